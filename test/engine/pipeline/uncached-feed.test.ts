@@ -5,7 +5,7 @@
 import { VirtualClock } from '../../support/virtual-clock.js'
 import t from 'tap'
 import { keyFromText } from '../../../src/engine/model/event.js'
-import { createEmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
+import { EmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
 import { assertGuarantees } from '../../guarantees/validate.js'
 import { startApp } from '../../support/app.js'
@@ -106,7 +106,7 @@ void t.test('a get of one object reads nothing else', async (t) => {
 
 void t.test('lists that hold a whole state in memory are limited in number', async (t) => {
   const filler = 'x'.repeat(100_000)
-  const upstream = createEmbeddedUpstream({})
+  const upstream = new EmbeddedUpstream()
   for (let i = 0; i < 4; i++) {
     const value = Buffer.from(JSON.stringify(pod(`p${i}`, { namespace: 'a', spec: { filler } })))
     upstream.commit([{ type: 'put', key: keyFromText(`/registry/pods/a/p${i}`), value }])
