@@ -3,9 +3,10 @@
  *
  * Source: k8s.io/kms 0.37 apis/v2/api.proto, which defines the messages.
  */
-import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import { type BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { randomUUID } from 'node:crypto'
 import { GrpcEndpoint } from '../../engine/upstream/etcd/grpc-endpoint.js'
+import { readFields } from '../../support/protobuf-fields.js'
 
 /** A key as the plugin has encrypted it. */
 export interface SealedKey {
@@ -75,58 +76,33 @@ export function writeMap(writer: BinaryWriter, field: number, map: ReadonlyMap<s
 export function readEntry(reader: BinaryReader): [name: string, value: Buffer] {
   let name = ''
   let value: Buffer = Buffer.alloc(0)
-  const entry = new BinaryReader(reader.bytes())
-  eachField(entry, (field) => {
-    if (field === 1) name = entry.string()
-    else if (field === 2) value = Buffer.from(entry.bytes())
-    else return false
-    return true
+  readFields(reader.bytes(), {
+    1: (entry) => (name = entry.string()),
+    2: (entry) => (value = Buffer.from(entry.bytes())),
   })
   return [name, value]
 }
 
-/** @param read returns false for a field that it does not know, which is then skipped. */
-export function eachField(reader: BinaryReader, read: (field: number) => boolean): void {
-  while (reader.pos < reader.len) {
-    const [field, wireType] = reader.tag()
-    if (!read(field)) reader.skip(wireType)
-  }
-}
-
 function readStatus(bytes: Buffer): { healthz: string; keyId: string } {
-  const reader = new BinaryReader(bytes)
   let [healthz, keyId] = ['', '']
-  eachField(reader, (field) => {
-    if (field === 2) healthz = reader.string()
-    else if (field === 3) keyId = reader.string()
-    else return false
-    return true
-  })
+  readFields(bytes, { 2: (reader) => (healthz = reader.string()), 3: (reader) => (keyId = reader.string()) })
   return { healthz, keyId }
 }
 
 function readSealedKey(bytes: Buffer): SealedKey {
-  const reader = new BinaryReader(bytes)
   let ciphertext: Buffer = Buffer.alloc(0)
   let keyId = ''
   const annotations = new Map<string, Buffer>()
-  eachField(reader, (field) => {
-    if (field === 1) ciphertext = Buffer.from(reader.bytes())
-    else if (field === 2) keyId = reader.string()
-    else if (field === 3) annotations.set(...readEntry(reader))
-    else return false
-    return true
+  readFields(bytes, {
+    1: (reader) => (ciphertext = Buffer.from(reader.bytes())),
+    2: (reader) => (keyId = reader.string()),
+    3: (reader) => annotations.set(...readEntry(reader)),
   })
   return { ciphertext, keyId, annotations }
 }
 
 function readPlaintext(bytes: Buffer): Buffer {
-  const reader = new BinaryReader(bytes)
   let plaintext: Buffer = Buffer.alloc(0)
-  eachField(reader, (field) => {
-    if (field === 1) plaintext = Buffer.from(reader.bytes())
-    else return false
-    return true
-  })
+  readFields(bytes, { 1: (reader) => (plaintext = Buffer.from(reader.bytes())) })
   return plaintext
 }

@@ -5,13 +5,14 @@
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the limits and when
  * a key for writes is created.
  */
-import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { createHash, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../support/clock.js'
 import { errorMessage } from '../../support/error-message.js'
+import { readFields } from '../../support/protobuf-fields.js'
 import { aesGcm, aesGcmOfSeed, type Cipher, CipherError } from './ciphers.js'
-import { eachField, type KeyService, readEntry, type SealedKey, writeMap } from './key-service.js'
+import { type KeyService, readEntry, type SealedKey, writeMap } from './key-service.js'
 
 interface EncryptedObject extends SealedKey {
   readonly data: Buffer
@@ -143,16 +144,13 @@ function readEncryptedObject(bytes: Buffer): EncryptedObject {
   let keyId = ''
   let type = 0
   const annotations = new Map<string, Buffer>()
-  const reader = new BinaryReader(bytes)
   try {
-    eachField(reader, (field) => {
-      if (field === 1) data = Buffer.from(reader.bytes())
-      else if (field === 2) keyId = reader.string()
-      else if (field === 3) ciphertext = Buffer.from(reader.bytes())
-      else if (field === 4) annotations.set(...readEntry(reader))
-      else if (field === 5) type = reader.int32()
-      else return false
-      return true
+    readFields(bytes, {
+      1: (reader) => (data = Buffer.from(reader.bytes())),
+      2: (reader) => (keyId = reader.string()),
+      3: (reader) => (ciphertext = Buffer.from(reader.bytes())),
+      4: (reader) => annotations.set(...readEntry(reader)),
+      5: (reader) => (type = reader.int32()),
     })
   } catch (error) {
     throw new CipherError('proto: cannot parse invalid wire-format data', { cause: error })

@@ -4,10 +4,11 @@
  *
  * Source: etcd api/etcdserverpb/rpc.proto, which defines the field numbers.
  */
-import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { keyToBytes, type Key, type KeyValue } from '../../model/event.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { UpstreamError, type Compare, type WriteOperation } from '../upstream.js'
+import { readFields } from '../../../support/protobuf-fields.js'
 import { decodeRangeAnswer } from './data-messages.js'
 
 export const paths = {
@@ -114,15 +115,13 @@ export function decodeTxnAnswer(message: Buffer): TxnAnswer {
   let revision = 0
   let succeeded = false
   const found: (KeyValue | null)[] = []
-  eachField(message, (number, reader, wireType) => {
-    if (number === 1) revision = decodeHeader(reader.bytes()).revision
-    else if (number === 2) succeeded = reader.bool()
-    else if (number === 3) {
-      eachField(reader.bytes(), (inner, innerReader, innerType) => {
-        if (inner === 1) found.push(decodeRangeAnswer(toBuffer(innerReader.bytes())).keyValues[0] ?? null)
-        else innerReader.skip(innerType, inner)
-      })
-    } else reader.skip(wireType, number)
+  decode(message, {
+    1: (reader) => (revision = decodeHeader(reader.bytes()).revision),
+    2: (reader) => (succeeded = reader.bool()),
+    3: (reader) =>
+      decode(reader.bytes(), {
+        1: (inner) => found.push(decodeRangeAnswer(toBuffer(inner.bytes())).keyValues[0] ?? null),
+      }),
   })
   return { revision: revision as Revision, succeeded, found }
 }
@@ -145,12 +144,9 @@ export function encodeLeaseTimeToLiveRequest(leaseId: string): Uint8Array {
 export function decodeIsEmptyLease(message: Buffer): boolean {
   let secondsLeft = 0
   let keys = 0
-  eachField(message, (number, reader, wireType) => {
-    if (number === 3) secondsLeft = Number(reader.int64())
-    else {
-      if (number === 5) keys++
-      reader.skip(wireType, number)
-    }
+  decode(message, {
+    3: (reader) => (secondsLeft = Number(reader.int64())),
+    5: (reader) => (keys += reader.bytes().length > 0 ? 1 : 0),
   })
   return secondsLeft >= 0 && keys === 0
 }
@@ -158,10 +154,7 @@ export function decodeIsEmptyLease(message: Buffer): boolean {
 /** Returns the lease's id as decimal text. @throws UpstreamError 'protocol' */
 export function decodeLeaseGrantAnswer(message: Buffer): string {
   let id = '0'
-  eachField(message, (number, reader, wireType) => {
-    if (number === 2) id = String(reader.int64())
-    else reader.skip(wireType, number)
-  })
+  decode(message, { 2: (reader) => (id = String(reader.int64())) })
   return id
 }
 
@@ -177,10 +170,7 @@ export function encodeAuthenticateRequest(user: string, password: string): Uint8
 /** @throws UpstreamError 'protocol' */
 export function decodeAuthenticateAnswer(message: Buffer): string {
   let token = ''
-  eachField(message, (number, reader, wireType) => {
-    if (number === 2) token = reader.string()
-    else reader.skip(wireType, number)
-  })
+  decode(message, { 2: (reader) => (token = reader.string()) })
   return token
 }
 
@@ -198,10 +188,9 @@ export function encodeStatusRequest(): Uint8Array {
 export function decodeStatusAnswer(message: Buffer): StatusAnswer {
   let header = { clusterId: '0', revision: 0 as Revision }
   let version = ''
-  eachField(message, (number, reader, wireType) => {
-    if (number === 1) header = decodeHeader(reader.bytes())
-    else if (number === 2) version = reader.string()
-    else reader.skip(wireType, number)
+  decode(message, {
+    1: (reader) => (header = decodeHeader(reader.bytes())),
+    2: (reader) => (version = reader.string()),
   })
   return { ...header, version }
 }
@@ -209,22 +198,17 @@ export function decodeStatusAnswer(message: Buffer): StatusAnswer {
 function decodeHeader(bytes: Uint8Array): { clusterId: string; revision: Revision } {
   let clusterId = '0'
   let revision = '0'
-  eachField(bytes, (number, reader, wireType) => {
-    if (number === 1) clusterId = String(reader.uint64())
-    else if (number === 3) revision = String(reader.int64())
-    else reader.skip(wireType, number)
+  decode(bytes, {
+    1: (reader) => (clusterId = String(reader.uint64())),
+    3: (reader) => (revision = String(reader.int64())),
   })
   return { clusterId, revision: toRevision(revision) }
 }
 
-/** Calls `read` at every field, which must take the value from the reader or skip it. */
-function eachField(bytes: Uint8Array, read: (number: number, reader: BinaryReader, wireType: WireType) => void): void {
+/** @throws UpstreamError 'protocol' */
+function decode(...message: Parameters<typeof readFields>): void {
   try {
-    const reader = new BinaryReader(bytes)
-    while (reader.pos < reader.len) {
-      const [number, wireType] = reader.tag()
-      read(number, reader, wireType)
-    }
+    readFields(...message)
   } catch (error) {
     if (error instanceof UpstreamError) throw error
     throw new UpstreamError('protocol', 'malformed message from etcd', { cause: error })

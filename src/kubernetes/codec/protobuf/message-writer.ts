@@ -1,4 +1,7 @@
-/** Builds small protobuf messages from their fields: Status, ListMeta, bookmarks. Not for the hot path. */
+/**
+ * Builds small protobuf messages from their fields: Status, ListMeta, bookmarks, metadata. The writer of the library
+ * takes more than four times as long for the metadata of a pod.
+ */
 import { FIXED64, LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
 
 /** The 64 bits of a negative number, seven per byte. */

@@ -1,8 +1,9 @@
 /** A KMS v2 plugin over gRPC on a Unix socket, with the keys of `recorded-keys.ts`; it can be silent and it can refuse. */
 import { Server, ServerCredentials, status } from '@grpc/grpc-js'
 import type { Test } from 'tap'
-import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
-import { eachField, readEntry, writeMap } from '../../../../src/kubernetes/encryption/key-service.js'
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import { readEntry, writeMap } from '../../../../src/kubernetes/encryption/key-service.js'
+import { readFields } from '../../../../src/support/protobuf-fields.js'
 import { recordedKeys } from './recorded-keys.js'
 
 export interface KmsPlugin {
@@ -85,16 +86,13 @@ function texts(fields: readonly (readonly [number, string])[]): BinaryWriter {
 }
 
 function read(request: Buffer): { bytes: Buffer; keyId: string; annotations: Map<string, Buffer> } {
-  const reader = new BinaryReader(request)
   let bytes: Buffer = Buffer.alloc(0)
   let keyId = ''
   const annotations = new Map<string, Buffer>()
-  eachField(reader, (field) => {
-    if (field === 1) bytes = Buffer.from(reader.bytes())
-    else if (field === 3) keyId = reader.string()
-    else if (field === 4) annotations.set(...readEntry(reader))
-    else return false
-    return true
+  readFields(request, {
+    1: (reader) => (bytes = Buffer.from(reader.bytes())),
+    3: (reader) => (keyId = reader.string()),
+    4: (reader) => annotations.set(...readEntry(reader)),
   })
   return { bytes, keyId, annotations }
 }
