@@ -1,14 +1,16 @@
 /**
  * Sends the head of an answer before its body. `flushHeaders` of Node writes it as UTF-8 over HTTP/1.1, so each byte of
  * a header beyond ASCII (the UTF-8 of a Warning) would arrive as two. Before a buffer Node writes the head byte by byte.
+ * Bun's `flushHeaders` does that, too, and before an empty buffer Bun leaves out the blank line that ends the head.
  */
 import type { ServerResponse } from 'node:http'
 
 const NOTHING = Buffer.alloc(0)
+const flushesBytes = process.versions['bun'] !== undefined
 
 /** Hands the head to the socket before it returns, so that what is written to the socket directly follows it. */
 export function flushHead(response: ServerResponse): void {
-  if (response.req.httpVersionMajor > 1) return response.flushHeaders()
+  if (flushesBytes || response.req.httpVersionMajor > 1) return response.flushHeaders()
   // A write after the client has gone would be an error event.
   if (response.destroyed) return
   response.write(NOTHING)
