@@ -25,10 +25,11 @@ import type { BuiltInDefaults } from './built-in-defaults.js'
 import type { CanonicalForm } from './canonical-form.js'
 import { unevaluatedRules, unevaluatedRulesOf } from './cel-rules.js'
 import { configMapProblems, secretProblems } from './configuration-rules.js'
-import { type FieldProblem, forbiddenField, invalid } from './field-errors.js'
+import { type FieldProblem, forbiddenField, invalid, notSupported, required } from './field-errors.js'
 import { schemaProblem } from './schema-node.js'
 import { dropUnknownFields } from './known-fields.js'
 import { typeProblem } from './member-types.js'
+import { labelProblem } from './object-names.js'
 import { type BuiltInShapes, customShape, type Shape } from './shape.js'
 
 export interface KindRules {
@@ -57,6 +58,8 @@ export interface KindRules {
 }
 
 const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
+
+const SCOPES = ['Cluster', 'Namespaced']
 
 /**
  * `keptByStatus` of the kinds whose metadata can be written together with their status: network plugins annotate their
@@ -252,7 +255,7 @@ export function kindProblems(
     case 'secrets':
       return [...immutableProblems(before, after, ['data']), ...secretProblems(before, after)]
     case DEFINITIONS:
-      return definitionProblems(after, etcdPrefix)
+      return definitionProblems(before, after, etcdPrefix)
     default:
       return []
   }
@@ -267,7 +270,7 @@ function immutableProblems(before: JsonRecord | null, after: JsonRecord, names: 
   return after['immutable'] === true ? problems : [forbiddenField('immutable', why), ...problems]
 }
 
-function definitionProblems(definition: JsonRecord, etcdPrefix: string): FieldProblem[] {
+function definitionProblems(before: JsonRecord | null, definition: JsonRecord, etcdPrefix: string): FieldProblem[] {
   const reading = readDefinition(plainCopy(definition), etcdPrefix)
   if (reading.kind === 'not-served')
     return [invalid('spec', textMember(definition, 'metadata', 'name'), reading.reason)]
@@ -284,5 +287,58 @@ function definitionProblems(definition: JsonRecord, etcdPrefix: string): FieldPr
     const problem = isRecord(schema) ? schemaProblem(plainCopy(schema)) : null
     if (problem !== null) problems.push(invalid(`spec.versions[${i}].schema.openAPIV3Schema`, '', problem))
   })
+  return [
+    ...problems,
+    ...scopeProblems(textMember(definition, 'spec', 'scope')),
+    ...versionProblems(definition, list),
+    ...storedProblems(before, definition, list),
+  ]
+}
+
+function scopeProblems(scope: string): readonly FieldProblem[] {
+  if (scope === '') return [required('spec.scope')]
+  return SCOPES.includes(scope) ? [] : [notSupported('spec.scope', scope, SCOPES)]
+}
+
+function versionProblems(definition: JsonRecord, versions: readonly Json[]): readonly FieldProblem[] {
+  const field = 'spec.versions'
+  const problems: FieldProblem[] = []
+  const names = versions.map((version) => textMember(version, 'name'))
+  names.forEach((name, i) => {
+    const problem = labelProblem(name)
+    if (problem !== null) problems.push(invalid(`${field}[${i}].name`, name, problem))
+  })
+  const given = member(definition, 'spec', 'versions')
+  if (new Set(names).size < names.length) problems.push(invalid(field, given, 'must contain unique version names'))
+  const stored = versions.filter((version) => member(version, 'storage') === true)
+  if (stored.length > 1) problems.push(invalid(field, given, 'must have exactly one version marked as storage version'))
   return problems
+}
+
+/** Refuses what would make stored objects unreadable, or hide them under other keys. */
+function storedProblems(
+  before: JsonRecord | null,
+  definition: JsonRecord,
+  versions: readonly Json[],
+): readonly FieldProblem[] {
+  const problems: FieldProblem[] = []
+  for (const path of before !== null && isEstablished(before) ? [['scope'], ['names', 'kind']] : []) {
+    const value = textMember(definition, 'spec', ...path)
+    if (value === textMember(before, 'spec', ...path)) continue
+    problems.push(invalid(`spec.${path.join('.')}`, value, 'field is immutable'))
+  }
+  const names = new Set(versions.map((version) => textMember(version, 'name')))
+  const stored = member(definition, 'status', 'storedVersions')
+  for (const [i, name] of (Array.isArray(stored) ? stored : []).entries()) {
+    if (typeof name !== 'string' || names.has(name)) continue
+    const why = `missing from spec.versions; ${name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in ${name} and removes ${name} from status.storedVersions`
+    problems.push(invalid(`status.storedVersions[${i}]`, name, why))
+  }
+  return problems
+}
+
+function isEstablished(definition: JsonRecord): boolean {
+  const conditions = member(definition, 'status', 'conditions')
+  if (!Array.isArray(conditions)) return false
+  return conditions.some((one) => textMember(one, 'type') === 'Established' && textMember(one, 'status') === 'True')
 }

@@ -47,6 +47,11 @@ export function nameProblems(resource: Resource, name: string): readonly string[
   return name === '.' || name === '..' ? [`may not be '${name}'`] : segmentProblems(name)
 }
 
+/** @returns what is wrong with a name that must be a DNS-1035 label, or null. */
+export function labelProblem(name: string): string | null {
+  return textProblems('label-1035', name)[0] ?? null
+}
+
 /** Returns everything that is wrong with the beginning of names to be generated. */
 export function prefixProblems(resource: Resource, prefix: string): readonly string[] {
   const rule = ruleOf(resource)

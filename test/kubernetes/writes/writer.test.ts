@@ -380,6 +380,7 @@ for (const [name, start] of upstreams) {
     await createsAndUpdates(t, send)
     await patches(t, send)
     await deletes(t, send)
+    await changedDefinition(t, send)
     await deletedDefinition(t, send)
     await subresources(t, send)
     await metadataOfStatus(t, send)
@@ -648,6 +649,45 @@ async function deletedDefinition(t: Test, send: Send): Promise<void> {
     t.equal((await send('PATCH', `${path}/held`, { spec: {} }, MERGE)).code, 200, 'what is there can be changed')
     t.equal((await send('PATCH', `${path}/held`, { metadata: { finalizers: null } }, MERGE)).code, 200)
     t.equal((await send('GET', `${definitions}/${plural}.${group}`)).code, 404, 'it goes with its last object')
+  })
+}
+
+async function changedDefinition(t: Test, send: Send): Promise<void> {
+  await t.test('a definition is not changed so that stored objects would be lost', async (t) => {
+    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+    const [group, plural, kind] = ['changing.example.com', 'gadgets', 'Gadget']
+    const versions = [{ name: 'v1', storage: true }]
+    const path = `${definitions}/${plural}.${group}`
+    const definition = definitionObject({ group, plural, kind, scope: 'Namespaced', versions })
+    const misspelled = { ...definition, spec: { ...(definition['spec'] as object), scope: 'cluster' } }
+    t.match((await send('POST', definitions, misspelled)).body, { details: { causes: [{ field: 'spec.scope' }] } })
+    t.equal((await send('POST', definitions, definition)).code, 201)
+    type Versions = { name: string; storage: boolean }[]
+    const put = async (change: (spec: { names: object; versions: Versions; scope: string }) => object) => {
+      const { body } = await send('GET', path)
+      const spec = body['spec'] as Parameters<typeof change>[0]
+      return await send('PUT', path, { ...body, spec: { ...spec, ...change(spec) } })
+    }
+    const other = (name: string, storage: boolean): Versions[0] => ({ ...versions[0]!, name, storage })
+    for (const [what, field, change] of [
+      ['scope', 'spec.scope', () => ({ scope: 'Cluster' })],
+      ['kind', 'spec.names.kind', ({ names }) => ({ names: { ...names, kind: 'Other' } })],
+      ['two stored versions', 'spec.versions', (spec) => ({ versions: [...spec.versions, other('v2', true)] })],
+      ['a version twice', 'spec.versions', (spec) => ({ versions: [...spec.versions, other('v1', false)] })],
+      [
+        'a name of a version',
+        'spec.versions[1].name',
+        (spec) => ({ versions: [...spec.versions, other('V_2', false)] }),
+      ],
+      ['the stored version', 'status.storedVersions[0]', () => ({ versions: [other('v2', true)] })],
+    ] satisfies readonly (readonly [string, string, Parameters<typeof put>[0]])[]) {
+      t.match((await put(change)).body, { code: 422, details: { causes: [{ field }] } }, what)
+    }
+    t.equal((await put(() => ({ versions: [other('v1', false), other('v2', true)] }))).code, 200, 'another is stored')
+    t.equal((await put(() => ({ versions: [other('v2', true)] }))).code, 422, 'objects may still be stored as v1')
+    const migrated = { status: { storedVersions: ['v2'] } }
+    t.equal((await send('PATCH', `${path}/status`, migrated, MERGE)).code, 200)
+    t.equal((await put(() => ({ versions: [other('v2', true)] }))).code, 200, 'they no longer are')
   })
 }
 
