@@ -202,7 +202,7 @@ void t.test('the notes of a release are cut from the changelog, and a mismatch s
 void t.test('the run of everything calls scripts that exist, and its judges are bounded', async (t) => {
   const source = text('.ci/run')
   const steps = [...source.matchAll(/^step \w+ npm (?:run )?([\w:]+)$/gm)].map(([, script]) => script!)
-  t.same(steps, ['test', 'test:system', 'check:format', 'check:lint', 'check:types', 'test:package'])
+  t.same(steps, ['test', 'test:system', 'check:format', 'check:lint', 'check:types', 'test:package', 'test:bun'])
   const judges = /<< 'JUDGES'\n([^]*?)\nJUDGES\n/
     .exec(source)![1]!
     .split('\n')
