@@ -8,7 +8,8 @@ import {
   record,
   textMember,
 } from '../codec/json-tree.js'
-import { BadRequestError, type ConflictError } from '../../engine/model/status.js'
+import { resourceId } from '../../engine/model/resource.js'
+import { BadRequestError, type ConflictError, ForbiddenError } from '../../engine/model/status.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
 import type { Change, Changed, Held, ObjectLocation } from './object-store.js'
@@ -17,9 +18,17 @@ import { answerOf, type OneAnswer, timestamp, Warnings, type WriteContext, type 
 import { typeProblem } from './member-types.js'
 import { type DeleteOptions, parseDeleteOptions } from './write-options.js'
 
+/** The namespaces that a kube-apiserver keeps. Their uids tell clusters apart, and everything in them would go too. */
+const IMMORTAL: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public'])
+
 /** @throws StatusError */
 export async function deleteObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
   const { served, name } = request
+  if (resourceId(served.resource) === 'namespaces' && IMMORTAL.has(name)) {
+    throw new ForbiddenError(`namespaces ${JSON.stringify(name)} is forbidden: this namespace may not be deleted`, {
+      details: { name, kind: 'namespaces' },
+    })
+  }
   const options = deleteOptionsOf(context, request)
   const { changed, uid } = await remove(context, request, options)
   if (changed.kind !== 'deleted') return answerOf(changed, new Warnings(), options.dryRun)

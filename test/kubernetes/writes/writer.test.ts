@@ -283,6 +283,8 @@ const REFUSED: readonly Row[] = [
     'DELETE',
     `${CONFIG_MAPS}?resourceVersion=1000000&resourceVersionMatch=Exact`,
   ],
+  ['a delete of the namespace default', 403, 'Forbidden', 'DELETE', '/api/v1/namespaces/default'],
+  ['a delete of the namespace kube-system', 403, 'Forbidden', 'DELETE', '/api/v1/namespaces/kube-system'],
   ['a delete of all namespaces', 405, 'MethodNotAllowed', 'DELETE', '/api/v1/namespaces'],
   ['a resource that is not served', 404, 'NotFound', 'POST', '/api/v1/namespaces/default/bindings', {}],
   [
