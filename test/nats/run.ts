@@ -13,8 +13,8 @@ import { fail, print, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
 
 const NATS = 'test/support/nats-process.ts'
-/** Benches, tests of the commands in the docs, and one test that needs `-t`, which the program built here ignores. */
-const OTHERS = ['test/bench', 'test/docs', 'test/ops/deploy.test.ts']
+/** Benches, and tests of the commands in the docs. */
+const OTHERS = ['test/bench', 'test/docs']
 
 function testsOfNats(): string[] {
   return [...moduleTests(), ...systemTests()].filter((file) => !isUnder(file, OTHERS) && sourcesOf([file]).has(NATS))

@@ -14,6 +14,10 @@ func main() {
 	if err == nil && options == nil {
 		return
 	}
+	// With -t, reading the configuration is all.
+	if err == nil && options.CheckConfig {
+		return
+	}
 	var running *server.Server
 	if err == nil {
 		running, err = server.NewServer(options)
