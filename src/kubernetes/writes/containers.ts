@@ -11,7 +11,8 @@ import type { Key } from '../../engine/model/event.js'
 import { namespacePrefix, resourceId } from '../../engine/model/resource.js'
 import { ForbiddenError, NotFoundError, StatusError, StorageReadError } from '../../engine/model/status.js'
 import { hasFinalizers, isDeleting } from './object-change.js'
-import type { Held, ObjectStore, ObjectLocation } from './object-store.js'
+import type { Compare } from '../../engine/upstream/upstream.js'
+import { guardOf, type Held, type ObjectStore, type ObjectLocation } from './object-store.js'
 
 const NAMESPACES = 'namespaces'
 const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
@@ -38,11 +39,15 @@ export class Containers {
     return id === NAMESPACES || id === DEFINITIONS
   }
 
-  /** @throws ForbiddenError for a custom resource whose definition is being deleted, which would never be empty. */
-  async assertDefined({ served, name }: ObjectLocation): Promise<void> {
+  /**
+   * @returns what must not change until the custom resource is written.
+   * @throws ForbiddenError when its definition is being deleted, which would never be empty.
+   */
+  async assertDefined({ served, name }: ObjectLocation): Promise<readonly Compare[]> {
     const holder = this.#definitionOf(served)
     const held = holder === null ? null : await this.options.store.read(holder)
-    if (held === null || !isDeleting(held.object)) return
+    if (held === null) return []
+    if (!isDeleting(held.object)) return [guardOf(held)]
     const { resource } = served
     const why = 'create not allowed while custom resource definition is terminating'
     throw new ForbiddenError(`${resourceId(resource)} ${JSON.stringify(name)} is forbidden: ${why}`, {

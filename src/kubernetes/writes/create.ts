@@ -1,7 +1,9 @@
 /** POST: creates an object with a given name or one generated from `generateName`. */
 import { type JsonRecord, textMember } from '../codec/json-tree.js'
+import { unknownResource } from '../dialect/request-path.js'
 import { alreadyExistsError } from '../dialect/status-body.js'
 import { BadRequestError, InvalidError } from '../../engine/model/status.js'
+import type { Compare } from '../../engine/upstream/upstream.js'
 import { bareValueOf } from './bare-value.js'
 import { required } from './field-errors.js'
 import { isDeleting, metadataOf, unreadableAs } from './object-change.js'
@@ -38,15 +40,28 @@ export async function makeObject(write: Write, body: JsonRecord, keepsManagedFie
   const { context, request, name, lease } = write
   const { served, namespace } = request
   checkNamespace(metadataOf(body), request)
-  if (served.origin === 'custom') await context.containers.assertDefined({ served, namespace, name })
-  await context.namespaces.assertOpen(served, namespace, name, write.options.dryRun)
+  // What the object is in must still be there when it is written, or nobody would ever delete the object.
+  let wasDefined = false
+  const guard = async (): Promise<readonly Compare[]> => {
+    const isCustom = served.origin === 'custom'
+    const defined = isCustom ? await context.containers.assertDefined({ served, namespace, name }) : []
+    if (wasDefined && defined.length === 0) throw unknownResource()
+    wasDefined = defined.length > 0
+    return [...defined, ...(await context.namespaces.assertOpen(served, namespace, name, write.options.dryRun))]
+  }
+  let guarded: readonly Compare[] | null = await guard()
   const bare = bareValueOf(served, body, name)
   if (bare !== null) write.refuseOrWarn(write.inBody.texts)
   const object = bare ?? context.change.create(body, write.asked({ verb: 'update', keepsManagedFields }))
+  const guards = async (): Promise<readonly Compare[]> => {
+    const found = guarded ?? (await guard())
+    guarded = null
+    return found
+  }
   return await write.change((held) => {
     if (held !== null) throw alreadyExistsError(served.resource, name, isDeleting(held.object))
     return Buffer.isBuffer(object) ? lease.putBare(null, object) : lease.put(null, object)
-  })
+  }, guards)
 }
 
 function nameOf(context: WriteContext, { served }: WriteRequest, body: JsonRecord): string {

@@ -9,7 +9,8 @@ import type { ServedResource } from '../dialect/resource-registry.js'
 import { resourceId } from '../../engine/model/resource.js'
 import { AlreadyExistsError, ForbiddenError } from '../../engine/model/status.js'
 import { isDeleting } from './object-change.js'
-import type { Held, ObjectStore } from './object-store.js'
+import type { Compare } from '../../engine/upstream/upstream.js'
+import { guardOf, type Held, type ObjectStore } from './object-store.js'
 
 const MADE_BY_THEMSELVES: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease'])
 
@@ -23,19 +24,32 @@ export interface NamespacesOptions {
 export class Namespaces {
   constructor(private readonly options: NamespacesOptions) {}
 
-  /** @param isDryRun whether a missing namespace must not be created either. @throws NotFoundError, ForbiddenError */
-  async assertOpen(served: ServedResource, namespace: string, name: string, isDryRun: boolean): Promise<void> {
+  /**
+   * @param isDryRun whether a missing namespace must not be created either.
+   * @returns what must not change until the object is written.
+   * @throws NotFoundError, ForbiddenError
+   */
+  async assertOpen(
+    served: ServedResource,
+    namespace: string,
+    name: string,
+    isDryRun: boolean,
+  ): Promise<readonly Compare[]> {
     const namespaces = this.options.find()
-    if (namespaces === undefined || !served.resource.namespaced || served.origin === 'declared') return
+    if (namespaces === undefined || !served.resource.namespaced || served.origin === 'declared') return []
     const held = await this.options.store.read({ served: namespaces, namespace: '', name: namespace })
-    if (held !== null) return assertStays(held, served, namespace, name)
+    if (held !== null) {
+      assertStays(held, served, namespace, name)
+      return [guardOf(held)]
+    }
     if (!MADE_BY_THEMSELVES.has(namespace)) throw objectNotFoundError(namespaces.resource, namespace)
-    if (isDryRun) return
+    if (isDryRun) return []
     try {
       await this.options.create(namespaces, namespace)
     } catch (error) {
       if (!(error instanceof AlreadyExistsError)) throw error
     }
+    return await this.assertOpen(served, namespace, name, isDryRun)
   }
 }
 

@@ -36,7 +36,13 @@ import { sleep } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import { inTurns } from '../../support/turns.js'
 import { isOwnLease } from '../../engine/upstream/lease-id.js'
-import { type Page, UpstreamError, type UpstreamReader, type UpstreamWriter } from '../../engine/upstream/upstream.js'
+import {
+  type Compare,
+  type Page,
+  UpstreamError,
+  type UpstreamReader,
+  type UpstreamWriter,
+} from '../../engine/upstream/upstream.js'
 import { KeySlots } from './key-slots.js'
 import { storageError } from './storage-error.js'
 
@@ -87,9 +93,20 @@ export type Change =
 /** @param before null if nothing is there. @throws StatusError to reject the write. */
 export type ConfirmPut = (before: JsonRecord | null, after: JsonRecord) => Promise<void>
 
+/** Returns the comparison that fails once the object has changed. */
+export function guardOf({ stored: { key, modRevision } }: Held): Compare {
+  return { key, modRevision }
+}
+
+export type Guards = () => Promise<readonly Compare[]>
+
 export interface ChangeOptions {
   readonly dryRun?: boolean
   readonly confirm?: ConfirmPut | undefined
+  /**
+   * Called before each attempt to write. @returns keys that must not change until the write is done. @throws StatusError
+   */
+  readonly guards?: Guards | undefined
   /** Whether `decide` gets an unreadable value, or one that another server has written, as a bare value. */
   readonly removes?: boolean
 }
@@ -195,7 +212,7 @@ export class ObjectStore {
     place: ObjectLocation,
     key: Key,
     decide: (held: Held | null) => Change,
-    { dryRun = false, confirm, removes = false }: ChangeOptions,
+    { dryRun = false, confirm, guards, removes = false }: ChangeOptions,
   ): Promise<Changed> {
     const { upstream, clock, random, onRetry } = this.#options
     const startedMs = clock.monotonic()
@@ -213,9 +230,10 @@ export class ObjectStore {
         if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null, last)
         const leaseId = change.kind === 'put' ? await change.lease() : '0'
         if (leaseId !== current?.leaseId) granted = leaseId
+        const guarded = (await guards?.()) ?? []
         try {
           const result = await upstream.write(
-            [{ key, modRevision: current?.modRevision ?? (0 as Revision) }],
+            [{ key, modRevision: current?.modRevision ?? (0 as Revision) }, ...guarded],
             [value === null ? { type: 'delete', key } : { type: 'put', key, value, leaseId }],
           )
           if (result.kind === 'written') {

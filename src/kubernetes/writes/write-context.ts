@@ -19,7 +19,7 @@ import {
   refuseOrWarn,
   unreadableAs,
 } from './object-change.js'
-import type { Change, Changed, ConfirmPut, Held, ObjectStore } from './object-store.js'
+import type { Change, Changed, ConfirmPut, Guards, Held, ObjectStore } from './object-store.js'
 import type { Shape } from './shape.js'
 import { chooseLease } from './time-to-live.js'
 import type { WriteOptions } from './write-options.js'
@@ -217,10 +217,10 @@ export class Write {
   }
 
   /** @throws StatusError */
-  async change(decide: (held: Held | null) => Change): Promise<OneAnswer> {
+  async change(decide: (held: Held | null) => Change, guards?: Guards): Promise<OneAnswer> {
     const { context, options, request, name } = this
     const place = { served: request.served, namespace: request.namespace, name }
-    const changed = await context.store.change(place, decide, { ...options, confirm: request.confirm })
+    const changed = await context.store.change(place, decide, { ...options, confirm: request.confirm, guards })
     if (changed.kind === 'deleted') await context.containers.afterGone(place)
     return answerOf(changed, this.warnings, options.dryRun)
   }

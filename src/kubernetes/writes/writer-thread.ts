@@ -60,7 +60,7 @@ function writerFor(message: WriteMessage): Writer {
     containers: {
       // The process itself deletes objects that contain others.
       isContainer: () => false,
-      assertDefined: async ({ namespace, name }) => void (await ask('assertDefined', namespace, name)),
+      assertDefined: ({ namespace, name }) => ask('assertDefined', namespace, name),
       finish: () => Promise.resolve(),
       afterGone: async ({ namespace, name }) => void (await ask('afterGone', namespace, name)),
     },

@@ -8,6 +8,7 @@ import { methodNotAllowedError } from '../dialect/status-body.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { EVICTION_NAME, hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
 import { AlreadyExistsError, ConflictError, NotFoundError } from '../../engine/model/status.js'
+import type { Compare } from '../../engine/upstream/upstream.js'
 import type { Clock } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import { BuiltInDefaults } from './built-in-defaults.js'
@@ -112,9 +113,9 @@ export class Writer {
     }
   }
 
-  /** Called before another writer creates an object. @throws StatusError */
-  async assertDefined(place: ObjectLocation): Promise<void> {
-    await this.#context.containers.assertDefined(place)
+  /** Called before another writer creates an object. @returns what must not change until then. @throws StatusError */
+  async assertDefined(place: ObjectLocation): Promise<readonly Compare[]> {
+    return await this.#context.containers.assertDefined(place)
   }
 
   /**

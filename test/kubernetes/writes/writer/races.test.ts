@@ -9,7 +9,12 @@ import { silentLogger } from '../../../../src/support/log.js'
 import { createEmbeddedUpstream } from '../../../support/faulty-store.js'
 import { connectEtcd } from '../../../../src/engine/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
+import { keyFromText } from '../../../../src/engine/model/event.js'
+import { startApp } from '../../../support/app.js'
+import { definitionObject } from '../../../support/definition.js'
 import { startEtcd } from '../../../support/etcd-process.js'
+import { until } from '../../../support/until.js'
+import { clientOf, configMap } from '../client.js'
 import { type WriterOver, writerOver } from '../writer-over.js'
 
 const WRITERS = 8
@@ -74,4 +79,41 @@ void t.test('8 writers lose no increment over a real etcd', async (t) => {
   t.teardown(() => upstream.close())
   await race(t, upstream, process.env['DISTRIBUTARY_FULL'] === undefined ? 160 : 10_000)
   await patchTogether(t, upstream, 10)
+})
+
+void t.test('an object is not written into a namespace or a definition that is deleted meanwhile', async (t) => {
+  const etcd = await startEtcd(t)
+  const upstream = connectEtcd({ endpoints: [etcd.url], logger: silentLogger })
+  const h = await startApp(t, { upstream, flags: ['--enable-writes'] })
+  const send = clientOf(h.url)
+  const definition = definitionObject({
+    group: 'race.example.com',
+    plural: 'gadgets',
+    kind: 'Gadget',
+    scope: 'Cluster',
+    versions: [{ name: 'v1', storage: true }],
+  })
+  const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+  const gadgets = '/apis/race.example.com/v1/gadgets'
+  const gadget = (name: string): object => ({ apiVersion: 'race.example.com/v1', kind: 'Gadget', metadata: { name } })
+  await send('POST', definitions, definition)
+  await until(async () => (await send('POST', gadgets, gadget('first'))).code === 201, 'it is served')
+  await send('POST', '/api/v1/namespaces', { metadata: { name: 'race' } })
+  const write = upstream.write.bind(upstream)
+  const cases = [
+    ['/registry/configmaps/race/', '/api/v1/namespaces/race/configmaps', configMap('late'), '/api/v1/namespaces/race'],
+    ['/registry/race.example.com/gadgets/', gadgets, gadget('late'), `${definitions}/gadgets.race.example.com`],
+  ] as const
+  for (const [prefix, path, object, container] of cases) {
+    upstream.write = async (compares, operations) => {
+      if (operations.some(({ type, key }) => type === 'put' && key.startsWith(prefix))) {
+        upstream.write = write
+        t.equal((await send('DELETE', container)).code, 200, 'just before it is written')
+      }
+      return await write(compares, operations)
+    }
+    t.match(String((await send('POST', path, object)).code), /^40[34]$/)
+    const page = await upstream.read({ prefix: keyFromText(prefix) })
+    t.same(page.keyValues, [], `nothing is left of ${prefix}`)
+  }
 })
