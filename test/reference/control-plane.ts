@@ -8,6 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { endsWithUs } from '../support/ends-with-us.js'
 import { freePort } from '../support/free-port.js'
 import { until } from '../support/until.js'
 import { ask, type Server, serverAt } from './ask.js'
@@ -181,10 +182,8 @@ function run(t: Test, program: string, flags: readonly string[]): Running {
   let log = ''
   child.stderr.on('data', (chunk: Buffer) => (log = (log + chunk.toString()).slice(-4_000)))
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null
-  const killWithUs = (): void => void child.kill('SIGKILL')
-  process.once('exit', killWithUs)
+  endsWithUs(child)
   const kill = async (): Promise<void> => {
-    process.off('exit', killWithUs)
     if (!hasEnded()) await killed(child)
   }
   t.teardown(kill)

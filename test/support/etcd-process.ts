@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { endsWithUs } from './ends-with-us.js'
 import { freePorts } from './free-port.js'
 import { until } from './until.js'
 
@@ -245,11 +246,8 @@ class Member implements EtcdProcess {
     child.once('error', (error) => {
       failure = error
     })
-    // A test process that dies without its teardown must not leave an etcd behind.
-    const killWithUs = (): void => void child.kill('SIGKILL')
-    process.once('exit', killWithUs)
+    endsWithUs(child)
     child.once('exit', (code, signal) => {
-      process.off('exit', killWithUs)
       failure ??= new Error(`etcd ended (${signal ?? code}): ${this.#output}`)
     })
     const deadline = Date.now() + 30_000

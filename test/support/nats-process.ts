@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { endsWithUs } from './ends-with-us.js'
 import { type FaultProxy, startFaultProxy } from './fault-proxy.js'
 import { freePorts } from './free-port.js'
 
@@ -217,9 +218,7 @@ class Server implements NatsProcess {
     }
     child.stdout?.on('data', keep)
     child.stderr?.on('data', keep)
-    const killWithUs = (): void => void child.kill('SIGKILL')
-    process.once('exit', killWithUs)
-    child.once('exit', () => process.off('exit', killWithUs))
+    endsWithUs(child)
     const deadline = Date.now() + 30_000
     while (!(await this.#isHealthy(isClustered))) {
       if (hasEnded(child) || Date.now() > deadline) throw new Error(`nats-server is not well: ${this.#output}`)

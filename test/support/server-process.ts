@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
+import { endsWithUs } from './ends-with-us.js'
 import { programFile, serverRuntime } from './program.js'
 
 const main = programFile('main')
@@ -122,9 +123,7 @@ function spawnServer(t: Test, { flags, limits, environment, program = main }: Se
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, NODE_OPTIONS: '', ...environment },
   })
-  const killWithUs = (): void => void child.kill('SIGKILL')
-  process.once('exit', killWithUs)
-  child.once('exit', () => process.off('exit', killWithUs))
+  endsWithUs(child)
   t.teardown(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
     child.kill('SIGKILL')

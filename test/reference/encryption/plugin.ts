@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { endsWithUs } from '../../support/ends-with-us.js'
 import { buildGoProgram } from '../../support/go-program.js'
 
 const source = fileURLToPath(new URL('../../../../test/kubernetes/encryption/kms-plugin/', import.meta.url))
@@ -34,7 +35,7 @@ export class Plugin {
   async start(): Promise<void> {
     this.#child = spawn(this.#program, [this.socket, this.#file], { stdio: ['ignore', 'pipe', 'inherit'] })
     const child = this.#child
-    process.once('exit', () => child.kill('SIGKILL'))
+    endsWithUs(child)
     await once(child.stdout!, 'data')
   }
 
