@@ -9,6 +9,11 @@
  * A list's parts include its position (`position.ts`), which replicas share, if the client asks for that. Otherwise they include the
  * history of its state, which is random for each process: after a restart, and from another replica, a client gets a full answer once.
  * The state of an uncached resource has no history, and is named by its content.
+ *
+ * A list's parts also include its revision, so writes to other keys change its ETag. A tag of the resource's newest change was
+ * rejected: after a 304 a client would keep the revision of its older answer. Another replica, whose history begins later, answers a
+ * watch from there with 410, and the next list is a 304 again. The 304 of a consistent list confirms etcd's present revision,
+ * and no history begins after that.
  */
 import { createHash } from 'node:crypto'
 import type { Key } from '../../../engine/model/event.js'
