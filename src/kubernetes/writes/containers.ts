@@ -12,7 +12,7 @@ import { namespacePrefix, resourceId } from '../../engine/model/resource.js'
 import { ForbiddenError, NotFoundError, StatusError, StorageReadError } from '../../engine/model/status.js'
 import { hasFinalizers, isDeleting } from './object-change.js'
 import type { Compare } from '../../engine/upstream/upstream.js'
-import { guardOf, type Held, type ObjectStore, type ObjectLocation } from './object-store.js'
+import type { Held, ObjectLocation, ObjectStore } from './object-store.js'
 
 const NAMESPACES = 'namespaces'
 const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
@@ -45,9 +45,9 @@ export class Containers {
    */
   async assertDefined({ served, name }: ObjectLocation): Promise<readonly Compare[]> {
     const holder = this.#definitionOf(served)
-    const held = holder === null ? null : await this.options.store.read(holder)
-    if (held === null) return []
-    if (!isDeleting(held.object)) return [guardOf(held)]
+    const standing = holder === null ? null : await this.options.store.readStanding(holder)
+    if (standing === null) return []
+    if (!standing.isDeleting) return [standing.guard]
     const { resource } = served
     const why = 'create not allowed while custom resource definition is terminating'
     throw new ForbiddenError(`${resourceId(resource)} ${JSON.stringify(name)} is forbidden: ${why}`, {

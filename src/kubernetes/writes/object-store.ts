@@ -18,6 +18,7 @@ import {
 } from '../codec/json-tree.js'
 import { keyValueObject } from '../dialect/key-value-object.js'
 import { type ServedResource, storedApiVersion } from '../dialect/resource-registry.js'
+import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
 import type { Key, KeyValue } from '../../engine/model/event.js'
 import { apiVersion, keyOfName, type ObjectName, type Resource } from '../../engine/model/resource.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
@@ -133,6 +134,8 @@ export interface Changed {
  * A write that loses every race for this long is abandoned, so that the client gets a 504 instead of a hanging request.
  */
 const GIVE_UP_MS = 30_000
+const DELETION_TIMESTAMP = 'metadata.deletionTimestamp'
+const DELETION = planFacts([DELETION_TIMESTAMP])
 /** The first lost races are retried at once. */
 const QUICK_RETRIES = 3
 const MAX_PAUSE_MS = 50
@@ -149,6 +152,20 @@ export class ObjectStore {
   /** Reads as linearizably as etcd does. @throws StatusError */
   async read(place: ObjectLocation): Promise<Held | null> {
     return this.#held(place, await this.#readKey(keyOfName(place.served.resource, place)))
+  }
+
+  /**
+   * Finds out whether an object is being deleted, without building its tree: that of a large definition takes too long
+   * for every object of it. @returns null if there is no such object. @throws StatusError
+   */
+  async readStanding(place: ObjectLocation): Promise<{ readonly guard: Compare; readonly isDeleting: boolean } | null> {
+    const { served } = place
+    const keyValue = await this.#readKey(keyOfName(served.resource, place))
+    if (keyValue === null) return null
+    const stored = this.#stored(served, keyValue)
+    const json = stored === null ? null : this.#options.jsonOf(served, stored)
+    const isDeleting = json !== null && extractFacts(json, DELETION).field(DELETION_TIMESTAMP) !== ''
+    return { guard: { key: keyValue.key, modRevision: keyValue.modRevision }, isDeleting }
   }
 
   /** Returns the JSON of a stored object in the served version; null if it has none. */
