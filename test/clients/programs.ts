@@ -4,6 +4,9 @@ import type { GoProgram } from '../support/go-program.js'
 
 const folder = fileURLToPath(new URL('../../../test/clients/go/', import.meta.url))
 
+/** Their dependencies need other versions than those in `go`. */
+const others = fileURLToPath(new URL('../../../test/clients/go-other-versions/', import.meta.url))
+
 export const clientGo: GoProgram = { source: `${folder}client-go` }
 
 // A release sets these, and `kubectl version` compares them with the server's.
@@ -30,3 +33,15 @@ export const kubeStateMetrics: GoProgram = {
 export const prometheusDiscovery: GoProgram = { source: `${folder}prometheus` }
 
 export const helm: GoProgram = { source: `${folder}helm`, package: 'helm.sh/helm/v4/cmd/helm' }
+
+export const k9s: GoProgram = {
+  source: `${others}k9s`,
+  package: 'github.com/derailed/k9s',
+  variables: { 'github.com/derailed/k9s/cmd.version': 'v0.50.16' },
+}
+
+export const descheduler: GoProgram = {
+  source: `${others}descheduler`,
+  package: 'sigs.k8s.io/descheduler/cmd/descheduler',
+  variables: { 'sigs.k8s.io/descheduler/pkg/version.version': 'v0.36.0' },
+}

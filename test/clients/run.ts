@@ -5,6 +5,8 @@
  * and with dashes. The last line is `N passed, N failed`.
  */
 import { parseArgs } from 'node:util'
+import { buildEtcd } from '../etcd/versions.js'
+import { buildKubernetes } from '../reference/programs.js'
 import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { buildGoProgram, NoProgramError } from '../support/go-program.js'
@@ -35,20 +37,34 @@ async function main(): Promise<number> {
     return verdict({ passed: 0, failed: 0 })
   }
   // Several clients may share a test.
-  const files = [...new Set(runnable.map(({ test }) => test))]
-  const lack = provideRequirements(sourcesOf(files))
+  const filesOf = (clients: readonly OutsideClient[]): string[] => [...new Set(clients.map(({ test }) => test))]
+  const lack = provideRequirements(sourcesOf(filesOf(runnable)))
   if (lack !== null) return fail(lack)
-  return verdict(await runTap(files, { seconds: Number(values.seconds), jobs: 1 }))
+  const outcome = { passed: 0, failed: 0 }
+  for (const needs of [false, true]) {
+    const files = filesOf(runnable.filter(({ needsApiServer = false }) => needsApiServer === needs))
+    if (files.length === 0) continue
+    if (needs) process.env['ETCD_BIN'] = buildEtcd(ETCD_OF_API_SERVER, deadlineMs)
+    const { passed, failed } = await runTap(files, { seconds: Number(values.seconds), jobs: 1 })
+    outcome.passed += passed
+    outcome.failed += failed
+  }
+  return verdict(outcome)
 }
+
+/** Debian's is too old for it. */
+const ETCD_OF_API_SERVER = '3.7'
 
 const optionName = ({ name }: OutsideClient): string => name.toLowerCase().replaceAll(' ', '-')
 
-function isProvided(
-  { name, program, needsPython = false, needsJava, needsRust = false }: OutsideClient,
-  deadlineMs: number,
-): boolean {
+function isProvided(client: OutsideClient, deadlineMs: number): boolean {
+  const { name, program, needsPython = false, needsJava, needsRust = false, needsApiServer = false } = client
   try {
     if (program !== undefined) buildGoProgram(program, deadlineMs)
+    if (needsApiServer) {
+      buildEtcd(ETCD_OF_API_SERVER, deadlineMs)
+      buildKubernetes('kube-apiserver', deadlineMs)
+    }
     if (needsPython) providePython()
     if (needsJava !== undefined) provideJava(needsJava, deadlineMs)
     if (needsRust) provideRust(deadlineMs)

@@ -1,7 +1,17 @@
 /** Third-party clients and how to run each. The runner uses this table, and docs/clients.md is generated from it. */
 
 import type { GoProgram } from '../support/go-program.js'
-import { clientGo, coreDns, helm, kubeStateMetrics, newestKubectl, operator, prometheusDiscovery } from './programs.js'
+import {
+  clientGo,
+  coreDns,
+  descheduler,
+  helm,
+  k9s,
+  kubeStateMetrics,
+  newestKubectl,
+  operator,
+  prometheusDiscovery,
+} from './programs.js'
 import type { JavaClient } from './support/java.js'
 
 export interface OutsideClient {
@@ -20,6 +30,8 @@ export interface OutsideClient {
   /** Needs Java 17 and Maven, and the packages in the folder of this name. */
   readonly needsJava?: JavaClient
   readonly needsRust?: boolean
+  /** Its test compares with Kubernetes' own API server, which is built first. */
+  readonly needsApiServer?: boolean
   /** What a user of the client must set or know. */
   readonly note?: string
 }
@@ -98,6 +110,24 @@ export const outsideClients: readonly OutsideClient[] = [
     runsIn: 'npm run test:clients',
     program: prometheusDiscovery,
     note: 'set `api_server` in `kubernetes_sd_configs`; Debian’s Prometheus is built without this discovery',
+  },
+  {
+    name: 'k9s',
+    version: '0.50.16',
+    does: 'its screens in a terminal equal those at Kubernetes’ own API server, through changes, writes and restarts',
+    test: 'test/clients/outside/k9s.ts',
+    runsIn: 'npm run test:clients',
+    program: k9s,
+    needsApiServer: true,
+  },
+  {
+    name: 'descheduler',
+    version: '0.36.0',
+    does: 'it evicts the pods that it evicts at Kubernetes’ own API server, and holds its Lease through restarts',
+    test: 'test/clients/outside/descheduler.ts',
+    runsIn: 'npm run test:clients',
+    program: descheduler,
+    needsApiServer: true,
   },
   {
     name: 'Helm',

@@ -3,9 +3,10 @@
  * server. An update of the replicas costs no list; a restart of the API server costs one, as it does without us.
  */
 import t from 'tap'
-import { create, fromEtcd, restartOf, startReplicas } from './replicas.js'
+import { create } from '../clients/support/api-server.js'
 import { until } from '../support/until.js'
 import { startInformer } from './informer.js'
+import { fromEtcd, restartOf, startReplicas } from './replicas.js'
 
 const INFORMERS = 10
 

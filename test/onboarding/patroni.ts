@@ -3,8 +3,9 @@
  * which pass its writes to that API server. PostgreSQL is the primary throughout.
  */
 import t from 'tap'
+import { create } from '../clients/support/api-server.js'
 import { keepLock } from '../clients/support/patroni.js'
-import { create, fromEtcd, fromUpstream, restartOf, startReplicas } from './replicas.js'
+import { fromEtcd, fromUpstream, restartOf, startReplicas } from './replicas.js'
 
 const POD = 'database'
 

@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import type { Disruption } from '../clients/support/disruptions.js'
 import { type ReplicatedStage, startReplicatedStage } from '../clients/support/stage.js'
-import { ask } from '../reference/ask.js'
+import { create, letEveryoneIn, passing, urlOf } from '../clients/support/api-server.js'
 import { type ApiServer, startApiServer, writeKubeconfig } from '../reference/control-plane.js'
 import { buildKubernetes } from '../reference/programs.js'
 import { pause } from '../support/until.js'
@@ -42,7 +42,7 @@ export async function startReplicas(t: Test, source: Source): Promise<Replicas> 
   const stage = await startReplicatedStage(t, {
     source: async ({ url }) => {
       apiServer = await startApiServer(t, url, buildKubernetes('kube-apiserver'))
-      await create(apiServer, '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings', EVERYONE)
+      await letEveryoneIn(apiServer)
       const accounts = '/api/v1/namespaces/default/serviceaccounts'
       await create(apiServer, accounts, { metadata: { name: 'reader' } })
       const { status } = await create(apiServer, `${accounts}/reader/token`, {
@@ -51,39 +51,10 @@ export async function startReplicas(t: Test, source: Source): Promise<Replicas> 
         spec: {},
       })
       const reader = writeKubeconfig(apiServer, status?.token)
-      return [
-        ...source(apiServer, url, reader),
-        `--passthrough=${urlOf(apiServer)}`,
-        `--passthrough-cafile=${apiServer.folder}/apiserver.crt`,
-      ]
+      return [...source(apiServer, url, reader), ...passing(apiServer)]
     },
   })
   return { stage, apiServer }
-}
-
-export async function create({ server }: ApiServer, path: string, object: object): Promise<Created> {
-  const headers = { 'content-type': 'application/json' }
-  const { code, body } = await ask(server, { method: 'POST', path, headers }, Buffer.from(JSON.stringify(object)))
-  if (code !== 201) throw new Error(`${path}: ${code} ${body.toString()}`)
-  return JSON.parse(body.toString()) as Created
-}
-
-interface Created {
-  readonly status?: { readonly token?: string }
-}
-
-const urlOf = ({ server }: ApiServer): string => `https://127.0.0.1:${server.port}`
-
-const EVERYONE = {
-  apiVersion: 'rbac.authorization.k8s.io/v1',
-  kind: 'ClusterRoleBinding',
-  metadata: { name: 'everyone' },
-  roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
-  subjects: ['system:unauthenticated', 'system:serviceaccounts'].map((name) => ({
-    apiGroup: 'rbac.authorization.k8s.io',
-    kind: 'Group',
-    name,
-  })),
 }
 
 export interface Restart extends Disruption<ReplicatedStage> {

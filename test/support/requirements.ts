@@ -80,6 +80,12 @@ export const requirements: readonly Requirement[] = [
     usedBy: ['test/clients/support/patroni.ts'],
     isThere: () => runs('patroni', '--version'),
   },
+  {
+    what: 'tmux',
+    package: 'tmux',
+    usedBy: ['test/clients/support/terminal.ts'],
+    isThere: () => runs('tmux', '-V'),
+  },
   { what: 'a C compiler', package: 'gcc', usedBy: COMPILER, isThere: () => runs('cc', '--version') },
   {
     what: "the C library's headers",
