@@ -9,6 +9,7 @@ import { resourceId } from '../../engine/model/resource.js'
 import { mayBeCustom, resolveResources } from '../../kubernetes/dialect/declared-resource.js'
 import { type OtherEtcd, resolveOtherEtcds } from '../../kubernetes/dialect/other-etcds.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
+import { wellKnownResources } from '../../kubernetes/dialect/well-known-resources.js'
 import { parseCommandLine } from './command-line.js'
 import { ConfigError } from './config-error.js'
 import { helpText } from './help.js'
@@ -110,7 +111,15 @@ export function load(args: readonly string[], environment: Environment, readFile
   const mayAppear = (id: string): boolean =>
     rest.upstream !== null || (!isOnlyDeclared && !served.leftOut.includes(id) && mayBeCustom(id))
   // A wrong declaration would be reported twice.
-  if (wrong.length === 0) problems.push(...unservedPublic(rest.publicCaching, resources, mayAppear))
+  if (wrong.length === 0) {
+    const isUnserved = (id: string): boolean => !mayAppear(id)
+    const kubernetes = wellKnownResources().map(({ resource }) => resourceId(resource))
+    const isUnknown = (id: string): boolean => !mayAppear(id) && !kubernetes.includes(id)
+    problems.push(
+      ...unserved('--public-caching', rest.publicCaching, resources, isUnserved),
+      ...unserved('--watch-cache-sizes', rest.watchCacheSizes, resources, isUnknown),
+    )
+  }
   if (problems.length > 0) throw new ConfigError(problems)
 
   const config: Config = {
@@ -137,18 +146,19 @@ function mayAwaitKubernetes(config: Completed): boolean {
 /** Resources that writes are checked against. */
 const CHECKED_BY_WRITES: ReadonlySet<string> = new Set(['namespaces', 'poddisruptionbudgets.policy'])
 
-/** Such a resource would never be public, and nobody would notice. */
-function unservedPublic(
-  named: Completed['publicCaching'],
+/** An option that names such a resource would have no effect, and nobody would notice. */
+function unserved(
+  flag: string,
+  named: readonly { readonly resource: string }[],
   resources: readonly ServedResource[],
-  mayAppear: (id: string) => boolean,
+  isWrong: (id: string) => boolean,
 ): readonly string[] {
   const ids = resources.map(({ resource }) => resourceId(resource))
   return named
-    .filter(({ resource }) => !ids.includes(resource) && !mayAppear(resource))
+    .filter(({ resource }) => !ids.includes(resource) && isWrong(resource))
     .map(({ resource }) => {
       const nearest = ids.find((id) => id.startsWith(`${resource}.`)) ?? nearestName(resource, ids)
-      return `--public-caching: ${resource} is not served${nearest === null ? '' : `; did you mean ${nearest}?`}`
+      return `${flag}: ${resource} is not served${nearest === null ? '' : `; did you mean ${nearest}?`}`
     })
 }
 
