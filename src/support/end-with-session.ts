@@ -5,6 +5,8 @@
  * disconnected, Node still treats it as pending and sends nothing more (`TLSWrap::EncOut`, Node 20 to 24). The session, its
  * connection and about 100 KB would then leak, without a `close` event. An unauthenticated peer can trigger this by sending
  * a request and disconnecting.
+ *
+ * Node also forgets to stop the timer of such a session, which keeps it in memory until the timer ends.
  */
 import type { Http2Session } from 'node:http2'
 import type { Socket } from 'node:net'
@@ -25,10 +27,23 @@ export function endWithSession(session: Http2Session): void {
     clearTimeout(timer)
     socket = null
   })
+  const stopTimer = (): void => session.setTimeout(0)
+  // Before Node's own listener, which destroys the session.
+  socket.prependListener('close', stopTimer)
   const destroy = session.destroy.bind(session)
   session.destroy = (error, code) => {
+    if (socket?.destroyed === true) {
+      // Its writes are about to end with an error. Node would not tell that to a session that is destroyed now, which would
+      // then keep the streams that wrote.
+      socket.prependOnceListener('close', () => {
+        stopTimer()
+        destroy(error, code)
+      })
+      return
+    }
     const graceMs = session.closed ? LAST_ANSWER_MS : LAST_WORDS_MS
     if (!session.destroyed) timer = setTimeout(() => socket?.destroy(), graceMs).unref()
+    stopTimer()
     destroy(error, code)
   }
 }

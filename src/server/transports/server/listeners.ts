@@ -23,6 +23,7 @@ import { endWithSession } from '../../../support/end-with-session.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { deferClose } from './defer-close.js'
+import { keepWithStream } from './keep-with-stream.js'
 import { endSocket } from '../watch/linger.js'
 
 export interface ListenerLimits {
@@ -242,6 +243,7 @@ function followSessions(
       if (!session.destroyed) session.setTimeout(streams > 0 ? probeMs : idleMs)
     }
     session.on('stream', (stream) => {
+      keepWithStream(session, stream)
       if (streams++ === 0) listenAgain()
       stream.once('close', () => {
         if (--streams === 0) listenAgain()
