@@ -112,6 +112,7 @@ void t.test('an error before the upgrade is an ordinary answer with a Status', a
   const h = await startApp(t, { flags: ['--max-watchers', '1'] })
   const first = open(t, h)
   await until(() => h.watchers === 1, 'the first is open')
+  const offering = (header: string): OpenOptions => ({ options: { headers: { 'Sec-WebSocket-Protocol': header } } })
   const rows: readonly [OpenOptions, number, string][] = [
     [{ query: '&resourceVersion=x' }, 400, 'BadRequest'],
     [{ path: '/api/v1/nothings' }, 404, 'NotFound'],
@@ -119,6 +120,10 @@ void t.test('an error before the upgrade is an ordinary answer with a Status', a
     [{ options: { headers: { origin: 'https://evil.example' } } }, 403, 'Forbidden'],
     [{ options: { headers: { origin: 'null' } } }, 403, 'Forbidden'],
     [{ protocols: ['one', 'two'] }, 400, 'BadRequest'],
+    [offering(''), 400, 'BadRequest'],
+    [offering(',one'), 400, 'BadRequest'],
+    [offering('one,'), 400, 'BadRequest'],
+    [offering('one,,two'), 400, 'BadRequest'],
     [{ protocols: ['base64url.bearer.authorization.k8s.io.dG9rZW4'] }, 401, 'Unauthorized'],
   ]
   for (const [options, status, reason] of rows) {

@@ -31,14 +31,14 @@ export function checkHandshake({ request, requestHeaders }: Exchange): void {
   if (others.length > 1) throw new BadRequestError(`send at most one subprotocol, not ${others.length}`)
 }
 
+/** The library refuses the same. */
 function protocolsOf(header: string | undefined): readonly string[] {
-  const protocols = (header ?? '').split(',').map((protocol) => protocol.trim())
-  const named = protocols.filter((protocol) => protocol !== '')
+  const protocols = header === undefined ? [] : header.split(',').map((text) => text.replace(/^[ \t]+|[ \t]+$/g, ''))
   if (
-    named.some((protocol) => !/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(protocol)) ||
-    new Set(named).size < named.length
+    protocols.some((protocol) => !/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(protocol)) ||
+    new Set(protocols).size < protocols.length
   ) {
     throw new BadRequestError('Sec-WebSocket-Protocol cannot be read')
   }
-  return named
+  return protocols
 }
