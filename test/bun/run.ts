@@ -12,13 +12,12 @@ import { selectTests } from '../support/select-tests.js'
 import { fail, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
 
-/** Those that need nothing that Bun lacks (docs/runtimes.md). */
+/** Those that need nothing that Bun lacks, and depend on no garbage collector (docs/runtimes.md). */
 const SUITES = [
   'test/server/wiring/runtime.test.ts',
   'test/server/transports/passthrough.test.ts',
   'test/integration/main-job.test.ts',
   'test/security/limits.test.ts',
-  'test/fault/bounds.test.ts',
 ]
 
 async function main(): Promise<number> {

@@ -10,8 +10,10 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { checkRuntime } from '../../../src/server/wiring/runtime.js'
 import { silentLogger } from '../../../src/support/log.js'
+import { LightWatcher } from '../../support/light-watcher.js'
 import { serverRuntime } from '../../support/program.js'
 import { secureFlags } from '../../support/secure-flags.js'
+import { startServer } from '../../support/server-process.js'
 
 const programs = [
   new URL('./runtime/inherited-socket.js', import.meta.url),
@@ -35,6 +37,16 @@ for (const { pathname } of programs) {
     t.end()
   })
 }
+
+void t.test('a watch is answered before its first event', async (t) => {
+  const server = await startServer(t, { flags: [] })
+  const list = await fetch(`${server.url}/api/v1/pods?limit=1`)
+  const { metadata } = (await list.json()) as { readonly metadata: { readonly resourceVersion: string } }
+  const query = `watch=1&labelSelector=no=such&resourceVersion=${metadata.resourceVersion}`
+  const watcher = new LightWatcher(`${server.url}/api/v1/pods?${query}`)
+  t.teardown(() => watcher.destroy())
+  await watcher.until(({ status }) => status === 200)
+})
 
 void t.test('Bun is named in the log, and workers are refused there', (t) => {
   t.doesNotThrow(() => checkRuntime({ workers: 2 }, silentLogger, undefined), 'Node')
