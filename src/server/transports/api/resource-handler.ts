@@ -157,12 +157,13 @@ async function openUncached(
     release?.()
     throw error
   })
-  exchange.response.once('close', () => {
+  const close = (): void => {
     opened.close()
     release?.()
-  })
+  }
+  exchange.response.once('close', close)
   if (!exchange.isGone) return opened.live
-  opened.close()
+  close()
   return null
 }
 
