@@ -1,6 +1,6 @@
 # Varnish as an edge cache: it answers any number of equal lists and long polls from one request to distributary.
 #   varnishd -a 127.0.0.1:8080 -f /etc/distributary/varnish.vcl -s malloc,256m -p pipe_timeout=3600
-# By default Varnish cuts off a stream after a minute without an event. The parameter is in seconds: Varnish takes `1h` for one second.
+# By default Varnish cuts off a stream after a minute without an event. The parameter is in seconds: Varnish reads `1h` as one second.
 # docs/plain-prefixes.md says what makes a resource public; everything else goes through as it is.
 vcl 4.1;
 

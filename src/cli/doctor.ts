@@ -168,7 +168,7 @@ async function issueToken(cluster: Party, { namespace, name }: NonNullable<Patie
   return token
 }
 
-/** What a moved pod trusts. @throws CommandError */
+/** Returns the CAs that a moved pod trusts, in PEM. @throws CommandError */
 function trustedIn({ moved, unmoved }: Authorities, { namespace }: NonNullable<Patient['agent']>): string {
   const ca = moved ?? unmoved
   if (ca !== null) return ca

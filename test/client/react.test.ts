@@ -42,7 +42,7 @@ async function bundle(source: string, platform: 'browser' | 'node'): Promise<str
   return outputFiles[0]!.text
 }
 
-/** What the page shows is text, so that a test can compare it as a whole. */
+/** The page shows plain text, so that a test can compare all of it. */
 const COMPONENTS = `
   import { LiveList, fetchTransport, withValue } from 'distributary/client'
   import { useList, useObject } from 'distributary/react'

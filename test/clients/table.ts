@@ -17,7 +17,7 @@ import type { JavaClient } from './support/java.js'
 export interface OutsideClient {
   readonly name: string
   readonly version: string
-  /** What the client does in its test, as a phrase. */
+  /** A phrase for the table in docs/clients.md: how the test uses the client. */
   readonly does: string
   /** The path of its test. */
   readonly test: string
@@ -32,7 +32,7 @@ export interface OutsideClient {
   readonly needsRust?: boolean
   /** Its test compares with Kubernetes' own API server, which is built first. */
   readonly needsApiServer?: boolean
-  /** What a user of the client must set or know. */
+  /** A setting or limit that users of the client must know. */
   readonly note?: string
 }
 

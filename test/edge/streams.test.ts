@@ -10,7 +10,7 @@ import { startHttpCache } from '../support/http-cache.js'
 import { pause, until } from '../support/until.js'
 import { FLAGS } from './poller.js'
 
-/** What has arrived of an answer. */
+/** The part of an answer that has arrived. */
 interface Arrived {
   text: string
   isOver: boolean

@@ -155,7 +155,7 @@ void t.test(
       t.notMatch(chunk.toString(), /"name":"first"/)
     })
 
-    await t.test('a watch from a revision that etcd has had waits at every replica that is behind', async (t) => {
+    await t.test('a watch from a revision that etcd has reached waits at every replica that has not', async (t) => {
       const prefix = keyFromText('/registry/pods/')
       etcd.holdDelivery(prefix)
       const written = put(etcd, 'held')

@@ -49,7 +49,7 @@ interface List {
 async function filled(main: EtcdProcess, other: EtcdProcess): Promise<{ main: Revision; other: Revision }> {
   const [toMain, toOther] = [new EtcdWriter([main]), new EtcdWriter([other])]
   for (let i = 0; i < 100; i++) await toMain.put('/registry/pods/a/x', pod('x', { labels: { i: String(i) } }))
-  // What an API server wrote before it had the option: those objects are not its events.
+  // An event that an API server wrote here before it had the option. It no longer counts.
   await toMain.put('/registry/events/a/stale', event('stale'))
   const ofMain = await toMain.put('/registry/pods/a/y', pod('y', { namespace: 'a' }))
   return { main: ofMain, other: await toOther.put('/registry/events/a/e', event('e')) }
@@ -333,7 +333,7 @@ for (const which of ['main', 'other'] as const) {
         if (Number(metadata.resourceVersion) < revision) t.fail(`a consistent list lacks a write: ${name}`)
       }
       await struck
-      // Those who missed what was compacted are told so.
+      // Watches that missed compacted events get 410.
       if (name === 'it is compacted while it is cut off') {
         await Promise.all(watches.broken.map((watch) => watch.ended))
         t.same(

@@ -60,7 +60,7 @@ void t.test('doctor on the API server of Kubernetes', async (t) => {
   })
 
   await t.test('an authority that the pods of the agent do not trust', async (t) => {
-    // Of an API server without controllers nobody writes it.
+    // Without its controllers, this API server has no kube-root-ca.crt.
     cluster.kubectl(['-n', 'monitoring', 'create', 'configmap', 'distributary-ca', `--from-file=ca.crt=${cluster.ca}`])
     const { rows } = await diagnose(t, cluster, ours.url)
     t.match(rows.get('certificate'), { outcome: 'wrong', advice: /ConfigMap distributary-ca/ })

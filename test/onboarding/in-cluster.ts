@@ -21,7 +21,7 @@ import { type Cluster, install, listOf, startCluster, temporaryFolder, tokenOf, 
 import { makePod, type Pod } from './pod.js'
 
 interface Agent {
-  /** Of its service account. */
+  /** Also the name of its service account. */
   readonly name: string
   /** The pods that it holds, as lines `NAME TURN`. */
   readonly held: () => Promise<readonly string[]>

@@ -16,7 +16,7 @@ import { secureFlags } from '../support/secure-flags.js'
 const ATTACKER = '127.0.0.2'
 const ROUNDS = 40
 const RESETS = 50
-/** Of the honest clients, at the least. */
+/** The fewest answers that an honest client must get. */
 const ANSWERS = 20
 
 interface Target {

@@ -30,7 +30,7 @@ export interface PumpOptions {
 
 /** The pump's operations on cursors, supplied by each dispatcher for its own. */
 export interface Advance {
-  /** What an active cursor has seen when it has written its whole log. */
+  /** The revision that an active cursor has reached once its whole log is written. */
   readonly headRevision: Revision
   /** One bounded turn of anything but a pass. @returns whether there is more to do right away. */
   advance(cursor: Cursor): boolean

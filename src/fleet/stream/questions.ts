@@ -30,8 +30,8 @@ import { type Broker, BrokerError } from '../broker.js'
 import type { Envelope } from './envelope.js'
 
 /**
- * What an edge wishes of the publisher, without an answer: etcd's progress in the stream, a snapshot soon, or the
- * publisher's status now instead of at the next second. A wish may be lost, so the edge repeats it.
+ * A request from an edge that gets no answer: for etcd's progress in the stream, a snapshot soon, or the publisher's
+ * status now rather than at the next second. It may be lost, so the edge repeats it.
  */
 export type Wish = 'progress' | 'snapshot' | 'word'
 

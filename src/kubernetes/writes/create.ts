@@ -40,7 +40,7 @@ export async function makeObject(write: Write, body: JsonRecord, keepsManagedFie
   const { context, request, name, lease } = write
   const { served, namespace } = request
   checkNamespace(metadataOf(body), request)
-  // What the object is in must still be there when it is written, or nobody would ever delete the object.
+  // The namespace and the definition must still exist when the object is written, or nothing would ever delete it.
   let wasDefined = false
   const guard = async (): Promise<readonly Compare[]> => {
     const isCustom = served.origin === 'custom'

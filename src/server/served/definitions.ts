@@ -157,7 +157,7 @@ export class Definitions implements ObjectFollower {
     else if (reading.reason !== 'closed') this.#refuse(object.name, 'it is too much to read')
   }
 
-  /** Tries once more after a crash, which may have nothing to do with the definition. */
+  /** Tries again once after a crash, since the definition may not be its cause. */
   async #readInThread(object: StoredObject): Promise<SharedReading | ThreadEndedError> {
     for (let isRetry = false; ; isRetry = true) {
       try {
@@ -169,7 +169,7 @@ export class Definitions implements ObjectFollower {
     }
   }
 
-  /** What was served by an earlier state of the definition remains. */
+  /** Until then, the resources of the previous state of the definition stay served. */
   #readLater(object: StoredObject, { cause }: ThreadEndedError): void {
     const { clock, logger } = this.#options
     logger.error(

@@ -139,7 +139,7 @@ const world: World = {
 
 interface Run {
   readonly left: readonly string[]
-  /** What it says about evictions, without its times. */
+  /** Its log lines about evictions, without their times. */
   readonly said: readonly string[]
 }
 
@@ -206,7 +206,7 @@ void t.test('at distributary the descheduler does what it does at the API server
         await disruption.disrupt(stage)
         const moment = momentAfter(disruption)
         await stage.write(moment)
-        // What a disruption has written as well is evicted in any order.
+        // Pods that the disruption itself has written are evicted too, in any order.
         const isDone = async (): Promise<boolean> =>
           client.printed().includes(`default/${moment}"`) && (await podNames(apiServer)).join() === expected.left.join()
         await until(isDone, () => `${moment} is evicted: ${client.printed()}`, 90_000)

@@ -15,7 +15,7 @@ import { startTerminal, type Terminal } from '../support/terminal.js'
 
 const program = buildGoProgram(k9s)
 
-/** What k9s is told to show, and a pattern of what must be there. */
+/** Commands for k9s, each with a pattern that its screen must contain. */
 const lists: readonly (readonly [command: string, shown: RegExp])[] = [
   ['nodes', /n1 .*NotReady/],
   ['pods team', /CrashLoopBackOff/],
@@ -47,7 +47,7 @@ const lists: readonly (readonly [command: string, shown: RegExp])[] = [
   ['pods team app=web', /CrashLoopBackOff/],
 ]
 
-/** Of the first object in the list. */
+/** Views of the first object in a list. */
 const details: readonly (readonly [command: string, key: string, shown: RegExp])[] = [
   ['nodes', 'd', /Allocatable/],
   ['nodes', 'y', /kernelVersion/],

@@ -1,4 +1,4 @@
-/** What waits to be published while one message is in flight. */
+/** The queue of items to publish, while one message is in flight. */
 import t from 'tap'
 import { PublishQueue, type Queued } from '../../../src/fleet/stream/publish-queue.js'
 import { type Batch, keyFromText } from '../../../src/engine/model/event.js'

@@ -726,7 +726,7 @@ async function subresources(t: Test, send: Send): Promise<void> {
   })
 }
 
-/** What is written with the status of a kind, and the members of the metadata that stay as they were. */
+/** For each kind: an object whose metadata is written with its status, and the metadata fields that must not change. */
 const METADATA_OF_STATUS: readonly (readonly [path: string, object: object, stay: readonly string[]])[] = [
   ['/api/v1/nodes', {}, []],
   ['/api/v1/namespaces/default/services', { spec: { ports: [{ port: 1 }] } }, []],

@@ -169,7 +169,7 @@ void t.test(
     await until(() => asked.length === 3, 'it is read again')
     t.equal(asked[2]!.object, changed)
     asked[2]!.end('crash')
-    await until(() => asked.length === 4, 'it crashed once more')
+    await until(() => asked.length === 4, 'it is tried again')
     asked[3]!.answer({ kind: 'defined', resources: registry.list().map(toShared), structurals: {} })
     await until(() => definitions.isSettled, 'it is read')
     t.same(served(), ['gadgets'])
