@@ -58,6 +58,7 @@ export class Waiters {
     if (revision <= position()) return true
     if (signal?.aborted) return false
     const startedMs = clock.monotonic()
+    const askMs = asksProgress ? Math.min(PROGRESS_REPEAT_MS, limitMs) : limitMs
     const reached = await new Promise<boolean>((resolve) => {
       const finish = (): void => {
         this.#waiters.delete(waiter)
@@ -69,9 +70,9 @@ export class Waiters {
       const repeat = (): void => {
         if (clock.monotonic() - startedMs >= limitMs) return finish()
         if (asksProgress) this.#ask()
-        timer = clock.setTimer(Math.min(PROGRESS_REPEAT_MS, limitMs), repeat)
+        timer = clock.setTimer(askMs, repeat)
       }
-      let timer = clock.setTimer(Math.min(PROGRESS_REPEAT_MS, limitMs), repeat)
+      let timer = clock.setTimer(askMs, repeat)
       this.#waiters.add(waiter)
       signal?.addEventListener('abort', finish, { once: true })
       if (asksProgress) this.#ask()

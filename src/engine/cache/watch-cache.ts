@@ -71,8 +71,19 @@ export interface WatchCacheOptions {
 /** Minimum time between two log lines about a resource whose history is too short for its write rate. */
 const CUT_LOG_GAP_MS = 3_600_000
 
-/** How long a read waits for a revision; the API server waits equally long. */
+/**
+ * How long a read waits for a revision, or for the first state; the API server waits equally long. Some clients give up
+ * after five seconds.
+ */
 const WAIT_LIMIT_MS = 3_000
+
+/**
+ * Milliseconds without a first state for each second of Retry-After. Whoever has waited here may come back soon, because it
+ * waits again; whoever could not wait stays away as long as it has been.
+ */
+const MS_PER_RETRY_SECOND = { waited: 8_000, refused: 1_000 }
+
+const LOADED = nextRevision(ZERO_REVISION)
 
 export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   readonly name: string
@@ -80,6 +91,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   protected readonly ingester: Ingester
   protected readonly waiters: Waiters
   protected held: HeldObjects
+  /** Reads that wait for the first state: their position is 0 until it is there, or until it is known why it is not. */
+  readonly #loads: Waiters
   readonly #options: WatchCacheOptions
   readonly #ring: RingBuffer<CacheBatch>
   readonly #gaps = new Gaps()
@@ -104,7 +117,9 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     this.prefix = options.prefix
     this.ingester = new Ingester(options.ingest, name, logger)
     this.held = new HeldObjects(this.ingester)
-    this.waiters = new Waiters({ position: () => this.#revision, freshness, clock, metrics, limitMs: WAIT_LIMIT_MS })
+    const waits = { freshness, clock, metrics, limitMs: WAIT_LIMIT_MS }
+    this.waiters = new Waiters({ ...waits, position: () => this.#revision })
+    this.#loads = new Waiters({ ...waits, position: () => (this.isLoading ? ZERO_REVISION : LOADED) })
     this.#age = new SourceAge(clock)
     this.#ring = new RingBuffer(options.ring, ZERO_REVISION)
     this.#positions = new Positions(this)
@@ -146,6 +161,21 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   get isAwaited(): boolean {
     return this.#isAwaited
+  }
+
+  /** Whether the first state is on its way. */
+  get isLoading(): boolean {
+    return this.#readiness.kind === 'pending' && this.disconnectedReason === null
+  }
+
+  /**
+   * Waits until the first state is there, or it is known why it is not.
+   * @throws TooManyRequestsError after the limit.
+   */
+  async load(signal: AbortSignal): Promise<void> {
+    this.#isAwaited = true
+    const isOver = await this.#loads.wait(LOADED, { signal, asksProgress: false })
+    if (!isOver) throw this.#whileLoading(MS_PER_RETRY_SECOND.waited)
   }
 
   get size(): number {
@@ -233,11 +263,15 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     if (readiness.kind === 'refused')
       throw new NotImplementedError(`${this.name} cannot be served: ${readiness.reason}`)
     this.#isAwaited = true
-    const waitedSeconds = (this.#options.clock.monotonic() - this.#pendingSinceMs) / 1000
-    const retryAfter = Math.max(1, Math.min(30, Math.round(waitedSeconds)))
+    throw this.#whileLoading(MS_PER_RETRY_SECOND.refused)
+  }
+
+  #whileLoading(msPerRetrySecond: number): TooManyRequestsError {
+    const retryAfter = (this.#options.clock.monotonic() - this.#pendingSinceMs) / msPerRetrySecond
     const { disconnectedReason } = this
     const why = disconnectedReason === null ? '' : `: ${disconnectedReason}`
-    throw new TooManyRequestsError(`${this.name}: storage is (re)initializing${why}`, retryAfter)
+    const message = `${this.name}: storage is (re)initializing${why}`
+    return new TooManyRequestsError(message, Math.max(1, Math.min(30, Math.round(retryAfter))))
   }
 
   #whileSealed(): TooManyRequestsError {
@@ -330,6 +364,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
       if (this.#readiness.kind === 'refused') this.#options.logger.info(fields, 'resource can be listed now')
       else this.#options.logger.debug(fields, 'resource is ready')
       this.#readiness = { kind: 'ready' }
+      this.#loads.reached(LOADED)
       for (const listener of this.#listeners) listener.onReady?.()
     }
     this.#connected()
@@ -337,6 +372,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   disconnected(reason: string): void {
     if (!this.#age.disconnected(reason)) return
+    if (!this.isLoading) this.#loads.reached(LOADED)
     this.#options.logger.debug({ resource: this.name, reason }, 'source is unavailable; serving from the cache')
   }
 
@@ -350,6 +386,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
       this.#options.logger.error({ resource: this.name, reason }, 'resource cannot be listed')
     }
     this.#readiness = { kind: 'refused', reason }
+    this.#loads.reached(LOADED)
   }
 
   // For readers; the rest is in `reads.ts`

@@ -74,6 +74,7 @@ function contextOf(
     publicCachingOf: (resource) => caching.get(resourceId(resource)) ?? null,
     bodies: limits.bodies,
     pastStates: limits.pastStates,
+    loadingReads: limits.loadingReads,
     initialStates: limits.initialStates,
     watchers: limits.watchers,
     memory: limits.memory,

@@ -1,5 +1,5 @@
 /** Limits on concurrent work: those on clients, which all processes share, and those of this process. */
-import type { FairSemaphore } from '../auth/fair-semaphore.js'
+import { FairSemaphore } from '../auth/fair-semaphore.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { Resources } from '../../engine/pipeline/resources.js'
@@ -7,13 +7,18 @@ import { BodyBudget } from '../transports/bodies/body-budget.js'
 import { BodyCache } from '../transports/bodies/body-cache.js'
 import { MemoryPressure } from '../transports/limits/memory-pressure.js'
 import type { Basis } from './basis.js'
-import { type ClientLimits, fairSemaphore, SEMAPHORE_WAIT_MS } from './open-client-limits.js'
+import { type ClientLimits, fairSemaphore, isOpenToAll, SEMAPHORE_WAIT_MS } from './open-client-limits.js'
 import { memoryTargetOf } from './memory-target.js'
 
 /**
  * The number of past states that a process rebuilds at once: each walks through the history in the shared event loop.
  */
 const PAST_STATES = 4
+/**
+ * The number of reads of a process that wait for resources to load: each holds its connection or stream, and nothing else. One identity
+ * has half, where identities are known.
+ */
+const LOADING_READS = 10_000
 /** The number of write threads per process. One identity has at most one of them, where identities are known. */
 const WRITE_THREADS = 2
 /** The share of the memory target for list bodies being sent, and the limit in bytes without a target. */
@@ -24,6 +29,7 @@ export interface Limits {
   readonly bodies: BodyCache
   /** Slots for rebuilding past states. */
   readonly pastStates: FairSemaphore
+  readonly loadingReads: FairSemaphore
   readonly initialStates: IdentitySemaphore
   readonly writes: IdentitySemaphore
   /** Slots of the threads that compute larger writes. */
@@ -63,6 +69,15 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
   return {
     bodies,
     pastStates: fairSemaphore(basis, 'past-states', PAST_STATES),
+    loadingReads: new FairSemaphore({
+      slots: LOADING_READS,
+      maxSlotsPerIdentity: isOpenToAll(config) ? LOADING_READS : LOADING_READS / 2,
+      maxWaiting: 0,
+      maxWaitingPerIdentity: 0,
+      maxWaitMs: 0,
+      clock,
+      onRejected: () => {},
+    }),
     initialStates,
     writes,
     writeThreads: fairSemaphore(basis, 'write-threads', WRITE_THREADS),

@@ -743,6 +743,47 @@ void t.test('a cache that is not listed yet gives a Retry-After, with growing de
   t.end()
 })
 
+void t.test('a read waits for the first state, and is told soon to come back', async (t) => {
+  const { cache, clock, replace } = setUp({ isListed: false })
+  const loaded = (signal = new AbortController().signal): Outcome<void> => watched(cache.load(signal))
+  const retryAfter = ({ error }: Outcome<void>): number | undefined =>
+    error instanceof TooManyRequestsError ? error.details?.retryAfterSeconds : undefined
+  const first = loaded()
+  t.ok(cache.isAwaited, 'its feed may go first')
+  clock.advance(3_000)
+  await nextTurn()
+  t.equal(retryAfter(first), 1)
+  clock.advance(37_000)
+  const later = loaded()
+  clock.advance(3_000)
+  await nextTurn()
+  t.equal(retryAfter(later), 5)
+
+  const leaving = new AbortController()
+  const [waiting, left] = [loaded(), loaded(leaving.signal)]
+  leaving.abort()
+  replace(10, 'initial')
+  await nextTurn()
+  t.equal(waiting.state, 'pending', 'the history after the list is still to come')
+  t.equal(left.state, 'failed')
+  cache.synced()
+  await nextTurn()
+  t.equal(waiting.state, 'done')
+  t.notOk(cache.isLoading)
+})
+
+for (const why of ['disconnected', 'refused'] as const) {
+  void t.test(`a read stops waiting for the first state when the source is ${why}`, async (t) => {
+    const { cache } = setUp({ isListed: false })
+    const waiting = watched(cache.load(new AbortController().signal))
+    cache[why]('no such host')
+    await nextTurn()
+    t.equal(waiting.state, 'done')
+    t.notOk(cache.isLoading)
+    t.throws(() => cache.assertReadable(), /no such host/)
+  })
+}
+
 void t.test('a resource that cannot be listed reports why; one that was listed before stays served', (t) => {
   const { cache, replace } = setUp({ isListed: false })
   cache.refused('permission denied')

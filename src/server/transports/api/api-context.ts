@@ -35,6 +35,8 @@ export interface ApiContext {
   readonly bodies: BodyCache
   /** Slots for rebuilding past states, from which lists at an exact revision and later pages are read. */
   readonly pastStates: FairSemaphore
+  /** Slots for waiting for a resource's first state. */
+  readonly loadingReads: FairSemaphore
   /** Slots for initial states, each of which holds a state's bytes while it is sent. */
   readonly initialStates: IdentitySemaphore
   readonly watchers: IdentitySemaphore

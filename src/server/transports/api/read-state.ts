@@ -7,9 +7,32 @@ import type { Key } from '../../../engine/model/event.js'
 import { ExpiredError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { Arrivals } from '../../../support/turns.js'
+import type { ApiContext } from './api-context.js'
+import type { Request } from './request.js'
 
 /** Hundreds may wait for one state, and would otherwise all continue in one iteration of the event loop. */
 const goingOn = new Arrivals()
+
+/**
+ * Lets a request for a resource whose first state is on its way wait for it, within limits. Sent away, it would come back
+ * long after the state is there.
+ * @throws StatusError after the limit, or when the caller has lost the right meanwhile.
+ */
+export async function untilLoaded(
+  { loadingReads }: Pick<ApiContext, 'loadingReads'>,
+  cache: WatchCache,
+  { caller, exchange }: Request,
+): Promise<void> {
+  const leave = loadingReads.tryAcquire(caller.identity)
+  if (leave === null) return
+  try {
+    await cache.load(exchange.signal)
+  } finally {
+    leave()
+  }
+  await goingOn.turn()
+  await caller.confirm()
+}
 
 /** @throws TooLargeResourceVersionError, StatusError */
 export async function readSnapshot(

@@ -20,6 +20,7 @@ import type { ApiContext } from './api-context.js'
 import { handleGet } from './get-handler.js'
 import { handleList } from './list-handler.js'
 import { dropBody } from './read-body.js'
+import { untilLoaded } from './read-state.js'
 import { encoderOf, type Request, understandGet, understandList, understandWatch } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
 import { handlePoll, HISTORY_HEADER, waitMsOf } from './poll-handler.js'
@@ -78,6 +79,7 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
     await dropping
     await caller.confirm()
   }
+  if (found.kind === 'live' && found.cache.isLoading) await untilLoaded(context, found.cache, request)
   if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)
   const live = found.kind === 'live' ? found : await openUncached(context, request, found)
   if (live === null) return
