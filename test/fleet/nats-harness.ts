@@ -67,7 +67,6 @@ export class FleetCounts implements FleetMetrics {
   refusals = 0
   loaded = 0
   publishedMessages = 0
-  publishedBytes = 0
   snapshots = 0
   unusable = 0
   queuedBytes = 0
@@ -77,8 +76,8 @@ export class FleetCounts implements FleetMetrics {
     this.hops.push(seconds)
   }
 
-  received(messages: number, events: number): void {
-    this.messages += messages
+  received(events: number): void {
+    this.messages++
     this.events += events
   }
 
@@ -106,9 +105,8 @@ export class FleetCounts implements FleetMetrics {
     this.isPublishing = isPublishing
   }
 
-  published(messages: number, _events: number, bytes: number): void {
-    this.publishedMessages += messages
-    this.publishedBytes += bytes
+  published(): void {
+    this.publishedMessages++
   }
 
   snapshot(): void {

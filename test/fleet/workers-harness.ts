@@ -143,8 +143,6 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
         socket: far,
         clock,
         workers: 2,
-        onHello: () => {},
-        onDrain: () => {},
         onClosed: () => {},
         collectMetrics: async () => 'own',
         collectStatus: async () => '"own"',

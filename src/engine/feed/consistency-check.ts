@@ -22,7 +22,7 @@ import type { Logger } from '../../support/log.js'
 import { type Random, randomInteger } from '../../support/random.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { turns } from '../../support/turns.js'
-import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
+import { UpstreamError, type StateReader } from '../upstream/upstream.js'
 import { readInTime, readPages } from './read-pages.js'
 
 export type CheckOutcome =
@@ -64,7 +64,7 @@ export interface CheckDifference {
 
 export interface ConsistencyCheckOptions {
   /** Returns the source to compare with now. */
-  readonly upstream: () => UpstreamReader
+  readonly upstream: () => StateReader
   readonly prefix: Key
   readonly cache: CheckedCache
   readonly clock: Clock

@@ -7,11 +7,11 @@ import type { Revision } from '../model/revision.js'
 import { sleep, type Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { beginSpan } from '../../support/tracing.js'
-import { UpstreamError, type Page, type StreamPart, type UpstreamReader } from '../upstream/upstream.js'
+import { UpstreamError, type Page, type StreamPart, type StateReader } from '../upstream/upstream.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface PagesOptions {
-  readonly upstream: UpstreamReader
+  readonly upstream: StateReader
   readonly prefix: Key
   /** null means a linearizable read: the other pages use the revision of the first one. */
   readonly revision: Revision | null

@@ -14,7 +14,7 @@ import type { Clock } from '../../support/clock.js'
 import { orAborted, withDeadline } from '../../support/deadline.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { SingleFlight } from '../../support/single-flight.js'
-import { UpstreamError, type UpstreamReader } from '../upstream/upstream.js'
+import { UpstreamError, type StateReader } from '../upstream/upstream.js'
 import { readPages } from './read-pages.js'
 
 export interface ProgressSource {
@@ -27,7 +27,7 @@ export interface ProgressSource {
 }
 
 export interface UpstreamFreshnessOptions {
-  readonly upstream: UpstreamReader
+  readonly upstream: StateReader
   readonly prefix: Key
   /** The feed whose progress proves freshness, or a substitute for it. */
   readonly feed: ProgressSource

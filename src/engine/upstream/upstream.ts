@@ -72,7 +72,8 @@ export interface UpstreamStatus {
   readonly isHistoryDear?: boolean
 }
 
-export interface UpstreamReader {
+/** What answers requests can be read with; a publisher and a primary process provide it to others. */
+export interface StateReader {
   /** @throws UpstreamError */
   read(options: ReadOptions): Promise<Page>
   /**
@@ -86,6 +87,9 @@ export interface UpstreamReader {
   readKey(key: Key, options?: { revision?: Revision; signal?: AbortSignal }): Promise<KeyValue | null>
   /** Linearizable: not older than any write that had completed before the call. @throws UpstreamError */
   currentRevision(signal?: AbortSignal): Promise<Revision>
+}
+
+export interface UpstreamReader extends StateReader {
   /** @throws UpstreamError */
   status(signal?: AbortSignal): Promise<UpstreamStatus>
   /** Set if it is redetermined between two calls of `status`; takes precedence over the last status. */

@@ -24,10 +24,17 @@ const FAILURES_BEFORE_RESIGNING = 3
  */
 const WELL_AFTER_MS = 10_000
 
+interface Failures {
+  readonly count: number
+  readonly reason: string | null
+}
+
+const NO_FAILURES: Failures = { count: 0, reason: null }
+
 type State =
   | { readonly kind: 'waiting' }
-  /** @param wellTimer set once the publisher has started. */
-  | { readonly kind: 'publishing'; readonly publisher: Publisher; wellTimer: Timer | null }
+  /** @param startedMs when the publisher had started; infinite before. */
+  | { readonly kind: 'publishing'; readonly publisher: Publisher; startedMs: number }
   | { readonly kind: 'retrying'; readonly timer: Timer }
   | { readonly kind: 'stopped' }
 
@@ -36,7 +43,7 @@ export class Candidate {
   readonly #election: Election
   #state: State = { kind: 'waiting' }
   /** Consecutive publishers that have not run well, and the reason why the last one ended. */
-  #failures: { readonly count: number; readonly reason: string | null } = { count: 0, reason: null }
+  #failures = NO_FAILURES
   readonly #ending = new Set<Promise<void>>()
 
   constructor(options: CandidateOptions) {
@@ -69,23 +76,22 @@ export class Candidate {
     // Another may hold the lease by now, and must not lose the stream to us.
     if (!this.#election.isCertain) return this.#retryIn(RETRY.firstMs)
     const publisher = this.#options.openPublisher((reason) => this.#ended(publisher, reason))
-    const publishing: State = { kind: 'publishing', publisher, wellTimer: null }
+    const publishing: State = { kind: 'publishing', publisher, startedMs: Number.POSITIVE_INFINITY }
     this.#state = publishing
     this.#options.onPublishing(true)
     void publisher.start().then(() => {
       if (this.#state !== publishing) return
       this.#election.succeeded()
-      publishing.wellTimer = this.#options.clock.setTimer(WELL_AFTER_MS, () => {
-        this.#failures = { count: 0, reason: null }
-      })
+      publishing.startedMs = this.#options.clock.monotonic()
     })
   }
 
   #ended(publisher: Publisher, reason: string): void {
     const state = this.#state
     if (state.kind !== 'publishing' || state.publisher !== publisher) return
-    const { logger, random, names } = this.#options
+    const { logger, random, names, clock } = this.#options
     this.#leave({ kind: 'waiting' })
+    if (clock.monotonic() - state.startedMs >= WELL_AFTER_MS) this.#failures = NO_FAILURES
     // Publishing is retried indefinitely; each reason is logged once.
     const level = reason === this.#failures.reason ? 'debug' : 'warn'
     this.#failures = { count: this.#failures.count + 1, reason }
@@ -105,7 +111,6 @@ export class Candidate {
     this.#state = next
     if (state.kind === 'retrying') state.timer.cancel()
     if (state.kind !== 'publishing') return
-    state.wellTimer?.cancel()
     this.#options.onPublishing(false)
     const ended = state.publisher.stop().finally(() => this.#ending.delete(ended))
     this.#ending.add(ended)

@@ -17,7 +17,15 @@ import { randomBytes } from 'node:crypto'
 import type { Timer } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { BrokerError, type KvEntry, type Leases } from '../broker.js'
-import { isExpired, type LeaseInput, type LeaseState, nextLeaseState, NOT_SEEN } from './lease-state.js'
+import {
+  isCertain,
+  isExpired,
+  isHopeless,
+  type LeaseInput,
+  type LeaseState,
+  nextLeaseState,
+  NOT_SEEN,
+} from './lease-state.js'
 import type { StreamContext } from './stream-context.js'
 
 export interface ElectionOptions extends Pick<StreamContext, 'names' | 'clock' | 'random' | 'logger'> {
@@ -36,13 +44,10 @@ export interface ElectionOptions extends Pick<StreamContext, 'names' | 'clock' |
 const RELEASED = ''
 /** The share of the lease within which NATS must answer, so that a lost request leaves time for others. */
 const ANSWER_SHARE = 1 / 4
-/** The lease is given up after this many leases in doubt: longer than an election in NATS takes. */
-const DOUBTED_LEASES = 6
 
 export class Election {
   readonly #options: ElectionOptions
   #timer: Timer | null = null
-  #expiry: Timer | null = null
   #isStopped = true
   #state: LeaseState = NOT_SEEN
   /** Why NATS last refused the lease; null once it has answered. */
@@ -65,7 +70,8 @@ export class Election {
 
   /** Whether nobody else can hold the lease now. */
   get isCertain(): boolean {
-    return this.#state.kind === 'holding' && this.#state.isCertain
+    const { clock, leaseMs } = this.#options
+    return isCertain(this.#state, clock.monotonic(), leaseMs)
   }
 
   #next(input: LeaseInput): void {
@@ -82,7 +88,6 @@ export class Election {
     if (this.#isStopped) return
     this.#isStopped = true
     this.#timer?.cancel()
-    this.#expiry?.cancel()
     await this.#working
     if (this.#state.kind !== 'holding') return
     const { revision } = this.#state
@@ -101,7 +106,8 @@ export class Election {
    */
   resign(reason: string): void {
     if (!this.isLeader || this.#isStopped) return
-    this.#next({ kind: 'doubted' })
+    const { clock, leaseMs } = this.#options
+    this.#next({ kind: 'resigned', nowMs: clock.monotonic(), leaseMs })
     this.#working = this.#working.then(async () => {
       if (this.#state.kind !== 'holding' || this.#isStopped) return
       try {
@@ -125,8 +131,9 @@ export class Election {
 
   async #round(): Promise<void> {
     if (this.#isStopped) return
-    const { leaseMs, random } = this.#options
+    const { leaseMs, random, clock } = this.#options
     let pauseMs = leaseMs / 4
+    if (isHopeless(this.#state, clock.monotonic(), leaseMs)) this.#lose('the lease could not be renewed')
     // After a lost request there is little time left to renew the lease.
     if (this.#state.kind === 'holding') pauseMs = (await this.#renew(this.#state.revision)) ? pauseMs : pauseMs / 4
     else
@@ -153,16 +160,10 @@ export class Election {
   }
 
   async #renewAt(revision: number): Promise<void> {
-    const askedAtMs = this.#options.clock.monotonic()
+    const askedMs = this.#options.clock.monotonic()
     const written = this.#write(this.#mine, revision)
     // A late answer counts as well.
-    await this.#answered(written.then((renewed) => this.#renewed(renewed, askedAtMs)))
-  }
-
-  #renewed(revision: number, askedAtMs: number): void {
-    const before = this.#state
-    this.#next({ kind: 'renewed', revision })
-    if (this.#state !== before) this.#holdFrom(askedAtMs)
+    await this.#answered(written.then((renewed) => this.#next({ kind: 'renewed', revision: renewed, askedMs })))
   }
 
   /**
@@ -194,8 +195,7 @@ export class Election {
       await this.#write(RELEASED, taken).catch(noop)
       return
     }
-    this.#next({ kind: 'taken', revision: taken })
-    this.#holdFrom(nowMs)
+    this.#next({ kind: 'taken', revision: taken, askedMs: nowMs })
     const { logger, names } = this.#options
     logger[this.#hasResigned ? 'debug' : 'info']({ stream: names.stream, lease: taken }, 'elected to publish')
     this.#options.onElected()
@@ -220,28 +220,9 @@ export class Election {
     logger.error({ stream: names.stream, err: error }, 'unexpected error in an election')
   }
 
-  /** @param askedAtMs when the request was sent that took or renewed the lease. */
-  #holdFrom(askedAtMs: number): void {
-    const { clock, leaseMs } = this.#options
-    this.#expireIn(askedAtMs + leaseMs * 0.8 - clock.monotonic(), () => this.#doubt())
-  }
-
-  #doubt(): void {
-    const { leaseMs, logger, names } = this.#options
-    this.#next({ kind: 'doubted' })
-    logger.info({ stream: names.stream }, 'lease not renewed in time; publishing until another replica holds it')
-    this.#expireIn(leaseMs * DOUBTED_LEASES, () => this.#lose('the lease could not be renewed'))
-  }
-
-  #expireIn(leftMs: number, expire: () => void): void {
-    this.#expiry?.cancel()
-    this.#expiry = this.#options.clock.setTimer(Math.max(0, leftMs), expire)
-  }
-
   #lose(reason: string): void {
     if (!this.isLeader) return
     this.#next({ kind: 'lost' })
-    this.#expiry?.cancel()
     const { logger, names } = this.#options
     logger[this.#hasResigned ? 'debug' : 'warn']({ stream: names.stream, reason }, 'stopped publishing')
     this.#options.onLost(reason)

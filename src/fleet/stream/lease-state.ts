@@ -1,11 +1,12 @@
 /**
  * A candidate's knowledge of a lease, as a pure function of NATS's answers. This file decides; `election.ts` acts.
  *
- *             taken                     not renewed in time
- *     waiting ─────▶ holding, certain ──────────────────────▶ holding, in doubt
- *        ▲                │   ▲               renewed                │
- *        │                │   └─────────────────────────────────────┤
- *        └─── lost ───────┴──────────────────────────────────────────┘
+ *     waiting ── taken ─▶ holding ─┐
+ *        ▲                 │   ▲   │ renewed
+ *        └──── lost ───────┘   └───┘
+ *
+ * A holder is certain for most of a lease after it asked for the last renewal that was granted. After that it is in doubt:
+ * another may have the lease.
  *
  * A lease has expired when its revision has not changed for its whole length *by the candidate's own clock*, so that
  * the clocks of two machines are never compared. Only a higher revision is a renewal: a NATS replica that lags, or has
@@ -14,8 +15,8 @@
  */
 export type LeaseState =
   | { readonly kind: 'waiting'; readonly seen: Seen | null }
-  /** `isCertain`: nobody else can hold the lease now. */
-  | { readonly kind: 'holding'; readonly revision: number; readonly isCertain: boolean }
+  /** @param askedMs when the request was sent that took or last renewed the lease. */
+  | { readonly kind: 'holding'; readonly revision: number; readonly askedMs: number }
 
 interface Seen {
   /** The highest revision of the lease, and when it was first read. */
@@ -33,10 +34,11 @@ interface SeenRevision {
 
 export type LeaseInput =
   | { readonly kind: 'read'; readonly revision: number; readonly nowMs: number; readonly leaseMs: number }
-  | { readonly kind: 'taken' | 'renewed'; readonly revision: number }
+  | { readonly kind: 'taken' | 'renewed'; readonly revision: number; readonly askedMs: number }
   /** NATS has lost a renewal that it had acknowledged, and has this revision of it. */
   | { readonly kind: 'set-back'; readonly revision: number }
-  | { readonly kind: 'doubted' }
+  /** The lease is to be released: from now on another may have it. */
+  | { readonly kind: 'resigned'; readonly nowMs: number; readonly leaseMs: number }
   | { readonly kind: 'lost' }
 
 export const NOT_SEEN: LeaseState = { kind: 'waiting', seen: null }
@@ -45,21 +47,25 @@ export const NOT_SEEN: LeaseState = { kind: 'waiting', seen: null }
  * again.
  */
 const SILENT_SHARE = 3 / 4
+/** The share of a lease for which its holder is certain. */
+const CERTAIN_SHARE = 0.8
+/** A lease in doubt is given up after this many leases: longer than an election in NATS takes. */
+const DOUBTED_LEASES = 6
 
 /** An input without a meaning in a state leaves the state as it is. */
 export function nextLeaseState(state: LeaseState, input: LeaseInput): LeaseState {
   if (state.kind === 'waiting') {
     if (input.kind === 'read') return { kind: 'waiting', seen: nextSeen(state.seen, input) }
-    return input.kind === 'taken' ? { kind: 'holding', revision: input.revision, isCertain: true } : state
+    return input.kind === 'taken' ? { kind: 'holding', revision: input.revision, askedMs: input.askedMs } : state
   }
   switch (input.kind) {
     case 'renewed':
       // Answers may arrive late.
-      return input.revision > state.revision ? { kind: 'holding', revision: input.revision, isCertain: true } : state
+      return input.revision > state.revision ? { ...state, revision: input.revision, askedMs: input.askedMs } : state
     case 'set-back':
       return { ...state, revision: Math.min(state.revision, input.revision) }
-    case 'doubted':
-      return { ...state, isCertain: false }
+    case 'resigned':
+      return { ...state, askedMs: Math.min(state.askedMs, input.nowMs - input.leaseMs * CERTAIN_SHARE) }
     case 'lost':
       return NOT_SEEN
     case 'read':
@@ -68,6 +74,16 @@ export function nextLeaseState(state: LeaseState, input: LeaseInput): LeaseState
     default:
       return input satisfies never
   }
+}
+
+/** Whether nobody else can hold the lease now. */
+export function isCertain(state: LeaseState, nowMs: number, leaseMs: number): boolean {
+  return state.kind === 'holding' && nowMs - state.askedMs < leaseMs * CERTAIN_SHARE
+}
+
+/** Whether a lease has been in doubt for so long that it is given up. */
+export function isHopeless(state: LeaseState, nowMs: number, leaseMs: number): boolean {
+  return state.kind === 'holding' && nowMs - state.askedMs >= leaseMs * (CERTAIN_SHARE + DOUBTED_LEASES)
 }
 
 /** Whether the lease has not been renewed for its whole length, as far as a candidate can know. */

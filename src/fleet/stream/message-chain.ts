@@ -174,10 +174,7 @@ export class MessageChain {
       if (told !== undefined) this.#expected = null
     }
     if (fresh.length > 0) sink.apply(fresh)
-    metrics.received(
-      1,
-      fresh.reduce((sum, { events }) => sum + events.length, 0),
-    )
+    metrics.received(fresh.reduce((sum, { events }) => sum + events.length, 0))
     return null
   }
 }

@@ -4,7 +4,6 @@
  * Every message expects the sequence left by the previous one. When one write fails, all later ones fail too, and the
  * session is over.
  */
-import type { Batch } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import { type Appender, BrokerError } from '../broker.js'
 import { encodeMessage, type Body, type Header, type Message, type Origin } from './message.js'
@@ -80,17 +79,11 @@ export class MessageWriter {
       throw new BrokerError('conflict', `written at ${sequences.at(-1)} instead of ${sequence}`)
     }
     this.#place = { sequence, revision, settled }
-    metrics.published(parts.length, body.kind === 'batches' ? countEvents(body.batches) : 0, bytes)
+    metrics.published(body.kind === 'batches' ? body.batches.reduce((sum, { events }) => sum + events.length, 0) : 0)
     return { parts: parts.length, bytes }
   }
 
   close(): void {
     this.#options.writer.close()
   }
-}
-
-function countEvents(batches: readonly Batch[]): number {
-  let events = 0
-  for (const batch of batches) events += batch.events.length
-  return events
 }

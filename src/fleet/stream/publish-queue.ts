@@ -6,6 +6,8 @@
  * limited rate: every consistent read of every replica asks for progress, and a message for each answer would push the
  * history out of the stream of a quiet resource. The first progress after a pause is handed out at once, so that a
  * single read does not wait.
+ *
+ * A proof of how old the stream is waits for its turn, too: when it is handed out, the stream has everything before it.
  */
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch } from '../../engine/model/event.js'
@@ -34,7 +36,13 @@ interface QueuedProgress {
   readonly revision: Revision
 }
 
-export type Queued = QueuedBatches | QueuedState | QueuedProgress | { readonly kind: 'synced' }
+/** An answer of etcd to a read that was sent then. */
+interface QueuedProof {
+  readonly kind: 'proof'
+  readonly askedAtMs: number
+}
+
+export type Queued = QueuedBatches | QueuedState | QueuedProgress | QueuedProof | { readonly kind: 'synced' }
 
 /** Batches share a message up to this size. */
 const MESSAGE_BYTES = 256 * 1024
@@ -45,7 +53,6 @@ const PROGRESS_GAP_MS = 50
 
 export class PublishQueue {
   readonly #clock: Clock
-  readonly #onContent: () => void
   readonly #items: Queued[] = []
   #bytes = 0
   /** The newest progress, which comes after all items; null if there is none. */
@@ -54,13 +61,13 @@ export class PublishQueue {
   /** Whether the last queued item is known to complete everything that etcd had. */
   #endsSynced = false
   #isClosed = false
+  /** Whether the caller waits for an item: it has written everything else. */
+  #isAwaited = false
   /** Ends the wait for an item. */
   #wake = (): void => {}
 
-  /** @param onContent called for each new item but progress, and not for an addition to a waiting one. */
-  constructor(clock: Clock, onContent: () => void) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#onContent = onContent
   }
 
   get bytes(): number {
@@ -109,7 +116,17 @@ export class PublishQueue {
     this.#addMark({ kind: 'synced' })
   }
 
-  /** Removes the oldest item once there is one; resolves to null when the queue is closed. */
+  /** @returns whether nothing is queued or being written, so that the proof need not wait. */
+  addProof(askedAtMs: number): boolean {
+    if (this.#isAwaited && this.#items.length === 0) return true
+    this.#addMark({ kind: 'proof', askedAtMs })
+    return false
+  }
+
+  /**
+   * Removes the oldest item once there is one; resolves to null when the queue is closed. The one before must have been
+   * written.
+   */
   async next(): Promise<Queued | null> {
     while (!this.#isClosed) {
       const item = this.#items.shift()
@@ -124,6 +141,7 @@ export class PublishQueue {
         this.#progressedMs = this.#clock.monotonic()
         return { kind: 'progress', revision }
       }
+      this.#isAwaited = true
       await new Promise<void>((resolve) => {
         const timer = leftMs === null ? null : this.#clock.setTimer(leftMs, resolve)
         this.#wake = () => {
@@ -131,6 +149,7 @@ export class PublishQueue {
           resolve()
         }
       })
+      this.#isAwaited = false
     }
     return null
   }
@@ -151,7 +170,6 @@ export class PublishQueue {
 
   #push(item: Queued): void {
     this.#items.push(item)
-    if (item.kind !== 'progress') this.#onContent()
     this.#wake()
   }
 }

@@ -17,7 +17,7 @@ import type { FeedSink, Replacement, ReplaceReason } from '../../engine/model/fe
 import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch, Key } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
-import type { UpstreamReader } from '../../engine/upstream/upstream.js'
+import type { StateReader } from '../../engine/upstream/upstream.js'
 import { BrokerError, type Closable, type StreamLimits } from '../broker.js'
 import type { Body } from './message.js'
 import { MessageWriter } from './message-writer.js'
@@ -37,7 +37,7 @@ type PublishedFeed = Pick<Feed, 'clusterId' | 'trustsProgress' | 'start' | 'stop
 
 export interface PublisherOptions extends StreamContext {
   readonly prefix: Key
-  readonly upstream: UpstreamReader
+  readonly upstream: StateReader
   readonly openFeed: (sink: FeedSink) => PublishedFeed
   readonly pulse: EtcdPulse
   readonly limits: StreamLimits
@@ -82,10 +82,10 @@ export class Publisher {
     this.#status = new StatusSender({
       ...options,
       position: () => ({ epoch: this.#stream.epoch, sequence: this.#stream.place.sequence }),
+      prove: (askedAtMs) => this.#queue.addProof(askedAtMs),
       onTold: () => this.#keepAlive(),
     })
-    // Progress is not content: its absence makes nothing older.
-    this.#queue = new PublishQueue(clock, () => this.#status.received())
+    this.#queue = new PublishQueue(clock)
   }
 
   get #isOver(): boolean {
@@ -232,7 +232,6 @@ export class Publisher {
       for (let item = await this.#queue.next(); item !== null; item = await this.#queue.next()) {
         this.#options.metrics.queued(this.#queue.bytes)
         await this.#publish(item)
-        if (item.kind !== 'progress') this.#status.published()
       }
     } catch (error) {
       this.#failed(error)
@@ -256,6 +255,8 @@ export class Publisher {
         return await this.#write({ kind: 'progress' })
       case 'state':
         return await this.#publishState(item)
+      case 'proof':
+        return this.#status.proven(item.askedAtMs)
       default:
         item satisfies never
     }

@@ -9,13 +9,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Key, KeyValue } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
-import {
-  type Page,
-  type ReadOptions,
-  UpstreamError,
-  type UpstreamReader,
-  type UpstreamStatus,
-} from '../../engine/upstream/upstream.js'
+import { type Page, type ReadOptions, UpstreamError, type StateReader } from '../../engine/upstream/upstream.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import {
@@ -45,11 +39,10 @@ type Question =
     }
   | { readonly kind: 'key'; readonly key: string; readonly revision: number | null }
   | { readonly kind: 'revision' }
-  | { readonly kind: 'status' }
   | { readonly kind: Wish }
 
 export interface AnswerOptions {
-  readonly upstream: UpstreamReader
+  readonly upstream: StateReader
   readonly prefix: Key
   readonly envelope: Envelope
   /** The most bytes in one message; an answer may take several messages. */
@@ -133,10 +126,6 @@ async function answerTo(
       const revision = await upstream.currentRevision(signal)
       return (writer) => writer.number(revision)
     }
-    case 'status': {
-      const status = await upstream.status(signal)
-      return (writer) => writer.text(JSON.stringify(status))
-    }
     case 'progress':
     case 'snapshot':
     case 'word':
@@ -182,7 +171,7 @@ function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, m
 }
 
 /** Reads etcd through the publisher. */
-export class RemoteReader implements UpstreamReader {
+export class RemoteReader implements StateReader {
   readonly #client: () => Broker | null
   readonly #subject: string
   readonly #envelope: Envelope
@@ -219,10 +208,6 @@ export class RemoteReader implements UpstreamReader {
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
     return toRevision((await this.#ask({ kind: 'revision' }, signal)).number())
-  }
-
-  async status(signal?: AbortSignal): Promise<UpstreamStatus> {
-    return JSON.parse((await this.#ask({ kind: 'status' }, signal)).text()) as UpstreamStatus
   }
 
   wish(kind: Wish): void {

@@ -7,7 +7,7 @@
 import { readPages } from '../../engine/feed/read-pages.js'
 import type { Key } from '../../engine/model/event.js'
 import { sleep, type Timer } from '../../support/clock.js'
-import type { UpstreamReader } from '../../engine/upstream/upstream.js'
+import type { StateReader } from '../../engine/upstream/upstream.js'
 import { type Broker, BrokerError, type StreamLimits } from '../broker.js'
 import { type SnapshotEntry, SnapshotWriter } from './snapshot-store.js'
 import type { StreamContext } from './stream-context.js'
@@ -17,8 +17,8 @@ export interface SnapshotTakerOptions extends Pick<StreamContext, 'names' | 'sto
   readonly client: Pick<Broker, 'streamState'>
   readonly limits: StreamLimits
   readonly prefix: Key
-  readonly upstream: UpstreamReader
-  readonly metrics: { snapshot(seconds: number, bytes: number): void }
+  readonly upstream: StateReader
+  readonly metrics: { snapshot(): void }
   /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
@@ -42,8 +42,6 @@ export class SnapshotTaker {
   #since = NOTHING
   #lastBytes = 0
   #isDue = false
-  /** A subscriber found no helpful snapshot; whatever is listed next will help. */
-  #isWanted = false
   /** The number of whole states being listed. */
   #listing = 0
   #taking: Promise<void> | null = null
@@ -67,12 +65,11 @@ export class SnapshotTaker {
   }
 
   /**
-   * Called when a subscriber finds no helpful snapshot. One that is about to be listed serves it as well: at the start
-   * of a fleet every replica asks, and would make etcd read once for each.
+   * Called when a subscriber finds no helpful snapshot. It asks until there is one, and one that is about to be listed may
+   * help it: at the start of a fleet every replica asks, and would make etcd read once for each.
    */
   requestForSubscriber(): void {
-    this.#isWanted = true
-    this.consider()
+    if (this.#listing === 0 && this.#taking === null && this.#options.place() !== null) this.request()
   }
 
   /**
@@ -114,7 +111,6 @@ export class SnapshotTaker {
     this.#listing++
     try {
       await this.#publish(name, snapshot, place, true)
-      this.#isWanted = false
     } finally {
       this.#listing--
     }
@@ -127,11 +123,11 @@ export class SnapshotTaker {
     const { messages, bytes, allBytes } = this.#since
     if (bytes >= Math.max(snapshotBytes, this.#lastBytes) || messages >= snapshotMessages) this.#isDue = true
     if (allBytes >= limits.maxBytes * STREAM_SHARE) this.#isDue = true
-    if (!this.#isDue && !this.#isWanted) return
+    if (!this.#isDue) return
     if (this.#listing > 0 || this.#retryTimer !== null || this.#taking !== null || this.#stopping.signal.aborted) return
     const at = place()
     if (at === null) return
-    this.#isDue = this.#isWanted = false
+    this.#isDue = false
     this.#taking = this.#take(at).finally(() => {
       this.#taking = null
       this.consider()
@@ -140,7 +136,6 @@ export class SnapshotTaker {
 
   async #take(place: SnapshotPlace): Promise<void> {
     const { names, clock, prefix, upstream, logger, metrics } = this.#options
-    const startedMs = clock.monotonic()
     this.#since = NOTHING
     const { signal } = this.#stopping
     try {
@@ -150,9 +145,8 @@ export class SnapshotTaker {
       const name = names.snapshot(epoch, revision, clock.now())
       await this.#options.store.put(name, snapshot)
       await this.#publish(name, snapshot, place, false)
-      this.#isWanted = false
       this.#lastBytes = snapshot.bytes
-      metrics.snapshot((clock.monotonic() - startedMs) / 1_000, snapshot.bytes)
+      metrics.snapshot()
     } catch (error) {
       if (signal.aborted) return
       const reason = errorMessage(error)

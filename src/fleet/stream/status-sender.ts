@@ -13,13 +13,6 @@ import type { EtcdPulse } from './etcd-pulse.js'
 import type { PublisherStatus } from './publisher-status.js'
 import type { StreamContext } from './stream-context.js'
 
-/** An answer from etcd that proves how old the stream is, once it has everything that came before. */
-interface Proof {
-  readonly askedAtMs: number
-  /** The number of items received before the answer. */
-  readonly received: number
-}
-
 export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'envelope' | 'clock'> {
   readonly client: Pick<Broker, 'publish'>
   /** The keys that the pulse may read. */
@@ -27,6 +20,12 @@ export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'enve
   readonly pulse: EtcdPulse
   /** Returns the message up to which the stream is known to have everything. */
   readonly position: () => { readonly epoch: number; readonly sequence: number }
+  /**
+   * Called with each answer of etcd that proves how old the stream is, once the stream has everything received before it.
+   *
+   * @returns whether it has; otherwise `proven` is called then.
+   */
+  readonly prove: (askedAtMs: number) => boolean
   /** Called after each regular status. */
   readonly onTold: () => void
 }
@@ -34,12 +33,8 @@ export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'enve
 const INTERVAL_MS = 1_000
 /** A status waits no longer than this for etcd's answer. */
 const PULSE_PATIENCE_MS = 300
-/** And no longer than this until the stream has what came before that answer. */
-const WRITE_PATIENCE_MS = 300
 /** A request sent before the feed had caught up proves nothing; the next one follows after this. */
 const ASK_AGAIN_MS = 500
-/** The most answers that wait for the stream, one a second; beyond it the newest replaces the previous one. */
-const MOST_PROOFS = 64
 /** The shortest time between two statuses: edges that start together all request one at once. */
 const REQUEST_GAP_MS = 200
 
@@ -55,13 +50,6 @@ export class StatusSender {
   #caughtUpAtMs = 0
   /** The monotonic time at which etcd had nothing that the stream lacks now. */
   #vouchedMs: number | null = null
-  /** The number of items received from etcd, and how many of them the stream has. */
-  #received = 0
-  #written = 0
-  /** Oldest first. */
-  #proofs: Proof[] = []
-  /** Ends a regular status's wait for the stream. */
-  #patience: Timer | null = null
 
   constructor(options: StatusSenderOptions) {
     this.#options = options
@@ -84,7 +72,6 @@ export class StatusSender {
   stop(): void {
     this.#stopping.abort()
     this.#timer?.cancel()
-    this.#patience?.cancel()
   }
 
   /** Sends a status soon, because an edge asked. */
@@ -112,18 +99,10 @@ export class StatusSender {
     this.#publish()
   }
 
-  /** Called when something to be published has arrived from etcd. */
-  received(): void {
-    this.#received++
-  }
-
-  /** Called when the stream has the next of these. */
-  published(): void {
-    this.#written++
-    // If NATS is far away, the regular status was sent before the stream had what it needs.
-    const wasTold = this.#patience === null && this.#proofs.length > 0
-    this.#settle()
-    if (wasTold && this.#proofs.length === 0) this.#publish()
+  /** The regular status was sent before the stream had what came before this answer. */
+  proven(askedAtMs: number): void {
+    this.#vouch(askedAtMs)
+    this.#publish()
   }
 
   #tellIn(delayMs: number): void {
@@ -133,20 +112,11 @@ export class StatusSender {
   }
 
   async #tell(): Promise<void> {
-    const { pulse, prefix, clock } = this.#options
+    const { pulse, prefix } = this.#options
     this.#tellIn(INTERVAL_MS)
     await pulse.beat(prefix, PULSE_PATIENCE_MS, this.#stopping.signal)
     if (this.#stopping.signal.aborted) return
     this.#answered(pulse.askedAtMs)
-    this.#patience?.cancel()
-    this.#patience = null
-    if (this.#proofs.length === 0) this.#tellRegularly()
-    else this.#patience = clock.setTimer(WRITE_PATIENCE_MS, () => this.#tellRegularly())
-  }
-
-  #tellRegularly(): void {
-    this.#patience?.cancel()
-    this.#patience = null
     this.#publish()
     this.#options.onTold()
   }
@@ -154,18 +124,11 @@ export class StatusSender {
   #answered(askedAtMs: number | null): void {
     if (!this.#isCaughtUp) return
     if (askedAtMs === null || askedAtMs < this.#caughtUpAtMs) return this.#tellIn(ASK_AGAIN_MS)
-    if (this.#proofs.length === MOST_PROOFS) this.#proofs.pop()
-    this.#proofs.push({ askedAtMs, received: this.#received })
-    this.#settle()
+    if (this.#options.prove(askedAtMs)) this.#vouch(askedAtMs)
   }
 
-  /** Settles the proofs for which the stream has what they need. */
-  #settle(): void {
-    if (this.#proofs.length === 0) return
-    const waiting = this.#proofs.findIndex(({ received }) => received > this.#written)
-    const taken = this.#proofs.splice(0, waiting === -1 ? this.#proofs.length : waiting)
-    for (const { askedAtMs } of taken) this.#vouchedMs = Math.max(this.#vouchedMs ?? askedAtMs, askedAtMs)
-    if (this.#proofs.length === 0 && this.#patience !== null) this.#tellRegularly()
+  #vouch(askedAtMs: number): void {
+    this.#vouchedMs = Math.max(this.#vouchedMs ?? askedAtMs, askedAtMs)
   }
 
   #publish(): void {

@@ -30,10 +30,8 @@ export type LimitMessage =
 export type ToWorker =
   | FeedMessage
   | LimitMessage
-  | { readonly kind: 'hello'; readonly text: string }
   | { readonly kind: 'subscribed'; readonly feed: number; readonly prefix: Key }
   | { readonly kind: 'pong'; readonly isProof: boolean }
-  | { readonly kind: 'drain' }
 
 export type LimitReport =
   | { readonly kind: 'hold'; readonly slot: number; readonly name: SemaphoreName; readonly identity: string }

@@ -17,13 +17,15 @@ import type { WorkerLink } from './worker-link.js'
 
 /** The descriptor of a worker's socket to the primary: it comes after the standard ones and the cluster's own. */
 export const LINK_DESCRIPTOR = 4
+/** The environment variable of a worker with what it must know before it begins. */
+export const HELLO_VARIABLE = 'DISTRIBUTARY_WORKER_HELLO'
 
 export interface SupervisorOptions {
   readonly workers: number
   readonly primary: Primary
   /**
-   * Returns the first message for a worker. @param isReplacement whether other workers already serve, so that this one
-   * may take its time.
+   * Returns what a worker must know before it begins. @param isReplacement whether other workers already serve, so that
+   * this one may take its time.
    */
   readonly hello: (isReplacement: boolean) => string
   readonly logger: Logger
@@ -77,14 +79,14 @@ export class Supervisor {
     }
   }
 
-  /** Asks the workers to end their watches, spread over the grace period, and then themselves; kills the rest. */
+  /** Ends the workers, which end their watches first, spread over the grace period; kills those that are late. */
   async stop(): Promise<void> {
     this.#isStopping = true
     const { clock, graceMs, logger } = this.#options
     const ended = [...this.#running.values()].map(
       ({ worker }) => new Promise<void>((resolve) => void worker.once('exit', () => resolve())),
     )
-    for (const { link } of this.#running.values()) link.drain()
+    for (const { worker } of this.#running.values()) worker.process.kill('SIGTERM')
     const late = new AbortController()
     await Promise.race([Promise.all(ended), sleep(clock, graceMs, late.signal)])
     late.abort()
@@ -97,7 +99,7 @@ export class Supervisor {
 
   #fork(isReplacement: boolean): void {
     const { primary, hello, clock, logger } = this.#options
-    const worker = cluster.fork()
+    const worker = cluster.fork({ [HELLO_VARIABLE]: hello(isReplacement) })
     // `stdio` is absent if the process could not be created (out of descriptors or processes).
     const stdio = worker.process.stdio as readonly unknown[] | undefined
     const socket = stdio?.[LINK_DESCRIPTOR] as Duplex | null | undefined
@@ -119,7 +121,6 @@ export class Supervisor {
     this.#running.set(worker.id, { worker, link, startedMs: clock.monotonic(), hasServed: false, missesHangUp: false })
     worker.once('exit', (code, signal) => this.#ended(worker.id, code, signal))
     worker.on('error', (error) => logger.warn({ worker: worker.process.pid, reason: error.message }, 'worker failed'))
-    link.hello(hello(isReplacement))
   }
 
   /** @throws Error while nothing is served yet, so that the operator sees it. */

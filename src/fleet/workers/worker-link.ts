@@ -112,16 +112,6 @@ export class WorkerLink implements RelaySubscriber {
     return this.#link.isClosed ? 0 : this.#behindBytes + this.#link.queuedBytes
   }
 
-  /** Sends the worker what it needs to know before it begins. */
-  hello(text: string): void {
-    this.#send({ kind: 'hello', text })
-  }
-
-  /** Asks the worker to end its watches, and then itself. */
-  drain(): void {
-    this.#send({ kind: 'drain' })
-  }
-
   /** Notifies the worker that a client is suspect for a while. */
   suspect(client: string): void {
     this.#send({ kind: 'suspect', client })

@@ -29,10 +29,6 @@ export interface WorkerChannelOptions {
   readonly clock: Clock
   /** The number of workers. */
   readonly workers: number
-  /** Called with the primary's first message. */
-  readonly onHello: (text: string) => void
-  /** Called when the primary asks this worker to end its watches, and then itself. */
-  readonly onDrain: () => void
   /** Called once, when nothing more will arrive. */
   readonly onClosed: (reason: string) => void
   /** Returns this worker's metrics as JSON. A rejection omits them from the scrape. */
@@ -194,10 +190,6 @@ export class WorkerChannel {
   #heard(message: ToWorker, body: ByteReader): void {
     this.#silence.heard()
     switch (message.kind) {
-      case 'hello':
-        return this.#options.onHello(message.text)
-      case 'drain':
-        return this.#options.onDrain()
       case 'subscribed': {
         const feed = this.#feeds.get(message.prefix)
         if (feed === undefined) return

@@ -9,25 +9,12 @@ export function fleetSeries(set: MetricSet) {
     RESOURCE,
   )
   const queue = set.gauge('fleet_publisher_queue_bytes', 'Bytes waiting to be written to NATS.', RESOURCE)
-  const publishedMessages = set.counter(
-    'fleet_published_messages_total',
-    'Messages written to NATS and acknowledged.',
-    RESOURCE,
-  )
   const publishedEvents = set.counter(
     'fleet_published_events_total',
     'Events written to NATS and acknowledged.',
     RESOURCE,
   )
-  const publishedBytes = set.counter('fleet_published_bytes_total', 'Bytes written to NATS and acknowledged.', RESOURCE)
   const snapshots = set.counter('fleet_snapshots_made_total', 'Snapshots written to the object store.', RESOURCE)
-  const snapshotSeconds = set.gauge('fleet_snapshot_duration_seconds', 'Time the last snapshot took.', RESOURCE, 'max')
-  const snapshotBytes = set.gauge('fleet_snapshot_bytes', 'Size of the last snapshot.', RESOURCE, 'max')
-  const receivedMessages = set.counter(
-    'fleet_received_messages_total',
-    'Messages with events received from NATS.',
-    RESOURCE,
-  )
   const receivedEvents = set.counter('fleet_received_events_total', 'New events received from NATS.', RESOURCE)
   const broken = set.counter(
     'fleet_chain_breaks_total',
@@ -51,24 +38,13 @@ export function fleetSeries(set: MetricSet) {
     announce(refused, labels)
     return {
       hop,
-      received: (messages, events) => {
-        receivedMessages.inc(labels, messages)
-        receivedEvents.inc(labels, events)
-      },
+      received: (events) => receivedEvents.inc(labels, events),
       broken: () => broken.inc(labels),
       refused: () => refused.inc(labels),
       snapshotLoaded: () => loaded.inc(labels),
       snapshotUnusable: () => unusable.inc(labels),
-      published: (messages, events, bytes) => {
-        publishedMessages.inc(labels, messages)
-        publishedEvents.inc(labels, events)
-        publishedBytes.inc(labels, bytes)
-      },
-      snapshot: (seconds, bytes) => {
-        snapshots.inc(labels)
-        snapshotSeconds.set(labels, seconds)
-        snapshotBytes.set(labels, bytes)
-      },
+      published: (events) => publishedEvents.inc(labels, events),
+      snapshot: () => snapshots.inc(labels),
       queued: (bytes) => queue.set(labels, bytes),
       publishing: (isPublishing) => publishing.set(labels, isPublishing ? 1 : 0),
     }

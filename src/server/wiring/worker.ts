@@ -2,9 +2,9 @@
  * A worker process: the whole server, except that its source is the primary.
  *
  * A worker ends with its link, because the batches that the link would have brought are lost; a fresh one replaces it.
- * A worker may get both a signal and the primary's request to drain, in either order (a service manager signals every
- * process), so the second does not force an immediate exit. SIGINT, which a terminal sends to all processes, and
- * SIGUSR2, which requests a consistency check, are left to the primary: without a listener they would end the worker.
+ * SIGTERM may come twice, from the primary and from a service manager, so the second does not force an immediate exit.
+ * SIGINT, which a terminal sends to all processes, and SIGUSR2, which requests a consistency check, are left to the
+ * primary: without a listener they would end the worker.
  */
 import cluster from 'node:cluster'
 import { Socket } from 'node:net'
@@ -13,7 +13,7 @@ import type { Schema } from '../../kubernetes/codec/protobuf/schema.js'
 import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { Config } from '../config/load.js'
 import type { TraceExport } from './export-traces.js'
-import { LINK_DESCRIPTOR } from '../../fleet/workers/supervisor.js'
+import { HELLO_VARIABLE, LINK_DESCRIPTOR } from '../../fleet/workers/supervisor.js'
 import { PrimaryUpstream } from '../../fleet/workers/upstream-calls.js'
 import { WorkerChannel } from '../../fleet/workers/worker.js'
 import { ServiceUnavailableError } from '../../engine/model/status.js'
@@ -25,7 +25,7 @@ import type { Logger } from '../../support/log.js'
 import type { ProcessStatus } from '../ui/status.js'
 import { errorMessage } from '../../support/error-message.js'
 
-/** The primary's first message. */
+/** What the primary tells a worker before it begins. */
 export interface WorkerHello {
   /** Whether other workers are already serving. */
   readonly isReplacement: boolean
@@ -75,16 +75,11 @@ export async function runWorker({
     live.reload()
   })
 
-  let greet!: (hello: WorkerHello) => void
-  const greeted = new Promise<WorkerHello>((resolve) => {
-    greet = resolve
-  })
+  const { isReplacement, ports } = JSON.parse(process.env[HELLO_VARIABLE] ?? '') as WorkerHello
   const channel = new WorkerChannel({
     socket: new Socket({ fd: LINK_DESCRIPTOR }),
     clock,
     workers: config.workers,
-    onHello: (text) => greet(JSON.parse(text) as WorkerHello),
-    onDrain: stop,
     onClosed: (reason) => {
       if (isStopping) return
       logger.error({ reason }, 'the link to the primary is lost')
@@ -94,7 +89,6 @@ export async function runWorker({
     collectStatus: async () => JSON.stringify((await app?.status()) ?? null),
     onBug: (error) => logger.error({ err: error }, 'a message of the primary could not be handled'),
   })
-  const { isReplacement, ports } = await greeted
   try {
     app = new Process({
       config: withPorts(config, ports),

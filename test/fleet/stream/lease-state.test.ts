@@ -1,6 +1,7 @@
 /** Tests what follows from a state of the lease: when a candidate may take it, and when a holder is certain. */
 import t from 'tap'
 import {
+  isCertain,
   isExpired,
   type LeaseInput,
   type LeaseState,
@@ -41,35 +42,40 @@ void t.test('while NATS is silent no time passes for a candidate', (t) => {
 })
 
 void t.test(
-  'a lease is certain only if it was taken or renewed after the last doubt, and its revision never goes back by itself',
+  'a lease is certain only for most of its length after it was taken or renewed, and its revision never goes back by itself',
   (t) => {
     for (const seed of testSeeds(50)) {
       const random = seededRandom(seed)
       let state: LeaseState = NOT_SEEN
-      let doubted = true
+      /** When the lease can no longer be certain. */
+      let certainUntilMs = 0
       const wrong: unknown[] = []
       for (let i = 0; i < 300; i++) {
+        const nowMs = i * 100
         const revision = Math.floor(random.next() * 20)
         const inputs: readonly LeaseInput[] = [
-          { kind: 'read', revision, nowMs: i, leaseMs: LEASE_MS },
-          { kind: 'taken', revision },
-          { kind: 'renewed', revision },
+          { kind: 'read', revision, nowMs, leaseMs: LEASE_MS },
+          { kind: 'taken', revision, askedMs: nowMs },
+          { kind: 'renewed', revision, askedMs: nowMs - 300 },
           { kind: 'set-back', revision },
-          { kind: 'doubted' },
+          { kind: 'resigned', nowMs, leaseMs: LEASE_MS },
           { kind: 'lost' },
         ]
         const input = inputs[Math.floor(random.next() * inputs.length)]!
         const before = state
         state = nextLeaseState(before, input)
-        const isNews = input.kind === 'taken' || input.kind === 'renewed'
-        if (state.kind === 'waiting') doubted = true
-        else {
-          if (isNews && state !== before) doubted = false
-          if (input.kind === 'doubted') doubted = true
-          const goesBack = before.kind === 'holding' && input.kind !== 'set-back' && state.revision < before.revision
-          const takesItsOwn = isExpired(state, 1e9, LEASE_MS)
-          if (state.isCertain === doubted || goesBack || takesItsOwn) wrong.push({ before, input, state })
+        if (state.kind === 'waiting' || input.kind === 'resigned') certainUntilMs = nowMs
+        else if ((input.kind === 'taken' || input.kind === 'renewed') && state !== before) {
+          certainUntilMs = input.askedMs + 0.8 * LEASE_MS
         }
+        const goesBack =
+          before.kind === 'holding' &&
+          state.kind === 'holding' &&
+          input.kind !== 'set-back' &&
+          state.revision < before.revision
+        const takesItsOwn = state.kind === 'holding' && isExpired(state, 1e9, LEASE_MS)
+        const isWrong = isCertain(state, nowMs, LEASE_MS) !== nowMs < certainUntilMs
+        if (isWrong || goesBack || takesItsOwn) wrong.push({ before, input, state })
       }
       t.strictSame(wrong, [], `seed ${seed}`)
     }

@@ -11,9 +11,8 @@ const batch = (at: number): Batch => ({
 })
 
 function scene() {
-  const count = { content: 0 }
   const clock = new VirtualClock()
-  const queue = new PublishQueue(clock, () => count.content++)
+  const queue = new PublishQueue(clock)
   const told: string[] = []
   const run = async (): Promise<void> => {
     for (let item = await queue.next(); item !== null; item = await queue.next()) {
@@ -31,14 +30,13 @@ function scene() {
   }
   let running: Promise<void> | null = null
   const state = (revision: number) => ({ kind: 'state', revision: rev(revision) }) as Queued & { kind: 'state' }
-  return { queue, count, take, state, clock }
+  return { queue, take, state, clock }
 }
 
 void t.test('however much progress arrives while a message is in flight, only one mark waits', async (t) => {
-  const { queue, count, take } = scene()
+  const { queue, take } = scene()
   queue.addBatches([batch(2)])
   for (const revision of [3, 5, 4]) queue.addProgress(rev(revision))
-  t.equal(count.content, 1)
   t.same(await take(), ['batches 2', 'progress 5'])
   t.equal(queue.bytes, 0)
 })
@@ -94,6 +92,25 @@ void t.test('the mark that the stream is complete keeps its position', async (t)
   queue.addProgress(rev(4))
   queue.addBatches([batch(5)])
   t.same(await take(), ['batches 2', 'progress 3', 'synced ', 'batches 5'])
+})
+
+void t.test('a proof waits for what was queued before it, and for nothing else', async (t) => {
+  const { queue, take } = scene()
+  queue.addBatches([batch(2)])
+  t.equal(queue.addProof(7), false)
+  queue.addBatches([batch(3)])
+  queue.addProgress(rev(4))
+  t.same(await take(), ['batches 2', 'proof ', 'batches 3', 'progress 4'])
+  t.equal(queue.addProof(8), true, 'all is written, and the publisher waits for more')
+  t.equal(queue.bytes, 0)
+})
+
+void t.test('a proof waits for the message in flight', async (t) => {
+  const { queue } = scene()
+  queue.addBatches([batch(2)])
+  t.match(await queue.next(), { kind: 'batches' })
+  t.equal(queue.addProof(7), false)
+  t.match(await queue.next(), { kind: 'proof', askedAtMs: 7 })
 })
 
 void t.test('a closed queue has nothing, even for a publisher that waits', async (t) => {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { answerQuestions } from '../../../src/fleet/stream/questions.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
-import type { Page, UpstreamReader } from '../../../src/engine/upstream/upstream.js'
+import type { Page, StateReader } from '../../../src/engine/upstream/upstream.js'
 import { until } from '../../support/until.js'
 import { things, unsigned } from '../nats-harness.js'
 
@@ -12,11 +12,10 @@ const unused = (): never => {
 
 void t.test('many edges that request pages at once are answered eight at a time, all of them', async (t) => {
   const pending: ((page: Page) => void)[] = []
-  const upstream: UpstreamReader = {
+  const upstream: StateReader = {
     read: () => new Promise((resolve) => pending.push(resolve)),
     readKey: unused,
     currentRevision: unused,
-    status: unused,
   }
   const answer = answerQuestions({
     upstream,
@@ -46,7 +45,7 @@ void t.test('many edges that request pages at once are answered eight at a time,
 
 void t.test('a malformed request, or one for a key of another resource, is rejected', async (t) => {
   const answer = answerQuestions({
-    upstream: { read: unused, readKey: unused, currentRevision: unused, status: unused },
+    upstream: { read: unused, readKey: unused, currentRevision: unused },
     prefix: things.etcdPrefix,
     envelope: unsigned,
     maxBytes: 1_000_000,
