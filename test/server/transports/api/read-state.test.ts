@@ -28,7 +28,7 @@ void t.test('a read of a resource that is being loaded waits for it', async (t) 
   await t.rejects(left, { name: 'AbortError' })
   upstream.setStalled(false)
   for (const [i, answer] of (await Promise.all(reads)).entries()) {
-    t.equal(answer.status, 200, paths[i])
+    t.equal(answer.status, 200, paths[i]!)
     await answer.body!.cancel()
   }
 })
