@@ -31,13 +31,14 @@ interface Contents {
   readonly prefix: Key
 }
 
+/** Whether its objects contain others. */
+export function isContainer({ resource }: Pick<ServedResource, 'resource'>): boolean {
+  const id = resourceId(resource)
+  return id === NAMESPACES || id === DEFINITIONS
+}
+
 export class Containers {
   constructor(private readonly options: ContainersOptions) {}
-
-  isContainer(served: ServedResource): boolean {
-    const id = resourceId(served.resource)
-    return id === NAMESPACES || id === DEFINITIONS
-  }
 
   /**
    * @returns what must not change until the custom resource is written.
@@ -61,10 +62,22 @@ export class Containers {
     return { served, namespace: '', name: resourceId(resource) }
   }
 
-  /** Empties the container and removes it if nothing is left in it. @param held the container as marked. */
-  async finish(place: ObjectLocation, held: Held): Promise<void> {
+  /** If the container is being deleted, empties it and removes it if nothing is left in it. */
+  async finish(place: ObjectLocation): Promise<void> {
+    const held = await this.options.store.read(place)
+    if (held === null || !isDeleting(held.object)) return
     for (const contents of this.#contentsOf(place, held)) await this.#empty(contents)
     await this.#removeIfEmpty(place, held)
+  }
+
+  /** Called after a container was changed: its last finalizer may have been all that was left. */
+  async afterChange(place: ObjectLocation): Promise<void> {
+    try {
+      await this.finish(place)
+    } catch (error) {
+      // It holds a value that cannot be read, so it stays. The change is made anyway.
+      if (!(error instanceof StorageReadError)) throw error
+    }
   }
 
   /** Called after an object was removed, which may have been the last one in a container that is being deleted. */

@@ -11,6 +11,7 @@ import {
 import { resourceId } from '../../engine/model/resource.js'
 import { BadRequestError, type ConflictError, ForbiddenError } from '../../engine/model/status.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
+import { isContainer } from './containers.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
 import type { Change, Changed, Held, ObjectLocation } from './object-store.js'
 import { readOptionalObject } from './request-body.js'
@@ -74,7 +75,7 @@ export async function remove(
 ): Promise<{ readonly changed: Changed; readonly uid: string }> {
   const { store, containers } = context
   const { resource } = place.served
-  const isContainer = containers.isContainer(place.served)
+  const holdsOthers = isContainer(place.served)
   let uid = ''
   const decide = (held: Held | null): Change => {
     if (held === null) throw objectNotFoundError(resource, place.name)
@@ -82,20 +83,18 @@ export async function remove(
     checkPreconditions(place, held, options)
     if (held.isBare) return { kind: 'delete' }
     if (isDeleting(held.object)) {
-      return isContainer || hasFinalizers(held.object) ? { kind: 'none' } : { kind: 'delete' }
+      return holdsOthers || hasFinalizers(held.object) ? { kind: 'none' } : { kind: 'delete' }
     }
-    if (!isContainer && !hasFinalizers(held.object)) return { kind: 'delete' }
+    if (!holdsOthers && !hasFinalizers(held.object)) return { kind: 'delete' }
     return {
       kind: 'put',
-      value: marked(context, held.object, isContainer),
+      value: marked(context, held.object, holdsOthers),
       lease: () => Promise.resolve(held.stored.leaseId),
     }
   }
   const changed = await store.change(place, decide, { ...options, removes: true })
-  if (isContainer && !options.dryRun) {
-    const held = await store.read(place)
-    if (held !== null) await containers.finish(place, held)
-  } else if (changed.kind === 'deleted' && !options.dryRun) await containers.afterGone(place)
+  if (holdsOthers && !options.dryRun) await containers.finish(place)
+  else if (changed.kind === 'deleted' && !options.dryRun) await containers.afterGone(place)
   return { changed, uid }
 }
 
@@ -121,12 +120,12 @@ function goneOn({ served: { resource }, name }: ObjectLocation, why: string, wha
   return conflictError(named, name, `${why}. The object might have been ${what}`)
 }
 
-function marked(context: WriteContext, object: JsonRecord, isContainer: boolean): JsonRecord {
+function marked(context: WriteContext, object: JsonRecord, holdsOthers: boolean): JsonRecord {
   const after = cloneTree(object)
   const metadata = metadataOf(after)
   if (metadata['generation'] !== undefined) metadata['generation'] = nextGeneration(metadata)
   metadata['deletionTimestamp'] = timestamp(context.clock)
-  metadata['deletionGracePeriodSeconds'] = 0
-  if (isContainer && after['kind'] === 'Namespace') ensureRecord(after, 'status')['phase'] = 'Terminating'
+  if (holdsOthers && after['kind'] === 'Namespace') ensureRecord(after, 'status')['phase'] = 'Terminating'
+  else metadata['deletionGracePeriodSeconds'] = 0
   return after
 }

@@ -169,6 +169,7 @@ export function prepareNew(served: ServedResource, object: JsonRecord, now: stri
   switch (resourceId(served.resource)) {
     case 'namespaces':
       labelWithName(object)
+      addFinalizer(object)
       break
     case 'pods':
       object['status'] = record({ phase: 'Pending' })
@@ -187,6 +188,7 @@ export function prepareUpdate(served: ServedResource, object: JsonRecord, before
   switch (resourceId(served.resource)) {
     case 'namespaces':
       labelWithName(object)
+      keepFinalizers(object, before)
       break
     case 'secrets':
       foldStringData(object)
@@ -201,6 +203,31 @@ export function prepareUpdate(served: ServedResource, object: JsonRecord, before
 function labelWithName(namespace: JsonRecord): void {
   const labels = ensureRecord(ensureRecord(namespace, 'metadata'), 'labels')
   labels['kubernetes.io/metadata.name'] = textMember(namespace, 'metadata', 'name')
+}
+
+/** Without it, an API server over the same etcd would delete the namespace without its contents. */
+function addFinalizer(namespace: JsonRecord): void {
+  const spec = ensureRecord(namespace, 'spec')
+  const given = Array.isArray(spec['finalizers']) ? spec['finalizers'] : []
+  spec['finalizers'] = given.includes('kubernetes') ? given : [...given, 'kubernetes']
+}
+
+/** Only the subresource `finalize` changes them. */
+function keepFinalizers(namespace: JsonRecord, before: JsonRecord): void {
+  const finalizers = member(before, 'spec', 'finalizers')
+  const spec = ensureRecord(namespace, 'spec')
+  if (finalizers === undefined) delete spec['finalizers']
+  else spec['finalizers'] = cloneTree(finalizers)
+}
+
+/** A namespace that only claims to be terminating would refuse every object for good. */
+function phaseProblems(before: JsonRecord, namespace: JsonRecord): readonly FieldProblem[] {
+  const phase = textMember(namespace, 'status', 'phase')
+  if (phase === textMember(before, 'status', 'phase')) return []
+  const isDeleting = textMember(namespace, 'metadata', 'deletionTimestamp') !== ''
+  const [expected, when] = isDeleting ? ['Terminating', 'not empty'] : ['Active', 'empty']
+  if (phase === expected) return []
+  return [invalid('status.Phase', phase, `may only be '${expected}' if \`deletionTimestamp\` is ${when}`)]
 }
 
 /** A Secret's `stringData` is write-only. */
@@ -256,6 +283,8 @@ export function kindProblems(
       return [...immutableProblems(before, after, ['data']), ...secretProblems(before, after)]
     case DEFINITIONS:
       return definitionProblems(before, after, etcdPrefix)
+    case 'namespaces':
+      return before === null ? [] : phaseProblems(before, after)
     default:
       return []
   }

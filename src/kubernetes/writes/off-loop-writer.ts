@@ -17,7 +17,7 @@
 import type { JsonRecord } from '../codec/json-tree.js'
 import { EVICTION_NAME, type ServedResource } from '../dialect/resource-registry.js'
 import { toShared } from '../dialect/shared-resource.js'
-import { apiVersion, type ObjectName, resourceId } from '../../engine/model/resource.js'
+import { apiVersion, type ObjectName } from '../../engine/model/resource.js'
 import {
   InternalError,
   RequestEntityTooLargeError,
@@ -36,6 +36,7 @@ import {
   withBuffers,
   type WriteMessage,
 } from './thread-messages.js'
+import { isContainer } from './containers.js'
 import type { OneAnswer, WriteAnswer, WriteRequest } from './write-context.js'
 import type { ObjectLocation } from './object-store.js'
 import { type OneVerb, type OwnDecision, Writer, type WriterOptions, type WriteVerb } from './writer.js'
@@ -158,6 +159,7 @@ export class OffLoopWriter {
       assertDefined: call((namespace: string, name: string) =>
         this.#unbounded.assertDefined({ served, namespace, name }),
       ),
+      afterChange: call((namespace: string, name: string) => this.#unbounded.afterChange({ served, namespace, name })),
       afterGone: call((namespace: string, name: string) => this.#unbounded.afterGone({ served, namespace, name })),
       onRetry: call(() => Promise.resolve(onRetry?.())),
       onUnusable: call((problem: string) => Promise.resolve(onUnusable?.(problem))),
@@ -227,10 +229,6 @@ function canLeave(verb: OneVerb, request: WriteRequest): boolean {
   }
   // Functions unknown to threads cannot be called from there.
   return Object.entries(request).every(([name, value]) => typeof value !== 'function' || ASKED.has(name))
-}
-
-function isContainer({ resource }: ServedResource): boolean {
-  return ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'].includes(resourceId(resource))
 }
 
 /** @throws RequestEntityTooLargeError */

@@ -7,7 +7,7 @@ import type { Revision } from '../../engine/model/revision.js'
 import type { StatusError } from '../../engine/model/status.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
-import type { Containers } from './containers.js'
+import { type Containers, isContainer } from './containers.js'
 import type { Manager } from './managed-fields.js'
 import type { Namespaces } from './namespaces.js'
 import {
@@ -28,7 +28,7 @@ export interface WriteContext {
   readonly store: ObjectStore
   readonly change: ObjectChange
   readonly namespaces: Namespaces
-  readonly containers: Pick<Containers, 'isContainer' | 'assertDefined' | 'finish' | 'afterGone'>
+  readonly containers: Pick<Containers, 'assertDefined' | 'finish' | 'afterChange' | 'afterGone'>
   readonly clock: Clock
   /** Finds a resource that is served now. */
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
@@ -133,14 +133,16 @@ class RequestLease {
     private readonly context: Pick<WriteContext, 'grantLease'>,
     private readonly mayDelete: WriteRequest['mayDelete'],
     private readonly ttlSeconds: number | null,
+    private readonly holdsOthers: boolean,
   ) {}
 
   /**
    * Replaces `held` by `after`. Returns no change if nothing would change, and a removal if the object is marked as
-   * deleted and its last finalizer is gone.
+   * deleted and its last finalizer is gone. A container is removed only once it is empty, whatever is written to it.
    */
   put(held: Held | null, after: JsonRecord): Change {
-    if (held !== null && isDeleting(after) && !hasFinalizers(after)) return { kind: 'delete', last: after }
+    const isGone = held !== null && isDeleting(after) && !hasFinalizers(after) && !this.holdsOthers
+    if (isGone) return { kind: 'delete', last: after }
     const before = held === null ? null : { object: held.object, leaseId: held.stored.leaseId }
     const choice = chooseLease(before, after, this.ttlSeconds)
     if (choice.kind === 'grant') return { kind: 'put', value: after, lease: () => this.#grant(held, choice.seconds) }
@@ -183,7 +185,7 @@ export class Write {
     readonly options: WriteOptions,
   ) {
     const { served, subresource, name } = request
-    this.lease = new RequestLease(context, request.mayDelete, options.ttlSeconds)
+    this.lease = new RequestLease(context, request.mayDelete, options.ttlSeconds, isContainer(served))
     this.manager = {
       name: options.fieldManager,
       apiVersion: apiVersion(served.resource),
@@ -222,6 +224,9 @@ export class Write {
     const place = { served: request.served, namespace: request.namespace, name }
     const changed = await context.store.change(place, decide, { ...options, confirm: request.confirm, guards })
     if (changed.kind === 'deleted') await context.containers.afterGone(place)
+    // Its last finalizer may have been all that was left.
+    else if (changed.kind === 'updated' && isContainer(request.served) && !options.dryRun)
+      await context.containers.afterChange(place)
     return answerOf(changed, this.warnings, options.dryRun)
   }
 }

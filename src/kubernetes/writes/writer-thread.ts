@@ -58,10 +58,10 @@ function writerFor(message: WriteMessage): Writer {
     onRetry: () => void call('onRetry'),
     onUnusable: (problem) => void call('onUnusable', [problem]),
     containers: {
-      // The process itself deletes objects that contain others.
-      isContainer: () => false,
       assertDefined: ({ namespace, name }) => ask('assertDefined', namespace, name),
+      // Only the process itself deletes objects that contain others.
       finish: () => Promise.resolve(),
+      afterChange: async ({ namespace, name }) => void (await ask('afterChange', namespace, name)),
       afterGone: async ({ namespace, name }) => void (await ask('afterGone', namespace, name)),
     },
   }

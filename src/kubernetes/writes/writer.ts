@@ -118,6 +118,11 @@ export class Writer {
     return await this.#context.containers.assertDefined(place)
   }
 
+  /** Called after another writer has changed a container, which may be waiting for that. @throws StatusError */
+  async afterChange(place: ObjectLocation): Promise<void> {
+    await this.#context.containers.afterChange(place)
+  }
+
   /**
    * Called after another writer has removed an object, since its container may be waiting for that. @throws StatusError
    */
