@@ -1,8 +1,8 @@
 /** POST: creates an object with a given name or one generated from `generateName`. */
-import { type JsonRecord, textMember } from '../codec/json-tree.js'
+import { cloneTree, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { alreadyExistsError } from '../dialect/status-body.js'
-import { BadRequestError, InvalidError } from '../../engine/model/status.js'
+import { AlreadyExistsError, BadRequestError, InvalidError } from '../../engine/model/status.js'
 import type { Compare } from '../../engine/upstream/upstream.js'
 import { bareValueOf } from './bare-value.js'
 import { required } from './field-errors.js'
@@ -13,12 +13,22 @@ import { strictProblems } from './strict-problems.js'
 import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
+/** As in Kubernetes. With one, a few thousand objects of one `generateName` make it likely that a create fails. */
+const MAX_NAMES = 8
+
 /** @throws StatusError */
 export async function createObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
   const write = new Write(context, request, parseWriteOptions(request.query, request.userAgent, 'Create'))
   const body = readWhole(write)
-  write.name = nameOf(context, request, body)
-  return await makeObject(write, body)
+  for (let attempt = 1; ; attempt++) {
+    const { name, isGenerated } = nameOf(context, request, body)
+    write.name = name
+    try {
+      return await makeObject(write, isGenerated ? cloneTree(body) : body)
+    } catch (error) {
+      if (!isGenerated || attempt === MAX_NAMES || !(error instanceof AlreadyExistsError)) throw error
+    }
+  }
 }
 
 /** Reads the body of a create or an update. @throws StatusError */
@@ -64,28 +74,31 @@ export async function makeObject(write: Write, body: JsonRecord, keepsManagedFie
   }, guards)
 }
 
-function nameOf(context: WriteContext, { served }: WriteRequest, body: JsonRecord): string {
+function nameOf(
+  context: WriteContext,
+  { served }: WriteRequest,
+  body: JsonRecord,
+): { readonly name: string; readonly isGenerated: boolean } {
   const metadata = metadataOf(body)
   const name = textMember(metadata, 'name')
-  if (name !== '') return name
+  if (name !== '') return { name, isGenerated: false }
   const base = textMember(metadata, 'generateName')
-  if (base !== '') return generatedName(base, context.randomBytes(8))
+  if (base !== '') return { name: generatedName(base, context.randomBytes(8)), isGenerated: true }
   const { kind, group } = served.resource
   throw InvalidError.forFields(kind, group, '', [required('metadata.name', 'name or generateName is required')])
 }
 
-/** @throws BadRequestError when the body names another namespace than the path. */
+/** @param metadata is changed. @throws BadRequestError when the body names another namespace than the path. */
 export function checkNamespace(metadata: JsonRecord, { served, namespace }: WriteRequest): void {
-  const given = textMember(metadata, 'namespace')
-  if (served.resource.namespaced && namespace === '') {
-    throw new BadRequestError('an empty namespace may not be set during creation')
+  // Manifests of cluster-scoped objects often have one; as in Kubernetes, it is dropped.
+  if (!served.resource.namespaced) {
+    delete metadata['namespace']
+    return
   }
+  const given = textMember(metadata, 'namespace')
+  if (namespace === '') throw new BadRequestError('an empty namespace may not be set during creation')
   if (given === '' || given === namespace) return
-  throw new BadRequestError(
-    served.resource.namespaced
-      ? `the namespace of the provided object does not match the namespace sent on the request`
-      : `namespace may not be set on ${served.resource.plural}, which are not in one`,
-  )
+  throw new BadRequestError('the namespace of the provided object does not match the namespace sent on the request')
 }
 
 /** @throws BadRequestError when the body names another object than the path. */

@@ -112,6 +112,11 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
     const isNew = error instanceof NotFoundError && configuration !== null && subresource === ''
     if (!isNew) throw error
     checkName(metadataOf(configuration), request)
+    const uid = textMember(configuration, 'metadata', 'uid')
+    if (uid !== '') {
+      const why = `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`
+      throw conflictError(resource, name, why)
+    }
     delete metadataOf(configuration)['resourceVersion']
     await request.mayCreate()
     const object = applyConfiguration(null, configuration, rules.shape, manager, options.force)
@@ -141,7 +146,7 @@ function problemsOf({ type, patch, duplicates }: PatchBody, { fieldValidation }:
 }
 
 function readConfiguration(patch: Json, write: Write, shape: Shape): JsonRecord {
-  const { served, namespace } = write.request
+  const { served } = write.request
   if (!isRecord(patch)) throw new BadRequestError('error decoding apply patch: it must be an object')
   for (const field of ['apiVersion', 'kind']) {
     if (textMember(patch, field) === '') throw new BadRequestError(`error decoding apply patch: ${field} must be set`)
@@ -149,10 +154,7 @@ function readConfiguration(patch: Json, write: Write, shape: Shape): JsonRecord 
   checkType(patch, served.resource)
   const metadata = metadataOf(patch)
   if (textMember(metadata, 'name') !== '') checkName(metadata, write.request)
-  const inNamespace = textMember(metadata, 'namespace')
-  if (inNamespace !== '' && inNamespace !== namespace) {
-    throw new BadRequestError('the namespace of the provided object does not match the namespace sent on the request')
-  }
+  if (textMember(metadata, 'namespace') !== '') checkNamespace(metadata, write.request)
   if (metadata['managedFields'] !== undefined && metadata['managedFields'] !== null) {
     throw new BadRequestError('metadata.managedFields must be nil')
   }

@@ -117,3 +117,27 @@ void t.test('an object is not written into a namespace or a definition that is d
     t.same(page.keyValues, [], `nothing is left of ${prefix}`)
   }
 })
+
+void t.test('a generated name that is taken is generated again, up to eight times', async (t) => {
+  const etcd = await startEtcd(t)
+  const upstream = connectEtcd({ endpoints: [etcd.url], logger: silentLogger })
+  const h = await startApp(t, { upstream, flags: ['--enable-writes'] })
+  const send = clientOf(h.url)
+  const write = upstream.write.bind(upstream)
+  let taken = 0
+  // Another writer takes each name just before.
+  upstream.write = async (compares, operations) => {
+    const [put] = operations
+    if (taken > 0 && put?.type === 'put' && put.key.includes('made-')) {
+      taken--
+      await write([], operations)
+    }
+    return await write(compares, operations)
+  }
+  const create = async (names: number) => {
+    taken = names
+    return await send('POST', '/api/v1/namespaces/default/configmaps', { metadata: { generateName: 'made-' } })
+  }
+  t.match(await create(7), { code: 201, body: { metadata: { generateName: 'made-', name: /^made-\w{5}$/ } } })
+  t.match(await create(8), { code: 409, body: { reason: 'AlreadyExists' } })
+})
