@@ -147,9 +147,6 @@ export function elementText(element: string): string {
   }
 }
 
-/** The default of an omitted key in a keyed list's items: the API server fills it in before it compares items. */
-const KEY_DEFAULTS: Readonly<Record<string, Json>> = { protocol: 'TCP' }
-
 /**
  * Returns the items of a list by their path elements, or null if items are indistinguishable and the list is one value.
  */
@@ -166,18 +163,18 @@ export function itemsByElement(list: readonly Json[], shape: Shape): Map<string,
 
 /** Returns the path element of an item in its set or keyed list; null if it has none. */
 export function elementOf(item: Json, shape: Shape): string | null {
-  return shape.list === 'set' ? setElement(item) : keyedElement(item, shape.keys)
+  return shape.list === 'set' ? setElement(item) : keyedElement(item, shape)
 }
 
 function setElement(item: Json): string | null {
   return isRecord(item) || Array.isArray(item) ? null : `v:${jsonText(item)}`
 }
 
-function keyedElement(item: Json, keys: readonly string[]): string | null {
+function keyedElement(item: Json, { keys, keyDefaults }: Shape): string | null {
   if (!isRecord(item) || keys.length === 0) return null
   const element = record()
   for (const key of [...keys].sort()) {
-    const value = item[key] ?? KEY_DEFAULTS[key]
+    const value = item[key] ?? keyDefaults[key]
     if (value === undefined) continue
     if (isRecord(value) || Array.isArray(value)) return null
     element[key] = value

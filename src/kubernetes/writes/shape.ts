@@ -5,6 +5,7 @@
  */
 import { readPackageFile } from '../../support/package-file.js'
 import { field, type Fields, isObject } from '../../support/fields.js'
+import { type Json, record } from '../codec/json-tree.js'
 
 export interface Shape {
   /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
@@ -22,6 +23,8 @@ export interface Shape {
   /** How a list is merged: as one value, as a set of scalars, or item by item with keys that identify an item. */
   readonly list: 'atomic' | 'set' | 'keyed'
   readonly keys: readonly string[]
+  /** The defaults of keys: an item that omits one is the item with the default. */
+  readonly keyDefaults: Readonly<Record<string, Json>>
   /** Whether a map or object belongs to one owner as a whole. */
   readonly isAtomic: boolean
   /** Whether undeclared members are kept. */
@@ -36,6 +39,7 @@ const BASE: Omit<Shape, 'type' | 'member' | 'items'> = {
   goType: '',
   list: 'atomic',
   keys: [],
+  keyDefaults: {},
   isAtomic: false,
   keepsUnknown: false,
   isPatchMerged: false,
@@ -168,6 +172,7 @@ export class BuiltInShapes {
       items: value,
       list: mark.startsWith('s') ? 'set' : keys === undefined ? 'atomic' : 'keyed',
       keys: keys?.split(',') ?? [],
+      keyDefaults: BUILT_IN_KEY_DEFAULTS,
       isPatchMerged: patch !== null,
       patchKey: patch?.[1] ?? '',
     }
@@ -183,6 +188,9 @@ export class BuiltInShapes {
 function withType(shape: Shape): Shape {
   return { ...shape, member: (name) => (name === 'apiVersion' || name === 'kind' ? STRING : shape.member(name)) }
 }
+
+/** The only key of a built-in kind's list with a default. */
+const BUILT_IN_KEY_DEFAULTS: Shape['keyDefaults'] = { protocol: 'TCP' }
 
 interface Marks {
   readonly isAtomic: boolean
@@ -235,7 +243,8 @@ function schemaShape(schema: Fields): Shape {
   const keepsUnknown = schema['x-kubernetes-preserve-unknown-fields'] === true
   if (isObject(items)) {
     const type = schema['x-kubernetes-list-type']
-    const keys = schema['x-kubernetes-list-map-keys']
+    const given = schema['x-kubernetes-list-map-keys']
+    const keys = Array.isArray(given) ? given.filter((key) => typeof key === 'string') : []
     let shape: Shape | null = null
     return {
       ...BASE,
@@ -245,7 +254,8 @@ function schemaShape(schema: Fields): Shape {
         return (shape ??= schemaShape(items))
       },
       list: type === 'set' ? 'set' : type === 'map' ? 'keyed' : 'atomic',
-      keys: Array.isArray(keys) ? keys.filter((key) => typeof key === 'string') : [],
+      keys,
+      keyDefaults: defaultsOf(keys, items),
     }
   }
   if (isObject(additional)) {
@@ -277,6 +287,15 @@ function schemaShape(schema: Fields): Shape {
       return shape
     },
   }
+}
+
+function defaultsOf(keys: readonly string[], items: Fields): Shape['keyDefaults'] {
+  const defaults = record()
+  for (const key of keys) {
+    const value = field(items, 'properties', key, 'default')
+    if (value !== undefined) defaults[key] = value as Json
+  }
+  return defaults
 }
 
 function scalarOf(type: unknown): string {

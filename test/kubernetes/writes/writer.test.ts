@@ -384,6 +384,7 @@ for (const [name, start] of upstreams) {
     await deletes(t, send)
     await changedDefinition(t, send)
     await deletedDefinition(t, send)
+    await keyedList(t, send)
     await subresources(t, send)
     await metadataOfStatus(t, send)
     await watched(t, send, url)
@@ -624,6 +625,80 @@ async function deletes(t: Test, send: Send): Promise<void> {
     await send('PATCH', `${inside}/stays`, { metadata: { finalizers: [] } }, MERGE)
     t.equal((await send('GET', '/api/v1/namespaces/full')).code, 404)
   })
+
+  await t.test('a namespace has the finalizer without which an API server would not empty it', async (t) => {
+    const path = '/api/v1/namespaces/finalized'
+    const spec = { finalizers: ['kubernetes'] }
+    t.match((await send('POST', '/api/v1/namespaces', { metadata: { name: 'finalized' } })).body, { spec })
+    const bare = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'finalized' } }
+    t.match((await send('PUT', path, bare)).body, { spec })
+    t.match((await send('PATCH', path, { spec: { finalizers: ['example.com/other'] } }, MERGE)).body, { spec })
+    const terminating = { status: { phase: 'Terminating' } }
+    t.equal((await send('PATCH', `${path}/status`, terminating, MERGE)).code, 422, 'nothing could be created in it')
+    const { metadata } = (await send('DELETE', path)).body
+    t.notOk(metadata !== undefined && 'deletionGracePeriodSeconds' in metadata)
+  })
+
+  await t.test('an apply that names a uid creates no object', async (t) => {
+    const gone = configMap('no-such', {}, { uid: 'another' })
+    const answer = await send('PATCH', `${one('no-such')}?fieldManager=m`, gone, APPLY)
+    t.match(answer.body, {
+      code: 409,
+      reason: 'Conflict',
+      message:
+        'Operation cannot be fulfilled on configmaps "no-such": uid mismatch: the provided object specified uid another, and no existing object was found',
+    })
+  })
+
+  await t.test('a namespace in a cluster-scoped object is dropped', async (t) => {
+    const path = '/apis/rbac.authorization.k8s.io/v1/clusterroles'
+    const role = (name: string) => ({
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
+      metadata: { name, namespace: 'default' },
+      rules: [],
+    })
+    const added = [{ op: 'add', path: '/metadata/namespace', value: 'default' }]
+    const writes = [
+      ['POST', path, role('reader'), {}],
+      ['PUT', `${path}/reader`, role('reader'), {}],
+      ['PATCH', `${path}/reader`, { metadata: { namespace: 'other' } }, MERGE],
+      ['PATCH', `${path}/reader`, added, JSON_PATCH],
+      ['PATCH', `${path}/reader?fieldManager=m&force=true`, role('reader'), APPLY],
+      ['PATCH', `${path}/applied?fieldManager=m`, role('applied'), APPLY],
+    ] as const
+    for (const [method, to, body, headers] of writes) {
+      const answer = await send(method, to, body, headers)
+      t.ok(answer.code < 300, `${method} ${to}: ${answer.text}`)
+      t.notOk(answer.body.metadata !== undefined && 'namespace' in answer.body.metadata)
+    }
+  })
+
+  await t.test('a write to a namespace that is being deleted does not remove it before it is empty', async (t) => {
+    const path = '/api/v1/namespaces/leaving'
+    const inside = `${path}/configmaps`
+    await send('POST', '/api/v1/namespaces', { metadata: { name: 'leaving', finalizers: ['example.com/n'] } })
+    await send('POST', inside, configMap('stays', {}, { finalizers: ['example.com/x'] }))
+    await send('DELETE', path)
+    t.equal((await send('PATCH', path, { metadata: { labels: { a: 'b' } } }, MERGE)).code, 200)
+    t.equal((await send('PATCH', path, { metadata: { finalizers: null } }, MERGE)).code, 200)
+    t.equal((await send('PATCH', path, { metadata: { labels: { a: 'c' } } }, MERGE)).code, 200)
+    t.equal((await send('PATCH', `${path}/status`, { metadata: { labels: { a: 'd' } } }, MERGE)).code, 200)
+    t.match((await send('PATCH', `${path}/status`, { status: { phase: 'Active' } }, MERGE)).body, {
+      code: 422,
+      details: { causes: [{ field: 'status.Phase' }] },
+    })
+    t.match((await send('GET', path)).body, { metadata: { labels: { a: 'd' } } }, 'it holds an object')
+    t.equal((await send('POST', inside, configMap('late'))).code, 403)
+    await send('PATCH', `${inside}/stays`, { metadata: { finalizers: null } }, MERGE)
+    t.equal((await send('GET', path)).code, 404, 'it goes with its last object')
+
+    await send('POST', '/api/v1/namespaces', { metadata: { name: 'leaving', finalizers: ['example.com/n'] } })
+    await send('DELETE', path)
+    t.equal((await send('GET', path)).code, 200)
+    t.equal((await send('PATCH', path, { metadata: { finalizers: null } }, MERGE)).code, 200)
+    t.equal((await send('GET', path)).code, 404, 'an empty one goes with its last finalizer')
+  })
 }
 
 async function deletedDefinition(t: Test, send: Send): Promise<void> {
@@ -649,8 +724,64 @@ async function deletedDefinition(t: Test, send: Send): Promise<void> {
     const applied = await send('PATCH', `${path}/late?fieldManager=m`, gadget('late'), APPLY)
     t.equal(applied.code, 403)
     t.equal((await send('PATCH', `${path}/held`, { spec: {} }, MERGE)).code, 200, 'what is there can be changed')
+    // A large write is computed in a thread.
+    for (const length of [1, 40_000]) {
+      const labelled = { metadata: { annotations: { a: 'b'.repeat(length) } } }
+      t.equal((await send('PATCH', `${definitions}/${plural}.${group}`, labelled, MERGE)).code, 200)
+      t.equal((await send('GET', `${definitions}/${plural}.${group}`)).code, 200, 'a write does not remove it')
+    }
     t.equal((await send('PATCH', `${path}/held`, { metadata: { finalizers: null } }, MERGE)).code, 200)
     t.equal((await send('GET', `${definitions}/${plural}.${group}`)).code, 404, 'it goes with its last object')
+  })
+}
+
+async function keyedList(t: Test, send: Send): Promise<void> {
+  await t.test('an item that omits a key is the item with the key’s default', async (t) => {
+    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+    const [group, plural, kind] = ['keyed.example.com', 'gadgets', 'Gadget']
+    const item = {
+      type: 'object',
+      required: ['port'],
+      properties: {
+        port: { type: 'integer' },
+        kind: { type: 'string', default: 'tcp' },
+        level: { type: 'integer', default: 3 },
+        name: { type: 'string' },
+      },
+    }
+    const list = {
+      type: 'array',
+      'x-kubernetes-list-type': 'map',
+      'x-kubernetes-list-map-keys': ['port', 'kind', 'level'],
+      items: item,
+    }
+    const schema = { type: 'object', properties: { spec: { type: 'object', properties: { ports: list } } } }
+    const versions = [{ name: 'v1', storage: true, schema }]
+    await send('POST', definitions, definitionObject({ group, plural, kind, scope: 'Namespaced', versions }))
+    const path = `/apis/${group}/v1/namespaces/default/${plural}`
+    const gadget = (name: string, ports: readonly object[]): object => ({
+      apiVersion: `${group}/v1`,
+      kind,
+      metadata: { name },
+      spec: { ports },
+    })
+    await until(async () => (await send('POST', path, gadget('first', []))).code === 201, 'it is served')
+    const apply = async (manager: string, ports: readonly object[], query = '') =>
+      await send('PATCH', `${path}/a?fieldManager=${manager}${query}`, gadget('a', ports), APPLY)
+    const complete = (port: number, more: object = {}) => ({ port, kind: 'tcp', level: 3, ...more })
+    for (const attempt of ['creates', 'changes nothing']) {
+      const { code, body, text } = await apply('one', [{ port: 80 }, { port: 81, name: 'b' }])
+      t.ok(code < 300, `${attempt}: ${text}`)
+      t.match(body, { spec: { ports: [complete(80), complete(81, { name: 'b' })] } })
+      t.match(body.metadata?.['managedFields'], [
+        { fieldsV1: { 'f:spec': { 'f:ports': { 'k:{"kind":"tcp","level":3,"port":80}': {} } } } },
+      ])
+    }
+    t.same((await apply('one', [{ port: 81, name: 'c' }])).body['spec'], { ports: [complete(81, { name: 'c' })] })
+    t.match((await apply('two', [complete(81, { name: 'd' })])).body, { code: 409, details: { causes: { length: 1 } } })
+    const other = { port: 81, kind: 'udp' }
+    const forced = await apply('two', [{ port: 81, name: 'd' }, other], '&force=true')
+    t.same(forced.body['spec'], { ports: [complete(81, { name: 'd' }), { ...other, level: 3 }] })
   })
 }
 
