@@ -16,7 +16,7 @@ import {
   StorageType,
   usernamePasswordAuthenticator,
 } from 'nats'
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Clock } from '../../support/clock.js'
 import {
   type Broker,
   BrokerError,
@@ -27,11 +27,12 @@ import {
   type StreamLimits,
   type StreamState,
 } from '../broker.js'
-import { asBrokerError, asConnectError, isUnanswered } from './nats-error.js'
+import { asBrokerError, asConnectError } from './nats-error.js'
 import { bufferOf } from './buffer-of.js'
 import { NatsBucket } from './nats-bucket.js'
 import { StreamFollower } from './stream-follower.js'
 import { StreamWriter } from './stream-writer.js'
+import { ANSWER_TIMEOUT_MS, untilAnswered } from './until-answered.js'
 
 export interface NatsConnectOptions {
   readonly servers: readonly string[]
@@ -52,9 +53,6 @@ export interface NatsConnectOptions {
   readonly onDenied?: (what: string) => void
 }
 
-const API_TIMEOUT_MS = 5_000
-/** A stream without a leader drops requests, and may have a leader a moment later. */
-const ASK_AGAIN_MS = 1_000
 /** An answer larger than a message arrives in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
 /** The share of the server's message size reserved for headers and protocol. */
@@ -108,7 +106,7 @@ export class NatsClient implements Broker {
     this.#connection = connection
     this.#servers = options.servers
     this.#clock = clock
-    this.#jetStream = connection.jetstream({ timeout: API_TIMEOUT_MS })
+    this.#jetStream = connection.jetstream({ timeout: ANSWER_TIMEOUT_MS })
     void this.#watchStatus(options)
   }
 
@@ -139,12 +137,6 @@ export class NatsClient implements Broker {
 
   doubt(): void {
     this.#onDoubt()
-  }
-
-  #failed(error: unknown): BrokerError {
-    const failure = asBrokerError(error)
-    if (isUnanswered(failure)) this.doubt()
-    return failure
   }
 
   async close(): Promise<void> {
@@ -179,10 +171,10 @@ export class NatsClient implements Broker {
   async streamState(name: string): Promise<StreamState | null> {
     try {
       const { streams } = await this.#manager()
-      const { state, created } = await this.#askUntilAnswered(() => streams.info(name))
+      const { state, created } = await this.#untilAnswered(() => streams.info(name))
       return { first: state.first_seq, last: state.last_seq, created }
     } catch (error) {
-      const failure = this.#failed(error)
+      const failure = asBrokerError(error)
       if (failure.code === 'not-found') return null
       throw failure
     }
@@ -191,10 +183,10 @@ export class NatsClient implements Broker {
   async message(stream: string, sequence: number): Promise<Buffer | null> {
     try {
       const { streams } = await this.#manager()
-      const { data } = await this.#askUntilAnswered(() => streams.getMessage(stream, { seq: sequence }))
+      const { data } = await this.#untilAnswered(() => streams.getMessage(stream, { seq: sequence }))
       return bufferOf(data)
     } catch (error) {
-      const failure = this.#failed(error)
+      const failure = asBrokerError(error)
       if (failure.code === 'not-found') return null
       throw failure
     }
@@ -332,34 +324,12 @@ export class NatsClient implements Broker {
     this.#isConnected = false
   }
 
-  /**
-   * Repeats the request every second until one is answered or the first times out. Shorter timeouts were rejected: a
-   * slow NATS would never be heard.
-   */
-  #askUntilAnswered<T>(ask: () => Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      let timer: Timer | null = null
-      const finish = (settle: () => void): void => {
-        timer?.cancel()
-        timer = null
-        settle()
-      }
-      const askOnce = (isFirst: boolean): void => {
-        timer = this.#clock.setTimer(ASK_AGAIN_MS, () => askOnce(false))
-        ask().then(
-          (answer) => finish(() => resolve(answer)),
-          (error: unknown) => {
-            // The first request reports why a repetition failed, no later than it would have by itself.
-            if (isFirst || !isUnanswered(asBrokerError(error))) finish(() => reject(error as Error))
-          },
-        )
-      }
-      askOnce(true)
-    })
+  #untilAnswered<T>(send: () => Promise<T>): Promise<T> {
+    return untilAnswered(send, { clock: this.#clock, onUnanswered: () => this.doubt() })
   }
 
   #manager(): Promise<JetStreamManager> {
-    this.#jsm ??= this.#connection.jetstreamManager({ timeout: API_TIMEOUT_MS, checkAPI: false })
+    this.#jsm ??= this.#connection.jetstreamManager({ timeout: ANSWER_TIMEOUT_MS, checkAPI: false })
     return this.#jsm
   }
 }

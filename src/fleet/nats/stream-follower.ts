@@ -15,14 +15,15 @@ import {
   ReplayPolicy,
   type Subscription,
 } from 'nats'
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Clock } from '../../support/clock.js'
+import { Silence } from '../silence.js'
 import { asBrokerError, isUnanswered } from './nats-error.js'
 import type { Closable, FollowHandlers } from '../broker.js'
 import { bufferOf } from './buffer-of.js'
 
 const HEARTBEAT_MS = 1_000
-/** The number of missing heartbeats after which the follower ends. */
-const MISSED_HEARTBEATS = 3
+/** The number of seconds in which a heartbeat must come; otherwise the follower ends. */
+const SILENT_TICKS = 4
 
 interface FollowerHandlers extends FollowHandlers {
   /** Called before the end of a follower that has heard nothing for too long, or whose consumer was never created. */
@@ -30,21 +31,18 @@ interface FollowerHandlers extends FollowHandlers {
 }
 
 export class StreamFollower implements Closable {
-  readonly #clock: Clock
   readonly #handlers: FollowerHandlers
   readonly #connection: NatsConnection
   readonly #subscription: Subscription
   #stream = ''
   #consumer: string | null = null
   #manager: JetStreamManager | null = null
+  readonly #silence: Silence
   #delivered = 0
-  #heardMs: number
-  #timer: Timer
   #isOver = false
 
   constructor(connection: NatsConnection, clock: Clock, handlers: FollowerHandlers) {
     this.#connection = connection
-    this.#clock = clock
     this.#handlers = handlers
     this.#subscription = connection.subscribe(createInbox(), {
       callback: (error, message) => {
@@ -52,8 +50,15 @@ export class StreamFollower implements Closable {
         else if (!this.#isOver) this.#receive(message)
       },
     })
-    this.#heardMs = clock.monotonic()
-    this.#timer = clock.setTimer(HEARTBEAT_MS, () => this.#check())
+    this.#silence = new Silence({
+      clock,
+      tickMs: HEARTBEAT_MS,
+      ticks: SILENT_TICKS,
+      onSilent: () => {
+        handlers.onSilent()
+        this.end('the stream is silent')
+      },
+    })
   }
 
   async open(manager: JetStreamManager, stream: string, startSequence: number): Promise<void> {
@@ -84,7 +89,7 @@ export class StreamFollower implements Closable {
   close(): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#timer.cancel()
+    this.#silence.stop()
     this.#subscription.unsubscribe()
     this.#forget()
   }
@@ -102,7 +107,7 @@ export class StreamFollower implements Closable {
   }
 
   #receive(message: Msg): void {
-    this.#heardMs = this.#clock.monotonic()
+    this.#silence.heard()
     if (message.headers !== undefined && message.headers.code === 100) return this.#control(message)
     if (message.headers !== undefined && message.headers.code >= 400) return this.end(message.headers.description)
     const tokens = message.reply?.split('.') ?? []
@@ -123,13 +128,5 @@ export class StreamFollower implements Closable {
     const last = message.headers?.get('Nats-Last-Consumer') ?? ''
     if (last !== '' && Number(last) > this.#delivered) return this.end('messages of the consumer are missing')
     this.#handlers.onIdle()
-  }
-
-  #check(): void {
-    if (this.#clock.monotonic() - this.#heardMs > HEARTBEAT_MS * MISSED_HEARTBEATS) {
-      this.#handlers.onSilent()
-      return this.end('the stream is silent')
-    }
-    this.#timer = this.#clock.setTimer(HEARTBEAT_MS, () => this.#check())
   }
 }

@@ -8,31 +8,22 @@
  * (`Nats-Expected-Last-Msg-Id`), ends the stream on every replica of NATS 2.15 when it rejects one. What arrives
  * meanwhile shares the next message.
  *
- * An unanswered write is resent after a second, and then at growing intervals, so that a slow NATS does not get more
- * work. The fence and the message's id make that harmless: the stream accepts one of two copies. If it accepted the
- * first, the answer to it comes first; only if that answer was lost does the rejection of the second end the session,
- * and the next session finds its own message at the end of the stream.
+ * An unanswered write is resent (`until-answered.ts`). The fence and the message's id make that harmless: the stream
+ * accepts one of two copies. If it accepted the first, the answer to it comes first; only if that answer was lost does the
+ * rejection of the second end the session, and the next session finds its own message at the end of the stream.
  */
 import { type JetStreamClient, type JetStreamPublishOptions, nuid } from 'nats'
 import type { Clock } from '../../support/clock.js'
-import { withDeadline } from '../../support/deadline.js'
 import { type Appender, BrokerError } from '../broker.js'
-import { asBrokerError, isNoResponder, isUnanswered } from './nats-error.js'
+import { ANSWER_TIMEOUT_MS, untilAnswered } from './until-answered.js'
 
 export interface StreamWriterOptions {
   readonly jetStream: Pick<JetStreamClient, 'publish'>
   readonly subject: string
   readonly clock: Clock
-  /** Called whenever a write is resent after a second or longer, or has failed. */
+  /** Called whenever a write is resent after a second or longer, and when it was not answered. */
   readonly onUnanswered: () => void
 }
-
-/** A write that is not answered within this time has failed. */
-const WRITE_TIMEOUT_MS = 5_000
-/** A stream that changes its leader loses what it was sent meanwhile, so an unanswered write is resent after this. */
-const WRITE_AGAIN_MS = 1_000
-/** When NATS reports that no stream accepts the subject, the stream may have a leader a moment later. */
-const NO_STREAM_AGAIN_MS = 200
 
 export class StreamWriter implements Appender {
   readonly #options: StreamWriterOptions
@@ -50,7 +41,7 @@ export class StreamWriter implements Appender {
   write(data: Buffer, lastSequence: number): Promise<number> {
     const msgID = `${this.#session}.${this.#next++}`
     const written = this.#last.then(() =>
-      this.#write(data, { msgID, expect: { lastSequence }, timeout: WRITE_TIMEOUT_MS }),
+      this.#write(data, { msgID, expect: { lastSequence }, timeout: ANSWER_TIMEOUT_MS }),
     )
     this.#last = written
     void written.catch(() => {})
@@ -61,49 +52,10 @@ export class StreamWriter implements Appender {
     this.#closing.abort(new BrokerError('unavailable', 'given up'))
   }
 
-  async #write(data: Buffer, options: Partial<JetStreamPublishOptions>): Promise<number> {
+  #write(data: Buffer, options: Partial<JetStreamPublishOptions>): Promise<number> {
     const { jetStream, subject, clock, onUnanswered } = this.#options
-    let reason = `not acknowledged within ${WRITE_TIMEOUT_MS} ms`
-    let isOver = false
-    let cancel = (): void => {}
-    const late = (): Error => {
-      onUnanswered()
-      return new BrokerError('unavailable', reason)
-    }
-    const sentMs = clock.monotonic()
-    const write = (): Promise<number> =>
-      new Promise((resolve, reject) => {
-        const sendIn = (delayMs: number, gapMs: number): void => {
-          cancel()
-          const timer = clock.setTimer(delayMs, () => {
-            if (clock.monotonic() - sentMs >= WRITE_AGAIN_MS) onUnanswered()
-            send(gapMs)
-          })
-          cancel = () => timer.cancel()
-        }
-        const send = (gapMs: number): void => {
-          sendIn(gapMs, gapMs * 2)
-          jetStream.publish(subject, data, options).then(
-            // The answer to a second copy while the first is still being written: 2.9 gives it no sequence, later
-            // releases reject it.
-            ({ seq }) => seq !== 0 && resolve(seq),
-            (error: unknown) => {
-              if (isOver) return
-              const failure = asBrokerError(error)
-              if (isNoResponder(failure)) {
-                reason = 'no stream takes it'
-                sendIn(NO_STREAM_AGAIN_MS, gapMs)
-              } else if (!isUnanswered(failure)) reject(failure)
-            },
-          )
-        }
-        send(WRITE_AGAIN_MS)
-      })
-    try {
-      return await withDeadline(clock, WRITE_TIMEOUT_MS, this.#closing.signal, late, write)
-    } finally {
-      isOver = true
-      cancel()
-    }
+    // The answer to a second copy while the first is still being written: 2.9 gives it no sequence, later releases reject it.
+    const send = (): Promise<number | null> => jetStream.publish(subject, data, options).then(({ seq }) => seq || null)
+    return untilAnswered(send, { clock, signal: this.#closing.signal, onUnanswered })
   }
 }

@@ -70,11 +70,13 @@ export class Fallback {
     const { feed } = this.#state
     // Whatever the age of the content, the stream has time to confirm it.
     this.#wait(0)
+    const { sink, onStream } = this.#options
     const isFresh = feed.status.state === 'watching'
     this.#end(feed)
+    sink.etcd = null
     // Nobody confirms the content until the stream does.
-    if (!isFresh) this.#options.sink.disconnected('etcd was left before it had been read')
-    this.#options.onStream(isFresh)
+    if (!isFresh) sink.disconnected('etcd was left before it had been read')
+    onStream(isFresh)
   }
 
   /** Resolves when nothing is running any more. */
@@ -103,6 +105,7 @@ export class Fallback {
     sink.confirmed(writtenMs ?? 0, Number.POSITIVE_INFINITY)
     const direct = new UpstreamFeed({ ...request, sink }, options)
     this.#state = { kind: 'direct', feed: direct }
+    sink.etcd = direct.feed
     onDirect()
     if (place === null || clusterId === null) direct.feed.start()
     else direct.feed.start({ place, clusterId, fingerprint: sink.fingerprint() })

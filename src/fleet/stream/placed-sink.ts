@@ -1,4 +1,4 @@
-/** A sink that knows its position, whatever feeds it: the stream, or etcd itself while NATS is unreachable. */
+/** A sink that knows its position, and what feeds it: the stream, or etcd itself while NATS is unreachable. */
 import type { FeedSink, Replacement, ReplaceReason } from '../../engine/model/feed-sink.js'
 import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch } from '../../engine/model/event.js'
@@ -9,6 +9,8 @@ export class PlacedSink implements FeedSink {
   /** null before the first state. */
   place: { readonly settled: Revision; readonly position: Revision } | null = null
   lastBatch: Batch | null = null
+  /** The etcd that feeds the sink; null while the stream does. */
+  etcd: { readonly clusterId: string | null } | null = null
   #fingerprint = new HistoryFingerprint()
 
   constructor(sink: FeedSink) {

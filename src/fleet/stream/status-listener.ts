@@ -10,6 +10,7 @@ import type { FeedSink } from '../../engine/model/feed-sink.js'
 import type { Timer } from '../../support/clock.js'
 import type { Broker, Closable } from '../broker.js'
 import { Confirmations } from './confirmations.js'
+import type { PlacedSink } from './placed-sink.js'
 import { type PublisherStatus, readPublisherStatus } from './publisher-status.js'
 import type { StreamContext } from './stream-context.js'
 import { nextTold, SILENT_MS, type Told } from './told-state.js'
@@ -21,13 +22,11 @@ interface StreamPosition {
 
 export interface StatusListenerOptions extends Pick<StreamContext, 'names' | 'envelope' | 'clock'> {
   readonly client: Pick<Broker, 'subscribe' | 'doubt'>
-  readonly sink: FeedSink
+  readonly sink: FeedSink & Pick<PlacedSink, 'etcd'>
   /** Returns how far the stream has brought the sink; null before it has. */
   readonly position: () => StreamPosition | null
   /** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
   readonly isCurrent: () => boolean
-  /** Whether etcd feeds the sink directly, so that the stream says nothing about its age. */
-  readonly isDirect: () => boolean
   /** Called when messages were written but do not arrive. */
   readonly onStuck: (reason: string) => void
   /** Called when the content becomes fresh, and when no publisher confirms it any more. */
@@ -232,8 +231,9 @@ export class StatusListener {
 
   #tellAge(): void {
     const { ageMs } = this
-    const { sink, isDirect } = this.#options
-    if (ageMs !== null && !isDirect()) sink.confirmed?.(ageMs, CONFIRMED_FOR_MS)
+    const { sink } = this.#options
+    // While etcd feeds the sink, the stream says nothing about its age.
+    if (ageMs !== null && sink.etcd === null) sink.confirmed?.(ageMs, CONFIRMED_FOR_MS)
   }
 
   #tellTrouble(): void {

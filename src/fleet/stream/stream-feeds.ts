@@ -235,8 +235,6 @@ export class StreamFeed implements ResourceFeed {
         refillMessages: this.#options.refillMessages,
         onGap: this.#options.onGap,
         stayMs: this.#options.fallbackAfterMs * STAY_SHARE,
-        isDirect: () => this.#fallback.direct !== null,
-        directClusterId: () => this.#fallback.direct?.feed.clusterId ?? null,
       })
       this.#subscriber.start()
     }

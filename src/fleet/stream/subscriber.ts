@@ -45,10 +45,6 @@ export interface SubscriberOptions extends StreamContext, StartOptions {
   readonly feedMetrics: Pick<FeedMetrics, 'relisted'>
   /** About how long etcd feeds the sink before the stream may take over again, which then waits for its publisher. */
   readonly stayMs: number
-  /** Whether etcd feeds the sink directly. */
-  readonly isDirect: () => boolean
-  /** The cluster id of that etcd; null if none does. */
-  readonly directClusterId: () => string | null
 }
 
 type Outcome = ChainEnd | { readonly kind: 'ended'; readonly reason: string }
@@ -229,9 +225,9 @@ export class Subscriber {
 
   /** While etcd feeds the sink, a stream without a publisher is no better; after each useless return, wait longer. */
   async #worthFollowing(signal: AbortSignal): Promise<void> {
-    const { clock, random, isDirect, stayMs } = this.#options
+    const { clock, random, sink, stayMs } = this.#options
     this.#phase = READING
-    if (!isDirect()) return
+    if (sink.etcd === null) return
     const stay = { firstMs: stayMs, capMs: stayMs * LONGEST_STAY }
     await sleep(clock, backoffMs(stay, ++this.#returns, random), signal)
     await this.#status.publisherHeard(signal)
@@ -241,7 +237,7 @@ export class Subscriber {
   /** Whether etcd took over while the stream was being read. */
   get #isOvertaken(): boolean {
     const { kind } = this.#phase
-    return this.#options.isDirect() && !(kind === 'reading' && this.#phase.isWorthReturning)
+    return this.#options.sink.etcd !== null && !(kind === 'reading' && this.#phase.isWorthReturning)
   }
 
   // Where to begin
@@ -266,8 +262,7 @@ export class Subscriber {
 
   /** Whether the sink's content is of this cluster: etcd may have fed it from another one meanwhile. */
   #isOf(clusterId: string): boolean {
-    const { isDirect, directClusterId } = this.#options
-    return !isDirect() || (directClusterId() ?? clusterId) === clusterId
+    return (this.#options.sink.etcd?.clusterId ?? clusterId) === clusterId
   }
 
   /** @throws BrokerError */
@@ -286,11 +281,10 @@ export class Subscriber {
   }
 
   get #held(): Held | null {
-    const place = this.#options.sink.place
+    const { place, etcd } = this.#options.sink
     if (place === null) return null
-    const { isDirect, directClusterId } = this.#options
-    const clusterId = directClusterId() ?? this.#state.clusterId
-    return { position: place.position, clusterId, isFromEtcd: isDirect() }
+    const clusterId = etcd?.clusterId ?? this.#state.clusterId
+    return { position: place.position, clusterId, isFromEtcd: etcd !== null }
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
@@ -301,7 +295,7 @@ export class Subscriber {
     // Meanwhile etcd may have brought the sink further.
     const position = sink.place?.position ?? null
     const isBehind = position !== null && (reason === 'initial' || position > revision)
-    if (this.#isOvertaken || (this.#options.isDirect() && isBehind && reason !== 'history-changed')) {
+    if (this.#isOvertaken || (sink.etcd !== null && isBehind && reason !== 'history-changed')) {
       throw new BrokerError('unavailable', 'etcd was faster than the snapshot')
     }
     this.#phase = { kind: 'loading' }

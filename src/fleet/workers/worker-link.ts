@@ -21,7 +21,7 @@ import { type Answers, Link } from './link.js'
 import type { AskedOfPrimary, AskedOfWorker, ToPrimary, ToWorker } from './messages.js'
 import { type CountedLimits, PrimaryLimits } from './primary-limits.js'
 import type { Relay, RelaySubscriber } from './relay.js'
-import { Silence } from './silence.js'
+import { Silence } from '../silence.js'
 
 export interface WorkerLinkOptions {
   readonly socket: Duplex

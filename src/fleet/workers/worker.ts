@@ -21,7 +21,7 @@ import type { ByteReader } from '../byte-codec.js'
 import { Link } from './link.js'
 import type { AskedOfPrimary, AskedOfWorker, ToPrimary, ToWorker } from './messages.js'
 import { PrimaryFeed } from './primary-feed.js'
-import { Silence } from './silence.js'
+import { Silence } from '../silence.js'
 import { WorkerLimits } from './worker-limits.js'
 
 export interface WorkerChannelOptions {

@@ -33,7 +33,7 @@ function listen(t: Test): {
     ages.push(ageMs)
     asOf.push(clock.monotonic() - ageMs)
   }
-  const sink = Object.assign(new RecordingSink(), { confirmed })
+  const sink = Object.assign(new RecordingSink(), { confirmed, etcd: null })
   let hear: (data: Buffer) => void = () => {}
   const listener = new StatusListener({
     client: {
@@ -49,7 +49,6 @@ function listen(t: Test): {
     clock,
     position: () => ({ sequence: 7, epoch: 1 }),
     isCurrent: () => true,
-    isDirect: () => false,
     onStuck: () => {},
     onConfirmed: () => {},
     onReached: () => confirmedBy.push('the publisher'),

@@ -17,7 +17,7 @@ const SNAPSHOT = names.snapshot(1, 5, 0)
 /** A stream of three messages with a snapshot behind the last. */
 function subscribe(t: Test) {
   const clock = new VirtualClock()
-  const world = { isDirect: false, hasFresh: false, reads: 0, snapshot: (): Promise<Buffer | null> => whole() }
+  const world = { hasFresh: false, reads: 0, snapshot: (): Promise<Buffer | null> => whole() }
   const whole = (): Promise<Buffer> => Promise.resolve(Buffer.concat(new SnapshotWriter().finish()))
   const index = [{ name: SNAPSHOT, revision: 5, settled: 5, sequence: 3, epoch: 1, clusterId: '1', keys: 0 }]
   const indexValue = Buffer.from(JSON.stringify(index.map((entry) => ({ ...entry, isSynced: true, takenAt: 0 }))))
@@ -40,16 +40,17 @@ function subscribe(t: Test) {
     kvGet: () => Promise.resolve({ value: sealed, revision: 1 }),
     getObject: () => world.snapshot(),
   }
+  const sink = new PlacedSink(new RecordingSink())
   const subscriber: Subscriber = new Subscriber({
     client: client as Broker,
     names,
     envelope: unsigned,
     store: new SnapshotStore(bucket as Bucket, names, unsigned),
-    sink: new PlacedSink(new RecordingSink()),
+    sink,
     wish: () => {},
     onFollowing: () => {
-      if (!world.isDirect) return
-      world.isDirect = false
+      if (sink.etcd === null) return
+      sink.etcd = null
       if (world.hasFresh) subscriber.contentIsFresh()
     },
     onConfirmed: () => {},
@@ -62,8 +63,6 @@ function subscribe(t: Test) {
     refillMessages: 100,
     onGap: 'expire',
     stayMs: STAY_MS,
-    isDirect: () => world.isDirect,
-    directClusterId: () => null,
   })
   t.teardown(() => subscriber.stop())
   subscriber.start()
@@ -74,7 +73,7 @@ function subscribe(t: Test) {
         JSON.stringify({ epoch: 1, session: 1, sequence: 3, at: clock.monotonic(), ageMs: 0, trouble: null }),
       ),
     )
-  return { clock, subscriber, world, say, whole }
+  return { clock, sink, subscriber, world, say, whole }
 }
 
 void t.test('a first snapshot that takes long to arrive is worth waiting for, unless one has failed', async (t) => {
@@ -101,12 +100,12 @@ void t.test('a first snapshot that takes long to arrive is worth waiting for, un
 void t.test(
   'a return that brings nothing makes the next stay with etcd longer, though its content was fresh',
   async (t) => {
-    const { clock, subscriber, world, say } = subscribe(t)
+    const { clock, sink, subscriber, world, say } = subscribe(t)
     await clock.advanceInTurns(1_000, 100)
     t.equal(subscriber.isFollowing, true)
     /** How long the subscriber stays away from a stream whose publisher is heard. */
     const stay = async (): Promise<number> => {
-      world.isDirect = true
+      sink.etcd = { clusterId: null }
       subscriber.leave()
       const { reads } = world
       let ms = 0

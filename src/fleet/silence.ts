@@ -1,15 +1,15 @@
 /**
- * Detects that the other end of a link has fallen silent.
+ * Detects that the other end of a connection has fallen silent.
  *
  * It counts its own ticks instead of time, because between two ticks the event loop has read what had arrived. A
  * process that was itself held up (or a machine that slept) sees one late tick, not silence.
  */
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Clock, Timer } from '../support/clock.js'
 
 export interface SilenceOptions {
   readonly clock: Clock
   readonly tickMs: number
-  /** The number of ticks without a frame after which the other end counts as silent. */
+  /** The number of ticks without `heard` after which the other end counts as silent. */
   readonly ticks: number
   readonly onTick?: () => void
   /** Called once for each silence, with its length until then. */

@@ -1,0 +1,72 @@
+/**
+ * Repeats a request to NATS until one copy is answered: a stream that changes its leader loses what it was sent meanwhile,
+ * and may have a leader a moment later. The pauses grow, so that a slow NATS does not get more work. A shorter timeout
+ * for each copy was rejected: a slow NATS would never be heard.
+ */
+import type { Clock } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
+import { BrokerError } from '../broker.js'
+import { asBrokerError, isNoResponder, isUnanswered } from './nats-error.js'
+
+export interface Asking {
+  readonly clock: Clock
+  readonly signal?: AbortSignal
+  /** Called whenever a copy is sent after a second or longer, and when none was answered. */
+  readonly onUnanswered: () => void
+}
+
+/** A request that is not answered within this time has failed. */
+export const ANSWER_TIMEOUT_MS = 5_000
+const AGAIN_MS = 1_000
+/** When NATS reports that nobody takes the request. */
+const NOBODY_AGAIN_MS = 200
+
+/**
+ * @param send sends a copy; resolves to null if its answer says nothing about the others.
+ * @throws BrokerError; the signal's reason when it aborts.
+ */
+export async function untilAnswered<T>(
+  send: () => Promise<T | null>,
+  { clock, signal, onUnanswered }: Asking,
+): Promise<T> {
+  let reason = `no answer within ${ANSWER_TIMEOUT_MS} ms`
+  let isOver = false
+  let cancel = (): void => {}
+  const late = (): Error => {
+    onUnanswered()
+    return new BrokerError('unavailable', reason)
+  }
+  const sentMs = clock.monotonic()
+  const answered = (): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const sendIn = (delayMs: number, gapMs: number): void => {
+        cancel()
+        const timer = clock.setTimer(delayMs, () => {
+          if (clock.monotonic() - sentMs >= AGAIN_MS) onUnanswered()
+          sendNow(gapMs)
+        })
+        cancel = () => timer.cancel()
+      }
+      const sendNow = (gapMs: number): void => {
+        sendIn(gapMs, gapMs * 2)
+        send().then(
+          (answer) => answer !== null && resolve(answer),
+          (error: unknown) => {
+            if (isOver) return
+            const failure = asBrokerError(error)
+            if (isNoResponder(failure)) {
+              reason = 'no stream takes it'
+              sendIn(NOBODY_AGAIN_MS, gapMs)
+            } else if (!isUnanswered(failure)) reject(failure)
+          },
+        )
+      }
+      sendNow(AGAIN_MS)
+    })
+  try {
+    return await withDeadline(clock, ANSWER_TIMEOUT_MS, signal, late, answered)
+  } finally {
+    isOver = true
+    cancel()
+  }
+}
