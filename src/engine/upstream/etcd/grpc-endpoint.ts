@@ -7,6 +7,7 @@
  * connected.
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, constants } from 'node:http2'
+import { keepWithStream } from '../../../support/keep-with-stream.js'
 import { frameMessage, MessageReader } from './grpc-framing.js'
 import { type EtcdTls, GrpcConnection, type GrpcConnectionOptions } from './grpc-connection.js'
 import { RpcError, RpcStatus, statusOfHttp, statusOfReset, statusOfTrailers } from './rpc-status.js'
@@ -251,6 +252,7 @@ class GrpcCall implements GrpcStream {
     } catch {
       return null // the connection was lost in this turn, and its event has not arrived yet
     }
+    keepWithStream(session, stream)
     const reader = new MessageReader(maxReceivedBytes, (message) => {
       if (!this.#isOver) this.#handlers.onMessage(message)
     })

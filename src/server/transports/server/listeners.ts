@@ -20,10 +20,10 @@ import {
 } from 'node:http2'
 import type { Socket } from 'node:net'
 import { endWithSession } from '../../../support/end-with-session.js'
+import { keepWithStream } from '../../../support/keep-with-stream.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { deferClose } from './defer-close.js'
-import { keepWithStream } from './keep-with-stream.js'
 import { endSocket } from '../watch/linger.js'
 
 export interface ListenerLimits {

@@ -9,17 +9,8 @@ import { once } from 'node:events'
 import { type ServerHttp2Stream, createServer } from 'node:http2'
 import { type AddressInfo, type Socket, connect } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import { createPlainListener } from '../../../../src/server/transports/server/listeners.js'
-import {
-  FLAG,
-  PREFACE,
-  TYPE,
-  frame,
-  headerBlock,
-  request,
-  settings,
-  uint32,
-} from '../../../security/support/http2-frames.js'
+import { createPlainListener } from '../../src/server/transports/server/listeners.js'
+import { FLAG, PREFACE, TYPE, frame, headerBlock, request, settings, uint32 } from '../security/support/http2-frames.js'
 
 const [, , whose, end] = process.argv
 const WINDOW = 2 ** 31 - 1

@@ -4,17 +4,17 @@
  * Node ends the process if the garbage collector takes a session while memory of nghttp2 is still in use
  * (`current_nghttp2_memory_ == 0`, Node 20 to 26). A stream can hold such memory: the fields of trailers that are never
  * complete. If it is destroyed while its bytes are being written, it is left to the garbage collector, which may take the
- * session first. A peer needs no credentials for that, only half of a request's trailers.
+ * session first. For that a peer only has to send half of a request's or an answer's trailers; a client needs no credentials.
  */
-import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import type { Http2Session, Http2Stream } from 'node:http2'
 
 /** Holds the handle of a session until the handle of the stream has been collected. */
 const kept = new FinalizationRegistry<object>(() => {})
 
 let handleKey: symbol | undefined
 
-/** Does nothing for a stream that cannot have trailers, because its request was complete with its headers. */
-export function keepWithStream(session: ServerHttp2Session, stream: ServerHttp2Stream): void {
+/** Does nothing for a stream that cannot have trailers, because the peer's message was complete with its headers. */
+export function keepWithStream(session: Http2Session, stream: Http2Stream): void {
   if (stream.endAfterHeaders) return
   const [ofStream, ofSession] = [handleOf(stream), handleOf(session)]
   if (ofStream !== undefined && ofSession !== undefined) kept.register(ofStream, ofSession)
