@@ -11,6 +11,7 @@
  */
 import { decodeString } from '../../engine/facts/json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
+import { sortSteps } from '../../support/sort-steps.js'
 
 /** Values read, or lines written, between two yields. */
 const STEPS_PER_YIELD = 256
@@ -213,58 +214,74 @@ interface Writing {
   readonly members: Iterator<[string, Node], void> | null
 }
 
-function writingOf(node: Block, indent: string, lead: string): Writing {
-  return Array.isArray(node)
-    ? { indent, lead, items: node.values(), members: null }
-    : { indent, lead, items: null, members: sortedMembers(node).values() }
-}
-
-function sortedMembers(node: ReadonlyMap<string, Node>): [string, Node][] {
-  return [...node].sort(([a], [b]) => compareKeys(a, b))
+function* writingOf(node: Block, indent: string, lead: string): Generator<void, Writing, void> {
+  if (Array.isArray(node)) return { indent, lead, items: node.values(), members: null }
+  const members = yield* sortSteps([...node], ([a], [b]) => compareKeys(a, b))
+  return { indent, lead, items: null, members: members.values() }
 }
 
 /** Go's order of keys in YAML: other characters before letters, and numbers by their value. */
 function compareKeys(a: string, b: string): number {
-  const [x, y] = [Array.from(a), Array.from(b)]
-  for (let at = 0; at < x.length && at < y.length; at++) {
-    if (x[at] === y[at]) continue
-    const [isLetterX, isLetterY] = [LETTER.test(x[at]!), LETTER.test(y[at]!)]
-    if (isLetterX !== isLetterY) return isLetterX ? 1 : -1
-    if (isLetterX) return x[at]! < y[at]! ? -1 : 1
-    const [m, n] = [numberFrom(x, at), numberFrom(y, at)]
-    const isInNumber = (x[at] === '0' || y[at] === '0') && /[1-9]\d*$/.test(x.slice(0, at).join(''))
-    const [p, q] = isInNumber ? [`1${m}`, `1${n}`] : [m, n]
-    if (Number(p) !== Number(q)) return Number(p) - Number(q)
-    if (m.length !== n.length) return m.length - n.length
-    return x[at]! < y[at]! ? -1 : 1
-  }
-  return x.length - y.length
+  const at = firstDifference(a, b)
+  if (at === Math.min(a.length, b.length)) return a.length - b.length
+  const [x, y] = [characterAt(a, at), characterAt(b, at)]
+  const [isLetterX, isLetterY] = [LETTER.test(x), LETTER.test(y)]
+  if (isLetterX !== isLetterY) return isLetterX ? 1 : -1
+  if (isLetterX) return x < y ? -1 : 1
+  const [m, n] = [numberFrom(a, at), numberFrom(b, at)]
+  const isInNumber = (x === '0' || y === '0') && /[1-9]\d*$/.test(a.slice(0, at))
+  const [p, q] = isInNumber ? [`1${m}`, `1${n}`] : [m, n]
+  if (Number(p) !== Number(q)) return Number(p) - Number(q)
+  if (m.length !== n.length) return m.length - n.length
+  return x < y ? -1 : 1
+}
+
+/** The index of the first character that differs, or the length of the shorter text. */
+function firstDifference(a: string, b: string): number {
+  const length = Math.min(a.length, b.length)
+  let at = 0
+  while (at < length && a.charCodeAt(at) === b.charCodeAt(at)) at++
+  // Not the second half of a character.
+  return at > 0 && a.codePointAt(at - 1) !== b.codePointAt(at - 1) ? at - 1 : at
+}
+
+function characterAt(text: string, at: number): string {
+  return String.fromCodePoint(text.codePointAt(at)!)
 }
 
 const LETTER = /\p{L}/u
 
-function numberFrom(characters: readonly string[], at: number): string {
-  return /^\d*/.exec(characters.slice(at).join(''))![0]
+function numberFrom(text: string, at: number): string {
+  let end = at
+  while (text.charCodeAt(end) >= 0x30 && text.charCodeAt(end) <= 0x39) end++
+  return text.slice(at, end)
+}
+
+/** A list or an object to be written before the next line. */
+interface Inner {
+  readonly node: Block
+  readonly indent: string
+  readonly lead: string
 }
 
 function* writeBlock(node: Block, lines: string[]): Generator<void, void, void> {
-  const open = [writingOf(node, '', '')]
+  const open = [yield* writingOf(node, '', '')]
   for (let steps = 1; open.length > 0; steps++) {
     if (steps % STEPS_PER_YIELD === 0) yield
     const next = writeNext(open.at(-1)!, lines)
     if (next === 'end') open.pop()
-    else if (next !== 'line') open.push(next)
+    else if (next !== 'line') open.push(yield* writingOf(next.node, next.indent, next.lead))
   }
 }
 
-/** Writes one line, or returns the list or object to be written before the next one. */
-function writeNext(writing: Writing, lines: string[]): Writing | 'line' | 'end' {
+/** Writes one line, unless a list or an object comes first. */
+function writeNext(writing: Writing, lines: string[]): Inner | 'line' | 'end' {
   const { indent, lead, items, members } = writing
   writing.lead = indent
   if (items !== null) {
     const item = items.next()
     if (item.done) return 'end'
-    if (isBlock(item.value)) return writingOf(item.value, `${indent}  `, `${lead}- `)
+    if (isBlock(item.value)) return { node: item.value, indent: `${indent}  `, lead: `${lead}- ` }
     lines.push(`${lead}- ${inline(item.value)}`)
     return 'line'
   }
@@ -278,7 +295,7 @@ function writeNext(writing: Writing, lines: string[]): Writing | 'line' | 'end' 
   }
   lines.push(`${lead}${name}:`)
   const inner = Array.isArray(value) ? indent : `${indent}  `
-  return writingOf(value, inner, inner)
+  return { node: value, indent: inner, lead: inner }
 }
 
 function yamlString(text: string): string {

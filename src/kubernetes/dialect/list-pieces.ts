@@ -10,6 +10,7 @@ import { encodeContinueToken, tokenAfter } from './continue-token.js'
 import type { ObjectEncoder } from './encoding/object-encoder.js'
 import type { ListMetadata } from './partial-object.js'
 import { Scratch } from '../../support/scratch.js'
+import { sortSteps } from '../../support/sort-steps.js'
 import { stepsInTurns, turns } from '../../support/turns.js'
 
 export interface ListPage {
@@ -31,7 +32,8 @@ const PIECE_BYTES = 128 * 1024
 
 /** A null piece asks for another turn of the event loop (`support/turns.ts`). */
 export function* listPieces(page: ListPage): Generator<Buffer | null, void, void> {
-  if (page.limit !== null || page.encoder.list !== undefined) {
+  const { list, place } = page.encoder
+  if (page.limit !== null || list !== undefined || place !== undefined) {
     return yield* gatheredPieces(page, page.limit ?? Number.POSITIVE_INFINITY)
   }
   const { snapshot, prefix, startKey, matches, shard, encoder } = page
@@ -78,7 +80,21 @@ export function* piecesOf(
   objects: readonly StoredObject[],
 ): Generator<Buffer | null, void, void> {
   if (encoder.list !== undefined) return yield* encoder.list(metadata, objects)
-  yield* itemPieces(encoder, metadata, objects, null)
+  const ordered = encoder.place === undefined ? objects : yield* inPlaces(objects, encoder.place)
+  yield* itemPieces(encoder, metadata, ordered, null)
+}
+
+function* inPlaces(
+  objects: readonly StoredObject[],
+  placeOf: (object: StoredObject) => number,
+): Generator<null, StoredObject[], void> {
+  const placed: { readonly object: StoredObject; readonly place: number }[] = []
+  for (const object of objects) {
+    if (turns.isOver) yield null
+    placed.push({ object, place: placeOf(object) })
+  }
+  const sorted = yield* stepsInTurns(sortSteps(placed, (a, b) => a.place - b.place))
+  return sorted.map(({ object }) => object)
 }
 
 function* itemPieces(

@@ -102,6 +102,11 @@ void t.test('a large object is written in many steps', async (t) => {
   let steps = 0
   for (const _ of yamlSteps(json)) steps++
   t.ok(steps > 50, `${steps} steps`)
+  const names = Array.from({ length: 10_000 }, (_, i) => [`key-${(i * 7_919) % 10_000}`, i])
+  const unordered = Buffer.from(JSON.stringify(Object.fromEntries(names)))
+  steps = 0
+  for (const _ of yamlSteps(unordered)) steps++
+  t.ok(steps > 500, `${steps} steps, with those that sort the keys`)
   const deep = `${'{"a":['.repeat(400)}1${']}'.repeat(400)}`
   t.same(parse(yaml(deep), { maxAliasCount: 0 }), JSON.parse(deep))
 })

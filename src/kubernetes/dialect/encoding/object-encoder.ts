@@ -22,6 +22,8 @@ export interface ObjectEncoder extends BodyEncoder {
    * loop.
    */
   readonly list?: (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer | null>
+  /** A list is in the order of these numbers, and of the keys where they are equal. Default: that of the keys. */
+  readonly place?: (object: StoredObject) => number
   /** Writes one object as the whole answer; null like `listItem`. */
   single(object: StoredObject): Buffer | null
 }

@@ -48,21 +48,7 @@ export function tableEncoder(
     listItem: row,
     separator: COMMA,
     listTail: TABLE_TAIL,
-    ...(order === undefined
-      ? {}
-      : {
-          *list(metadata: ListMetadata, objects: readonly StoredObject[]) {
-            const placeOf = (object: StoredObject): number =>
-              order(JSON.parse(view(object)?.bytes.toString() ?? 'null'))
-            const places = new Map(objects.map((object) => [object, placeOf(object)]))
-            yield head(metadata)
-            // The sort is stable.
-            const rows = [...objects].sort((a, b) => places.get(a)! - places.get(b)!).map(row)
-            for (const [at, bytes] of rows.filter((each) => each !== null).entries())
-              yield at === 0 ? bytes : Buffer.concat([COMMA, bytes])
-            yield TABLE_TAIL
-          },
-        }),
+    ...(order === undefined ? {} : { place: (object) => order(JSON.parse(view(object)?.bytes.toString() ?? 'null')) }),
     single: (object) => {
       const only = row(object)
       if (only === null) return null

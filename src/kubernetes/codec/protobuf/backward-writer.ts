@@ -1,0 +1,68 @@
+/**
+ * Writes protobuf from the end to the beginning, as Go does: a message's length is known when its head is written, so
+ * nothing is copied from level to level.
+ */
+import { LENGTH, varintLength, writeVarint } from './wire.js'
+
+const FIRST_BYTES = 1_024
+
+export class BackwardWriter {
+  #bytes = Buffer.allocUnsafeSlow(FIRST_BYTES)
+  #start = FIRST_BYTES
+
+  /** The number of bytes written so far. */
+  get length(): number {
+    return this.#bytes.length - this.#start
+  }
+
+  finish(): Buffer {
+    return this.#bytes.subarray(this.#start)
+  }
+
+  bytes(bytes: Uint8Array): void {
+    this.#take(bytes.length)
+    this.#bytes.set(bytes, this.#start)
+  }
+
+  text(text: string): void {
+    this.#take(Buffer.byteLength(text))
+    this.#bytes.write(text, this.#start)
+  }
+
+  /** @param value a safe integer of at least 0. */
+  varint(value: number): void {
+    this.#take(varintLength(value))
+    writeVarint(value, this.#bytes, this.#start)
+  }
+
+  /** @param value any integer of 64 bits; a negative one takes ten bytes. */
+  longVarint(value: bigint): void {
+    let rest = BigInt.asUintN(64, value)
+    const bytes: number[] = []
+    for (; rest > 0x7fn; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80)
+    this.bytes(Uint8Array.from([...bytes, Number(rest)]))
+  }
+
+  tag(fieldNumber: number, wireType: number): void {
+    this.varint(fieldNumber * 8 + wireType)
+  }
+
+  /** Writes the head of a field whose content is all that was written since `length` was `end`. */
+  head(fieldNumber: number, end: number): void {
+    this.varint(this.length - end)
+    this.tag(fieldNumber, LENGTH)
+  }
+
+  #take(bytes: number): void {
+    if (bytes > this.#start) this.#grow(bytes)
+    this.#start -= bytes
+  }
+
+  #grow(bytes: number): void {
+    const { length } = this
+    const larger = Buffer.allocUnsafeSlow(2 * this.#bytes.length + bytes)
+    this.#bytes.copy(larger, larger.length - length, this.#start)
+    this.#bytes = larger
+    this.#start = larger.length - length
+  }
+}
