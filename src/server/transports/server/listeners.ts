@@ -93,6 +93,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     handler,
   )
   const http2 = createHttp2Server(http2Options(limits), asHttp2Handler(handler))
+  http2.on('checkContinue', continued(asHttp2Handler(handler)))
   const sessions = followSessions(http2, limits, drain)
   const sockets = new Set<Socket>()
   const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
@@ -138,6 +139,7 @@ export function createSecureListener(
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
     requireHostHeader: true,
   })
+  server.on('checkContinue', continued(asHttp2Handler(handler)))
   const sessions = followSessions(server, limits, drain)
   const sockets = new Set<Socket>()
   const [accept] = server.listeners('connection') as [(socket: Socket) => void]
@@ -186,6 +188,18 @@ function asHttp2Handler(
   handler: RequestListener,
 ): (request: Http2ServerRequest, response: Http2ServerResponse) => void {
   return handler as unknown as (request: Http2ServerRequest, response: Http2ServerResponse) => void
+}
+
+/**
+ * Answers `Expect: 100-continue` as Node does, which throws if the client has reset the request at once: any client could
+ * end the process. Over TLS the request may also be one of HTTP/1.1, which has no stream.
+ */
+function continued(handler: ReturnType<typeof asHttp2Handler>): typeof handler {
+  return (request, response) => {
+    const { stream } = response as Partial<Http2ServerResponse>
+    if (stream?.destroyed !== true && stream?.closed !== true) response.writeContinue()
+    handler(request, response)
+  }
 }
 
 /**

@@ -11,7 +11,17 @@ import {
 } from '../../../../src/server/transports/server/listeners.js'
 import { answerUnreadable } from '../../../../src/server/transports/server/answer-unreadable.js'
 import { selfSignedCertificate } from '../../../support/issue-certificate.js'
-import { PREFACE, TYPE, answered, frame, request, settings } from '../../../security/support/http2-frames.js'
+import {
+  FLAG,
+  PREFACE,
+  TYPE,
+  answered,
+  frame,
+  parseFrames,
+  request,
+  settings,
+  uint32,
+} from '../../../security/support/http2-frames.js'
 import { until } from '../../../support/until.js'
 
 /** Answers `/watch` with an open stream, everything else at once. */
@@ -217,4 +227,28 @@ void t.test('a closing session waits for its streams, and then ends', async (t) 
   await once(socket, 'end')
   socket.destroy()
   await drops(of, 0)
+})
+
+void t.test('a request that expects to be told to continue, and is reset at once, ends no server', async (t) => {
+  const plain = await listen(t, {})
+  const secure = await listenSecurely(t, 20_000)
+  const expecting = (stream: number): Buffer => request(stream, '/', [['expect', '100-continue']], 0)
+  const reset = frame(TYPE.reset, 0, 1, uint32(8))
+  const open = {
+    'over TCP': () => connect(plain.port, '127.0.0.1'),
+    'over TLS': () =>
+      connectTls({ port: secure.port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] }),
+  }
+  for (const [how, openSocket] of Object.entries(open)) {
+    const socket = openSocket()
+    const chunks: Buffer[] = []
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk))
+    const frames = [PREFACE, settings(), expecting(1), reset, expecting(3), frame(TYPE.data, FLAG.endStream, 3)]
+    socket.write(Buffer.concat(frames))
+    await until(() => answered(Buffer.concat(chunks)).includes(3), `${how}, the other one is answered`)
+    const heads = parseFrames(Buffer.concat(chunks)).filter(({ type, stream }) => type === TYPE.headers && stream === 3)
+    t.equal(heads.length, 2, `${how}, it is told to continue before`)
+    socket.destroy()
+  }
+  await Promise.all([drops(plain, 0), drops(secure, 0)])
 })
