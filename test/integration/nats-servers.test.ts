@@ -270,25 +270,17 @@ void t.test(
 )
 
 void t.test('a publisher whose etcd does not answer is heard, but vouches for nothing', async (t) => {
-  const nats = await startNats(t)
-  const etcd = createEmbeddedUpstream()
-  put(etcd, 'a')
-  let isSilent = false
-  const upstream = new Proxy(etcd, {
-    get: (target, name): unknown => {
-      const value: unknown = Reflect.get(target, name, target)
-      if (typeof value !== 'function') return value
-      return name === 'read'
-        ? (options: Parameters<typeof etcd.read>[0]) => (isSilent ? new Promise(() => {}) : target.read(options))
-        : (value.bind(target) as unknown)
-    },
+  const [etcd, nats] = await Promise.all([startEtcd(t), startNats(t)])
+  await new EtcdWriter([etcd]).put('/registry/pods/default/a', pod('a'))
+  await startServer(t, {
+    flags: [`--nats-servers=${nats.url}`, '--nats-stream-bytes=1MiB', `--etcd-servers=${etcd.url}`],
   })
-  await startReplica(t, nats.url, 'auto', upstream)
   const edge = await startReplica(t, nats.url, 'edge')
   await untilAge(edge, (age) => age === null)
-  isSilent = true
+  // Its connections stay open.
+  await etcd.kill('SIGSTOP')
   await untilAge(edge, (age) => (age ?? 0) >= 4)
-  isSilent = false
+  await etcd.kill('SIGCONT')
   await untilAge(edge, (age) => age === null)
 })
 

@@ -129,6 +129,21 @@ export class Feed {
     return this.#options.upstream.trustsProgress ?? this.#history.trustsProgress
   }
 
+  /**
+   * Everything that etcd had this long ago has been delivered, or is on its way; null while the feed is not watching, or
+   * as long as that is not known.
+   */
+  get ageMs(): number | null {
+    if (this.#state.kind !== 'watching') return null
+    const age = this.#watch?.watch?.age
+    return age === undefined ? 0 : (age?.ageMs ?? null)
+  }
+
+  /** Asks etcd for the age now. Resolves when that is known, or etcd does not answer. */
+  async confirm(): Promise<void> {
+    await this.#watch?.watch?.confirm?.()
+  }
+
   /** Asks etcd for the progress of the watch. The request may go unanswered: ask again. */
   requestProgress(): void {
     this.#watch?.watch?.requestProgress()

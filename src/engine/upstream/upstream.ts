@@ -136,6 +136,8 @@ export interface SourceAge {
 export interface UpstreamWatch {
   /** null while unknown; absent if the end of the source is always noticed at once. */
   readonly age?: SourceAge | null
+  /** Asks the source for its age now. Resolves when that is known, or the source does not answer. */
+  confirm?(): Promise<void>
   /**
    * Asks for an `onProgress` soon. Does nothing where `trustsProgress` is false, and may go unanswered, so ask again.
    */

@@ -21,7 +21,6 @@ import type { StateReader } from '../../engine/upstream/upstream.js'
 import { BrokerError, type Closable, type StreamLimits } from '../broker.js'
 import type { Body } from './message.js'
 import { MessageWriter } from './message-writer.js'
-import type { EtcdPulse } from './etcd-pulse.js'
 import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
 import { answerQuestions } from './questions.js'
 import { SnapshotWriter } from './snapshot-store.js'
@@ -33,13 +32,15 @@ import { readTail, type StreamEnd } from './tail.js'
 import { errorMessage } from '../../support/error-message.js'
 
 /** The part of a feed that a publisher drives. */
-type PublishedFeed = Pick<Feed, 'clusterId' | 'trustsProgress' | 'start' | 'stop' | 'requestProgress'>
+type PublishedFeed = Pick<
+  Feed,
+  'ageMs' | 'clusterId' | 'trustsProgress' | 'confirm' | 'start' | 'stop' | 'requestProgress'
+>
 
 export interface PublisherOptions extends StreamContext {
   readonly prefix: Key
   readonly upstream: StateReader
   readonly openFeed: (sink: FeedSink) => PublishedFeed
-  readonly pulse: EtcdPulse
   readonly limits: StreamLimits
   /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
   readonly snapshotMessages: number
@@ -81,6 +82,7 @@ export class Publisher {
     this.#snapshots = new SnapshotTaker({ ...options, place: () => this.#snapshotPlace() })
     this.#status = new StatusSender({
       ...options,
+      feed: this.#feed,
       position: () => ({ epoch: this.#stream.epoch, sequence: this.#stream.place.sequence }),
       prove: (askedAtMs) => this.#queue.addProof(askedAtMs),
       onTold: () => this.#keepAlive(),
@@ -205,7 +207,6 @@ export class Publisher {
         fingerprint.listed(keyValues)
       },
       commit: () => {
-        this.#status.fellBehind()
         const stateReason = reason === 'initial' ? 'gap' : reason
         this.#queue.addState({ kind: 'state', revision, reason: stateReason, snapshot, fingerprint })
         this.#queueGrew()

@@ -2,22 +2,20 @@
  * Sends the publisher's status once a second and on request: the end of the stream, how old that is, and whether etcd
  * answers.
  *
- * The age counts from the newest request to etcd (`etcd-pulse.ts`) sent after the feed had caught up, once the stream
- * has everything that etcd had sent before its answer. The arrival of an event proves nothing: it may have waited while
- * this process was stopped.
+ * The age counts from the newest request to etcd that was sent after the feed had caught up, once the stream has
+ * everything that etcd had sent before its answer. The arrival of an event proves nothing: it may have waited while this
+ * process was stopped.
  */
-import type { Key } from '../../engine/model/event.js'
+import type { Feed } from '../../engine/feed/feed.js'
 import type { Timer } from '../../support/clock.js'
-import type { Broker } from '../broker.js'
-import type { EtcdPulse } from './etcd-pulse.js'
+import { withDeadline } from '../../support/deadline.js'
+import { type Broker, BrokerError } from '../broker.js'
 import type { PublisherStatus } from './publisher-status.js'
 import type { StreamContext } from './stream-context.js'
 
 export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'envelope' | 'clock'> {
   readonly client: Pick<Broker, 'publish'>
-  /** The keys that the pulse may read. */
-  readonly prefix: Key
-  readonly pulse: EtcdPulse
+  readonly feed: Pick<Feed, 'ageMs' | 'confirm'>
   /** Returns the message up to which the stream is known to have everything. */
   readonly position: () => { readonly epoch: number; readonly sequence: number }
   /**
@@ -32,7 +30,7 @@ export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'enve
 
 const INTERVAL_MS = 1_000
 /** A status waits no longer than this for etcd's answer. */
-const PULSE_PATIENCE_MS = 300
+const PATIENCE_MS = 300
 /** A request sent before the feed had caught up proves nothing; the next one follows after this. */
 const ASK_AGAIN_MS = 500
 /** The shortest time between two statuses: edges that start together all request one at once. */
@@ -45,8 +43,7 @@ export class StatusSender {
   #saidMs = Number.NEGATIVE_INFINITY
   readonly #session: number
   #trouble: PublisherStatus['trouble'] = null
-  /** Whether the feed has proven that it has caught up with etcd. Continuing a stream does not prove it. */
-  #isCaughtUp = false
+  /** When the feed last caught up with etcd. */
   #caughtUpAtMs = 0
   /** The monotonic time at which etcd had nothing that the stream lacks now. */
   #vouchedMs: number | null = null
@@ -82,20 +79,13 @@ export class StatusSender {
   /** Called when the feed has caught up with etcd. */
   caughtUp(): void {
     this.#trouble = null
-    if (!this.#isCaughtUp) this.#caughtUpAtMs = this.#options.clock.monotonic()
-    this.#isCaughtUp = true
+    this.#caughtUpAtMs = this.#options.clock.monotonic()
     if (this.#timer !== null) this.#tellIn(0)
-  }
-
-  /** Called when the feed relists: it must prove again that it has caught up. */
-  fellBehind(): void {
-    this.#isCaughtUp = false
   }
 
   /** Called when etcd is unreachable, or refuses. */
   troubled(reason: string, isRefusal: boolean): void {
     this.#trouble = { reason, isRefusal }
-    this.#isCaughtUp = false
     this.#publish()
   }
 
@@ -112,19 +102,24 @@ export class StatusSender {
   }
 
   async #tell(): Promise<void> {
-    const { pulse, prefix } = this.#options
+    const { feed, clock } = this.#options
+    const { signal } = this.#stopping
     this.#tellIn(INTERVAL_MS)
-    await pulse.beat(prefix, PULSE_PATIENCE_MS, this.#stopping.signal)
-    if (this.#stopping.signal.aborted) return
-    this.#answered(pulse.askedAtMs)
+    const late = (): Error => new BrokerError('unavailable', `no answer within ${PATIENCE_MS} ms`)
+    await withDeadline(clock, PATIENCE_MS, signal, late, () => feed.confirm()).catch(() => {})
+    if (signal.aborted) return
+    this.#answered()
     this.#publish()
     this.#options.onTold()
   }
 
-  #answered(askedAtMs: number | null): void {
-    if (!this.#isCaughtUp) return
-    if (askedAtMs === null || askedAtMs < this.#caughtUpAtMs) return this.#tellIn(ASK_AGAIN_MS)
-    if (this.#options.prove(askedAtMs)) this.#vouch(askedAtMs)
+  #answered(): void {
+    const { feed, clock, prove } = this.#options
+    const { ageMs } = feed
+    if (ageMs === null) return
+    const askedAtMs = clock.monotonic() - ageMs
+    if (askedAtMs < this.#caughtUpAtMs) return this.#tellIn(ASK_AGAIN_MS)
+    if (prove(askedAtMs)) this.#vouch(askedAtMs)
   }
 
   #vouch(askedAtMs: number): void {

@@ -19,7 +19,6 @@ import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstre
 import type { Upstream } from '../../engine/upstream/upstream.js'
 import type { Broker, SharedBroker, StreamLimits } from '../broker.js'
 import { Envelope, type SigningKeys } from './envelope.js'
-import { EtcdPulse } from './etcd-pulse.js'
 import { Candidate } from './candidate.js'
 import { Fallback } from './fallback.js'
 import { type Names, namesOf } from './names.js'
@@ -68,15 +67,13 @@ const UPLOAD_MS = 3_600_000
 const STAY_SHARE = 4
 
 export function streamFeeds(options: StreamFeedOptions): OpenFeed {
-  const pulse = new EtcdPulse({ upstream: options.upstream, clock: options.clock })
-  return (request) => new StreamFeed(request, options, pulse)
+  return (request) => new StreamFeed(request, options)
 }
 
 export class StreamFeed implements ResourceFeed {
   readonly #remoteFreshness: FreshnessSource
   readonly #request: FeedRequest
   readonly #options: StreamFeedOptions
-  readonly #pulse: EtcdPulse
   readonly #names: Names
   readonly #envelope: Envelope
   readonly #sink: PlacedSink
@@ -92,11 +89,10 @@ export class StreamFeed implements ResourceFeed {
   #reason: string | null = 'not connected to NATS yet'
   #followingSince: number | null = null
 
-  constructor(request: FeedRequest, options: StreamFeedOptions, pulse: EtcdPulse) {
+  constructor(request: FeedRequest, options: StreamFeedOptions) {
     const { resource, sink } = request
     this.#request = request
     this.#options = options
-    this.#pulse = pulse
     this.#names = namesOf(options.cluster, resource)
     this.#sink = new PlacedSink(sink)
     const fleet = options.fleetMetrics(resource)
@@ -258,7 +254,6 @@ export class StreamFeed implements ResourceFeed {
       ...context,
       prefix: resource.etcdPrefix,
       upstream,
-      pulse: this.#pulse,
       openFeed: (sink) => new UpstreamFeed({ resource, sink, metrics }, this.#options).feed,
       limits,
       snapshotMessages,

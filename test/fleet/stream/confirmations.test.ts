@@ -1,12 +1,7 @@
 /** Tests how far a subscriber may trust the publisher's reports about etcd, on time or late. */
 import t from 'tap'
 import { Confirmations } from '../../../src/fleet/stream/confirmations.js'
-import { EtcdPulse } from '../../../src/fleet/stream/etcd-pulse.js'
 import type { PublisherStatus } from '../../../src/fleet/stream/publisher-status.js'
-import { createEmbeddedUpstream } from '../../support/faulty-store.js'
-import type { Page } from '../../../src/engine/upstream/upstream.js'
-import { VirtualClock } from '../../support/virtual-clock.js'
-import { things } from '../nats-harness.js'
 
 const word = (more: Partial<PublisherStatus>): PublisherStatus => ({
   epoch: 1,
@@ -107,31 +102,4 @@ void t.test('the number of waiting statuses is bounded, and a replica far behind
   t.ok(confirmations.reached(1_000, 1))
   t.equal(confirmations.confirmedMs, 1_000_000)
   await Promise.resolve()
-})
-
-void t.test('all callers share one read of etcd, whose age grows when etcd does not answer', async (t) => {
-  const clock = new VirtualClock()
-  const etcd = createEmbeddedUpstream()
-  let [reads, answers] = [0, true]
-  const read: typeof etcd.read = (options): Promise<Page> => {
-    reads++
-    return answers ? etcd.read(options) : new Promise(() => {})
-  }
-  const pulse = new EtcdPulse({ upstream: { read }, clock })
-  const { signal } = new AbortController()
-  t.equal(pulse.askedAtMs, null)
-  await Promise.all([1, 2, 3].map(() => pulse.beat(things.etcdPrefix, 300, signal)))
-  t.equal(reads, 1)
-  const askedAtMs = pulse.askedAtMs
-  t.not(askedAtMs, null)
-  answers = false
-  await clock.advanceInTurns(1_000, 100)
-  let isOver = false
-  const beat = pulse.beat(things.etcdPrefix, 300, signal).then(() => (isOver = true))
-  await clock.advanceInTurns(200, 100)
-  t.notOk(isOver)
-  await clock.advanceInTurns(200, 100)
-  await beat
-  t.equal(reads, 2)
-  t.equal(pulse.askedAtMs, askedAtMs)
 })

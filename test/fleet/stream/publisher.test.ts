@@ -2,7 +2,6 @@
 import t, { type Test } from 'tap'
 import type { FeedSink } from '../../../src/engine/model/feed-sink.js'
 import { Envelope } from '../../../src/fleet/stream/envelope.js'
-import { EtcdPulse } from '../../../src/fleet/stream/etcd-pulse.js'
 import { namesOf } from '../../../src/fleet/stream/names.js'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/stream/message.js'
 import type { Broker, Bucket } from '../../../src/fleet/broker.js'
@@ -45,6 +44,8 @@ const feed = {
   start: () => {},
   stop: async () => {},
   requestProgress: () => {},
+  ageMs: 0,
+  confirm: async () => {},
 } as const
 
 function publisherOf(
@@ -63,7 +64,6 @@ function publisherOf(
     prefix: things.etcdPrefix,
     upstream,
     openFeed: () => feed,
-    pulse: new EtcdPulse({ upstream, clock }),
     limits: { replicas: 1, maxBytes: MIB, maxAgeMs: 60_000 },
     clock,
     random: seededRandom(1),
@@ -171,6 +171,7 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
     },
   } as unknown as Bucket
   let sink!: FeedSink
+  const following: { ageMs: number | null } & Omit<typeof feed, 'ageMs'> = { ...feed, ageMs: null }
   let keysChanged = (): void => {}
   const keys = {
     value: [],
@@ -185,16 +186,16 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
     upstream,
     envelope,
     store: new SnapshotStore(bucket, names, envelope),
-    pulse: new EtcdPulse({ upstream, clock }),
     openFeed: (opened) => {
       sink = opened
-      return feed
+      return following
     },
     onEnd: (reason) => t.fail(reason),
   })
   await publisher.start()
   await clock.advanceInTurns(2_000, 20)
   t.same(taken, [sentAt], 'etcd answers, and yet the feed has not caught up')
+  following.ageMs = 0
   sink.synced()
   await clock.advanceInTurns(3_000, 20)
   const heardMs = clock.now()

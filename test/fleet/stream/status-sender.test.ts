@@ -1,7 +1,6 @@
 /** Tests the age that a publisher reports for its stream. */
 import t, { type Test } from 'tap'
 import { readPublisherStatus } from '../../../src/fleet/stream/publisher-status.js'
-import { EtcdPulse } from '../../../src/fleet/stream/etcd-pulse.js'
 import { namesOf } from '../../../src/fleet/stream/names.js'
 import { PublishQueue } from '../../../src/fleet/stream/publish-queue.js'
 import { StatusSender } from '../../../src/fleet/stream/status-sender.js'
@@ -15,14 +14,17 @@ const batch: Batch = { revision: toRevision(2), events: [{ type: 'delete', key: 
 /** A sender whose etcd answers at once, or not at all; the stream takes a message when the test says so. */
 function sender(t: Test) {
   const clock = new VirtualClock()
-  const etcd = { answers: true, asked: 0 }
+  const etcd = { answers: true, asked: 0, answeredMs: null as number | null, isCaughtUp: false }
   const ages: (number | null | undefined)[] = []
-  const page = { revision: toRevision(1), currentRevision: toRevision(1), keyValues: [], more: false, count: 0 }
-  const never = new Promise<never>(() => {})
-  const upstream = {
-    read: async () => {
+  const feed = {
+    get ageMs() {
+      return etcd.isCaughtUp && etcd.answeredMs !== null ? clock.monotonic() - etcd.answeredMs : null
+    },
+    confirm: async () => {
+      if (!etcd.answers) return await new Promise<never>(() => {})
+      if (etcd.answeredMs !== null && clock.monotonic() - etcd.answeredMs < 500) return
       etcd.asked++
-      return etcd.answers ? await Promise.resolve(page) : await never
+      etcd.answeredMs = clock.monotonic()
     },
   }
   const status = new StatusSender({
@@ -31,8 +33,7 @@ function sender(t: Test) {
     },
     names: namesOf('test', things),
     envelope: unsigned,
-    prefix: keyFromText('/registry/pods/'),
-    pulse: new EtcdPulse({ upstream: upstream as never, clock }),
+    feed,
     clock,
     position: () => ({ epoch: 1, sequence: 7 }),
     prove: (askedAtMs) => queue.addProof(askedAtMs),
@@ -56,23 +57,27 @@ function sender(t: Test) {
     written()
     await nextTurn()
   }
-  return { clock, etcd, ages, status, received: () => queue.addBatches([batch]), published }
+  const caughtUp = (): void => {
+    etcd.isCaughtUp = true
+    status.caughtUp()
+  }
+  return { clock, etcd, ages, status, caughtUp, received: () => queue.addBatches([batch]), published }
 }
 
 void t.test('the age counts from the last request to etcd, once the feed has caught up', async (t) => {
-  const { clock, ages, status } = sender(t)
+  const { clock, ages, status, caughtUp } = sender(t)
   status.start()
   await clock.advanceInTurns(3_000, 50)
   t.strictSame(new Set(ages), new Set([null]), 'it has not caught up')
-  status.caughtUp()
+  caughtUp()
   await clock.advanceInTurns(4_000, 50)
   t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
 })
 
 void t.test('a late event does not make the stream fresher than its last proof', async (t) => {
-  const { clock, etcd, ages, status, received, published } = sender(t)
+  const { clock, etcd, ages, status, caughtUp, received, published } = sender(t)
   status.start()
-  status.caughtUp()
+  caughtUp()
   await clock.advanceInTurns(3_000, 50)
   // As after SIGSTOP: nothing is asked or received for a while, then the event is there, and the stream has it later.
   etcd.answers = false
@@ -87,9 +92,9 @@ void t.test('a late event does not make the stream fresher than its last proof',
 })
 
 void t.test('an answer counts once the stream has the events before it, and waits for no later ones', async (t) => {
-  const { clock, ages, status, received, published } = sender(t)
+  const { clock, ages, status, caughtUp, received, published } = sender(t)
   status.start()
-  status.caughtUp()
+  caughtUp()
   await clock.advanceInTurns(3_000, 50)
   received()
   const told = ages.length
@@ -103,11 +108,11 @@ void t.test('an answer counts once the stream has the events before it, and wait
 })
 
 void t.test('a request from before the feed had caught up proves nothing', async (t) => {
-  const { clock, etcd, ages, status } = sender(t)
+  const { clock, etcd, ages, status, caughtUp } = sender(t)
   status.start()
   await clock.advanceInTurns(50, 50)
   t.equal(etcd.asked, 1)
-  status.caughtUp()
+  caughtUp()
   await clock.advanceInTurns(50, 50)
   t.equal(ages.at(-1), null)
   await clock.advanceInTurns(600, 50)
@@ -116,9 +121,9 @@ void t.test('a request from before the feed had caught up proves nothing', async
 })
 
 void t.test('events that reach the stream after the regular status are reported at once', async (t) => {
-  const { clock, ages, status, received, published } = sender(t)
+  const { clock, ages, status, caughtUp, received, published } = sender(t)
   status.start()
-  status.caughtUp()
+  caughtUp()
   await clock.advanceInTurns(3_000, 50)
   received()
   // The question asked meanwhile waits for the message in flight; the regular status does not.

@@ -298,7 +298,7 @@ class EtcdUpstream implements Upstream {
         clock: this.#clock,
         openTimeoutMs: this.#requestTimeoutMs,
         trustsProgress: () => this.#trustsProgress,
-        confirmedAtMs: (endpoint) => this.#pulse.confirmedAtMs(endpoint),
+        pulse: this.#pulse,
         onOver: (over) => this.#watches.delete(over as EtcdWatch),
       },
       options,

@@ -29,6 +29,7 @@ import { decodeWatchMessage, WatchDecoding, type WatchMessage } from './data-mes
 import type { EndpointPool } from './endpoint-pool.js'
 import { cancelReasonError, isTokenRejected, toUpstreamError } from './etcd-error.js'
 import type { GrpcEndpoint, GrpcStream } from './grpc-endpoint.js'
+import type { MemberPulse } from './member-pulse.js'
 import type { RpcError } from './rpc-status.js'
 
 export interface WatchContext {
@@ -38,8 +39,7 @@ export interface WatchContext {
   /** Milliseconds between requesting a watch and etcd's `created`. */
   readonly openTimeoutMs: number
   trustsProgress(): boolean
-  /** When a member last proved to be up to date, in monotonic milliseconds; see `member-pulse.ts`. */
-  readonly confirmedAtMs: (endpoint: GrpcEndpoint) => number | null
+  readonly pulse: Pick<MemberPulse<GrpcEndpoint>, 'confirmedAtMs' | 'confirm'>
   /** Called when the watch is over for any reason and need not be closed any more. */
   onOver(watch: UpstreamWatch): void
 }
@@ -102,9 +102,13 @@ export class EtcdWatch implements UpstreamWatch {
   }
 
   get age(): SourceAge | null {
-    const { clock, confirmedAtMs } = this.#context
-    const atMs = this.#endpoint === null ? null : confirmedAtMs(this.#endpoint)
+    const { clock, pulse } = this.#context
+    const atMs = this.#endpoint === null ? null : pulse.confirmedAtMs(this.#endpoint)
     return atMs === null ? null : { ageMs: clock.monotonic() - atMs, validMs: CONFIRMED_FOR_MS }
+  }
+
+  async confirm(): Promise<void> {
+    if (this.#endpoint !== null) await this.#context.pulse.confirm(this.#endpoint)
   }
 
   requestProgress(): void {

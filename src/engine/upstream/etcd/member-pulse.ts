@@ -21,11 +21,13 @@ const INTERVAL_MS = 1_000
 /** A watch that has just moved to another member does not wait for a whole interval. */
 const CHECK_MS = 250
 const TIMEOUT_MS = 2_000
+/** Callers share an answer to a request that is no older than this. */
+const FRESH_MS = 500
 
 export class MemberPulse<E> {
   readonly #options: MemberPulseOptions<E>
   readonly #askedAt = new Map<E, number>()
-  readonly #asking = new Set<E>()
+  readonly #asking = new Map<E, Promise<void>>()
   #timer: Timer | null = null
   #isStopped = false
 
@@ -50,6 +52,13 @@ export class MemberPulse<E> {
     return this.#askedAt.get(member) ?? null
   }
 
+  /** Resolves when the member has just answered, or does not. */
+  async confirm(member: E): Promise<void> {
+    const askedAtMs = this.confirmedAtMs(member)
+    if (askedAtMs !== null && this.#options.clock.monotonic() - askedAtMs < FRESH_MS) return
+    await this.#ask(member)
+  }
+
   #plan(delayMs: number): void {
     if (this.#isStopped) return
     this.#timer = this.#options.clock.setTimer(delayMs, () => {
@@ -64,12 +73,18 @@ export class MemberPulse<E> {
     return askedAtMs === null || this.#options.clock.monotonic() - askedAtMs >= INTERVAL_MS
   }
 
-  async #ask(member: E): Promise<void> {
+  #ask(member: E): Promise<void> {
+    let asking = this.#asking.get(member)
+    if (asking === undefined) {
+      asking = this.#askNow(member).finally(() => this.#asking.delete(member))
+      this.#asking.set(member, asking)
+    }
+    return asking
+  }
+
+  async #askNow(member: E): Promise<void> {
     const { answers, clock } = this.#options
     const askedAtMs = clock.monotonic()
-    this.#asking.add(member)
-    const isThere = await answers(member, TIMEOUT_MS)
-    this.#asking.delete(member)
-    if (isThere) this.#askedAt.set(member, askedAtMs)
+    if (await answers(member, TIMEOUT_MS)) this.#askedAt.set(member, askedAtMs)
   }
 }
