@@ -143,7 +143,7 @@ export type FeedInput =
   | { readonly kind: 'progress'; readonly revision: Revision }
   /** The delivered state equals etcd's at some revision at or after the target, although no progress was reported. */
   | { readonly kind: 'state-equal' }
-  /** An event at `revision`, above `settled` and at or below `position`. */
+  /** An event at `revision`, at or below `position`, that is not a repetition. */
   | { readonly kind: 'contradicted'; readonly revision: Revision; readonly at: number }
   /** `startRevision`: where the watch that ended had begun. */
   | {

@@ -316,6 +316,7 @@ export class Feed {
       const { startRevision } = entry
       return this.#send({ kind: 'watch-compacted', startRevision, compactRevision: end.compactRevision, at })
     }
+    if (end.kind === 'contradicted') return this.#send({ kind: 'contradicted', revision: end.revision, at })
     const { code, message } = end.error
     if (end.kind === 'left') return this.#send({ kind: 'watch-left', why: message })
     if (code !== 'too-large') return this.#failed(entry, message)

@@ -170,6 +170,7 @@ function unavailable(cause: unknown): unknown {
 
 function errorOf(end: WatchEnd, revision: Revision): StatusError {
   if (end.kind === 'compacted') return ExpiredError.tooOld(revision, end.compactRevision)
+  if (end.kind === 'contradicted') return ExpiredError.tooOld(revision, nextRevision(end.revision))
   return new ServiceUnavailableError('the watch on the storage is lost', {
     cause: end.error,
     details: { retryAfterSeconds: 1 },

@@ -105,10 +105,11 @@ export interface UpstreamWatchOptions {
 /**
  * Why a watch ended without being closed. A compaction loses history, anything else only the connection. `left`: the
  * member that served the watch is unusable but another one answers, so the next watch need not wait. A source reports
- * this at most once a second.
+ * this at most once a second. `contradicted`: an event at a revision that had been delivered as whole.
  */
 export type WatchEnd =
   | { readonly kind: 'compacted'; readonly compactRevision: Revision }
+  | { readonly kind: 'contradicted'; readonly revision: Revision }
   | { readonly kind: 'failed' | 'left'; readonly error: UpstreamError }
 
 /** The handlers are called synchronously, one at a time, in etcd's order; none is called after `close()` or `onEnd`. */

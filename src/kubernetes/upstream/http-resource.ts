@@ -72,6 +72,9 @@ const FOLLOW_MS = 60_000
 /** The groups of definitions. This server reads them itself, as JSON, which is also how API servers store them. */
 const READ_HERE: ReadonlySet<string> = new Set(['apiextensions.k8s.io', 'apiregistration.k8s.io'])
 
+/** Events are the only objects to which an API server gives a lease. */
+const EVENTS_GROUPS: ReadonlySet<string> = new Set(['', 'events.k8s.io'])
+
 /** How objects are requested and read. */
 interface Form {
   readonly wire: EventWire
@@ -203,7 +206,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   watch({ startRevision }: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
     const { server, resource, random, silenceMs = SILENCE_MS } = this.#options
     const onEnd = (end: WatchEnd): void => {
-      if (end.kind !== 'compacted') this.#givesUpProtobuf(end.error)
+      if ('error' in end) this.#givesUpProtobuf(end.error)
       handlers.onEnd(end)
     }
     const opening = new Opening({ ...handlers, onEnd }, () => server.ageOf(resourceId(resource)))
@@ -226,6 +229,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
           wire,
           codec,
           marksRevisions: isDistributary,
+          expires: resource.plural === 'events' && EVENTS_GROUPS.has(resource.group),
           path: this.#path,
           keyValues: this.#keyValues,
           clock,

@@ -4,8 +4,9 @@
  * Over SSE an id marks the last event of a revision. Events of a revision whose end has not arrived wait for the rest.
  * A connection that breaks inside a revision loses nothing, because the feed resumes after the last whole one. JSON
  * lines and protobuf have no such mark: these are for kube-apiservers, which write one object per revision, so each event
- * is a whole revision. If two events of one revision arrive separately anyway, the watch ends as after a compaction, which
- * leads to a list and never to a hole.
+ * is a whole revision. Only objects that expire, as Events do, are deleted together: their deletions wait a moment for
+ * others of the same revision. If two events of one revision arrive separately anyway, the watch ends and is not resumed,
+ * which leads to a list and never to a hole.
  *
  * The server ends every watch after some minutes. That is no loss: the next watch begins where it ended.
  */
@@ -18,7 +19,7 @@ import { type WatchPosition, runWatch, type WatchOutcome } from '../../client/re
 import type { Batch, KeyEvent } from '../../engine/model/event.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import type { Revision } from '../../engine/model/revision.js'
-import type { Clock } from '../../support/clock.js'
+import type { Clock, Timer } from '../../support/clock.js'
 import { type Random, randomInteger } from '../../support/random.js'
 import type { UpstreamWatch, WatchHandlers } from '../../engine/upstream/upstream.js'
 import { asUpstreamError } from './http-failure.js'
@@ -32,6 +33,8 @@ export interface RemoteWatchOptions {
   readonly codec: ObjectCodec<BytesObject>
   /** Whether an id or a new revision marks a revision as whole. Otherwise every event is a whole revision. */
   readonly marksRevisions: boolean
+  /** Whether objects expire, several at one revision. Matters only where revisions are not marked. */
+  readonly expires?: boolean
   readonly path: string
   readonly keyValues: HttpKeyValues
   readonly clock: Clock
@@ -51,6 +54,8 @@ export interface RemoteWatchOptions {
 const OPEN_TIMEOUT_MS = 15_000
 /** A server that ends a watch sooner without an event does not support watching. */
 const SHORT_MS = 1_000
+/** How long a deletion waits for others of its revision, which a busy server sends one by one. */
+const EXPIRY_MS = 500
 
 export class RemoteWatch implements UpstreamWatch {
   readonly #options: RemoteWatchOptions
@@ -67,6 +72,7 @@ export class RemoteWatch implements UpstreamWatch {
   #proving: Promise<void> | null = null
   #proof: ProgressProof | null = null
   #stream: StateStream | null
+  #rest: Timer | null = null
 
   constructor(options: RemoteWatchOptions) {
     this.#options = options
@@ -93,6 +99,7 @@ export class RemoteWatch implements UpstreamWatch {
 
   close(): void {
     this.#isEnded = true
+    this.#rest?.cancel()
     this.#abort.abort()
     this.#stream?.close()
   }
@@ -113,7 +120,12 @@ export class RemoteWatch implements UpstreamWatch {
         if (!this.#hasSpoken && clock.monotonic() - beganMs < SHORT_MS) {
           throw new WatchFailure('server-error', 'the server ended the watch at once')
         }
-        if (this.#pending.length > 0) throw new WatchFailure('network', 'the answer ended inside a revision')
+        if (this.#pending.length > 0 && this.#options.marksRevisions) {
+          throw new WatchFailure('network', 'the answer ended inside a revision')
+        }
+        // Deletions that still waited are told again.
+        this.#rest?.cancel()
+        this.#pending = []
         this.#place = positionAt(this.#handedOn)
       }
     } catch (error) {
@@ -196,9 +208,17 @@ export class RemoteWatch implements UpstreamWatch {
   #arrived(place: WatchPosition): void {
     this.#place = place
     if (this.#isEnded) return
-    const isWhole = !this.#options.marksRevisions || place.safePosition === place.position
+    const { marksRevisions, expires = false, clock } = this.#options
+    const isExpiry = expires && this.#pending.at(-1)?.events.at(-1)?.type === 'delete'
+    const isWhole = marksRevisions ? place.safePosition === place.position : !isExpiry
     this.#handOn(isWhole ? this.#pending.length : this.#pending.length - 1)
     this.#tellProven()
+    this.#rest?.cancel()
+    if (marksRevisions || this.#pending.length === 0) return
+    this.#rest = clock.setTimer(EXPIRY_MS, () => {
+      this.#handOn(this.#pending.length)
+      this.#tellProven()
+    })
   }
 
   #handOn(count: number): void {
@@ -221,10 +241,9 @@ export class RemoteWatch implements UpstreamWatch {
     if (this.#isEnded) return
     this.close()
     const { path, handlers, afterRevision } = this.#options
+    if (error instanceof RevisionInParts) return handlers.onEnd({ kind: 'contradicted', revision: error.revision })
     const failure = asUpstreamError(error, path)
-    if (failure.code !== 'compacted' && !(error instanceof RevisionInParts)) {
-      return handlers.onEnd({ kind: 'failed', error: failure })
-    }
+    if (failure.code !== 'compacted') return handlers.onEnd({ kind: 'failed', error: failure })
     handlers.onEnd({ kind: 'compacted', compactRevision: oldestIn(failure.message) ?? afterRevision })
   }
 }
@@ -235,7 +254,7 @@ export function watchSeconds(random: Random): number {
 }
 
 class RevisionInParts extends Error {
-  constructor(revision: Revision) {
+  constructor(readonly revision: Revision) {
     super(`more of revision ${revision} came after it was taken for whole`)
   }
 }

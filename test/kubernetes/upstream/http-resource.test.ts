@@ -379,6 +379,69 @@ async function* firstBytes(body: AsyncIterable<Uint8Array>, count: number): Asyn
   }
 }
 
+/** An API server whose answers arrive byte by byte. Counts the requests for a path. */
+function dripping(url: string, path: string): { readonly server: RemoteApiServer; readonly asked: () => number } {
+  const transport = nodeTransport({ server: url })
+  let asked = 0
+  const slow: Transport = {
+    async send(request) {
+      if (request.path === path) asked++
+      const response = await transport.send(request)
+      return request.path === path ? { ...response, body: bytesOf(response.body) } : response
+    },
+  }
+  const server = new RemoteApiServer({ transport: slow, url, clock: systemClock, speaksSse: false })
+  return { server, asked: () => asked }
+}
+
+async function* bytesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body) for (let i = 0; i < chunk.length; i++) yield chunk.subarray(i, i + 1)
+}
+
+const namesAt = async (h: AppHarness, path: string): Promise<readonly string[]> =>
+  (await get(h, `${path}?resourceVersion=0`)).items.map(({ metadata }) => metadata.name)
+
+void t.test('several objects of one revision that an API server sends one by one leave no hole', async (t) => {
+  const objects = { 'pods/a/x': pod('x', { namespace: 'a' }) }
+  const front = await startApp(t, { objects, config: { resources: served('', 'pods') } })
+  const { server, asked } = dripping(front.url, '/api/v1/pods')
+  const back = await behind(t, front, { server })
+  t.equal(asked(), 1)
+  for (const turn of ['1', '2']) {
+    front.put('pods/a/x', pod('x', { namespace: 'a', labels: { turn } }))
+    front.commit({
+      [`pods/a/y${turn}`]: pod(`y${turn}`, { namespace: 'a' }),
+      [`pods/a/z${turn}`]: pod(`z${turn}`, { namespace: 'a' }),
+    })
+    const wanted = await namesAt(front, '/api/v1/pods')
+    await until(async () => (await namesAt(back, '/api/v1/pods')).join() === wanted.join(), `it has ${wanted.join()}`)
+  }
+})
+
+void t.test('Events that expire together, and arrive one by one, cost no list', async (t) => {
+  const event = (name: string): object => ({
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: { name, namespace: 'a', uid: `uid-${name}` },
+    involvedObject: {},
+  })
+  const names = Array.from({ length: 20 }, (_, i) => `e${i}`)
+  const keys = (value: (name: string) => object | null): Record<string, object | null> =>
+    Object.fromEntries(names.map((name) => [`events/a/${name}`, value(name)]))
+  const front = await startApp(t, { objects: keys(event) as never, config: { resources: served('', 'events') } })
+  const { server, asked } = dripping(front.url, '/api/v1/events')
+  const back = await behind(t, front, { server })
+  t.equal((await namesAt(back, '/api/v1/events')).length, names.length)
+  const before = (await get(back, '/api/v1/events?resourceVersion=0')).metadata.resourceVersion
+  const revision = front.commit(keys(() => null) as never)
+  await until(async () => (await namesAt(back, '/api/v1/events')).length === 0, 'all are gone')
+  const watch = await fetch(`${back.url}/api/v1/events?watch=1&resourceVersion=${before}&timeoutSeconds=1`)
+  const told = (await watch.text()).trim().split('\n')
+  t.equal(told.length, names.length)
+  t.ok(told.every((line) => line.includes('"DELETED"') && line.includes(`"resourceVersion":"${revision}"`)))
+  t.equal(asked(), 1, 'one request brought the state and the deletions')
+})
+
 void t.test('a denial from a starting server counts as unavailable, not as permission denied', async (t) => {
   let readyz = 200
   const transport: Transport = {

@@ -36,7 +36,8 @@ function watch(upstream: Upstream, prefix: string, startRevision: number) {
       },
       onProgress: (revision) => log.push(`progress ${revision}`),
       onEnd: (end) => {
-        log.push(end.kind === 'compacted' ? `compacted ${end.compactRevision}` : `failed ${end.error.code}`)
+        if (end.kind === 'compacted') log.push(`compacted ${end.compactRevision}`)
+        else log.push('error' in end ? `failed ${end.error.code}` : end.kind)
       },
     },
   )
