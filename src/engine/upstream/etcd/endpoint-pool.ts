@@ -25,7 +25,7 @@ export class EndpointPool {
     readonly endpoints: readonly GrpcEndpoint[],
     readonly connectTimeoutMs: number,
     readonly clock: Clock,
-    /** Whether an endpoint leaves requests unanswered now; see `silent-members.ts`. */
+    /** Whether an endpoint leaves requests unanswered now; see `member-health.ts`. */
     readonly isSilent: (endpoint: GrpcEndpoint) => boolean,
   ) {
     const [first] = endpoints

@@ -49,12 +49,11 @@ import { EtcdWatch } from './etcd-watch.js'
 import type { EtcdTls } from './grpc-connection.js'
 import { GrpcEndpoint } from './grpc-endpoint.js'
 import { newLeaseId } from '../lease-id.js'
-import { LaggingMembers } from './lagging-members.js'
+import { MemberHealth } from './member-health.js'
 import { MemberPulse } from './member-pulse.js'
 import { MAX_KEYS, PageSizes } from './page-sizes.js'
 import { ReadablePrefixes } from './readable-prefixes.js'
 import { hasRangeStream, isProgressTrusted } from './member-versions.js'
-import { SilentMembers } from './silent-members.js'
 
 export interface EtcdCredentials {
   /** For the https endpoints. */
@@ -91,16 +90,6 @@ export interface EtcdUpstreamOptions extends EtcdCredentials {
 /** The time limit for a member to report its version, in milliseconds. */
 const STATUS_TIMEOUT_MS = 2_000
 
-/** How often members are compared. A member that is behind the others by more than this is abandoned. */
-const LAG_CHECK_MS = 2_000
-
-/**
- * A silent member is abandoned after both of these at worst: watches continue elsewhere within 3 s, and a waiting read
- * is retried elsewhere. etcd answers this request from memory, without the other members and without its disk.
- */
-const SILENCE_CHECK_MS = 750
-const SILENCE_MS = 1_250
-
 /**
  * The time limit for reading a member's revision. The request is small, so the next member is tried sooner than for a
  * page.
@@ -132,8 +121,7 @@ class EtcdUpstream implements Upstream {
   readonly #pageSizes = new PageSizes()
   readonly #versions = new Map<GrpcEndpoint, string>()
   readonly #watches = new Set<EtcdWatch>()
-  readonly #lagging: LaggingMembers<GrpcEndpoint>
-  readonly #silent: SilentMembers<GrpcEndpoint>
+  readonly #health: MemberHealth<GrpcEndpoint>
   readonly #pulse: MemberPulse<GrpcEndpoint>
   readonly #status = new SingleFlight(() => this.#askStatus())
   readonly #stopFollowing: () => void
@@ -156,34 +144,26 @@ class EtcdUpstream implements Upstream {
         }),
     )
     this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock, (endpoint) =>
-      this.#silent.isSilent(endpoint),
+      this.#health.isSilent(endpoint),
     )
     this.#calls = new EtcdCalls(this.#pool, {
       user: options.user ?? null,
       requestTimeoutMs: this.#requestTimeoutMs,
       metrics: options.metrics,
     })
-    this.#lagging = new LaggingMembers({
+    this.#health = new MemberHealth({
       members: endpoints,
-      revisionOf: async (endpoint) => {
-        const answer = await this.#statusOf(endpoint)
+      revisionOf: async (endpoint, deadlineMs) => {
+        const answer = await this.#statusOf(endpoint, deadlineMs)
         return answer instanceof UpstreamError ? null : toRevision(answer.revision)
       },
-      onBehind: (endpoint, own, others) => this.#leave(endpoint, `is behind the other members: ${own}, not ${others}`),
-      clock: this.#clock,
-      everyMs: LAG_CHECK_MS,
-    })
-    this.#silent = new SilentMembers({
-      members: endpoints,
-      answers: async (endpoint, deadlineMs) => !((await this.#statusOf(endpoint, deadlineMs)) instanceof UpstreamError),
       heardFrom: (endpoint) => endpoint.heard,
       onSilent: (endpoint) => {
         this.#leave(endpoint, 'has gone silent, while another member answers')
         endpoint.abandon()
       },
+      onBehind: (endpoint, own, others) => this.#leave(endpoint, `is behind the other members: ${own}, not ${others}`),
       clock: this.#clock,
-      everyMs: SILENCE_CHECK_MS,
-      deadlineMs: SILENCE_MS,
     })
     this.#pulse = new MemberPulse({
       inUse: () => this.#endpointsInUse(),
@@ -261,7 +241,7 @@ class EtcdUpstream implements Upstream {
 
   async #askStatus(): Promise<UpstreamStatus> {
     const { endpoints } = this.#pool
-    const audible = endpoints.filter((endpoint) => !this.#silent.isSilent(endpoint))
+    const audible = endpoints.filter((endpoint) => !this.#health.isSilent(endpoint))
     let results = await this.#statusOfAll(audible)
     const isAnswer = (result: StatusAnswer | UpstreamError): result is StatusAnswer =>
       !(result instanceof UpstreamError)
@@ -305,8 +285,7 @@ class EtcdUpstream implements Upstream {
       handlers,
     )
     this.#watches.add(watch)
-    this.#lagging.start()
-    this.#silent.start()
+    this.#health.start()
     this.#pulse.start()
     return watch
   }
@@ -333,8 +312,7 @@ class EtcdUpstream implements Upstream {
 
   close(): Promise<void> {
     this.#stopFollowing()
-    this.#lagging.stop()
-    this.#silent.stop()
+    this.#health.stop()
     this.#pulse.stop()
     for (const watch of this.#watches) watch.close()
     this.#pool.close()
@@ -413,7 +391,7 @@ class EtcdUpstream implements Upstream {
   }
 
   /**
-   * Called for every answer. A member that was unreachable at the start is asked every two seconds, and may be the last
+   * Called for every answer. A member that was unreachable at the start is asked again and again, and may be the last
    * one with an unknown version.
    */
   #learnVersion(endpoint: GrpcEndpoint, version: string): void {

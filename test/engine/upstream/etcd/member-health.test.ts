@@ -1,5 +1,6 @@
 import t from 'tap'
-import { SilentMembers } from '../../../../src/engine/upstream/etcd/silent-members.js'
+import { MemberHealth } from '../../../../src/engine/upstream/etcd/member-health.js'
+import { type Revision, toRevision as rev } from '../../../../src/engine/model/revision.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 
 type Name = 'a' | 'b'
@@ -18,21 +19,20 @@ function observe(members: readonly Name[] = ['a', 'b']) {
   const states: Record<Name, Member> = { a: { mode: 'answers', heard: 0 }, b: { mode: 'answers', heard: 0 } }
   const silent: string[] = []
   let asked = 0
-  const watch = new SilentMembers<Name>({
+  const watch = new MemberHealth<Name>({
     members,
-    answers: async (member, deadlineMs) => {
+    revisionOf: async (member, deadlineMs) => {
       asked++
       const { mode } = states[member]
-      if (mode === 'answers') return true
+      if (mode === 'answers') return rev(1)
       const lateMs = mode === 'unnoticed' ? 2_000 : 0
       await new Promise<void>((resolve) => clock.setTimer(deadlineMs + lateMs, resolve))
-      return false
+      return null
     },
     heardFrom: (member) => states[member].heard,
     onSilent: (member) => silent.push(`${member} at ${clock.monotonic()}`),
+    onBehind: (member) => silent.push(`${member} is behind`),
     clock,
-    everyMs: EVERY_MS,
-    deadlineMs: DEADLINE_MS,
   })
   watch.start()
   /** In small steps, because answers arrive in separate turns. */
@@ -101,3 +101,102 @@ void t.test('a single member is never queried, and none is queried after the end
   t.equal(h.asked(), asked)
   t.same(h.silent, [])
 })
+
+type Third = Name | 'c'
+
+/** What three members answer, for longer than a member may be behind, and which are found to be. */
+const cases: Record<string, { answers: readonly (readonly (number | null)[])[]; behind: readonly string[] }> = {
+  'nobody, when all go along': {
+    answers: [
+      [5, 5, 5],
+      [9, 9, 9],
+    ],
+    behind: [],
+  },
+  'nobody, when all are quiet': {
+    answers: [
+      [5, 5, 5],
+      [5, 5, 5],
+    ],
+    behind: [],
+  },
+  'nobody at first': { answers: [[1, 50, 50]], behind: [] },
+  'not one that is a moment late': {
+    answers: [
+      [5, 6, 7],
+      [7, 8, 9],
+    ],
+    behind: [],
+  },
+  'one that stays where it was, while the others go on': {
+    answers: [
+      [5, 5, 5],
+      [5, 6, 7],
+      [5, 8, 8],
+    ],
+    behind: ['a at 5, not 7'],
+  },
+  'one that crawls': {
+    answers: [
+      [5, 50, 50],
+      [6, 90, 90],
+      [7, 120, 120],
+    ],
+    behind: ['a at 6, not 50', 'a at 7, not 90'],
+  },
+  'two of three': {
+    answers: [
+      [5, 5, 9],
+      [5, 5, 9],
+    ],
+    behind: ['a at 5, not 9', 'b at 5, not 9'],
+  },
+  'not one that does not answer': {
+    answers: [
+      [5, 9, 9],
+      [null, 12, 12],
+    ],
+    behind: [],
+  },
+  'none right after a time in which nobody answered': {
+    answers: [
+      [5, 9, 9],
+      [null, null, null],
+      [5, 9, 9],
+    ],
+    behind: [],
+  },
+  'none after an older copy was restored': {
+    answers: [
+      [9, 9, 9],
+      [5, 5, 5],
+    ],
+    behind: [],
+  },
+}
+
+for (const [name, { answers, behind }] of Object.entries(cases)) {
+  void t.test(`members that are behind: ${name}`, async (t) => {
+    const clock = new VirtualClock()
+    const found = new Set<string>()
+    const startMs = clock.monotonic()
+    const health = new MemberHealth<Third>({
+      members: ['a', 'b', 'c'],
+      revisionOf: async (member): Promise<Revision | null> => {
+        const at = Math.floor((clock.monotonic() - startMs - 1) / (3 * EVERY_MS))
+        const revision = answers[at]?.[['a', 'b', 'c'].indexOf(member)] ?? null
+        return revision === null ? null : rev(revision)
+      },
+      heardFrom: () => 0,
+      onSilent: () => {},
+      onBehind: (member, own, others) => found.add(`${member} at ${own}, not ${others}`),
+      clock,
+    })
+    health.start()
+    health.start()
+    await clock.advanceInTurns(answers.length * 3 * EVERY_MS, 50)
+    health.stop()
+    t.same([...found], behind)
+    t.equal(clock.pending, 0, 'nothing runs after it was stopped')
+  })
+}

@@ -1,0 +1,113 @@
+/**
+ * Asks each member for its own revision again and again, to find those that an open connection does not show to be bad.
+ *
+ * - Silent ones: stopped, frozen, or behind a network that drops packets. gRPC's own pings would reveal them, but etcd
+ *   takes more than one in 5 s for an attack, so they need 9 s to be sure. A small request with a deadline may be sent as
+ *   often as we like. A member is silent if it let the deadline pass, sent nothing else meanwhile, and another member has
+ *   answered since: without that, the fault may be ours, or there is nowhere to go.
+ * - Those that have fallen behind: a member that can receive but not send still gets its leader's heartbeats. It has a
+ *   leader, answers pings and keeps its watches open, but gets no more data, because the leader waits for answers that
+ *   never come. A member is behind if it has not yet reached the revision that another one had two seconds ago.
+ */
+import type { Revision } from '../../model/revision.js'
+import type { Clock, Timer } from '../../../support/clock.js'
+
+export interface MemberHealthOptions<E> {
+  readonly members: readonly E[]
+  /** Returns the member's own revision, without involving other members; null if no answer came within `deadlineMs`. */
+  readonly revisionOf: (member: E, deadlineMs: number) => Promise<Revision | null>
+  /** The number of messages received from the member, of any kind. */
+  readonly heardFrom: (member: E) => number
+  /** Called after every request that a silent member has left unanswered. */
+  readonly onSilent: (member: E) => void
+  /** Called after every answer of a member that is behind. */
+  readonly onBehind: (member: E, own: Revision, others: Revision) => void
+  readonly clock: Clock
+}
+
+/**
+ * A silent member is abandoned after both of these at worst: watches continue elsewhere within 3 s, and a waiting read is
+ * retried elsewhere. etcd answers from memory, without the other members and without its disk.
+ */
+const EVERY_MS = 750
+const DEADLINE_MS = 1_250
+/** A deadline that fires later than this means that this process stood still, and says nothing about the member. */
+const OWN_DELAY_MS = 250
+const BEHIND_MS = 2_000
+
+export class MemberHealth<E> {
+  readonly #options: MemberHealthOptions<E>
+  readonly #timers = new Map<E, Timer>()
+  /** When each member last answered, in monotonic milliseconds, and its revision then. */
+  readonly #answers = new Map<E, { readonly atMs: number; readonly revision: Revision }>()
+  /** The highest revision of any member, over the last two seconds and at one time before; oldest first. */
+  #highest: { readonly atMs: number; readonly revision: Revision }[] = []
+  readonly #silent = new Set<E>()
+  #isStarted = false
+  #isStopped = false
+
+  constructor(options: MemberHealthOptions<E>) {
+    this.#options = options
+  }
+
+  /** Does nothing with a single member, since there is nowhere to go, or when called again. */
+  start(): void {
+    const { members } = this.#options
+    if (members.length < 2 || this.#isStarted || this.#isStopped) return
+    this.#isStarted = true
+    // Each member has its own schedule, so that a silent one does not hold up the requests to the others.
+    for (const member of members) this.#plan(member)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    for (const timer of this.#timers.values()) timer.cancel()
+  }
+
+  /** Whether the member was silent at the last request. */
+  isSilent(member: E): boolean {
+    return this.#silent.has(member)
+  }
+
+  #plan(member: E): void {
+    this.#timers.set(
+      member,
+      this.#options.clock.setTimer(EVERY_MS, () => void this.#ask(member)),
+    )
+  }
+
+  async #ask(member: E): Promise<void> {
+    const { revisionOf, heardFrom, onSilent, clock } = this.#options
+    const askedAtMs = clock.monotonic()
+    const heard = heardFrom(member)
+    const revision = await revisionOf(member, DEADLINE_MS)
+    if (this.#isStopped) return
+    const isInTime = clock.monotonic() - askedAtMs <= DEADLINE_MS + OWN_DELAY_MS
+    if (revision !== null || heardFrom(member) !== heard) this.#silent.delete(member)
+    else if (isInTime && this.#hasAnotherAnswered(member, askedAtMs)) {
+      this.#silent.add(member)
+      onSilent(member)
+    }
+    if (revision !== null) this.#compare(member, revision, askedAtMs)
+    // After an outage members may need a while to reach each other again.
+    else if (!this.#hasAnotherAnswered(member, askedAtMs)) this.#highest = []
+    this.#plan(member)
+  }
+
+  #hasAnotherAnswered(member: E, sinceMs: number): boolean {
+    return this.#options.members.some((other) => other !== member && (this.#answers.get(other)?.atMs ?? -1) >= sinceMs)
+  }
+
+  #compare(member: E, revision: Revision, askedAtMs: number): void {
+    const { clock, onBehind } = this.#options
+    // A member that goes back was restored, and what the others had was of another history.
+    if (revision < (this.#answers.get(member)?.revision ?? 0)) this.#highest = []
+    const bound = this.#highest.findLast(({ atMs }) => atMs <= askedAtMs - BEHIND_MS)
+    if (bound !== undefined && revision < bound.revision) onBehind(member, revision, bound.revision)
+    const atMs = clock.monotonic()
+    this.#answers.set(member, { atMs, revision })
+    const highest = Math.max(revision, this.#highest.at(-1)?.revision ?? 0) as Revision
+    const kept = this.#highest.filter((one) => one === bound || one.atMs > askedAtMs - BEHIND_MS)
+    this.#highest = [...kept, { atMs, revision: highest }]
+  }
+}
