@@ -247,11 +247,12 @@ export class FactRegistry {
 
   /** @param columns the number of columns needed. */
   #subject(object: StoredObject, apiVersion: string, columns: number): Facts {
-    const { facts } = object
+    const { notes } = object
+    const { facts } = notes
     let row = facts instanceof FactRow && facts.table === this.#table ? facts : null
     if (row === null || row.values.length < columns) {
       row = this.#sharedRow(this.#complete(object, row?.values ?? NO_VALUES))
-      object.facts = row
+      notes.facts = row
     }
     if (isStoredAs(object, apiVersion)) return this.#factsOf(object, row)
     return this.#otherVersion(object, row, apiVersion)
@@ -289,7 +290,7 @@ export class FactRegistry {
     if (others === null) {
       const own = new FactRow(row.table, row.values)
       others = own.others = []
-      object.facts = own
+      object.notes.facts = own
     }
     let found = others.find((one) => one.apiVersion === apiVersion)
     if (found === undefined) {

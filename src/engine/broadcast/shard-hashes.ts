@@ -21,8 +21,9 @@ export class ShardHashes {
   /** Returns the first bits of the field's hash. */
   head(path: ShardPath, object: StoredObject): number {
     if (path !== UID) return headOf(this.#hash(path, object))
-    if (object.uidHead === -1) object.uidHead = headOf(this.#hash(path, object))
-    return object.uidHead
+    const { notes } = object
+    if (notes.uidHead === -1) notes.uidHead = headOf(this.#hash(path, object))
+    return notes.uidHead
   }
 
   /** As in Kubernetes, an object without a uid or a namespace has the hash of ''. */

@@ -4,11 +4,11 @@
  */
 import { inOwnMemory, type Key, type KeyValue, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
-import { type Ingest, type StoredObject, isUnservable } from '../model/stored-object.js'
+import { type Ingest, type StoredObject, type Unservable, isUnservable } from '../model/stored-object.js'
 import type { Logger } from '../../support/log.js'
-import type { Scratch } from '../../support/scratch.js'
+import { Scratch } from '../../support/scratch.js'
 import { type Snapshot, Store } from './store.js'
-import { ValueSlabs } from './value-slabs.js'
+import { canPack, loosened, MAX_VALUE_BYTES, Packer, packOf } from './pack.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
 const ENCRYPTED =
@@ -34,6 +34,13 @@ export class Ingester {
   }
 }
 
+interface Listing {
+  readonly packer: Packer
+  /** Memory for the object that is being listed. */
+  readonly scratch: Scratch
+  lastKey: string
+}
+
 export class HeldObjects {
   readonly store = new Store()
   readonly #unservable = new Map<Key, Revision>()
@@ -42,8 +49,8 @@ export class HeldObjects {
   /** Values that no key opens, as they are stored, with the names of their keys: they may be opened later. */
   readonly #sealed = new Map<Key, { readonly keyValue: KeyValue; readonly encryptionKey: string }>()
   readonly #unreadable = new Map<Key, string>()
-  readonly #slabs = new ValueSlabs()
-  readonly #current = (key: Key): StoredObject | undefined => this.store.get(key)
+  /** Only while a state is listed. */
+  #listing: Listing | null = null
 
   constructor(private readonly ingester: Ingester) {}
 
@@ -95,26 +102,46 @@ export class HeldObjects {
     return null
   }
 
-  /** Like `put`, for the values of a list, which share memory. Call `listed` after the last. */
+  /** Like `put`, for the values of a list, which are packed if they come in the order of keys. Call `listed` after the last. */
   list(keyValue: KeyValue): void {
-    const { scratch } = this.#slabs
-    scratch.reset()
-    const object = this.put(keyValue, scratch)
-    if (object !== null) this.#slabs.add(object)
+    const listing = (this.#listing ??= { packer: new Packer(), scratch: new Scratch(MAX_VALUE_BYTES), lastKey: '' })
+    listing.scratch.reset()
+    const object = this.ingester.ingest(keyValue, listing.scratch)
+    // A run has no other object between its own.
+    if (isUnservable(object) || !canPack(object) || object.key <= listing.lastKey) {
+      this.#endPack(listing)
+      if (isUnservable(object)) this.#putUnservable(keyValue, object)
+      else this.keep(loosened(object))
+    } else this.#pack(object, listing)
+    if (keyValue.key > listing.lastKey) listing.lastKey = keyValue.key
   }
 
   listed(): void {
-    this.#slabs.seal()
+    if (this.#listing !== null) this.#endPack(this.#listing)
+    this.#listing = null
+  }
+
+  #pack(object: StoredObject, listing: Listing): void {
+    if (listing.packer.add(object)) return
+    this.#endPack(listing)
+    listing.packer.add(object)
+  }
+
+  #endPack({ packer }: Listing): void {
+    const run = packer.take()
+    if (run !== null) this.store.append(run)
   }
 
   /** @returns the object, or null for a value that cannot be served. */
-  put(keyValue: KeyValue, scratch?: Scratch): StoredObject | null {
+  put(keyValue: KeyValue): StoredObject | null {
+    const object = this.ingester.ingest(keyValue)
+    if (isUnservable(object)) return this.#putUnservable(keyValue, object)
+    this.keep(object)
+    return object
+  }
+
+  #putUnservable(keyValue: KeyValue, object: Unservable): null {
     const { key } = keyValue
-    const object = this.ingester.ingest(keyValue, scratch)
-    if (!isUnservable(object)) {
-      this.keep(object)
-      return object
-    }
     this.#unservable.set(key, keyValue.modRevision)
     this.#replace(key, null)
     this.#admit(key)
@@ -146,10 +173,18 @@ export class HeldObjects {
   }
 
   #replace(key: Key, object: StoredObject | null): void {
-    const before = this.#slabs.size === 0 ? undefined : this.store.get(key)
+    const before = this.store.get(key)
     if (object === null) this.store.delete(key)
     else this.store.set(key, object)
-    if (before !== undefined) this.#slabs.leave(before, this.#current)
+    if (before !== undefined) this.#leave(before)
+  }
+
+  /** A pack that is mostly unused is given up: the rest of it takes little memory, and is likely to be replaced soon. */
+  #leave(object: StoredObject): void {
+    const pack = packOf(object)
+    if (pack === null) return
+    pack.usedBytes -= object.size
+    if (pack.usedBytes * 4 < pack.valueBytes) this.store.unpack(pack)
   }
 
   /**

@@ -2,16 +2,15 @@
  * The latest object of every key, sorted by key, with snapshots that cost almost nothing: the tree is copy-on-write, so
  * a list and its pages stay consistent during writes.
  */
-import { createSortedMap, type SortedMap } from '../../support/sorted-map.js'
 import { type Key, prefixEnd } from '../model/event.js'
 import type { ObjectState } from '../model/object-state.js'
 import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
-
-type Tree = SortedMap<Key, StoredObject>
+import { ObjectTree } from './object-tree.js'
+import type { Pack, Run } from './pack.js'
 
 /** A few microseconds of counting. */
-const KEYS_PER_YIELD = 256
+const ENTRIES_PER_YIELD = 256
 
 /**
  * The number of objects stored as protobuf, by `apiVersion kind`: one entry for each storage version that has occurred.
@@ -20,17 +19,23 @@ export type ProtobufKinds = ReadonlyMap<string, number>
 
 const NONE_SEALED: ReadonlyMap<Key, string> = new Map()
 
+/** null: the prefix has no end. */
+function endOf(prefix: Key): Key | null {
+  const end = prefixEnd(prefix)
+  return end === '\0' ? null : end
+}
+
 function protobufKind(object: StoredObject): string {
   return `${object.apiVersion} ${object.kind}`
 }
 
 /** An immutable state at one revision. */
 export class Snapshot implements ObjectState {
-  readonly #tree: Tree
+  readonly #tree: ObjectTree
 
   constructor(
     readonly revision: Revision,
-    tree: Tree,
+    tree: ObjectTree,
     /** The number of keys in etcd that could not be served at that time. */
     readonly unservableCount: number,
     readonly protobufKinds: ProtobufKinds,
@@ -52,28 +57,24 @@ export class Snapshot implements ObjectState {
 
   /** Yields all objects, in key order. */
   all(): Iterable<StoredObject> {
-    return this.#tree.values()
+    return this.#tree.objects('' as Key, null)
   }
 
   /** Yields the objects whose key starts with `prefix`, from `startKey` (inclusive) on, in key order. */
-  *objects(prefix: Key, startKey: Key = prefix): Generator<StoredObject, void, void> {
-    const end = prefixEnd(prefix)
-    for (const [key, object] of this.#tree.entries(startKey < prefix ? prefix : startKey)) {
-      if (key >= end && end !== '\0') return
-      yield object
-    }
+  objects(prefix: Key, startKey: Key = prefix): Generator<StoredObject, void, void> {
+    return this.#tree.objects(startKey < prefix ? prefix : startKey, endOf(prefix))
   }
 
-  /** Counts the keys in [startKey, end of prefix). O(n); yields every few hundred. */
+  /** Counts the keys in [startKey, end of prefix). O(n); yields every few hundred entries. */
   *count(prefix: Key, startKey: Key = prefix): Generator<void, number, void> {
-    if (startKey <= prefix && this.#tree.size > 0 && this.#tree.minKey()!.startsWith(prefix)) {
-      if (this.#tree.maxKey()!.startsWith(prefix)) return this.#tree.size
-    }
-    const end = prefixEnd(prefix)
+    const { firstKey, lastKey } = this.#tree
+    if (startKey <= prefix && firstKey?.startsWith(prefix) === true && lastKey?.startsWith(prefix) === true)
+      return this.#tree.size
     let count = 0
-    for (const key of this.#tree.keys(startKey < prefix ? prefix : startKey)) {
-      if (key >= end && end !== '\0') break
-      if (++count % KEYS_PER_YIELD === 0) yield
+    let entries = 0
+    for (const objects of this.#tree.counts(startKey < prefix ? prefix : startKey, endOf(prefix))) {
+      count += objects
+      if (++entries % ENTRIES_PER_YIELD === 0) yield
     }
     return count
   }
@@ -85,11 +86,11 @@ export class Snapshot implements ObjectState {
 }
 
 export class Store {
-  readonly #tree: Tree
+  readonly #tree: ObjectTree
 
   readonly #protobufKinds: Map<string, number>
 
-  constructor(tree: Tree = createSortedMap<Key, StoredObject>(), protobufKinds = new Map<string, number>()) {
+  constructor(tree = new ObjectTree(), protobufKinds = new Map<string, number>()) {
     this.#tree = tree
     this.#protobufKinds = protobufKinds
   }
@@ -108,11 +109,19 @@ export class Store {
 
   set(key: Key, object: StoredObject): void {
     this.#uncount(key)
-    if (object.encoding === 'protobuf') {
-      const kind = protobufKind(object)
-      this.#protobufKinds.set(kind, (this.#protobufKinds.get(kind) ?? 0) + 1)
-    }
+    this.#count(object)
     this.#tree.set(key, object)
+  }
+
+  /** Adds a run whose keys are after all others. */
+  append(run: Run): void {
+    for (let place = run.from; place < run.to; place++) this.#count(run.pack.object(place))
+    this.#tree.append(run)
+  }
+
+  /** Makes the objects that are left in a pack loose. */
+  unpack(pack: Pack): void {
+    this.#tree.unpack(pack)
   }
 
   delete(key: Key): void {
@@ -122,6 +131,12 @@ export class Store {
 
   snapshot(revision: Revision, unservableCount: number, history = '', sealed = NONE_SEALED): Snapshot {
     return new Snapshot(revision, this.#tree.clone(), unservableCount, new Map(this.#protobufKinds), history, sealed)
+  }
+
+  #count(object: StoredObject): void {
+    if (object.encoding !== 'protobuf') return
+    const kind = protobufKind(object)
+    this.#protobufKinds.set(kind, (this.#protobufKinds.get(kind) ?? 0) + 1)
   }
 
   #uncount(key: Key): void {

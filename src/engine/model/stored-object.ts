@@ -7,24 +7,54 @@ import type { Scratch } from '../../support/scratch.js'
 import type { Key, KeyValue } from './event.js'
 import type { Revision } from './revision.js'
 
-export class StoredObject {
+export interface StoredObject {
+  readonly key: Key
+  readonly namespace: string
+  readonly name: string
+  readonly createRevision: Revision
+  readonly modRevision: Revision
+  readonly version: number
+  readonly leaseId: string
+  readonly encoding: 'json' | 'protobuf'
+  /** As stated in the bytes; '' if they do not say. These strings are shared: many objects have the same. */
+  readonly apiVersion: string
+  readonly kind: string
+  /** `json` only: the offset just after the `{` of `metadata`, where `"resourceVersion":"N"` is inserted. */
+  readonly metadataOffset: number
+  /** The number of bytes. */
+  readonly size: number
+  /**
+   * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored. In
+   * its own memory, or in a pack; never a slice of a message. Each call may create a new view, so call it once.
+   */
+  readonly bytes: Buffer
+  /**
+   * What others keep about this version of the object. It also stands for it in a `WeakMap`: an object in a pack is
+   * another JavaScript object each time it is read, but its notes are the same.
+   */
+  readonly notes: ObjectNotes
+}
+
+export interface ObjectNotes {
   /**
    * The facts that selectors in use read. Set only by `engine/broadcast/fact-registry.ts`, which checks that they are
    * still valid.
    */
-  facts: object | null = null
+  facts: object | null
   /**
    * The rules of a definition, or the schema, that the bytes already satisfy; set only by
    * `kubernetes/codec/object-views.ts`.
    */
-  conformsTo: object | null = null
+  conformsTo: object | null
   /** The first 31 bits of the uid's hash; -1 until `engine/broadcast/shard-hashes.ts` needs them. */
+  uidHead: number
+}
+
+/** An object by itself, in its own memory. Listed objects are kept in packs: `engine/cache/pack.ts`. */
+export class LooseObject implements StoredObject, ObjectNotes {
+  facts: object | null = null
+  conformsTo: object | null = null
   uidHead = -1
-  /** The number of bytes. */
-  readonly size: number
-  /** The memory and offset of the bytes: a Buffer view per object would take as much memory as the rest of it. */
-  private memory: Buffer
-  private offset = 0
   /** The offset of the name in the key, or the name itself if the key spells it differently. */
   private readonly named: string | number
 
@@ -37,15 +67,11 @@ export class StoredObject {
     readonly version: number,
     readonly leaseId: string,
     readonly encoding: 'json' | 'protobuf',
-    /** As stated in the bytes; '' if they do not say. These strings are shared: many objects have the same. */
     readonly apiVersion: string,
     readonly kind: string,
-    bytes: Buffer,
-    /** `json` only: the offset just after the `{` of `metadata`, where `"resourceVersion":"N"` is inserted. */
+    readonly bytes: Buffer,
     readonly metadataOffset: number,
   ) {
-    this.memory = bytes
-    this.size = bytes.length
     this.named = key.endsWith(name) ? key.length - name.length : name
   }
 
@@ -54,26 +80,12 @@ export class StoredObject {
     return typeof named === 'number' ? this.key.slice(named) : named
   }
 
-  /**
-   * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored. In
-   * its own memory, or in a slab shared with others of one list; never a slice of a message. Each call may create a new
-   * view, so call it once.
-   */
-  get bytes(): Buffer {
-    const { memory, offset, size } = this
-    return memory.length === size ? memory : memory.subarray(offset, offset + size)
+  get size(): number {
+    return this.bytes.length
   }
 
-  /** The memory that holds the bytes, which others may share. */
-  get buffer(): ArrayBufferLike {
-    return this.memory.buffer
-  }
-
-  /** Copies the bytes into other memory and drops the reference to the old. Views taken earlier keep the old memory. */
-  moveTo(memory: Buffer, at: number): void {
-    this.memory.copy(memory, at, this.offset, this.offset + this.size)
-    this.memory = memory
-    this.offset = at
+  get notes(): ObjectNotes {
+    return this
   }
 }
 

@@ -7,7 +7,7 @@
 import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../../engine/model/event.js'
 import { type ObjectName, type Resource, apiVersion, nameOfKey, resourceId } from '../../engine/model/resource.js'
-import { type Ingest, StoredObject, type Unservable } from '../../engine/model/stored-object.js'
+import { type Ingest, LooseObject, type StoredObject, type Unservable } from '../../engine/model/stored-object.js'
 import type { Scratch } from '../../support/scratch.js'
 import { CBOR_MAGIC, cborToJson } from './cbor/cbor-to-json.js'
 import { CodecError } from './protobuf/codec-error.js'
@@ -149,7 +149,7 @@ type Content = Pick<StoredObject, 'encoding' | 'apiVersion' | 'kind' | 'bytes' |
 function stored(keyValue: KeyValue, { namespace, name }: ObjectName, content: Content): StoredObject {
   const { key, createRevision, modRevision, version, leaseId } = keyValue
   const { encoding, apiVersion, kind, bytes, metadataOffset } = content
-  return new StoredObject(
+  return new LooseObject(
     key,
     shared(namespace),
     name,

@@ -4,7 +4,7 @@
  * definition says, and the result is kept in an LRU with a byte limit. Decoding is lazy: objects of a resource that
  * only protobuf clients watch are never decoded here.
  */
-import type { StoredObject } from '../../engine/model/stored-object.js'
+import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
 import { ByteCache } from '../../support/byte-cache.js'
 import { type Spliceable, scanObject } from './json-scan.js'
 import { CodecError } from './protobuf/codec-error.js'
@@ -44,8 +44,8 @@ const NO_FIELDS: readonly string[] = []
 
 export class ObjectViews {
   readonly #options: ObjectViewsOptions
-  readonly #views: ByteCache<StoredObject, readonly View[]>
-  readonly #unknown = new WeakMap<StoredObject, readonly string[]>()
+  readonly #views: ByteCache<ObjectNotes, readonly View[]>
+  readonly #unknown = new WeakMap<ObjectNotes, readonly string[]>()
 
   constructor(options: ObjectViewsOptions) {
     this.#options = options
@@ -65,18 +65,20 @@ export class ObjectViews {
     // A value without a version is assumed to have the served one.
     const isThatVersion = object.apiVersion === target.apiVersion || object.apiVersion === ''
     const rules = isThatVersion || target.convertsByName ? rulesFor(object, target) : null
-    if (object.encoding === 'json' && isThatVersion && object.conformsTo === rules) return object
-    const views = this.#views.get(object) ?? []
+    if (object.encoding === 'json' && isThatVersion && (rules === null || object.notes.conformsTo === rules))
+      return object
+    const { notes } = object
+    const views = this.#views.get(notes) ?? []
     const known = views.find((view) => isSameVersion(view, target))
     if (known !== undefined && known.rules === rules) return known.json
     const json = this.#make(object, target, rules)
     if (json === object) {
-      object.conformsTo = rules
+      notes.conformsTo = rules
       return json
     }
     const { apiVersion, convertsByName } = target
     const others = views.filter((view) => view !== known)
-    this.#views.set(object, [...others, { apiVersion, convertsByName, rules, json }])
+    this.#views.set(notes, [...others, { apiVersion, convertsByName, rules, json }])
     return json
   }
 
@@ -86,13 +88,15 @@ export class ObjectViews {
    */
   unknownFields(object: StoredObject): readonly string[] {
     const { schema, onUnknownFields } = this.#options
-    if (object.encoding !== 'protobuf' || object.conformsTo === schema) return NO_FIELDS
-    const known = this.#unknown.get(object)
+    if (object.encoding !== 'protobuf') return NO_FIELDS
+    const { notes } = object
+    if (notes.conformsTo === schema) return NO_FIELDS
+    const known = this.#unknown.get(notes)
     if (known !== undefined) return known
     const found = this.#findUnknown(object)
-    if (found.length === 0) object.conformsTo = schema
+    if (found.length === 0) notes.conformsTo = schema
     else {
-      this.#unknown.set(object, found)
+      this.#unknown.set(notes, found)
       onUnknownFields(object, found)
     }
     return found
@@ -145,7 +149,7 @@ export class ObjectViews {
   #decode(object: StoredObject): DecodedObject {
     const decoded = decodeObject(object.bytes, this.#options.schema)
     if (decoded.unknownFields > 0) this.unknownFields(object)
-    else object.conformsTo = this.#options.schema
+    else object.notes.conformsTo = this.#options.schema
     if (decoded.metadataOffset < 0) throw new CodecError('malformed', `${decoded.kind} has no metadata`)
     return decoded
   }

@@ -31,7 +31,7 @@ import {
   StorageReadError,
   TimeoutError,
 } from '../../engine/model/status.js'
-import { type Ingest, isUnservable, StoredObject } from '../../engine/model/stored-object.js'
+import { type Ingest, isUnservable, LooseObject, type StoredObject } from '../../engine/model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 import { sleep } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
@@ -399,7 +399,7 @@ function rawObject(resource: Resource, named: ObjectName, keyValue: KeyValue): S
   const { bytes, metadataOffset } = keyValueObject(resource, named, keyValue)
   const type = [apiVersion(resource), resource.kind] as const
   const revisions = [createRevision, modRevision, version] as const
-  return new StoredObject(
+  return new LooseObject(
     key,
     named.namespace,
     named.name,
@@ -416,7 +416,7 @@ function atRevision(stored: StoredObject, modRevision: Revision): StoredObject {
   const { key, namespace, name, createRevision, version, leaseId, encoding, bytes, metadataOffset } = stored
   const type = [stored.apiVersion, stored.kind] as const
   const revisions = [createRevision, modRevision, version] as const
-  return new StoredObject(key, namespace, name, ...revisions, leaseId, encoding, ...type, bytes, metadataOffset)
+  return new LooseObject(key, namespace, name, ...revisions, leaseId, encoding, ...type, bytes, metadataOffset)
 }
 
 function notOurs({ served, name }: ObjectLocation, form: string): NotImplementedError {

@@ -4,7 +4,7 @@
  */
 import type { SharedResource } from '../dialect/shared-resource.js'
 import { InternalError, type Status, StatusError } from '../../engine/model/status.js'
-import { StoredObject } from '../../engine/model/stored-object.js'
+import { LooseObject, type StoredObject } from '../../engine/model/stored-object.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
 import type { OneAnswer } from './write-context.js'
 import type { OneVerb } from './writer.js'
@@ -134,7 +134,7 @@ export function answerFrom(message: AnswerMessage): OneAnswer {
   const { key, namespace, name, createRevision, modRevision, version, leaseId, encoding, apiVersion, kind } =
     answer.stored
   const { bytes, metadataOffset } = answer.stored
-  const stored = new StoredObject(
+  const stored = new LooseObject(
     key,
     namespace,
     name,

@@ -9,7 +9,7 @@ import type { CacheBatch } from '../../engine/cache/cache-batch.js'
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { Key } from '../../engine/model/event.js'
 import { keyOfName } from '../../engine/model/resource.js'
-import type { StoredObject } from '../../engine/model/stored-object.js'
+import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
 import { readMetadata } from '../../kubernetes/codec/protobuf/metadata.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 import type { Clock } from '../../support/clock.js'
@@ -39,14 +39,14 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
   /** The UIDs of objects that were found present. */
   const watched = recentEntries<Key, string>(MAX_WATCHED)
   const followed = new WeakSet<WatchCache>()
-  const facts = new WeakMap<StoredObject, Facts>()
+  const facts = new WeakMap<ObjectNotes, Facts>()
 
   const tell = (uid: string | null): void => {
     for (const listener of listeners) listener(uid)
   }
   const factsOf = (object: StoredObject): Facts => {
-    let known = facts.get(object)
-    if (known === undefined) facts.set(object, (known = readFacts(object)))
+    let known = facts.get(object.notes)
+    if (known === undefined) facts.set(object.notes, (known = readFacts(object)))
     return known
   }
   const follow = (cache: WatchCache, plural: BoundObject['plural']): void => {

@@ -13,7 +13,7 @@ import { makeOpenApi } from '../../kubernetes/dialect/openapi.js'
 import { fromShared, toShared } from '../../kubernetes/dialect/shared-resource.js'
 import type { Key } from '../../engine/model/event.js'
 import { ZERO_REVISION } from '../../engine/model/revision.js'
-import { StoredObject } from '../../engine/model/stored-object.js'
+import { LooseObject } from '../../engine/model/stored-object.js'
 import { serveJobs } from '../../support/serve-jobs.js'
 import { DEFINITION_VIEW } from './definitions.js'
 import type { DefinitionMessage, DocumentMessage, OpenApiMessage, SharedReading } from './document-messages.js'
@@ -22,7 +22,7 @@ const schema = kubernetesSchema()
 
 function definitionOf({ object, etcdPrefix }: DefinitionMessage): SharedReading {
   const { name, encoding, apiVersion, kind, metadataOffset, bytes } = object
-  const stored = new StoredObject(
+  const stored = new LooseObject(
     '' as Key,
     '',
     name,

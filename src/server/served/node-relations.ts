@@ -14,7 +14,7 @@ import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { Key } from '../../engine/model/event.js'
 import { ServiceUnavailableError } from '../../engine/model/status.js'
 import { keyOfName } from '../../engine/model/resource.js'
-import type { StoredObject } from '../../engine/model/stored-object.js'
+import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { turns } from '../../support/turns.js'
@@ -65,17 +65,17 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
     }
     return index
   }
-  const named = new WeakMap<StoredObject, ReadonlySet<string>>()
+  const named = new WeakMap<ObjectNotes, ReadonlySet<string>>()
 
   /** Yields the names in the pods of a node, each as `kind/namespace/name`. */
   async function* namesOf(node: string): AsyncGenerator<ReadonlySet<string>> {
     const pods = find('', 'pods')
     if (pods === null) return
     for (const pod of await indexOf(pods, nodeOf).of(node)) {
-      let names = named.get(pod)
+      let names = named.get(pod.notes)
       if (names === undefined) {
         if (turns.isOver) await turns.take()
-        named.set(pod, (names = namesOfPod(parse(pods, pod))))
+        named.set(pod.notes, (names = namesOfPod(parse(pods, pod))))
       }
       yield names
     }

@@ -2,7 +2,7 @@
 import type { RbacObjects } from '../auth/authz/rbac-index.js'
 import { NOT_YET_READ, type RbacSource } from '../auth/authz/rbac.js'
 import type { Snapshot } from '../../engine/cache/store.js'
-import type { StoredObject } from '../../engine/model/stored-object.js'
+import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 import { turns } from '../../support/turns.js'
 import { followObjects } from './followed-objects.js'
@@ -44,7 +44,7 @@ export function followRbacObjects(
   }
   for (const { cache } of kinds) followObjects(cache, { onChange })
   // An unchanged object is parsed only once.
-  const parsed = new WeakMap<StoredObject, { readonly object: unknown }>()
+  const parsed = new WeakMap<ObjectNotes, { readonly object: unknown }>()
   const parse = (live: LiveResource, stored: StoredObject): { readonly object: unknown } => {
     const json = jsonOf(live, stored)
     return { object: json === null ? null : JSON.parse(json.toString('utf8')) }
@@ -52,10 +52,10 @@ export function followRbacObjects(
   const objectsOf = async (live: LiveResource, state: Snapshot): Promise<unknown[]> => {
     const objects: unknown[] = []
     for (const stored of state.objects(live.cache.prefix)) {
-      let known = parsed.get(stored)
+      let known = parsed.get(stored.notes)
       if (known === undefined) {
         if (turns.isOver) await turns.take()
-        parsed.set(stored, (known = parse(live, stored)))
+        parsed.set(stored.notes, (known = parse(live, stored)))
       }
       if (known.object !== null) objects.push(known.object)
     }

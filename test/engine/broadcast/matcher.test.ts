@@ -314,7 +314,7 @@ void t.test('facts', (t) => {
       t.equal(subject.field('spec.nodeName'), nodeName)
       t.equal(subject.label('a'), labels['a'])
       t.equal(subject.field('metadata.name'), name)
-      return pod.facts
+      return pod.notes.facts
     }
     const first = rowOf('one', 'n1', {})
     t.equal(rowOf('two', 'n1', {}), first)

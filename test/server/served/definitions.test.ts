@@ -3,7 +3,7 @@ import t from 'tap'
 import { ResourceRegistry, viewTargetOf } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
-import { StoredObject } from '../../../src/engine/model/stored-object.js'
+import { LooseObject, type StoredObject } from '../../../src/engine/model/stored-object.js'
 import { Definitions, MAX_DEFINITION_BYTES } from '../../../src/server/served/definitions.js'
 import type { SharedReading } from '../../../src/server/served/document-messages.js'
 import { toShared } from '../../../src/kubernetes/dialect/shared-resource.js'
@@ -41,7 +41,7 @@ function storedAs(plural: string, object: object): StoredObject {
   const at = toRevision(++revision)
   const [key, name] = [keyFromText(`/registry/${keyOf(plural)}`), `${plural}.${GROUP}`]
   const type = ['json', 'apiextensions.k8s.io/v1', 'CustomResourceDefinition'] as const
-  return new StoredObject(key, '', name, at, at, 1, '', ...type, bytes, 0)
+  return new LooseObject(key, '', name, at, at, 1, '', ...type, bytes, 0)
 }
 
 /** Reads of large definitions wait until the test answers them. */
