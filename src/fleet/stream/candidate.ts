@@ -4,6 +4,8 @@
  *     waiting ── elected ─▶ publishing ── ended ─▶ retrying ── later ─▶ publishing
  *        ▲                      │                     │
  *        └──── lease lost ──────┴─────────────────────┘
+ *
+ * After some failures in a row it takes no part in the election for the length of a lease, so that another may try.
  */
 import { backoffMs } from '../../support/backoff.js'
 import type { Timer } from '../../support/clock.js'
@@ -16,8 +18,8 @@ export interface CandidateOptions extends Omit<ElectionOptions, 'onElected' | 'o
 }
 
 const RETRY = { firstMs: 200, capMs: 2_000 }
-/** After this many consecutive failures the publisher resigns, and another candidate may try. */
-const FAILURES_BEFORE_RESIGNING = 3
+/** After this many consecutive failures the lease is released for a while. */
+const FAILURES_BEFORE_REST = 3
 /**
  * A publisher that has run this long is healthy. One that repeatedly starts and soon ends (NATS has room for the
  * stream, but none for its snapshots) is retried with back-off, and its reason is logged once.
@@ -50,8 +52,14 @@ export class Candidate {
     this.#options = options
     this.#election = new Election({
       ...options,
-      onElected: () => this.#publish(),
-      onLost: () => this.#leave({ kind: 'waiting' }),
+      onElected: () => {
+        this.#log('info', 'elected to publish')
+        this.#publish()
+      },
+      onLost: (reason) => {
+        this.#leave({ kind: 'waiting' })
+        this.#log('warn', 'stopped publishing', reason)
+      },
     })
   }
 
@@ -80,8 +88,6 @@ export class Candidate {
     this.#state = publishing
     this.#options.onPublishing(true)
     void publisher.start().then(() => {
-      if (this.#state !== publishing) return
-      this.#election.succeeded()
       publishing.startedMs = this.#options.clock.monotonic()
     })
   }
@@ -89,15 +95,24 @@ export class Candidate {
   #ended(publisher: Publisher, reason: string): void {
     const state = this.#state
     if (state.kind !== 'publishing' || state.publisher !== publisher) return
-    const { logger, random, names, clock } = this.#options
+    const { logger, random, names } = this.#options
     this.#leave({ kind: 'waiting' })
-    if (clock.monotonic() - state.startedMs >= WELL_AFTER_MS) this.#failures = NO_FAILURES
     // Publishing is retried indefinitely; each reason is logged once.
     const level = reason === this.#failures.reason ? 'debug' : 'warn'
     this.#failures = { count: this.#failures.count + 1, reason }
     logger[level]({ stream: names.stream, reason }, 'publishing was interrupted')
-    if (this.#failures.count % FAILURES_BEFORE_RESIGNING === 0) this.#election.resign(reason)
-    this.#retryIn(backoffMs(RETRY, this.#failures.count, random))
+    if (this.#failures.count % FAILURES_BEFORE_REST === 0) this.#rest()
+    else this.#retryIn(backoffMs(RETRY, this.#failures.count, random))
+  }
+
+  #rest(): void {
+    const { clock, leaseMs } = this.#options
+    this.#untilEnded(
+      this.#election.stop().then(() => {
+        if (this.#state.kind === 'stopped') return
+        this.#state = { kind: 'retrying', timer: clock.setTimer(leaseMs, () => this.#election.start()) }
+      }),
+    )
   }
 
   #retryIn(delayMs: number): void {
@@ -111,8 +126,20 @@ export class Candidate {
     this.#state = next
     if (state.kind === 'retrying') state.timer.cancel()
     if (state.kind !== 'publishing') return
+    if (this.#options.clock.monotonic() - state.startedMs >= WELL_AFTER_MS) this.#failures = NO_FAILURES
     this.#options.onPublishing(false)
-    const ended = state.publisher.stop().finally(() => this.#ending.delete(ended))
+    this.#untilEnded(state.publisher.stop())
+  }
+
+  #untilEnded(ending: Promise<void>): void {
+    const ended = ending.finally(() => this.#ending.delete(ended))
     this.#ending.add(ended)
+  }
+
+  /** After a failure the same lines come again and again, with a reason that is logged elsewhere. */
+  #log(level: 'info' | 'warn', message: string, reason?: string): void {
+    const { logger, names } = this.#options
+    const fields = { stream: names.stream, ...(reason === undefined ? {} : { reason }) }
+    logger[this.#failures.count === 0 ? level : 'debug'](fields, message)
   }
 }

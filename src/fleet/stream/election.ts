@@ -52,8 +52,6 @@ export class Election {
   #state: LeaseState = NOT_SEEN
   /** Why NATS last refused the lease; null once it has answered. */
   #refusal: string | null = null
-  /** Whether this process was elected before and could not publish. */
-  #hasResigned = false
   #working: Promise<void> = Promise.resolve()
   /** The lease's value while this process holds it: its name, and a mark that makes the value unique. */
   readonly #mine: string
@@ -83,7 +81,7 @@ export class Election {
     this.#schedule(this.#options.leaseMs * 0.1 * this.#options.random.next())
   }
 
-  /** Releases the lease, so that nobody needs to wait for its expiry. */
+  /** Releases the lease, so that nobody needs to wait for its expiry. The election may be started again. */
   async stop(): Promise<void> {
     if (this.#isStopped) return
     this.#isStopped = true
@@ -92,33 +90,7 @@ export class Election {
     if (this.#state.kind !== 'holding') return
     const { revision } = this.#state
     this.#next({ kind: 'lost' })
-    await this.#write(RELEASED, revision).catch(noop)
-  }
-
-  /** Called when publishing has started successfully. */
-  succeeded(): void {
-    this.#hasResigned = false
-  }
-
-  /**
-   * Releases the lease, because this process cannot publish now and another may try. If NATS does not accept that,
-   * nobody else could take the lease either, and this process keeps trying.
-   */
-  resign(reason: string): void {
-    if (!this.isLeader || this.#isStopped) return
-    const { clock, leaseMs } = this.#options
-    this.#next({ kind: 'resigned', nowMs: clock.monotonic(), leaseMs })
-    this.#working = this.#working.then(async () => {
-      if (this.#state.kind !== 'holding' || this.#isStopped) return
-      try {
-        await this.#answered(this.#write(RELEASED, this.#state.revision))
-      } catch {
-        return
-      }
-      // The caller logs the reason, once for many attempts.
-      this.#hasResigned = true
-      this.#lose(reason)
-    })
+    await this.#answered(this.#write(RELEASED, revision)).catch(noop)
   }
 
   #schedule(delayMs: number): void {
@@ -184,9 +156,7 @@ export class Election {
     const nowMs = clock.monotonic()
     const revision = found?.revision ?? 0
     const value = found?.value.toString('utf8') ?? RELEASED
-    // A process that could not publish lets others try first, before it takes a lease that it could not release.
-    const isFree = value === RELEASED || (value === this.#mine && !this.#hasResigned)
-    if (!isFree) {
+    if (value !== RELEASED && value !== this.#mine) {
       this.#next({ kind: 'read', revision, nowMs, leaseMs })
       if (!isExpired(this.#state, nowMs, leaseMs)) return
     }
@@ -196,8 +166,6 @@ export class Election {
       return
     }
     this.#next({ kind: 'taken', revision: taken, askedMs: nowMs })
-    const { logger, names } = this.#options
-    logger[this.#hasResigned ? 'debug' : 'info']({ stream: names.stream, lease: taken }, 'elected to publish')
     this.#options.onElected()
   }
 
@@ -223,8 +191,6 @@ export class Election {
   #lose(reason: string): void {
     if (!this.isLeader) return
     this.#next({ kind: 'lost' })
-    const { logger, names } = this.#options
-    logger[this.#hasResigned ? 'debug' : 'warn']({ stream: names.stream, reason }, 'stopped publishing')
     this.#options.onLost(reason)
   }
 

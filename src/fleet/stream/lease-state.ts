@@ -37,8 +37,6 @@ export type LeaseInput =
   | { readonly kind: 'taken' | 'renewed'; readonly revision: number; readonly askedMs: number }
   /** NATS has lost a renewal that it had acknowledged, and has this revision of it. */
   | { readonly kind: 'set-back'; readonly revision: number }
-  /** The lease is to be released: from now on another may have it. */
-  | { readonly kind: 'resigned'; readonly nowMs: number; readonly leaseMs: number }
   | { readonly kind: 'lost' }
 
 export const NOT_SEEN: LeaseState = { kind: 'waiting', seen: null }
@@ -64,8 +62,6 @@ export function nextLeaseState(state: LeaseState, input: LeaseInput): LeaseState
       return input.revision > state.revision ? { ...state, revision: input.revision, askedMs: input.askedMs } : state
     case 'set-back':
       return { ...state, revision: Math.min(state.revision, input.revision) }
-    case 'resigned':
-      return { ...state, askedMs: Math.min(state.askedMs, input.nowMs - input.leaseMs * CERTAIN_SHARE) }
     case 'lost':
       return NOT_SEEN
     case 'read':

@@ -89,3 +89,49 @@ void t.test('one process never runs two publishers of a resource', async (t) => 
   t.equal(most, 1)
   t.ok(opened > 600, `${opened} were opened`)
 })
+
+void t.test('a candidate that cannot publish lets another try, and tries again itself', async (t) => {
+  const clock = new VirtualClock()
+  let entry: KvEntry | null = null
+  const leases: Leases = {
+    kvGet: async () => entry,
+    kvUpdate: async (_key, value, expected) => {
+      if ((entry?.revision ?? 0) !== expected) throw new BrokerError('conflict', 'taken')
+      entry = { value, revision: expected + 1 }
+      return entry.revision
+    },
+  }
+  const tried = [0, 0]
+  const candidates = [0, 1].map(
+    (i) =>
+      new Candidate({
+        leases,
+        onLate: () => {},
+        names: namesOf('test', things),
+        holder: `c${i}`,
+        leaseMs: LEASE_MS,
+        clock,
+        random: seededRandom(i + 1),
+        logger: silentLogger,
+        onPublishing: () => {},
+        openPublisher: (end) => {
+          tried[i]!++
+          const publisher: Pick<Publisher, 'start' | 'stop'> = {
+            start: async () => end('no room'),
+            stop: () => Promise.resolve(),
+          }
+          return publisher as Publisher
+        },
+      }),
+  )
+  for (const candidate of candidates) candidate.start()
+  await clock.advanceInTurns(20 * LEASE_MS, 50)
+  t.ok(
+    tried.every((count) => count >= 6),
+    `tried ${tried.join(' and ')} times`,
+  )
+  const stopping = Promise.all(candidates.map((candidate) => candidate.stop()))
+  await clock.advanceInTurns(2 * LEASE_MS, 50)
+  await stopping
+  t.equal(clock.pending, 0)
+})

@@ -58,13 +58,12 @@ void t.test(
           { kind: 'taken', revision, askedMs: nowMs },
           { kind: 'renewed', revision, askedMs: nowMs - 300 },
           { kind: 'set-back', revision },
-          { kind: 'resigned', nowMs, leaseMs: LEASE_MS },
           { kind: 'lost' },
         ]
         const input = inputs[Math.floor(random.next() * inputs.length)]!
         const before = state
         state = nextLeaseState(before, input)
-        if (state.kind === 'waiting' || input.kind === 'resigned') certainUntilMs = nowMs
+        if (state.kind === 'waiting') certainUntilMs = nowMs
         else if ((input.kind === 'taken' || input.kind === 'renewed') && state !== before) {
           certainUntilMs = input.askedMs + 0.8 * LEASE_MS
         }
