@@ -116,7 +116,7 @@ export class Publisher {
   async #begin(): Promise<void> {
     const { client, names, envelope, limits } = this.#options
     await client.ensureStream(names.stream, names.log, limits)
-    const { sequence, first, end } = await readTail(client, names, envelope)
+    const { sequence, end } = await readTail(client, names, envelope)
     if (this.#isOver) return
     this.#stream.beginAfter(sequence, end?.message ?? null)
     if (end?.message.isSynced === true) {
@@ -124,7 +124,6 @@ export class Publisher {
       if (this.#isOver) return
       const { settled, revision, clusterId } = end.message
       this.#feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
-      void this.#snapshots.requestUnlessUsable(first, sequence)
     } else this.#feed.start()
     const answering = this.#answer()
     // Data that the new key has not signed becomes unreadable once the old key is gone.

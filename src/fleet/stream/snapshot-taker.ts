@@ -6,9 +6,9 @@
  */
 import { readPages } from '../../engine/feed/read-pages.js'
 import type { Key } from '../../engine/model/event.js'
-import { sleep, type Timer } from '../../support/clock.js'
+import type { Timer } from '../../support/clock.js'
 import type { StateReader } from '../../engine/upstream/upstream.js'
-import { type Broker, BrokerError, type StreamLimits } from '../broker.js'
+import type { Broker, StreamLimits } from '../broker.js'
 import { type SnapshotEntry, SnapshotWriter } from './snapshot-store.js'
 import type { StreamContext } from './stream-context.js'
 import { errorMessage } from '../../support/error-message.js'
@@ -70,26 +70,6 @@ export class SnapshotTaker {
    */
   requestForSubscriber(): void {
     if (this.#listing === 0 && this.#taking === null && this.#options.place() !== null) this.request()
-  }
-
-  /**
-   * Makes a snapshot due if no edge could begin with the existing ones. Nobody waits for it: while the bucket of the
-   * index has no leader, the stream may have one.
-   */
-  async requestUnlessUsable(firstSequence: number, lastSequence: number): Promise<void> {
-    const { store, clock, logger, names } = this.#options
-    const { signal } = this.#stopping
-    while (!signal.aborted) {
-      try {
-        const entries = await store.index()
-        if (!entries.some(({ sequence }) => sequence + 1 >= firstSequence && sequence <= lastSequence)) this.request()
-        return
-      } catch (error) {
-        const level = error instanceof BrokerError ? 'debug' : 'error'
-        logger[level]({ stream: names.stream, err: error }, 'snapshot index cannot be read; retrying')
-        await sleep(clock, RETRY_MS, signal)
-      }
-    }
   }
 
   /**

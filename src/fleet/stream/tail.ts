@@ -9,8 +9,6 @@ import { FINGERPRINT_EVERY, recallHistory } from './recall-history.js'
 export interface Tail {
   /** The sequence that the next write must expect; 0 if nothing was ever written. */
   readonly sequence: number
-  /** The first message that the stream still has. */
-  readonly first: number
   /** null if no message is left after which a publisher could continue. */
   readonly end: StreamEnd | null
 }
@@ -38,15 +36,15 @@ const MOST_REFUSED = 64
  */
 export async function readTail(client: Broker, names: Names, envelope: Envelope): Promise<Tail> {
   const state = await client.streamState(names.stream)
-  if (state === null || state.last === 0) return { sequence: 0, first: 1, end: null }
+  if (state === null || state.last === 0) return { sequence: 0, end: null }
   const { last, first } = state
   const source = { client, names, envelope }
   const newest = await orNull(lastMessage(source, first, last))
-  if (newest === null) return { sequence: last, first, end: null }
+  if (newest === null) return { sequence: last, end: null }
   const { message } = newest
   // Only a session that says it has everything is continued.
   const messages = message.isSynced ? await sinceFingerprint(source, first, newest) : [message]
-  return { sequence: last, first, end: { message, fingerprint: recallHistory(messages) } }
+  return { sequence: last, end: { message, fingerprint: recallHistory(messages) } }
 }
 
 interface Source {

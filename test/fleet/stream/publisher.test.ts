@@ -193,6 +193,7 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
     onEnd: (reason) => t.fail(reason),
   })
   await publisher.start()
+  keysChanged()
   await clock.advanceInTurns(2_000, 20)
   t.same(taken, [sentAt], 'etcd answers, and yet the feed has not caught up')
   following.ageMs = 0
