@@ -137,8 +137,7 @@ function kindOf(verb: Counted['verb']): RequestKind | null {
 }
 
 function fail({ onInternalError }: ApiOptions, exchange: Exchange, error: unknown, counted: Counted): void {
-  // A client that left while the request waited needs no answer.
-  if (exchange.isGone && error instanceof Error && error.name === 'AbortError') return
+  if (exchange.wasLeft(error)) return
   const status = StatusError.from(error)
   counted.reason = status.reason
   if (status instanceof InternalError) onInternalError(status)

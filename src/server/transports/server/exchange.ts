@@ -88,6 +88,11 @@ export class Exchange {
     return this.#writable.destroyed || this.response.writableEnded
   }
 
+  /** Whether a request failed because its client has left, so that it needs no answer. */
+  wasLeft(error: unknown): boolean {
+    return error === CLOSED || (this.isGone && error instanceof Error && error.name === 'AbortError')
+  }
+
   /** Whether written bytes wait for the client, so that `drain` will come. */
   get needsDrain(): boolean {
     return this.#writable.writableNeedDrain

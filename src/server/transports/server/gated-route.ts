@@ -42,6 +42,7 @@ export function gated<Caller extends Confirmable | null>(
       await caller?.confirm()
       await send(exchange, caller)
     } catch (error) {
+      if (exchange.wasLeft(error)) return
       const status = StatusError.from(error)
       if (status instanceof InternalError) onInternalError(status)
       exchange.fail(status)

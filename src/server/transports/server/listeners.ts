@@ -343,7 +343,14 @@ function upgradeAsRequest(handler: RequestListener) {
     const response = new ServerResponse(request)
     response.shouldKeepAlive = false
     upgradeHeads.set(request, head)
-    response.assignSocket(socket)
+    try {
+      response.assignSocket(socket)
+    } catch {
+      // An earlier request of this connection is still unanswered. No client in use sends an upgrade behind it, and
+      // nothing of its connection is read any more.
+      socket.destroy()
+      return
+    }
     response.once('finish', () => {
       response.detachSocket(socket)
       endSocket(socket)

@@ -38,6 +38,7 @@ export async function answerTicket(
     const answer = { ...made, expiresAt: new Date(made.expiresAt).toISOString() }
     exchange.send(201, 'application/json', Buffer.from(`${JSON.stringify(answer)}\n`))
   } catch (error) {
+    if (exchange.wasLeft(error)) return
     const status = StatusError.from(error)
     if (status instanceof InternalError) onInternalError(status)
     if (!exchange.response.headersSent) exchange.fail(status)

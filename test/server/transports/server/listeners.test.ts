@@ -202,6 +202,26 @@ void t.test('closing all connections includes an unread upgraded one', async (t)
   t.pass('the server has closed')
 })
 
+void t.test('an upgrade behind an unanswered request ends its connection, and not the server', async (t) => {
+  const plain = await listen(t, {})
+  const secure = await listenSecurely(t, 20_000)
+  const watch = 'GET /watch HTTP/1.1\r\nHost: a\r\n\r\n'
+  const upgrade = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
+  const open = [
+    () => connect(plain.port, '127.0.0.1'),
+    () => connectTls({ port: secure.port, host: '127.0.0.1', rejectUnauthorized: false }),
+  ]
+  for (const openSocket of open) {
+    for (const behind of [upgrade, watch + upgrade]) {
+      const socket = openSocket()
+      socket.on('error', () => {}).resume()
+      socket.write(watch + behind)
+      await once(socket, 'close')
+    }
+  }
+  await Promise.all([drops(plain, 0), drops(secure, 0)])
+})
+
 void t.test('a request right behind a GOAWAY is answered, not refused while it is being read', async (t) => {
   const of = await listen(t, {})
   const goaway = frame(TYPE.goaway, 0, 0, Buffer.alloc(8))
