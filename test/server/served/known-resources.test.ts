@@ -4,6 +4,7 @@ import { startApp } from '../../support/app.js'
 import { until } from '../../support/until.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { type Logger, silentLogger } from '../../../src/support/log.js'
+import { startApiServer } from '../../support/api-server-stand-in.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../../support/faulty-store.js'
 import { type Upstream, UpstreamError } from '../../../src/engine/upstream/upstream.js'
 
@@ -94,6 +95,25 @@ void t.test('until definitions are read, requests for resources they may define 
   upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
   upstream.cutWatches()
   t.equal(await statusOf(`${h.url}/apis/other.example.com/v1/things`), 404)
+})
+
+void t.test('until then watches of them wait, instead of staying at the API server for minutes', async (t) => {
+  const upstream = cluster()
+  upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
+  const behind = await startApiServer(t)
+  const h = await startApp(t, { upstream, ready: false, flags: ['--passthrough', behind.url] })
+  const watch = await fetch(`${h.url}${WIDGETS}?watch=true`)
+  t.same([watch.status, watch.headers.get('retry-after')], [503, '1'])
+  t.same(behind.seen, [])
+  for (const path of [WIDGETS, '/api/v1/secrets?watch=true']) {
+    t.equal(await statusOf(h.url + path), 200)
+    t.equal(behind.last().url, path, 'forwarded')
+  }
+  upstream.failReads(null, DEFINITIONS)
+  const count = behind.seen.length
+  await untilStatus(`${h.url}${WIDGETS}?watch=true&timeoutSeconds=1`, 200)
+  t.equal(await statusOf(`${h.url}/apis/metrics.k8s.io/v1/pods?watch=true`), 200)
+  t.equal(behind.seen.length, count + 1, 'what is not served here, and nothing else')
 })
 
 void t.test('definitions that must not be read are not waited for, which is logged once', async (t) => {

@@ -33,6 +33,8 @@ export function whoElseAnswers(
 ): (() => Promise<void>) | null {
   const { passthrough } = options
   if (passthrough !== null && !isAnsweredHere(options, exchange, path)) {
+    // After a restart every watch of a custom resource would otherwise be forwarded, and stay there for minutes.
+    if (mayBeWatchedHere(options, exchange, path)) return null
     return () => passOn(options, passthrough, exchange, path)
   }
   const service = apiServiceOf(options, path)
@@ -90,6 +92,12 @@ function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: Re
   if (convertsByWebhook && path.version !== storageVersion) return false
   const found = context.find(path.group, path.version, path.plural)
   return found !== undefined && (found.kind === 'uncached' || found.cache.readiness.kind !== 'refused')
+}
+
+/** Whether the request is a watch of something that this server, which is starting, may turn out to serve. */
+function mayBeWatchedHere({ context }: PassOnOptions, exchange: Exchange, path: RequestPath): boolean {
+  if (path.kind !== 'resource' || path.subresource !== '' || path.served !== undefined) return false
+  return verbOf(exchange, path) === 'watch' && context.whyUnknown(path.group) !== null
 }
 
 /**
