@@ -1,6 +1,6 @@
 /** Watches over WebSocket, checked with the `ws` client and a browser. */
 import { type IncomingMessage, request } from 'node:http'
-import type { Socket } from 'node:net'
+import { type Socket, connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { type ClientOptions, WebSocket } from 'ws'
 import { type AppHarness, startApp } from '../../support/app.js'
@@ -197,6 +197,35 @@ void t.test('a frame that arrives in more than 128 parts ends its connection', a
     // It is read before the next one is sent.
     await pause(1)
   }
+})
+
+void t.test('more than 256 frames in one read end the connection', async (t) => {
+  const h = await startApp(t)
+  const messages = (count: number): Buffer => Buffer.from('81810000000078'.repeat(count), 'hex')
+  const [few, many] = [open(t, h), open(t, h)]
+  const [fewSocket, manySocket] = await Promise.all(
+    [few, many].map(
+      ({ socket }) =>
+        new Promise<Socket>((resolve) => socket.once('upgrade', ({ socket: raw }: IncomingMessage) => resolve(raw))),
+    ),
+  )
+  await until(() => h.watchers === 2, 'both are open')
+  fewSocket!.write(messages(256))
+  manySocket!.write(messages(257))
+  await until(() => many.closed !== null && h.watchers === 1, 'the end')
+  t.match(many.closed, { code: 1008 })
+  h.put('pods/default/a', pod('a'))
+  await few.has(1)
+  // As many right behind the request.
+  const raw = connect(h.port, '127.0.0.1')
+  t.teardown(() => raw.destroy())
+  const upgrade = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${'A'.repeat(22)}==`
+  const head = Buffer.from(`GET ${PODS}?watch=1 HTTP/1.1\r\nHost: localhost\r\n${upgrade}\r\n\r\n`)
+  raw.write(Buffer.concat([head, messages(257)]))
+  let heard = Buffer.alloc(0)
+  raw.on('data', (bytes) => (heard = Buffer.concat([heard, bytes])))
+  await until(() => heard.includes(Buffer.from('880203f0', 'hex')), 'it is closed with 1008')
+  await until(() => h.watchers === 1, 'it is forgotten')
 })
 
 void t.test('a client that reads nothing delays no other and misses nothing', async (t) => {

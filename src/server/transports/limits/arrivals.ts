@@ -1,13 +1,18 @@
 /**
  * Schedules the requests to all ports of this process: before authentication by address, and within an address by
  * connection; after authentication by identity, so that one user with a thousand addresses delays only itself.
+ *
+ * Node reads some hundred HTTP/2 requests of a connection at once. They wait as streams, which cost a third of a
+ * request, and those that the client has reset by then are never begun.
  */
-import type { ServerHttp2Stream } from 'node:http2'
+import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import { Arrivals, type ArrivalSource } from '../../../support/turns.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import { networkOf } from '../../auth/client-address.js'
 import type { Exchange } from '../server/exchange.js'
 
+/** HTTP/2 streams without a body, before there is a request. */
+const opening = new Arrivals()
 /** Requests before authentication. */
 const arriving = new Arrivals()
 /** Requests after authentication. */
@@ -17,13 +22,25 @@ const identified = new Arrivals()
 const connections = new WeakMap<object, string>()
 let opened = 0
 
+/** Begins an HTTP/2 request now or later, or never if the client gives it up before. */
+export function admitStream(stream: ServerHttp2Stream, session: ServerHttp2Session, begin: () => void): void {
+  // The bytes of a body must be gathered from the first one on.
+  if (!stream.endAfterHeaders || !opening.isBusy) return begin()
+  const source = { client: networkOf(session.socket.remoteAddress ?? ''), connection: nameOf(session) }
+  const beginUnlessGone = (): void => {
+    if (!stream.destroyed) begin()
+  }
+  if (!opening.admit(beginUnlessGone, source)) begin()
+}
+
 /** Begins a request now or later; rejects it when too many wait. */
 export function admitRequest(
   exchange: Exchange,
   address: string,
   begin: (refused?: TooManyRequestsError) => void,
 ): void {
-  const source = { client: networkOf(address), connection: connectionOf(exchange.request) }
+  const { stream } = exchange.request as { stream?: ServerHttp2Stream }
+  const source = { client: networkOf(address), connection: nameOf(stream?.session ?? exchange.request.socket) }
   if (!arriving.admit(begin, source)) begin(tooManyWait())
 }
 
@@ -40,9 +57,7 @@ export async function identityTurn(identity: string, address: string): Promise<v
   await turn
 }
 
-function connectionOf(request: Exchange['request']): string {
-  const { stream } = request as { stream?: ServerHttp2Stream }
-  const carrier: object = stream?.session ?? request.socket
+function nameOf(carrier: object): string {
   let connection = connections.get(carrier)
   if (connection === undefined) connections.set(carrier, (connection = String(++opened)))
   return connection

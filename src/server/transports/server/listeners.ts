@@ -5,6 +5,7 @@
  *
  * A separate port for h2c was rejected, because a client's configuration has room for one address.
  */
+import type { EventEmitter } from 'node:events'
 import { type RequestListener, type Server, ServerResponse, createServer } from 'node:http'
 import {
   type Http2SecureServer,
@@ -21,6 +22,7 @@ import {
 import type { Socket } from 'node:net'
 import { endWithSession } from '../../../support/end-with-session.js'
 import { keepWithStream } from '../../../support/keep-with-stream.js'
+import { admitStream } from '../limits/arrivals.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { deferClose } from './defer-close.js'
@@ -94,6 +96,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   )
   const http2 = createHttp2Server(http2Options(limits), asHttp2Handler(handler))
   http2.on('checkContinue', continued(asHttp2Handler(handler)))
+  admitStreams(http2)
   const sessions = followSessions(http2, limits, drain)
   const sockets = new Set<Socket>()
   const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
@@ -140,6 +143,7 @@ export function createSecureListener(
     requireHostHeader: true,
   })
   server.on('checkContinue', continued(asHttp2Handler(handler)))
+  admitStreams(server)
   const sessions = followSessions(server, limits, drain)
   const sockets = new Set<Socket>()
   const [accept] = server.listeners('connection') as [(socket: Socket) => void]
@@ -181,6 +185,23 @@ function http2Options({ maxStreams }: ListenerLimits): ServerOptions {
     unknownProtocolTimeout: HEADERS_TIMEOUT_MS,
     settings: { maxConcurrentStreams: maxStreams, maxHeaderListSize: MAX_HEADER_BYTES, enablePush: false },
   }
+}
+
+type OnStream = (stream: ServerHttp2Stream, ...more: unknown[]) => void
+
+/** Makes requests of HTTP/2 streams in fair turns. */
+function admitStreams(server: EventEmitter): void {
+  // Bun has its own implementation.
+  if (process.versions['bun'] !== undefined) return
+  const [begin] = server.listeners('stream') as [OnStream]
+  server.removeAllListeners('stream')
+  server.on('stream', (stream: ServerHttp2Stream, ...more: unknown[]) => {
+    // It may have been broken off already: then it has no session, and its error is still to come.
+    stream.on('error', () => {})
+    const session = stream.session as ServerHttp2Session | undefined
+    if (session === undefined || stream.destroyed) return
+    admitStream(stream, session, () => begin.call(server, stream, ...more))
+  })
 }
 
 /** The compatibility objects of HTTP/2 have all the methods that our handlers and fastify use. */
@@ -288,11 +309,14 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
   let given = 0
   return (stream) => {
     const openedMs = performance.now()
-    stream.once('aborted', () => {
+    const count = (): void => {
       if (performance.now() - openedMs > RAPID_MS) return
       if (!resets.count(address, identityOfSession(session), ++given) || session.destroyed) return
       session.destroy(new Error('too many requests were given up at once'), constants.NGHTTP2_ENHANCE_YOUR_CALM)
-    })
+    }
+    // Node has read the reset with the request.
+    if (stream.aborted) count()
+    else stream.once('aborted', count)
   }
 }
 

@@ -1,7 +1,7 @@
 /**
- * Limits how long a client may take for one message. The library keeps an incomplete message, and everything the socket
- * read with it, until the message ends. It has no time limit and does not report when a message begins, so this file
- * follows the frames by their headers.
+ * Limits how long a client may take for one message, and counts the frames of each read. The library keeps an
+ * incomplete message, and everything the socket read with it, until the message ends. It has no time limit and does not
+ * report when a message begins, so this file follows the frames by their headers.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 
@@ -27,11 +27,14 @@ export class MessageDeadline {
     this.#options = options
   }
 
-  /** @param bytes the next ones sent by the client. */
-  read(bytes: Buffer): void {
+  /** @param bytes the next ones sent by the client. @returns the number of frames that begin in them. */
+  read(bytes: Buffer): number {
+    let frames = 0
     for (let at = 0; at < bytes.length;) {
-      if (this.#left === 0) this.#readHeader(bytes[at++]!)
-      else {
+      if (this.#left === 0) {
+        if (this.#header.length === 0) frames++
+        this.#readHeader(bytes[at++]!)
+      } else {
         const taken = Math.min(this.#left, bytes.length - at)
         this.#left -= taken
         at += taken
@@ -40,6 +43,7 @@ export class MessageDeadline {
     }
     const { clock, ms, onLate } = this.#options
     if (this.#isUnfinished) this.#timer ??= clock.setTimer(ms, onLate)
+    return frames
   }
 
   stop(): void {

@@ -14,6 +14,7 @@ import type { Framing } from '../framing/framing.js'
 import { wireOf } from '../framing/framings.js'
 import { webSocketCbor, webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
 import { upgradeHead } from '../server/listeners.js'
+import { endSocket } from '../watch/linger.js'
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import { MessageDeadline } from './message-deadline.js'
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
@@ -27,6 +28,13 @@ const MAX_FRAGMENTS = 16
  * The number of reads that may bring one frame from the socket; more end the connection (1008). Full packets need 46.
  */
 const MAX_CHUNKS = 128
+/**
+ * Frames that one read from the socket may bring; more end the connection (1008). The library parses a whole read at
+ * once, up to ten thousand frames. Clients send a ping now and then.
+ */
+const MAX_FRAMES = 256
+const POLICY_VIOLATION = 1008
+const NOTHING = Buffer.alloc(0)
 /** The time limit for one message. */
 const MESSAGE_MS = 30_000
 const KEEPALIVE_MS = 30_000
@@ -56,7 +64,6 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
   exchange.statusCode = 101
   socket.setKeepAlive(true, KEEPALIVE_MS)
   const webSocket = upgrade(exchange)
-  boundMessages(webSocket, socket)
   // Listeners for the end of the response are called when the watch ends.
   if (response.listenerCount('close') > 0) webSocket.once('close', () => response.emit('close'))
   return {
@@ -69,14 +76,36 @@ const FRAMINGS: Partial<Record<Encoding, Framing>> = { protobuf: webSocketProtob
 
 function upgrade({ request }: Exchange): WebSocket {
   let made: WebSocket | null = null
+  const { socket } = request
+  const deadline = new MessageDeadline({ clock: systemClock, ms: MESSAGE_MS, onLate: () => made?.terminate() })
+  const head = upgradeHead(request)!
+  const isWithin = deadline.read(head) <= MAX_FRAMES
   // The library calls back before it returns, because nothing asynchronous is left for a valid request.
-  server.handleUpgrade(request, request.socket, upgradeHead(request)!, (webSocket) => (made = webSocket))
+  server.handleUpgrade(request, socket, isWithin ? head : NOTHING, (webSocket) => (made = webSocket))
   if (made === null) throw new Error('a checked handshake was refused')
-  return made
+  const webSocket: WebSocket = made
+  webSocket.once('close', () => deadline.stop())
+  if (isWithin) boundMessages(webSocket, socket, deadline)
+  else endAtOnce(webSocket, socket)
+  return webSocket
 }
 
-function boundMessages(webSocket: WebSocket, socket: Socket): void {
-  const deadline = new MessageDeadline({ clock: systemClock, ms: MESSAGE_MS, onLate: () => webSocket.terminate() })
-  socket.on('data', (bytes: Buffer) => deadline.read(bytes))
-  webSocket.once('close', () => deadline.stop())
+/** What exceeds the limit never reaches the library. */
+function boundMessages(webSocket: WebSocket, socket: Socket, deadline: MessageDeadline): void {
+  const push = socket.push.bind(socket)
+  let isOver = false
+  socket.push = (bytes: Buffer | null) => {
+    if (bytes === null) return push(null)
+    if (isOver) return true
+    isOver = deadline.read(bytes) > MAX_FRAMES
+    if (!isOver) return push(bytes)
+    endAtOnce(webSocket, socket)
+    return true
+  }
+}
+
+/** Without waiting for the client's own close frame. */
+function endAtOnce(webSocket: WebSocket, socket: Socket): void {
+  webSocket.close(POLICY_VIOLATION)
+  endSocket(socket)
 }

@@ -9,6 +9,7 @@ import {
   createPlainListener,
   createSecureListener,
 } from '../../../../src/server/transports/server/listeners.js'
+import type { RapidResets } from '../../../../src/server/transports/limits/rapid-resets.js'
 import { answerUnreadable } from '../../../../src/server/transports/server/answer-unreadable.js'
 import { selfSignedCertificate } from '../../../support/issue-certificate.js'
 import {
@@ -271,4 +272,40 @@ void t.test('a request that expects to be told to continue, and is reset at once
     socket.destroy()
   }
   await Promise.all([drops(plain, 0), drops(secure, 0)])
+})
+
+void t.test('requests that are reset in the packet that brings them are counted, and never begun', async (t) => {
+  const begun: (string | undefined)[] = []
+  const counted: number[] = []
+  const resets = {
+    count: (_address: string, _identity: string | null, ofConnection: number) => !counted.push(ofConnection),
+  }
+  const server = createPlainListener(
+    (asked, answer) => {
+      begun.push(asked.url)
+      answer.end()
+    },
+    { maxStreams: 10, resets: resets as unknown as RapidResets },
+  )
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  t.teardown(() => client.destroy())
+  const given = Array.from({ length: 100 }, (_, i) =>
+    Buffer.concat([request(1 + 2 * i, '/reset'), frame(TYPE.reset, 0, 1 + 2 * i, Buffer.from([0, 0, 0, 8]))]),
+  )
+  client.write(Buffer.concat([PREFACE, settings(), ...given, request(201, '/kept')]))
+  await until(() => begun.length > 0, 'the last one')
+  t.same(begun, ['/kept'])
+  t.same(counted.slice(-1), [100])
+  // Data of no bytes ends the whole session with an error, in the packet that brings the request.
+  const flood = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {})
+  const nothing = Array.from({ length: 2_000 }, () => frame(TYPE.data, 0, 1))
+  flood.write(Buffer.concat([PREFACE, settings(), request(1, '/flood', [], 0), ...nothing]))
+  flood.resume()
+  await once(flood, 'close')
 })
