@@ -40,6 +40,8 @@ export const k9s: GoProgram = {
   variables: { 'github.com/derailed/k9s/cmd.version': 'v0.50.16' },
 }
 
+export const kubeProxy: GoProgram = { source: `${others}kube-proxy`, package: 'k8s.io/kubernetes/cmd/kube-proxy' }
+
 export const descheduler: GoProgram = {
   source: `${others}descheduler`,
   package: 'sigs.k8s.io/descheduler/cmd/descheduler',

@@ -7,6 +7,7 @@ import {
   descheduler,
   helm,
   k9s,
+  kubeProxy,
   kubeStateMetrics,
   newestKubectl,
   operator,
@@ -210,6 +211,15 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/clients/outside/descheduler.ts',
     runsIn: 'npm run test:clients',
     program: descheduler,
+    needsApiServer: true,
+  },
+  {
+    name: 'kube-proxy',
+    version: '1.37.2',
+    does: 'its nftables rules equal those of another at Kubernetes’ own API server, through changes and restarts',
+    test: 'test/clients/outside/kube-proxy.ts',
+    runsIn: 'npm run test:clients',
+    program: kubeProxy,
     needsApiServer: true,
   },
 ]

@@ -81,6 +81,12 @@ export const requirements: readonly Requirement[] = [
     isThere: () => runs('patroni', '--version'),
   },
   {
+    what: 'nft',
+    package: 'nftables',
+    usedBy: ['test/clients/outside/kube-proxy.ts'],
+    isThere: () => runs('nft', '--version'),
+  },
+  {
     what: 'tmux',
     package: 'tmux',
     usedBy: ['test/clients/support/terminal.ts'],
