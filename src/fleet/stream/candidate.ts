@@ -5,7 +5,7 @@
  *        ▲                      │                     │
  *        └──── lease lost ──────┴─────────────────────┘
  *
- * After some failures in a row it takes no part in the election for the length of a lease, so that another may try.
+ * After some failures in a row it takes no part in the election for a while, so that another may try.
  */
 import { backoffMs } from '../../support/backoff.js'
 import type { Timer } from '../../support/clock.js'
@@ -20,6 +20,8 @@ export interface CandidateOptions extends Omit<ElectionOptions, 'onElected' | 'o
 const RETRY = { firstMs: 200, capMs: 2_000 }
 /** After this many consecutive failures the lease is released for a while. */
 const FAILURES_BEFORE_REST = 3
+/** The share of a lease for which it is released: longer than the time between two looks of the others. */
+const REST_SHARE = 0.35
 /**
  * A publisher that has run this long is healthy. One that repeatedly starts and soon ends (NATS has room for the
  * stream, but none for its snapshots) is retried with back-off, and its reason is logged once.
@@ -110,7 +112,7 @@ export class Candidate {
     this.#untilEnded(
       this.#election.stop().then(() => {
         if (this.#state.kind === 'stopped') return
-        this.#state = { kind: 'retrying', timer: clock.setTimer(leaseMs, () => this.#election.start()) }
+        this.#state = { kind: 'retrying', timer: clock.setTimer(leaseMs * REST_SHARE, () => this.#election.start()) }
       }),
     )
   }
