@@ -101,6 +101,10 @@ function common(platform) {
     target: isNode ? `node${server.engines.node.replace('>=', '')}` : 'es2022',
     // Names of errors and of functions in a trace are read by people.
     keepNames: true,
+    // V8 keeps the source of every module in memory, with two bytes for each character if one of them is not Latin-1.
+    minifyWhitespace: true,
+    lineLimit: 200,
+    charset: 'ascii',
     legalComments: 'none',
     logLevel: 'warning',
     plugins: isNode ? [places] : [],

@@ -1,4 +1,5 @@
 /** Tests the published package: it contains exactly what is needed, and runs in an empty folder. */
+import { isAscii } from 'node:buffer'
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -65,6 +66,10 @@ void t.test(
     t.ok(size < 2_000_000, `${size} bytes`)
 
     const installed = installPackage(folder, tarball)
+    for (const path of files.filter((file) => /^dist\/[^/]*\.js$/.test(file))) {
+      const source = readFileSync(join(installed, path))
+      t.ok(isAscii(source), `${path} takes one byte of memory for each character`)
+    }
     const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as Record<string, unknown>
     t.match(manifest, { name: 'distributary', version, engines: { node: '>=20.19' } })
     for (const field of ['dependencies', 'optionalDependencies', 'overrides', 'scripts', 'private'])

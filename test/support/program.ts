@@ -47,6 +47,9 @@ export async function bundlePrograms(): Promise<void> {
     target: 'node20.19',
     // People read stack traces; names suffice.
     keepNames: true,
+    // As in the package: the source stays in memory.
+    minifyWhitespace: true,
+    lineLimit: 200,
     logLevel: 'error',
     // Rarely loaded, on demand, and with features that only CommonJS has.
     external: ['yaml', '@opentelemetry/*'],

@@ -15,7 +15,7 @@ const LOCAL_PART = /^[-a-z0-9!#$%&'*+/=?^_`{|}~.]+$/i
 const URI = /^[a-z][-a-z0-9+.]*:(?:%[0-9a-f]{2}|[-a-z0-9._~:/?#[\]@!$&'()*+,;=])+$/i
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
 /** Go's format, not ISO 8601's. */
-const DURATION = /^[-+]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w))+$|^0$/
+const DURATION = /^[-+]?((\d+(\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h|d|w))+$|^0$/
 const CIDR = /^([0-9.]{1,15}|[0-9a-f:.]{2,45})\/\d{1,3}$/i
 const MAC = /^([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i
 const HEX_COLOR = /^#?([0-9a-f]{3}|[0-9a-f]{6})$/i

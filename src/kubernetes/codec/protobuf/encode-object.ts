@@ -190,7 +190,7 @@ class Encoder {
 /** Reads a duration as Go writes it: `1h2m3.5s`. */
 function nanoseconds(text: string): bigint {
   let sum = 0
-  for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g))
+  for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ns|us|\u00b5s|ms|s|m|h)/g))
     sum += Number(amount) * NANOSECONDS[unit!]!
   return BigInt(Math.round(text.startsWith('-') ? -sum : sum))
 }
