@@ -6,6 +6,7 @@ import { activeClock } from '../client/reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
 import type { Connection } from './connection.js'
 import { CommandError } from './exit-code.js'
+import { bufferOf } from '../support/buffer-of.js'
 
 export interface Question {
   /** Default: GET. */
@@ -51,8 +52,7 @@ export async function ask(connection: Connection, question: Question): Promise<T
 }
 
 export async function askBytes(connection: Connection, question: Question): Promise<Buffer> {
-  const body = await readBody(await ask(connection, question), MAX_BODY_BYTES)
-  return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  return bufferOf(await readBody(await ask(connection, question), MAX_BODY_BYTES))
 }
 
 export async function askJson(connection: Connection, question: Question): Promise<unknown> {

@@ -6,6 +6,7 @@ import { equalTrees, type Json, parseJsonTree } from '../../kubernetes/codec/jso
 import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
 import { ageOf } from '../../support/human-duration.js'
 import { INITIAL_EVENTS_END, type ObjectCodec, objectKey } from '../../client/reflector/object-codec.js'
+import { bufferOf } from '../../support/buffer-of.js'
 
 export interface Column {
   readonly name: string
@@ -121,7 +122,7 @@ function contentOf({ metadata, cells }: Row): Json {
 
 /** The tree that keeps every number is slower to build, so it is used only if a number is long enough to be rounded. */
 function parseCells(body: Uint8Array): unknown {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  const bytes = bufferOf(body)
   const text = bytes.toString('utf8')
   return /\d{16}/.test(text) ? parseJsonTree(bytes).value : (JSON.parse(text) as Json)
 }

@@ -8,7 +8,7 @@ import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { BrokerError, type Bucket, type BucketLimits, type KvEntry } from '../broker.js'
 import { asBrokerError, isUnanswered } from './nats-error.js'
-import { bufferOf } from './buffer-of.js'
+import { bufferOf } from '../../support/buffer-of.js'
 
 export interface NatsBucketOptions {
   readonly name: string

@@ -28,7 +28,7 @@ import {
   type StreamState,
 } from '../broker.js'
 import { asBrokerError, asConnectError } from './nats-error.js'
-import { bufferOf } from './buffer-of.js'
+import { bufferOf } from '../../support/buffer-of.js'
 import { NatsBucket } from './nats-bucket.js'
 import { StreamFollower } from './stream-follower.js'
 import { StreamWriter } from './stream-writer.js'

@@ -19,7 +19,7 @@ import type { Clock } from '../../support/clock.js'
 import { Silence } from '../silence.js'
 import { asBrokerError, isUnanswered } from './nats-error.js'
 import type { Closable, FollowHandlers } from '../broker.js'
-import { bufferOf } from './buffer-of.js'
+import { bufferOf } from '../../support/buffer-of.js'
 
 const HEARTBEAT_MS = 1_000
 /** The number of seconds in which a heartbeat must come; otherwise the follower ends. */

@@ -11,6 +11,7 @@
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto'
 import { xsalsa20poly1305 } from '@noble/ciphers/salsa.js'
+import { bufferOf } from '../../support/buffer-of.js'
 
 export interface Cipher {
   /** @param context the bytes of the etcd key. @throws CipherError */
@@ -118,8 +119,4 @@ export function aesGcmOfSeed(seed: Buffer): Cipher {
       return Buffer.concat([info, derived(info).seal(value, context)])
     },
   }
-}
-
-function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
-  return Buffer.from(buffer, byteOffset, length)
 }

@@ -14,6 +14,7 @@ import { type Resource, apiVersion, hasKey, keyOfName } from '../../engine/model
 import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import { isProtobuf } from '../codec/protobuf/envelope.js'
+import { bufferOf } from '../../support/buffer-of.js'
 
 const NO_BYTES = Buffer.alloc(0)
 
@@ -41,7 +42,7 @@ export class HttpKeyValues {
   }
 
   #value(bytes: Uint8Array): Buffer {
-    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const buffer = bufferOf(bytes)
     if (isProtobuf(buffer)) return buffer
     const head = this.#head
     if (buffer.length > head.length && buffer.compare(head, 0, head.length, 0, head.length) === 0) return buffer

@@ -22,6 +22,7 @@ import { type ObjectMetadata, readMetadata } from '../codec/protobuf/metadata.js
 import { encodeEnvelope } from '../codec/protobuf/resource-version.js'
 import { kubernetesSchema } from '../codec/protobuf/schema.js'
 import { WireReader } from '../codec/protobuf/wire.js'
+import { bufferOf } from '../../support/buffer-of.js'
 
 /** As for JSON lines. */
 const MAX_FRAME_BYTES = 64 * 2 ** 20
@@ -144,10 +145,6 @@ function listMetadata(message: Buffer): Omit<DecodedList<BytesObject>, 'items'> 
     reader.skip(tag & 7, message.length)
   }
   return list
-}
-
-function bufferOf(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 function orMalformed<R>(what: string, decode: () => R): R {

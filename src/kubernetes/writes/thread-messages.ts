@@ -8,6 +8,7 @@ import { LooseObject, type StoredObject } from '../../engine/model/stored-object
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
 import type { OneAnswer } from './write-context.js'
 import type { OneVerb } from './writer.js'
+import { bufferOf } from '../../support/buffer-of.js'
 
 /** A served resource by number. A thread's first job that needs it includes the resource itself. */
 export interface ServedMessage {
@@ -88,7 +89,7 @@ class RelayedStatusError extends StatusError {
 /** A structured clone returns plain byte arrays; everything here expects Buffers. */
 export function withBuffers<T>(value: T): T
 export function withBuffers(value: unknown): unknown {
-  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  if (value instanceof Uint8Array) return bufferOf(value)
   if (Array.isArray(value)) return value.map((item) => withBuffers(item as unknown))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withBuffers(inner as unknown)]))

@@ -17,6 +17,7 @@ import { LooseObject } from '../../engine/model/stored-object.js'
 import { serveJobs } from '../../support/serve-jobs.js'
 import { DEFINITION_VIEW } from './definitions.js'
 import type { DefinitionMessage, DocumentMessage, OpenApiMessage, SharedReading } from './document-messages.js'
+import { bufferOf } from '../../support/buffer-of.js'
 
 const schema = kubernetesSchema()
 
@@ -33,7 +34,7 @@ function definitionOf({ object, etcdPrefix }: DefinitionMessage): SharedReading 
     encoding,
     apiVersion,
     kind,
-    Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
+    bufferOf(bytes),
     metadataOffset,
   )
   const views = new ObjectViews({ schema, maxBytes: 1, onUnreadable: () => {}, onUnknownFields: () => {} })

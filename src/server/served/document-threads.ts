@@ -10,6 +10,7 @@ import { InternalError, ServiceUnavailableError } from '../../engine/model/statu
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import { type ThreadEnd, ThreadEndedError, type ThreadPool } from '../../support/thread-pool.js'
 import type { DefinitionMessage, DocumentMessage, OpenApiMessage, SharedReading } from './document-messages.js'
+import { bufferOf } from '../../support/buffer-of.js'
 
 export interface DocumentThreadsOptions {
   readonly threads: Pick<ThreadPool, 'run'>
@@ -50,7 +51,7 @@ export class DocumentThreads {
     this.#lastDocument = making.catch(() => {})
     try {
       const { body, etag } = await making
-      return { body: Buffer.from(body.buffer, body.byteOffset, body.length), etag }
+      return { body: bufferOf(body), etag }
     } catch (error) {
       throw error instanceof ThreadEndedError ? endedError(error.reason, error) : error
     }

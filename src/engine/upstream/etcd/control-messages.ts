@@ -10,6 +10,7 @@ import { toRevision, type Revision } from '../../model/revision.js'
 import { UpstreamError, type Compare, type WriteOperation } from '../upstream.js'
 import { readFields } from '../../../support/protobuf-fields.js'
 import { decodeRangeAnswer } from './data-messages.js'
+import { bufferOf } from '../../../support/buffer-of.js'
 
 export const paths = {
   range: '/etcdserverpb.KV/Range',
@@ -120,7 +121,7 @@ export function decodeTxnAnswer(message: Buffer): TxnAnswer {
     2: (reader) => (succeeded = reader.bool()),
     3: (reader) =>
       decode(reader.bytes(), {
-        1: (inner) => found.push(decodeRangeAnswer(toBuffer(inner.bytes())).keyValues[0] ?? null),
+        1: (inner) => found.push(decodeRangeAnswer(bufferOf(inner.bytes())).keyValues[0] ?? null),
       }),
   })
   return { revision: revision as Revision, succeeded, found }
@@ -218,8 +219,4 @@ function decode(...message: Parameters<typeof readFields>): void {
 /** etcd has no empty key; the smallest is a zero byte. */
 function wireKey(key: Key): Buffer {
   return keyToBytes(key === '' ? ('\0' as Key) : key)
-}
-
-function toBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
