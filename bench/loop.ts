@@ -1,6 +1,6 @@
 /**
  * Question: does any request stop the event loop? Each of the known-bad requests is sent to a running server twice, and each
- * flood once, while a hundred watchers are being sent events: the longest time for which the loop did nothing else, and the
+ * flood and burst once, while a hundred watchers are being sent events: the longest time for which the loop did nothing else, and the
  * delay of the watchers beside it and just before it, because the machine has more and less quiet minutes.
  */
 import { writeFileSync } from 'node:fs'
@@ -10,14 +10,16 @@ import { fileURLToPath } from 'node:url'
 import { distributarySubject } from './subjects/distributary.js'
 import { type BadRequest, badRequests, type HttpRequest, preparations, TOKEN_FILE } from './support/bad-requests.js'
 import { attempt, type Choice, type Question } from './support/choice.js'
-import { type Burst, bursts, type Flood, floods, sendBurst, sendFlood } from './support/floods.js'
+import { bursts, otherClientAlone, sendBurst } from './support/bursts.js'
+import { type Flood, floods, sendFlood } from './support/floods.js'
 import { pods } from './support/objects.js'
 import { measureStretch } from './support/measure.js'
 import { sleep } from './support/processes.js'
 import { freePort } from '../test/support/free-port.js'
 import { type Scene, withScene } from './support/scene.js'
 import type { WatchersReport } from './support/watchers.js'
-import { createWorkspace } from './support/workspace.js'
+import { createWorkspace, type Workspace } from './support/workspace.js'
+import { selfSignedCertificate } from '../test/support/issue-certificate.js'
 
 const WATCHERS = 100
 const RATE = 50
@@ -37,7 +39,11 @@ interface Block {
 
 interface Answered {
   readonly status: number
+  /** Of a burst: the median of another client's gets. */
   readonly answerMs: number
+  /** The other client's gets beside a burst, and just before. */
+  readonly otherP99Ms?: number
+  readonly otherP99MsWithout?: number
 }
 
 interface Measured extends Block, Answered {
@@ -47,16 +53,19 @@ interface Measured extends Block, Answered {
 export const loop: Question = async (choice) => {
   const workspace = createWorkspace()
   try {
-    const tokens = workspace.path('tokens')
-    writeFileSync(tokens, TOKEN_FILE)
-    await attempt(choice, { question: 'loop', subject: 'distributary', wire: 'http1' }, () => all(choice, tokens))
+    await attempt(choice, { question: 'loop', subject: 'distributary', wire: 'http1' }, () => all(choice, workspace))
   } finally {
     workspace.remove()
   }
 }
 
-async function all(choice: Choice, tokens: string): Promise<void> {
-  const probePort = await freePort()
+async function all(choice: Choice, workspace: Workspace): Promise<void> {
+  const [tokens, certFile, keyFile] = [workspace.path('tokens'), workspace.path('cert'), workspace.path('key')]
+  writeFileSync(tokens, TOKEN_FILE)
+  const { cert, key } = selfSignedCertificate()
+  writeFileSync(certFile, cert)
+  writeFileSync(keyFile, key)
+  const [probePort, securePort] = [await freePort(), await freePort()]
   const probe = fileURLToPath(new URL('./support/loop-probe.js', import.meta.url))
   const count = choice.watchers[0] ?? WATCHERS
   const options = {
@@ -69,6 +78,9 @@ async function all(choice: Choice, tokens: string): Promise<void> {
     serverFlags: [
       '--enable-writes=true',
       `--token-auth-file=${tokens}`,
+      `--secure-port=${securePort}`,
+      `--tls-cert-file=${certFile}`,
+      `--tls-private-key-file=${keyFile}`,
       '--authorization-mode=RBAC',
       '--trusted-proxies=127.0.0.1',
       '--requests-per-second=100000',
@@ -92,7 +104,7 @@ async function all(choice: Choice, tokens: string): Promise<void> {
     const asked = badRequests.filter(isAsked)
     for (const bad of asked) await server.warmUp(bad)
     const row = (name: string, measured: Measured, without: WatchersReport): void => {
-      const { delayMs, wallMs, cpuMs, status, answerMs } = measured
+      const { delayMs, wallMs, cpuMs, status, answerMs, otherP99Ms, otherP99MsWithout } = measured
       choice.recorder.row({
         question: 'loop',
         subject: 'distributary',
@@ -107,6 +119,7 @@ async function all(choice: Choice, tokens: string): Promise<void> {
         load: loadavg()[0]!,
         p99MsWithout: without.delayMs.p99,
         maxMsWithout: without.delayMs.max,
+        ...(otherP99Ms === undefined ? {} : { otherP99Ms, otherP99MsWithout: otherP99MsWithout! }),
       })
     }
     await server.block()
@@ -125,21 +138,28 @@ async function all(choice: Choice, tokens: string): Promise<void> {
       server.closeWatches()
     }
     for (const flood of floods.filter(isAsked)) await measure(flood.name, () => server.flood(flood))
-    for (const burst of bursts.filter(isAsked)) await measure(burst.name, () => server.burst(burst))
+    const ports = { plain: server.port, secure: securePort }
+    for (const burst of bursts.filter(isAsked)) {
+      const { p99Ms: otherP99MsWithout } = await otherClientAlone(ports.plain)
+      await measure(burst.name, async () => {
+        const { p50Ms, p99Ms } = await sendBurst(burst, ports)
+        return { status: 0, answerMs: p50Ms, otherP99Ms: p99Ms, otherP99MsWithout }
+      })
+    }
   })
 }
 
 /** A running server, as those see it who send it such requests. */
 class Server {
   readonly #scene: Scene
-  readonly #port: number
+  readonly port: number
   readonly #probePort: number
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 32 })
   #watches: ClientRequest[] = []
 
   constructor(scene: Scene, probePort: number) {
     this.#scene = scene
-    this.#port = scene.subject.watch({}).port
+    this.port = scene.subject.watch({}).port
     this.#probePort = probePort
   }
 
@@ -168,12 +188,8 @@ class Server {
 
   async flood(flood: Flood): Promise<Answered> {
     const beganMs = performance.now()
-    const status = await sendFlood(flood, this.#port)
+    const status = await sendFlood(flood, this.port)
     return { status, answerMs: performance.now() - beganMs }
-  }
-
-  async burst(burst: Burst): Promise<Answered> {
-    return { status: 0, answerMs: await sendBurst(burst, this.#port) }
   }
 
   send(request: HttpRequest): Promise<number> {
@@ -221,7 +237,7 @@ class Server {
   #begin({ method, path, headers, body, chunkBytes, user = 'admin' }: HttpRequest, agent: Agent): ClientRequest {
     const length = body === undefined || chunkBytes !== undefined ? {} : { 'content-length': Buffer.byteLength(body) }
     const all = { ...headers, ...length, authorization: `Bearer ${user}` }
-    return httpRequest({ host: '127.0.0.1', port: this.#port, method, path, headers: all, agent })
+    return httpRequest({ host: '127.0.0.1', port: this.port, method, path, headers: all, agent })
   }
 
   async #filledIn(request: HttpRequest): Promise<HttpRequest> {

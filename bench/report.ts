@@ -723,12 +723,23 @@ async function loopSection(all: readonly Row[]): Promise<string> {
   ]
   const about =
     'Each request twice, while 100 watchers are sent 50 events a second over 10,000 objects. A block is the longest time for which the event loop did nothing else: what its thread computed, and what passed, which on a busy machine includes what others took. The p99 is of all deliveries to the 100 watchers in the 2 seconds in which the request is sent, and in the 2 seconds before. The threads that compute writes share the core with the loop.'
+  const besideBursts = rows.filter((row) => typeof row['otherP99Ms'] === 'number')
+  const burstColumns = [
+    text('burst', 'request'),
+    plain('its gets: p50 ms', 'answerMs'),
+    plain('p99 ms', 'otherP99Ms'),
+    plain('p99 ms just before', 'otherP99MsWithout'),
+  ]
+  const others =
+    besideBursts.length === 0
+      ? ''
+      : `\n\nBeside each burst another client, on one connection, sends one get after the other:\n\n${table(besideBursts, burstColumns)}`
   const loads = rows.map(({ load }) => load).filter((load) => typeof load === 'number')
   const load =
     loads.length === 0
       ? ''
       : ` The load average of the machine, which has ${String(rows[0]!['cores'])} cores, was ${Math.max(...loads)} at its highest: the longest blocks are longer than on a machine of its own.`
-  return `## Loop: what a request can do to other clients\n\n${about}${load}\n\n${table(rows, columns)}`
+  return `## Loop: what a request can do to other clients\n\n${about}${load}\n\n${table(rows, columns)}${others}`
 }
 
 async function ingestSection(all: readonly Row[]): Promise<string> {

@@ -3,7 +3,6 @@
  * `bench -- loop`; how the server ends them is tested (`test/security/attack`).
  */
 import { once } from 'node:events'
-import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import { FLAG, frame, PREFACE, request, settings, TYPE, uint32 } from '../../test/security/support/http2-frames.js'
 import { sleep } from './processes.js'
@@ -158,66 +157,4 @@ async function sendOnce({ pieces, isReading }: Flood, port: number, answeringMs:
   await Promise.race([closed, sleep(answeringMs)])
   socket.destroy()
   return first
-}
-
-/** A burst that many connections send at once, and one client beside it. */
-export interface Burst {
-  readonly name: string
-  /** Each is a proxy's, which names another address for each of its requests. */
-  readonly isFromManyAddresses: boolean
-  /** Whether the requests have a credential. */
-  readonly isKnown: boolean
-}
-
-const BURST_CONNECTIONS = 40
-const BURST_REQUESTS = 100
-
-export const bursts: readonly Burst[] = [
-  { name: "4,000 lists at once: another user's get", isFromManyAddresses: false, isKnown: true },
-  { name: "4,000 lists at once from 100 addresses: another user's get", isFromManyAddresses: true, isKnown: true },
-  { name: "4,000 requests without a credential: another user's get", isFromManyAddresses: false, isKnown: false },
-]
-
-/**
- * The server trusts the proxy 127.0.0.1.
- * @returns the median time of the other user's gets, one after the other, milliseconds. @throws Error when one is refused.
- */
-export async function sendBurst({ isFromManyAddresses, isKnown }: Burst, port: number): Promise<number> {
-  const url = `http://127.0.0.1:${port}`
-  const sessions = Array.from({ length: BURST_CONNECTIONS + 1 }, () => connectHttp2(url))
-  try {
-    await Promise.all(sessions.map((session) => once(session, 'connect')))
-    const [other, ...crowd] = sessions as [ClientHttp2Session, ...ClientHttp2Session[]]
-    let isOver = false
-    const burst = crowd.flatMap((session) =>
-      Array.from({ length: BURST_REQUESTS }, (_, i) =>
-        ask(session, LIST, isKnown ? 'admin' : null, isFromManyAddresses ? `203.0.113.${i}` : '203.0.113.1'),
-      ),
-    )
-    void Promise.allSettled(burst).then(() => (isOver = true))
-    const took: number[] = []
-    do {
-      const beganMs = performance.now()
-      const status = await ask(other, PATH, 'neighbour', '203.0.113.254')
-      if (status !== 200) throw new Error(`the other user was answered with ${status}`)
-      took.push(performance.now() - beganMs)
-    } while (!isOver)
-    return took.toSorted((a, b) => a - b)[took.length >> 1]!
-  } finally {
-    for (const session of sessions) session.destroy()
-  }
-}
-
-const LIST = '/api/v1/namespaces/bad/pods?resourceVersion=0&labelSelector=is%3Dnowhere'
-
-/** @returns the status. */
-async function ask(session: ClientHttp2Session, path: string, user: string | null, address: string): Promise<number> {
-  const credential = user === null ? {} : { authorization: `Bearer ${user}` }
-  const asked = session.request({ ':path': path, ...credential, 'x-forwarded-for': address })
-  asked.resume()
-  const [[headers]] = (await Promise.all([once(asked, 'response'), once(asked, 'close')])) as [
-    [{ ':status'?: number }],
-    unknown,
-  ]
-  return headers[':status'] ?? 0
 }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { badRequests, type HttpRequest, preparations, TOKEN_FILE } from '../../bench/support/bad-requests.js'
+import { bursts, sendBurst } from '../../bench/support/bursts.js'
 import { floods, sendFlood } from '../../bench/support/floods.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
@@ -67,5 +68,22 @@ void t.test('each flood ends, and other clients are answered during and after it
     const status = await flooded
     t.ok([0, 101, 200, 429].includes(status), `${flood.name}: ${status}`)
     t.equal(await read(), 200, `after ${flood.name}`)
+  }
+})
+
+void t.test('beside each burst another client is answered', async (t) => {
+  const tokens = join(mkdtempSync(join(tmpdir(), 'tokens-')), 'tokens.csv')
+  writeFileSync(tokens, TOKEN_FILE)
+  const flags = [
+    `--token-auth-file=${tokens}`,
+    '--authorization-mode=RBAC',
+    '--trusted-proxies=127.0.0.1',
+    '--requests-per-second=100000',
+  ]
+  const app = await startApp(t, { flags, objects: { 'pods/bad/victim': pod('victim', { namespace: 'bad' }) } })
+  t.equal(new Set(bursts.map(({ name }) => name)).size, bursts.length, 'each has a name of its own')
+  for (const burst of bursts) {
+    const { p99Ms } = await sendBurst(burst, { plain: app.port, secure: app.port }, 0.02)
+    t.ok(p99Ms > 0, burst.name)
   }
 })

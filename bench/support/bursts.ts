@@ -1,0 +1,194 @@
+/**
+ * What one client sends over many connections at once, and what another client sees beside it: a burst for each kind of
+ * limit, over both transports. The server trusts the proxy 127.0.0.1, which names the addresses of its clients.
+ */
+import { once } from 'node:events'
+import { Agent, type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
+import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
+import { type Socket, connect } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { sleep } from './processes.js'
+
+export interface Ports {
+  readonly plain: number
+  readonly secure: number
+}
+
+export interface Burst {
+  readonly name: string
+  /** @param scale 1: as it is measured. Resolves when everything has been answered, or refused. */
+  readonly send: (ports: Ports, scale: number) => Promise<void>
+}
+
+/** Milliseconds. */
+export interface OtherClient {
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
+interface Asked {
+  readonly path: string
+  /** Whose token is sent; null without one. */
+  readonly user: string | null
+  readonly address: string
+  /** A watch is open when its answer begins. */
+  readonly isWatch: boolean
+}
+
+interface Kind {
+  readonly name: string
+  readonly asked: (i: number) => Partial<Asked>
+  readonly count?: number
+}
+
+type Transport = 'HTTP/2' | 'HTTP/1.1'
+
+const CONNECTIONS = 40
+const COUNT = 4_000
+const VICTIM = '/api/v1/namespaces/bad/pods/victim'
+const LIST = '/api/v1/namespaces/bad/pods?resourceVersion=0&labelSelector=is%3Dnowhere'
+/** See `floods.ts`. */
+const ADDRESS = '127.0.0.9'
+const ANSWER_MS = 30_000
+/** For the other client alone. */
+const QUIET_MS = 500
+
+/** Sixty terms that no other watch has. */
+function watchOfTerms(i: number): string {
+  const terms = Array.from({ length: 60 }, (_, term) => `!absent-${i}-${term}`).join(',')
+  return `/api/v1/pods?watch=1&resourceVersion=0&labelSelector=${encodeURIComponent(terms)}`
+}
+
+const kinds: readonly Kind[] = [
+  { name: '4,000 lists at once', asked: () => ({ path: LIST }) },
+  { name: '4,000 lists at once from 100 addresses', asked: (i) => ({ path: LIST, address: `203.0.113.${i % 100}` }) },
+  { name: '4,000 gets at once', asked: () => ({}) },
+  { name: '4,000 requests without a credential', asked: () => ({ path: LIST, user: null }) },
+  { name: '4,000 invented tokens', asked: (i) => ({ user: `invented-${i}` }) },
+  { name: '4,000 paths that nobody serves', asked: (i) => ({ path: `/apis/none.example/v1/things-${i}` }) },
+  { name: '400 watches by 60 terms each', asked: (i) => ({ path: watchOfTerms(i), isWatch: true }), count: 400 },
+]
+
+export const bursts: readonly Burst[] = [
+  ...(['HTTP/2', 'HTTP/1.1'] as const).flatMap((transport) => kinds.map((kind) => requests(kind, transport))),
+  { name: '2,000 connections at once', send: ({ plain }, scale) => connections(2_000 * scale, () => tcp(plain)) },
+  { name: '400 handshakes of TLS at once', send: ({ secure }, scale) => connections(400 * scale, () => tls(secure)) },
+]
+
+/** @param isOver checked after each get. @throws Error when one is refused. */
+export async function otherClient(port: number, isOver: () => boolean): Promise<OtherClient> {
+  const session = connectHttp2(`http://127.0.0.1:${port}`)
+  try {
+    await once(session, 'connect')
+    const took: number[] = []
+    do {
+      const beganMs = performance.now()
+      const asked = { path: VICTIM, user: 'neighbour', address: '203.0.113.254', isWatch: false }
+      const status = await askHttp2(session, asked)
+      if (status !== 200) throw new Error(`the other client was answered with ${status}`)
+      took.push(performance.now() - beganMs)
+    } while (!isOver())
+    took.sort((a, b) => a - b)
+    const at = (share: number): number => took[Math.min(took.length - 1, Math.floor(took.length * share))]!
+    return { p50Ms: at(0.5), p99Ms: at(0.99) }
+  } finally {
+    session.destroy()
+  }
+}
+
+export async function otherClientAlone(port: number): Promise<OtherClient> {
+  const endMs = performance.now() + QUIET_MS
+  return await otherClient(port, () => performance.now() >= endMs)
+}
+
+/** @returns what the other client sees meanwhile. */
+export async function sendBurst({ send }: Burst, ports: Ports, scale = 1): Promise<OtherClient> {
+  let isOver = false
+  const sent = send(ports, scale).finally(() => (isOver = true))
+  const [seen] = await Promise.all([otherClient(ports.plain, () => isOver), sent])
+  return seen
+}
+
+function requests({ name, asked, count = COUNT }: Kind, transport: Transport): Burst {
+  const full = (i: number): Asked => ({
+    path: VICTIM,
+    user: 'admin',
+    address: '203.0.113.1',
+    isWatch: false,
+    ...asked(i),
+  })
+  return {
+    name: `${name}, ${transport}: another user's get`,
+    send: async ({ plain }, scale) => {
+      const all = Array.from({ length: Math.ceil(count * scale) }, (_, i) => full(i))
+      await (transport === 'HTTP/2' ? overHttp2(plain, all) : overHttp1(plain, all))
+    },
+  }
+}
+
+async function overHttp2(port: number, all: readonly Asked[]): Promise<void> {
+  const sessions = Array.from({ length: CONNECTIONS }, () => connectHttp2(`http://127.0.0.1:${port}`))
+  try {
+    await Promise.all(sessions.map((session) => once(session, 'connect')))
+    const perSession = Math.ceil(all.length / CONNECTIONS)
+    await Promise.allSettled(all.map((asked, i) => askHttp2(sessions[Math.floor(i / perSession)]!, asked)))
+  } finally {
+    for (const session of sessions) session.destroy()
+  }
+}
+
+async function overHttp1(port: number, all: readonly Asked[]): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: all[0]?.isWatch === true ? Infinity : CONNECTIONS })
+  const open: ClientRequest[] = []
+  const ask = ({ path, isWatch, ...more }: Asked): Promise<unknown> =>
+    new Promise((resolve) => {
+      const sent = httpRequest({ host: '127.0.0.1', port, path, agent, headers: headersOf(more) })
+      open.push(sent)
+      sent.on('response', (response: IncomingMessage) => {
+        response.on('error', resolve).on('end', resolve).resume()
+        if (isWatch) resolve(null)
+      })
+      sent.on('error', resolve).end()
+    })
+  await Promise.all(all.map(ask))
+  for (const one of open) one.destroy()
+  agent.destroy()
+}
+
+async function connections(count: number, open: () => Promise<() => void>): Promise<void> {
+  const opened = await Promise.all(Array.from({ length: Math.ceil(count) }, open))
+  for (const end of opened) end()
+}
+
+async function tcp(port: number): Promise<() => void> {
+  const socket = connect({ host: '127.0.0.1', port, localAddress: ADDRESS }).on('error', () => {})
+  await openOrClosed(socket, 'connect')
+  return () => socket.destroy()
+}
+
+async function tls(port: number): Promise<() => void> {
+  const raw = connect({ host: '127.0.0.1', port, localAddress: ADDRESS }).on('error', () => {})
+  const socket = connectTls({ socket: raw, rejectUnauthorized: false })
+  socket.on('error', () => {})
+  await openOrClosed(socket, 'secureConnect')
+  return () => socket.destroy()
+}
+
+/** Unlike `once`, does not reject when it fails. */
+async function openOrClosed(socket: Socket, event: string): Promise<void> {
+  const happened = (name: string): Promise<void> => new Promise((resolve) => void socket.once(name, () => resolve()))
+  await Promise.race([happened(event), happened('close'), sleep(ANSWER_MS)])
+}
+
+/** @returns the status. */
+async function askHttp2(session: ClientHttp2Session, { path, isWatch, ...more }: Asked): Promise<number> {
+  const asked = session.request({ ':path': path, ...headersOf(more) })
+  asked.resume()
+  const answered = once(asked, 'response') as Promise<[{ ':status'?: number }]>
+  const [[headers]] = await Promise.all([answered, isWatch ? null : once(asked, 'close')])
+  return headers[':status'] ?? 0
+}
+
+function headersOf({ user, address }: Pick<Asked, 'user' | 'address'>): Record<string, string> {
+  return { ...(user === null ? {} : { authorization: `Bearer ${user}` }), 'x-forwarded-for': address }
+}
