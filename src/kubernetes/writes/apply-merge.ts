@@ -7,7 +7,7 @@ import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../code
 import { type FieldSet, isGranular, itemsByElement } from './field-set.js'
 import { ANY, type Shape } from './shape.js'
 
-/** Lists with identifiable items keep the order of `live`, and new items follow. The arguments are not changed. */
+/** The arguments are not changed. */
 export function mergeApplied(live: Json | undefined, applied: Json, shape: Shape): Json {
   if (live === undefined) return cloneTree(applied)
   if (Array.isArray(live) && Array.isArray(applied)) return mergeLists(live, applied, shape)
@@ -26,12 +26,45 @@ function mergeLists(live: readonly Json[], applied: readonly Json[], shape: Shap
   const present = itemsByElement(live, shape)
   const wanted = itemsByElement(applied, shape)
   if (present === null || wanted === null) return cloneTree([...applied])
-  const merged = [...present].map(([element, item]) => {
+  return mergedOrder([...present.keys()], [...wanted.keys()]).map((element) => {
     const over = wanted.get(element)
-    return over === undefined ? cloneTree(item) : mergeApplied(item, over, shape.items)
+    return over === undefined ? cloneTree(present.get(element)!) : mergeApplied(present.get(element), over, shape.items)
   })
-  for (const [element, item] of wanted) if (!present.has(element)) merged.push(cloneTree(item))
-  return merged
+}
+
+/**
+ * The applied items keep their order, as the order of environment variables and containers matters. Each of the others
+ * stays behind the item that it follows now.
+ *
+ * Source: structured-merge-diff v6, typed/merge.go, visitListItems.
+ */
+function mergedOrder(live: readonly string[], applied: readonly string[]): readonly string[] {
+  const [isLive, isApplied] = [new Set(live), new Set(applied)]
+  const shared = applied.filter((element) => isLive.has(element))
+  const order = new Set<string>()
+  for (let i = 0, j = 0, next = 0; i < live.length || j < applied.length;) {
+    const [left, right] = [live[i], applied[j]]
+    if (left !== undefined && !isApplied.has(left)) {
+      order.add(left)
+      i++
+    } else if (
+      left !== undefined &&
+      right !== undefined &&
+      left !== right &&
+      shared[next] !== left &&
+      next < shared.length
+    ) {
+      // It comes later, where it is applied.
+      i++
+    } else {
+      if (left !== undefined && (left === right || order.has(left))) i++
+      if (right === undefined) continue
+      order.add(right)
+      j++
+      if (shared[next] === right) next++
+    }
+  }
+  return [...order]
 }
 
 /**
@@ -76,7 +109,8 @@ function removeOne(
   if (gone === undefined) return value
   const owned = kept?.children.get(element)
   const isOwned = owned !== undefined && !owned.isEmpty
-  if (gone.isMember && !isOwned) return undefined
+  // What has no owner in it, such as defaults, goes with the member that the manager has given up.
+  if ((gone.isMember || element.startsWith('f:')) && !isOwned) return undefined
   const rest = removeFields(value, gone, owned, shape)
   if (isRecord(rest) && isRecord(value)) for (const key of keys) if (Object.hasOwn(value, key)) rest[key] = value[key]!
   return isEmptied(value, rest) && !isOwned ? undefined : rest

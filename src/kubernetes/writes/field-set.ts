@@ -187,7 +187,12 @@ export function isGranular(value: Json | undefined, shape: Shape): value is Json
   return isRecord(value) && !shape.isAtomic && shape.type !== 'scalar'
 }
 
-/** Returns the fields that a configuration names. */
+/**
+ * Returns the fields that a configuration names: its leaves, the items of lists, and the entries of maps. An empty list
+ * whose items would have owners names nothing.
+ *
+ * Source: structured-merge-diff v6, typed/tofieldset.go.
+ */
 export function fieldsOf(value: Json, shape: Shape): FieldSet {
   const set = new FieldSet()
   addFields(set, value, shape)
@@ -203,12 +208,13 @@ function addFields(set: FieldSet, value: Json, shape: Shape): void {
       child.isMember = true
       set.put(element, child)
     }
-    if (items.size === 0) set.isMember = true
   } else if (isGranular(value, shape)) {
     const names = Object.keys(value)
     for (const name of names) {
       const child = new FieldSet()
       addFields(child, value[name]!, shape.member(name) ?? ANY)
+      // Members of an object are declared, and need no owner besides those of their own members.
+      if (shape.type !== 'object' || shape.member(name) === undefined) child.isMember = true
       set.put(`f:${name}`, child)
     }
     if (names.length === 0) set.isMember = true

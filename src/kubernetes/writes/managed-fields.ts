@@ -106,6 +106,9 @@ function ownable(fields: FieldSet): FieldSet {
   return rest
 }
 
+/** Every configuration names it, although no manager owns it. */
+const OWNED_BY_ALL = FieldSet.fromJson({ 'f:metadata': { 'f:name': {} } })
+
 /**
  * Returns the object to be stored, with its managedFields up to date.
  * @param live null if there is no object yet.
@@ -125,7 +128,7 @@ export function applyConfiguration(
   const others = entries.filter((entry) => !isOurs(entry))
   const fields = ownable(fieldsOf(config, shape))
   const merged = mergeApplied(live ?? record(), config, shape) as JsonRecord
-  const owned = FieldSet.unionOf([fields, ...others.map((entry) => entry.fields)])
+  const owned = FieldSet.unionOf([fields, OWNED_BY_ALL, ...others.map((entry) => entry.fields)])
   const given = (own?.fields ?? FieldSet.empty()).difference(fields)
   const object = removeFields(merged, given, owned, shape) as JsonRecord
 

@@ -639,6 +639,46 @@ async function deletes(t: Test, send: Send): Promise<void> {
     t.notOk(metadata !== undefined && 'deletionGracePeriodSeconds' in metadata)
   })
 
+  await t.test(
+    'an apply orders items as it names them, and removes with a field what has no owner in it',
+    async (t) => {
+      const path = '/apis/apps/v1/namespaces/default/deployments/ordered?fieldManager=m'
+      const deployment = (names: readonly string[], pod: object) => ({
+        apiVersion: 'apps/v1',
+        kind: 'Deployment',
+        metadata: { name: 'ordered' },
+        spec: {
+          selector: { matchLabels: { a: 'b' } },
+          template: {
+            metadata: { labels: { a: 'b' } },
+            spec: {
+              containers: [{ name: 'c', image: 'i', env: names.map((name) => ({ name, value: name })) }],
+              ...pod,
+            },
+          },
+        },
+      })
+      const apply = async (names: readonly string[], pod: object) => {
+        const { code, body } = await send('PATCH', path, deployment(names, pod), APPLY)
+        t.ok(code < 300, `${code}`)
+        const applied = body as unknown as ReturnType<typeof deployment>
+        const { containers, ...rest } = applied.spec.template.spec
+        return {
+          env: containers[0]!.env.map(({ name }) => name),
+          ...(rest as { volumes?: unknown; tolerations?: unknown }),
+        }
+      }
+      const configMapVolume = { volumes: [{ name: 'v', configMap: { name: 'c' } }], tolerations: [] }
+      t.match(await apply(['A', 'B', 'C'], configMapVolume), { env: ['A', 'B', 'C'] })
+      t.match(await apply(['C', 'D', 'A'], { volumes: [{ name: 'v', emptyDir: {} }] }), {
+        env: ['C', 'D', 'A'],
+        volumes: [{ name: 'v', configMap: undefined, emptyDir: {} }],
+      })
+      await send('PATCH', path.replace('=m', '=other'), deployment(['X', 'C'], { volumes: [] }), APPLY)
+      t.match(await apply(['A', 'C'], {}), { env: ['X', 'A', 'C'], volumes: undefined })
+    },
+  )
+
   await t.test('an apply that names a uid creates no object', async (t) => {
     const gone = configMap('no-such', {}, { uid: 'another' })
     const answer = await send('PATCH', `${one('no-such')}?fieldManager=m`, gone, APPLY)
