@@ -37,9 +37,12 @@ const CHANGES = ['ADDED', 'MODIFIED', 'DELETED'] as const
 export function ticketEvents<T>(options: TicketEventsOptions<T>): () => void {
   const follower = new TicketEvents(options)
   follower.open()
-  const close = (): void => follower.close()
+  const close = (): void => {
+    options.signal?.removeEventListener('abort', close)
+    follower.close()
+  }
   if (options.signal?.aborted === true) close()
-  options.signal?.addEventListener('abort', close, { once: true })
+  else options.signal?.addEventListener('abort', close, { once: true })
   return close
 }
 

@@ -1,7 +1,9 @@
 /** A browser's EventSource with tickets, at a server whose stream breaks. The rest is in test/security/tickets.test.ts. */
+import { getEventListeners } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { ticketEvents } from '../../src/client/ticket-events.js'
 import { openPage } from '../support/chromium.js'
 import { until } from '../support/until.js'
 import { serveModules } from './serve-modules.js'
@@ -40,4 +42,14 @@ void t.test('a stream that breaks inside the initial state starts over, so no de
     () => `the object that is there comes: ${seen}`,
   )
   t.equal(seen, 'reset,gone,reset,there')
+})
+
+void t.test('a stream that is closed leaves nothing behind at a signal that lives on', (t) => {
+  const { signal } = new AbortController()
+  const options = { server: 'http://127.0.0.1:9', path: '/api/v1/pods', reset: () => {}, event: () => {}, signal }
+  const close = ticketEvents(options)
+  t.equal(getEventListeners(signal, 'abort').length, 1)
+  close()
+  t.equal(getEventListeners(signal, 'abort').length, 0)
+  t.end()
 })

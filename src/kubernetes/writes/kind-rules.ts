@@ -178,6 +178,7 @@ export function prepareNew(served: ServedResource, object: JsonRecord, now: stri
       foldStringData(object)
       break
     case DEFINITIONS:
+      fillDefinition(object)
       establish(object, now)
       break
     default:
@@ -194,6 +195,7 @@ export function prepareUpdate(served: ServedResource, object: JsonRecord, before
       foldStringData(object)
       break
     case DEFINITIONS:
+      fillDefinition(object)
       if (!equalTrees(object['spec'], before['spec'])) establish(object, now)
       break
     default:
@@ -241,6 +243,30 @@ function foldStringData(object: JsonRecord): void {
   }
 }
 
+/** Sets the defaults of a definition that depend on its other members. */
+function fillDefinition(object: JsonRecord): void {
+  const { spec } = object
+  if (!isRecord(spec)) return
+  const { names } = spec
+  const kind = textMember(names, 'kind')
+  if (isRecord(names) && kind !== '') {
+    if (textMember(names, 'singular') === '') names['singular'] = kind.toLowerCase()
+    if (textMember(names, 'listKind') === '') names['listKind'] = `${kind}List`
+  }
+  spec['conversion'] ??= record({ strategy: 'None' })
+  // Without it, the version could be removed while objects are stored in it.
+  const { storedVersions } = ensureRecord(object, 'status')
+  const stored = storageVersionOf(object)
+  if (stored !== '' && !(Array.isArray(storedVersions) && storedVersions.length > 0))
+    ensureRecord(object, 'status')['storedVersions'] = [stored]
+}
+
+function storageVersionOf(definition: JsonRecord): string {
+  const versions = member(definition, 'spec', 'versions')
+  const stored = Array.isArray(versions) ? versions.find((version) => member(version, 'storage') === true) : undefined
+  return textMember(stored, 'name')
+}
+
 /** A definition is served as soon as it is written, so its conditions say so at once: no controller would set them later. */
 function establish(object: JsonRecord, now: string): void {
   const status = ensureRecord(object, 'status')
@@ -256,10 +282,8 @@ function establish(object: JsonRecord, now: string): void {
   ]
   const names = member(object, 'spec', 'names')
   if (isRecord(names)) status['acceptedNames'] = cloneTree(names)
-  const versions = member(object, 'spec', 'versions')
-  const stored = Array.isArray(versions) ? versions.find((version) => member(version, 'storage') === true) : undefined
   const earlier = Array.isArray(status['storedVersions']) ? status['storedVersions'] : []
-  const name = textMember(stored, 'name')
+  const name = storageVersionOf(object)
   status['storedVersions'] = name === '' || earlier.includes(name) ? earlier : [...earlier, name]
 }
 

@@ -834,7 +834,10 @@ async function changedDefinition(t: Test, send: Send): Promise<void> {
     const definition = definitionObject({ group, plural, kind, scope: 'Namespaced', versions })
     const misspelled = { ...definition, spec: { ...(definition['spec'] as object), scope: 'cluster' } }
     t.match((await send('POST', definitions, misspelled)).body, { details: { causes: [{ field: 'spec.scope' }] } })
-    t.equal((await send('POST', definitions, definition)).code, 201)
+    const unnamed = { ...definition, spec: { ...(definition['spec'] as object), names: { plural, kind } } }
+    t.match((await send('POST', definitions, unnamed)).body, {
+      spec: { names: { singular: 'gadget', listKind: 'GadgetList' }, conversion: { strategy: 'None' } },
+    })
     type Versions = { name: string; storage: boolean }[]
     const put = async (change: (spec: { names: object; versions: Versions; scope: string }) => object) => {
       const { body } = await send('GET', path)
@@ -856,6 +859,10 @@ async function changedDefinition(t: Test, send: Send): Promise<void> {
     ] satisfies readonly (readonly [string, string, Parameters<typeof put>[0]])[]) {
       t.match((await put(change)).body, { code: 422, details: { causes: [{ field }] } }, what)
     }
+    // As in an API server, an emptied status does not lift that.
+    const emptied = await send('PATCH', `${path}/status`, { status: { storedVersions: null } }, MERGE)
+    t.match(emptied.body, { status: { storedVersions: ['v1'] } })
+    t.equal((await put(() => ({ versions: [other('v2', true)] }))).code, 422, 'the stored version stays')
     t.equal((await put(() => ({ versions: [other('v1', false), other('v2', true)] }))).code, 200, 'another is stored')
     t.equal((await put(() => ({ versions: [other('v2', true)] }))).code, 422, 'objects may still be stored as v1')
     const migrated = { status: { storedVersions: ['v2'] } }
