@@ -1,4 +1,6 @@
 /** Until all resources are known, no resource is reported as missing. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { startApp } from '../../support/app.js'
 import { until } from '../../support/until.js'
@@ -114,6 +116,34 @@ void t.test('until then watches of them wait, instead of staying at the API serv
   await untilStatus(`${h.url}${WIDGETS}?watch=true&timeoutSeconds=1`, 200)
   t.equal(await statusOf(`${h.url}/apis/metrics.k8s.io/v1/pods?watch=true`), 200)
   t.equal(behind.seen.length, count + 1, 'what is not served here, and nothing else')
+})
+
+void t.test('a request that is being authorized while definitions are read gets a retry, never a 404', async (t) => {
+  for (const verb of ['watch=true', 'limit=1']) {
+    const upstream = cluster()
+    upstream.failReads(new UpstreamError('unavailable', 'busy'), DEFINITIONS)
+    const judge = await startApiServer(t)
+    const kubeconfig = join(t.testdir(), 'kubeconfig')
+    const config = {
+      clusters: [{ name: 'judge', cluster: { server: judge.url } }],
+      users: [{ name: 'us', user: {} }],
+      contexts: [{ name: 'only', context: { cluster: 'judge', user: 'us' } }],
+      'current-context': 'only',
+    }
+    writeFileSync(kubeconfig, JSON.stringify(config))
+    const flags = ['--authorization-mode=Webhook', `--authorization-kubeconfig=${kubeconfig}`, '--anonymous-auth']
+    const h = await startApp(t, { upstream, ready: false, flags })
+    judge.answer = (_request, response, body) => {
+      upstream.failReads(null, DEFINITIONS)
+      void untilStatus(`${h.url}/readyz`, 200).then(() => {
+        const review = { ...(JSON.parse(body) as object), status: { allowed: true } }
+        response.setHeader('content-type', 'application/json').end(JSON.stringify(review))
+      })
+    }
+    const answer = await fetch(`${h.url}${WIDGETS}?${verb}`)
+    t.same([answer.status, answer.headers.get('retry-after')], [503, '1'], verb)
+    t.equal(await statusOf(`${h.url}${WIDGETS}?limit=1`), 200, 'the next finds it')
+  }
 })
 
 void t.test('definitions that must not be read are not waited for, which is logged once', async (t) => {

@@ -66,13 +66,16 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   const { context, gate, writes } = options
   const { exchange, path, verb } = asked
 
+  // As when the path was parsed: while the caller is identified, the last definitions may be read.
+  const unknown = path.served === undefined ? context.whyUnknown(path.group) : null
+
   // Identify and authorize. Stay synchronous if possible.
   const checking = gate.check(exchange, attributesOf(exchange, path, verb))
   const caller = checking instanceof Promise ? await checking : checking
   const request: Request = { ...asked, caller, span }
 
   // Find.
-  const found = find(context, request)
+  const found = find(context, request, unknown)
   if (!isRead(verb)) return await handleWrite(context, writes, request, found.served)
   const dropping = dropBody(exchange, context.clock, context.requestTimeoutMs)
   if (dropping !== null) {
@@ -105,13 +108,17 @@ async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span |
   await handleWatch(context, watch, open(exchange, understood.form))
 }
 
-/** Returns the resource of the path, and its subresource if named. @throws StatusError if that is not served. */
-function find(context: ApiContext, request: Request): LiveResource | UncachedResource {
+/**
+ * Returns the resource of the path, and its subresource if named. @param unknown why nobody knew whether it is served.
+ *
+ * @throws StatusError if that is not served.
+ */
+function find(context: ApiContext, request: Request, unknown: StatusError | null): LiveResource | UncachedResource {
   const { exchange, path } = request
   const found = path.served === undefined ? undefined : context.find(path.group, path.version, path.plural)
   if (found === undefined) {
     if (request.verb !== 'create' && isOnlyCreated(context, path)) throw methodNotAllowed()
-    throw context.whyUnknown(path.group) ?? unknownResource()
+    throw unknown ?? context.whyUnknown(path.group) ?? unknownResource()
   }
   const { deprecation, origin } = found.served
   // Kubernetes' own kinds warn by the route: there is none to an unknown subresource, and a scale is of another kind.
