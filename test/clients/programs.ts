@@ -42,6 +42,8 @@ export const k9s: GoProgram = {
 
 export const kubeProxy: GoProgram = { source: `${others}kube-proxy`, package: 'k8s.io/kubernetes/cmd/kube-proxy' }
 
+export const kubemark: GoProgram = { source: `${others}kubelet`, package: 'k8s.io/kubernetes/cmd/kubemark' }
+
 export const descheduler: GoProgram = {
   source: `${others}descheduler`,
   package: 'sigs.k8s.io/descheduler/cmd/descheduler',

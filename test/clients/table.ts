@@ -7,6 +7,7 @@ import {
   descheduler,
   helm,
   k9s,
+  kubemark,
   kubeProxy,
   kubeStateMetrics,
   newestKubectl,
@@ -211,6 +212,15 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/clients/outside/descheduler.ts',
     runsIn: 'npm run test:clients',
     program: descheduler,
+    needsApiServer: true,
+  },
+  {
+    name: 'kubelet',
+    version: '1.37.2, with kubemark’s container runtime',
+    does: 'with Node authorization it runs the pods that another runs at Kubernetes’ own API server, with the same volumes and tokens, through changes and restarts',
+    test: 'test/clients/outside/kubelet.ts',
+    runsIn: 'npm run test:clients',
+    program: kubemark,
     needsApiServer: true,
   },
   {

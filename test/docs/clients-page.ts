@@ -18,7 +18,7 @@ export function clientsPage(): string {
     `\`npm test\` runs ${names(always)}.`,
     `\`npm run test:clients\` runs ${names(sometimes)}. It needs Go with access to Go modules, Python 3 with venv and access to packages, Java 17 with Maven, and cargo. It skips clients that it cannot build, and says so.`,
     `Each client talks to a server in a separate process, on a real etcd. A client that follows changes must survive ${names(disruptions)}. Afterwards it must hold what a fresh list holds, without having listed again. Two replicas behind one address go through ${names(replicaDisruptions)}.`,
-    `${names(outsideClients.filter(({ needsApiServer = false }) => needsApiServer))} run at the API server of Kubernetes 1.37.2 and at distributary, which reads the same etcd, reads that API server (\`--upstream\`), or writes itself (\`--enable-writes\`). What they show and do must be the same.`,
+    `${names(outsideClients.filter(({ needsApiServer = false }) => needsApiServer))} run at the API server of Kubernetes 1.37.2 and at distributary, which reads the same etcd. What they show and do must be the same. All but kubelet also run while it reads that API server (\`--upstream\`), and while it writes itself (\`--enable-writes\`).`,
     '`npm run test:onboarding` runs client-go, kube-state-metrics, Python kubernetes, kubernetes_asyncio, lightkube, kr8s, fabric8 kubernetes-client, client-java and kube as pods are configured: with variables, a token directory and a CA. They run against the API server of Kubernetes 1.37.2 while their tokens are replaced.',
   ].join('\n\n')}\n`
 }
