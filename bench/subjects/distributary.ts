@@ -11,6 +11,9 @@ import { awaitOk, streamsOf, type SubjectKind, type SubjectOptions } from './sub
 /** With 200,000 objects of several KB, on a busy machine, it takes more than half a minute. */
 const READY_MS = 180_000
 
+/** What `deploy/Dockerfile` gives Node. */
+const IMAGE_FLAGS = ['--max-semi-space-size=8']
+
 /** Bundled as the package is. */
 let bundled: Promise<void> | undefined
 
@@ -72,7 +75,8 @@ export async function startDistributary({
     port = await freePort()
     flags.push(`--secure-port=${port}`, `--tls-cert-file=${certFile}`, `--tls-private-key-file=${keyFile}`)
   }
-  const program = [runtime?.program ?? process.execPath, ...nodeFlags, programFile('main')]
+  const flagsOfImage = runtime?.name.startsWith('Bun') === true ? [] : IMAGE_FLAGS
+  const program = [runtime?.program ?? process.execPath, ...flagsOfImage, ...nodeFlags, programFile('main')]
   const child = start('distributary', core, [...program, ...flags, ...serverFlags])
   await awaitOk(child, `http://127.0.0.1:${plainPort}/readyz`, READY_MS)
   return { child, port, plainPort }

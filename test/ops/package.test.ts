@@ -111,7 +111,7 @@ void t.test(
     // In the image, the health check lies beside the package.
     copyFileSync(join(root, 'deploy/health.js'), join(installed, 'health.js'))
     const words = join(folder, 'cmdline')
-    writeFileSync(words, `node\0/app/dist/main.js\0--port=${new URL(server.url).port}\0`)
+    writeFileSync(words, `node\0--max-semi-space-size=8\0/app/dist/main.js\0--port=${new URL(server.url).port}\0`)
     const check = async (): Promise<number | null> =>
       (await runToEnd([process.execPath, join(installed, 'health.js'), words])).code
     t.equal(await check(), 0, 'the health check of the image reads the configuration with the package')
