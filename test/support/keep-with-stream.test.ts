@@ -5,11 +5,12 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
 async function run(
-  program: string,
+  program: URL,
   ...args: readonly string[]
 ): Promise<{ code: number | null; signal: string | null; log: string }> {
-  const path = fileURLToPath(new URL(program, import.meta.url))
-  const child = spawn(process.execPath, ['--expose-gc', path, ...args], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(process.execPath, ['--expose-gc', fileURLToPath(program), ...args], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
   let log = ''
   child.stderr.on('data', (text: Buffer) => (log += text.toString()))
   const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
@@ -17,7 +18,11 @@ async function run(
 }
 
 const ends = { failed: 'fails', destroyed: 'is destroyed', reset: 'is reset' }
-const sides = { server: 'half-request-trailers.js', 'client of etcd': 'half-answer-trailers.js' }
+// Written out, so that the runner sees which programs the test needs.
+const sides = {
+  server: new URL('half-request-trailers.js', import.meta.url),
+  'client of etcd': new URL('half-answer-trailers.js', import.meta.url),
+}
 for (const [side, program] of Object.entries(sides)) {
   for (const [end, how] of Object.entries(ends)) {
     void t.test(
