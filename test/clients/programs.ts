@@ -49,3 +49,8 @@ export const descheduler: GoProgram = {
   package: 'sigs.k8s.io/descheduler/cmd/descheduler',
   variables: { 'sigs.k8s.io/descheduler/pkg/version.version': 'v0.36.0' },
 }
+
+export const istiod: GoProgram = {
+  source: `${others}istiod`,
+  package: 'istio.io/istio/pilot/cmd/pilot-discovery',
+}

@@ -6,16 +6,12 @@
  */
 import { parseArgs } from 'node:util'
 import { buildEtcd } from '../etcd/versions.js'
-import { buildKubernetes } from '../reference/programs.js'
 import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
-import { buildGoProgram, NoProgramError } from '../support/go-program.js'
 import { runTap } from '../support/run-tap.js'
-import { provideJava } from './support/java.js'
-import { NoPythonError, providePython } from './support/python.js'
-import { provideRust } from './support/rust.js'
+import { ETCD_OF_API_SERVER, isProvided } from './support/provide.js'
 import { type OutsideClient, outsideClients } from './table.js'
-import { fail, print, verdict } from '../support/verdict.js'
+import { fail, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
 
 async function main(): Promise<number> {
@@ -52,28 +48,6 @@ async function main(): Promise<number> {
   return verdict(outcome)
 }
 
-/** Debian's is too old for it. */
-const ETCD_OF_API_SERVER = '3.7'
-
 const optionName = ({ name }: OutsideClient): string => name.toLowerCase().replaceAll(' ', '-')
-
-function isProvided(client: OutsideClient, deadlineMs: number): boolean {
-  const { name, program, needsPython = false, needsJava, needsRust = false, needsApiServer = false } = client
-  try {
-    if (program !== undefined) buildGoProgram(program, deadlineMs)
-    if (needsApiServer) {
-      buildEtcd(ETCD_OF_API_SERVER, deadlineMs)
-      buildKubernetes('kube-apiserver', deadlineMs)
-    }
-    if (needsPython) providePython()
-    if (needsJava !== undefined) provideJava(needsJava, deadlineMs)
-    if (needsRust) provideRust(deadlineMs)
-    return true
-  } catch (error) {
-    if (!(error instanceof NoProgramError || error instanceof NoPythonError)) throw error
-    print(`skipped: ${name}, since ${error.message}`)
-    return false
-  }
-}
 
 await runMain(import.meta.url, main)

@@ -6,6 +6,7 @@ import {
   coreDns,
   descheduler,
   helm,
+  istiod,
   k9s,
   kubemark,
   kubeProxy,
@@ -230,6 +231,15 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/clients/outside/kube-proxy.ts',
     runsIn: 'npm run test:clients',
     program: kubeProxy,
+    needsApiServer: true,
+  },
+  {
+    name: 'istiod',
+    version: 'of August 2026',
+    does: 'services, endpoints and Istio’s own kinds, computed as at Kubernetes’ own API server, through changes and restarts',
+    test: 'test/clients/outside/istiod.ts',
+    runsIn: 'npm run test:clients',
+    program: istiod,
     needsApiServer: true,
   },
 ]

@@ -1,6 +1,7 @@
 /** docs/clients.md, generated from the table that the tests of outside clients use. */
 import { disruptions, replicaDisruptions } from '../clients/support/disruptions.js'
 import { type OutsideClient, outsideClients } from '../clients/table.js'
+import { agents } from '../onboarding/agents.js'
 
 export function clientsPage(): string {
   const always = outsideClients.filter(({ runsIn }) => runsIn === 'npm test')
@@ -18,8 +19,8 @@ export function clientsPage(): string {
     `\`npm test\` runs ${names(always)}.`,
     `\`npm run test:clients\` runs ${names(sometimes)}. It needs Go with access to Go modules, Python 3 with venv and access to packages, Java 17 with Maven, and cargo. It skips clients that it cannot build, and says so.`,
     `Each client talks to a server in a separate process, on a real etcd. A client that follows changes must survive ${names(disruptions)}. Afterwards it must hold what a fresh list holds, without having listed again. Two replicas behind one address go through ${names(replicaDisruptions)}.`,
-    `${names(outsideClients.filter(({ needsApiServer = false }) => needsApiServer))} run at the API server of Kubernetes 1.37.2 and at distributary, which reads the same etcd. What they show and do must be the same. All but kubelet also run while it reads that API server (\`--upstream\`), and while it writes itself (\`--enable-writes\`).`,
-    '`npm run test:onboarding` runs client-go, kube-state-metrics, Python kubernetes, kubernetes_asyncio, lightkube, kr8s, fabric8 kubernetes-client, client-java and kube as pods are configured: with variables, a token directory and a CA. They run against the API server of Kubernetes 1.37.2 while their tokens are replaced.',
+    `${names(outsideClients.filter(({ needsApiServer = false }) => needsApiServer))} run at the API server of Kubernetes 1.37.2 and at distributary, which reads the same etcd. What they show and do must be the same. Most of them also run while it reads that API server (\`--upstream\`), or writes itself (\`--enable-writes\`).`,
+    `\`npm run test:onboarding\` runs ${names(outsideClients.filter(({ name }) => agents.some(({ client }) => client === name)))} as pods are configured: with variables, a token directory and a CA. They run against the API server of Kubernetes 1.37.2 while their tokens are replaced.`,
   ].join('\n\n')}\n`
 }
 

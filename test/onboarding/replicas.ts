@@ -1,7 +1,7 @@
 /** Two replicas behind one address, before Kubernetes' own API server over the same etcd, in which everybody may do everything. */
 import type { Test } from 'tap'
 import type { Disruption } from '../clients/support/disruptions.js'
-import { type ReplicatedStage, startReplicatedStage } from '../clients/support/stage.js'
+import { oneByOne, pods, type ReplicatedStage, startReplicatedStage } from '../clients/support/stage.js'
 import { create, letEveryoneIn, passing, urlOf } from '../clients/support/api-server.js'
 import { type ApiServer, startApiServer, writeKubeconfig } from '../reference/control-plane.js'
 import { buildKubernetes } from '../reference/programs.js'
@@ -40,6 +40,7 @@ export interface Replicas {
 export async function startReplicas(t: Test, source: Source): Promise<Replicas> {
   let apiServer!: ApiServer
   const stage = await startReplicatedStage(t, {
+    world: oneByOne(pods),
     source: async ({ url }) => {
       apiServer = await startApiServer(t, url, buildKubernetes('kube-apiserver'))
       await letEveryoneIn(apiServer)
@@ -57,37 +58,66 @@ export async function startReplicas(t: Test, source: Source): Promise<Replicas> 
   return { stage, apiServer }
 }
 
-export interface Restart extends Disruption<ReplicatedStage> {
-  /** How long the API server was away. */
+export interface Watched extends Disruption<ReplicatedStage> {
+  /** How long the API server, or etcd, was away. */
   awayMs: number
 }
 
 /**
- * Kills the API server and starts it again, while others ask for various things and are never misled.
+ * Restarts the API server or etcd while others ask for various things, and are never misled.
  *
  * @param object the path of an object that exists.
+ * @param meanwhile begins at the same moment.
  */
-export function restartOf(t: Test, { stage, apiServer }: Replicas, object: string): Restart {
-  const restart: Restart = {
-    name: 'a restart of the API server',
+function watched(
+  t: Test,
+  { stage }: Replicas,
+  object: string,
+  { name, restart, meanwhile }: { name: string; restart: () => Promise<void>; meanwhile: () => Promise<void> },
+): Watched {
+  const disruption: Watched = {
+    name,
     awayMs: 0,
     disrupt: async () => {
       const probe = startProbe(t, stage.url, object)
       const startedMs = performance.now()
-      const written = stage.write('meanwhile')
-      await apiServer.restart()
-      restart.awayMs = performance.now() - startedMs
-      await written
-      t.comment(`the API server was away for ${Math.round(restart.awayMs)} ms`)
+      const others = meanwhile()
+      await restart()
+      disruption.awayMs = performance.now() - startedMs
+      await others
+      t.comment(`${name}: away for ${Math.round(disruption.awayMs)} ms`)
       await pause(1_000)
-      for (const [{ what, code, retryAfter }, count] of await probe.stop()) {
+      for (const [{ what, code, retryAfter, isEmpty }, count] of await probe.stop()) {
         t.comment(`${what}: ${code}, Retry-After ${retryAfter}, ${count} times`)
         t.notOk([401, 403, 404].includes(code ?? 0), `${what}: ${code} would mislead`)
+        t.notOk(isEmpty, `${what}: an empty list would mislead`)
         if (code === 429 || code === 503) t.ok(retryAfter, `${what}: ${code} says when to ask again`)
       }
     },
   }
-  return restart
+  return disruption
+}
+
+/** Kills the API server and starts it again. */
+export function restartOf(t: Test, replicas: Replicas, object: string): Watched {
+  const { stage, apiServer } = replicas
+  return watched(t, replicas, object, {
+    name: 'a restart of the API server',
+    restart: () => apiServer.restart(),
+    meanwhile: () => stage.write('meanwhile'),
+  })
+}
+
+/** Kills a replica at the moment at which the API server, or etcd, is restarted; another replica starts meanwhile. */
+export function jointRestartsOf(t: Test, replicas: Replicas, object: string): readonly Watched[] {
+  const { stage, apiServer } = replicas
+  const joint = (what: string, restart: () => Promise<void>): Watched =>
+    watched(t, replicas, object, {
+      name: `a restart of ${what} and kill -9 of a replica`,
+      restart,
+      meanwhile: () => stage.killOne(),
+    })
+  return [joint('the API server', () => apiServer.restart()), joint('etcd', () => stage.etcd.restart())]
 }
 
 interface Probed {
@@ -95,6 +125,8 @@ interface Probed {
   /** null: the connection failed. */
   readonly code: number | null
   readonly retryAfter: string | null
+  /** It is a list without objects, although there are some. */
+  readonly isEmpty: boolean
 }
 
 /** Asks for various things all the time. `stop` returns the different answers, with how often each came. */
@@ -104,10 +136,10 @@ function startProbe(t: Test, url: string, object: string) {
   const outcome = async (path: string, init: RequestInit): Promise<Omit<Probed, 'what'>> => {
     try {
       const answer = await fetch(`${url}${path}`, init)
-      await answer.arrayBuffer()
-      return { code: answer.status, retryAfter: answer.headers.get('retry-after') }
+      const isEmpty = /"items":\s*(?:\[\]|null)/.test(await answer.text())
+      return { code: answer.status, retryAfter: answer.headers.get('retry-after'), isEmpty }
     } catch {
-      return { code: null, retryAfter: null }
+      return { code: null, retryAfter: null, isEmpty: false }
     }
   }
   const asking = async (what: string, path: string, init: RequestInit = {}): Promise<void> => {
@@ -117,16 +149,16 @@ function startProbe(t: Test, url: string, object: string) {
       await pause(100)
     }
   }
-  const pods = '/api/v1/namespaces/default/pods'
+  const path = '/api/v1/namespaces/default/pods'
   const patch = {
     method: 'PATCH',
     headers: { 'content-type': 'application/merge-patch+json' },
     body: '{"metadata":{"labels":{"a":"b"}}}',
   }
   const all = [
-    asking('a consistent list', `${pods}?limit=1`),
-    asking('a list from the cache', `${pods}?resourceVersion=0&labelSelector=a=b`),
-    asking('a pod', `${pods}/p1`),
+    asking('a consistent list', `${path}?limit=1`),
+    asking('a list from the cache', `${path}?resourceVersion=0`),
+    asking('a pod', `${path}/p1`),
     asking('the object', object),
     asking('a patch', '/api/v1/namespaces/default', patch),
     asking('discovery', '/api/v1'),

@@ -5,45 +5,55 @@
  * cannot be built. The last line is `N passed, N failed`.
  */
 import { parseArgs } from 'node:util'
-import { kubeStateMetrics } from '../clients/programs.js'
+import { ETCD_OF_API_SERVER, isProvided } from '../clients/support/provide.js'
+import { outsideClients } from '../clients/table.js'
 import { buildEtcd } from '../etcd/versions.js'
 import { buildKubernetes } from '../reference/programs.js'
-import { buildGoProgram, NoProgramError } from '../support/go-program.js'
+import { NoProgramError } from '../support/go-program.js'
 import { sourcesOf } from '../support/imports.js'
 import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
 import { fail, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
+import { agents, LACKING } from './agents.js'
 
-const all = [
-  'manifests',
-  'kube-state-metrics',
-  'in-cluster',
-  'doctor',
-  'api-server-restart',
-  'two-replicas',
-  'passed-watches',
-  'patroni',
-] as const
+/** The files, each with the clients that it runs, by their names in the clients' table. */
+const all: Readonly<Record<string, readonly string[]>> = {
+  manifests: [],
+  'kube-state-metrics': ['kube-state-metrics'],
+  'in-cluster': agents.map(({ client }) => client),
+  doctor: [],
+  'api-server-restart': [],
+  'two-replicas': ['client-go'],
+  'expired-events': [],
+  'passed-watches': [],
+  patroni: [],
+}
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: { 'build-seconds': { type: 'string', default: '3600' }, seconds: { type: 'string', default: '600' } },
   })
-  const unknown = positionals.filter((name) => !all.some((one) => one === name))
-  if (unknown.length > 0) return fail(`there is no ${unknown.join(' ')}: ${all.join(', ')}`)
+  const unknown = positionals.filter((name) => !Object.hasOwn(all, name))
+  if (unknown.length > 0) return fail(`there is no ${unknown.join(' ')}: ${Object.keys(all).join(', ')}`)
+  const chosen = positionals.length > 0 ? positionals : Object.keys(all)
   const deadlineMs = performance.now() + Number(values['build-seconds']) * 1_000
   try {
-    process.env['ETCD_BIN'] = buildEtcd('3.7', deadlineMs)
+    process.env['ETCD_BIN'] = buildEtcd(ETCD_OF_API_SERVER, deadlineMs)
     buildKubernetes('kube-apiserver', deadlineMs)
-    buildGoProgram(kubeStateMetrics, deadlineMs)
   } catch (error) {
     if (!(error instanceof NoProgramError)) throw error
     process.stdout.write(`skipped: onboarding on the API server, since ${error.message}\n0 passed, 0 failed\n`)
     return 0
   }
-  const files = (positionals.length > 0 ? positionals : all).map((name) => `test/onboarding/${name}.ts`)
+  // Before the tests, whose time is limited.
+  const needed = new Set(chosen.flatMap((name) => all[name]!))
+  const missing = outsideClients.filter((client) => needed.has(client.name) && !isProvided(client, deadlineMs))
+  const lacking = new Set(missing.map(({ name }) => name))
+  process.env[LACKING] = [...lacking].join()
+  const runnable = chosen.filter((name) => name === 'in-cluster' || !all[name]!.some((client) => lacking.has(client)))
+  const files = runnable.map((name) => `test/onboarding/${name}.ts`)
   const lack = provideRequirements(sourcesOf(files))
   if (lack !== null) return fail(lack)
   return verdict(await runTap(files, { seconds: Number(values.seconds), jobs: 1 }))

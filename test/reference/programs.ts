@@ -2,11 +2,10 @@
  * Builds the Kubernetes programs from the Go module in `kubernetes`, or of the release before from that in
  * `kubernetes-1.36`, and kwok, which simulates nodes, from that in `kwok`.
  */
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { buildGoProgram, type GoProgram } from '../support/go-program.js'
+import { buildGoProgram, type GoProgram, moduleFolder } from '../support/go-program.js'
 
 /** The releases that can be built, each with its module. */
 export const kubernetesReleases = { '1.37': 'kubernetes', '1.36': 'kubernetes-1.36' } as const
@@ -85,10 +84,9 @@ export interface Kwok {
 /** @throws NoProgramError, Error as `buildGoProgram`. */
 export function buildKwok(deadlineMs?: number): Kwok {
   const module = 'sigs.k8s.io/kwok'
-  const program = buildGoProgram({ source: kwokSource, package: `${module}/cmd/kwok` }, deadlineMs)
-  // The program does not contain them; its module does.
-  const fetched = execFileSync('go', ['mod', 'download', '-json', module], { cwd: kwokSource, encoding: 'utf8' })
-  const { Dir: folder } = JSON.parse(fetched) as { Dir: string }
+  const kwok = { source: kwokSource, package: `${module}/cmd/kwok` }
+  const program = buildGoProgram(kwok, deadlineMs)
+  const folder = moduleFolder(kwok, module)
   const names = ['node/fast/node-initialize', 'node/heartbeat-with-lease/node-heartbeat-with-lease']
   const stages = [...names, 'pod/fast/pod-ready', 'pod/fast/pod-delete']
   return { program, stages: stages.map((name) => join(folder, 'kustomize', 'stage', `${name}.yaml`)) }

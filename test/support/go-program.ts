@@ -66,6 +66,12 @@ export function buildGoProgram(
   return program
 }
 
+/** The folder of a module that the program's module requires, for files that are not in the program. */
+export function moduleFolder({ source }: GoProgram, module: string): string {
+  const fetched = execFileSync('go', ['mod', 'download', '-json', module], { cwd: source, encoding: 'utf8' })
+  return (JSON.parse(fetched) as { readonly Dir: string }).Dir
+}
+
 /** Fetches what the compiler needs from the module cache or from where Go is configured to fetch. */
 function fetchModules(name: string, source: string, built: string, timeout: number): void {
   if (spawnSync('go', ['version'], { stdio: 'ignore' }).status !== 0) throw new NoProgramError('Go is not installed')

@@ -6,7 +6,10 @@ import kopf
 
 
 @kopf.on.login()
-def login(**_):
+def login(**arguments):
+    if "KOPF_SERVER" not in os.environ:
+        # Its own way, login_with_service_account, goes to kubernetes.default.svc whatever the variables say.
+        return kopf.login_via_client(**arguments)
     return kopf.ConnectionInfo(server=os.environ["KOPF_SERVER"])
 
 

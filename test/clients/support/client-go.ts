@@ -24,9 +24,9 @@ const names = ['typed', 'dynamic', 'metadata']
 export interface FollowOptions {
   /** How the informers begin. */
   readonly watchList: boolean
-  /** How often each begins again after a disruption. Default: not at all. */
+  /** How often each begins again at most after a disruption. Default: not at all. */
   readonly relists?: number
-  /** Whether a disruption was so long that the lease may be lost. Default: none is. */
+  /** Whether the disruptions were so long that the lease may be lost. Default: none is. */
   readonly mayLose?: () => boolean
 }
 
@@ -47,7 +47,7 @@ export async function followThrough<S extends Stage>(
     KUBE_CACHE_MUTATION_DETECTOR: 'true',
   })
   t.same(await client.ask('hold'), { Leads: true })
-  let expected = 1
+  let most = 1
   const compare = async (moment: string): Promise<void> => {
     await until(async () => (await client.ask(`holds default/${moment}`)) === true, `${moment} has arrived`, 60_000)
     const followers = (await client.ask('compare')) as readonly Follower[]
@@ -61,7 +61,7 @@ export async function followThrough<S extends Stage>(
       t.same(Stale ?? [], [], `${moment}: ${Name} saw no version go back`)
       const [begun, others] = watchList ? [WatchLists, Lists] : [Lists, WatchLists]
       t.equal(others, 0)
-      t.equal(begun, expected, `${moment}: how often ${Name} has read its state`)
+      t.ok(begun >= 1 && begun <= most, `${moment}: ${Name} has read its state ${begun} times, ${most} at most`)
       if (watchList) t.equal(Exact, begun, `${moment}: the detector of ${Name} has compared each time`)
     }
   }
@@ -70,7 +70,7 @@ export async function followThrough<S extends Stage>(
   for (const disruption of disruptions) {
     await t.test(`after ${disruption.name}`, async () => {
       await disruption.disrupt(stage)
-      expected += relists
+      most += relists
       const moment = momentAfter(disruption)
       await stage.write(moment)
       await compare(moment)

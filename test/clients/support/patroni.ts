@@ -8,7 +8,7 @@ import { freePort } from '../../support/free-port.js'
 import { until } from '../../support/until.js'
 import type { Disruption } from './disruptions.js'
 import { accountOf, postgresFolder } from './postgres.js'
-import { startProcess } from './start-process.js'
+import { type RunningProcess, startProcess } from './start-process.js'
 import type { Stage } from './stage.js'
 import { list } from './survive.js'
 
@@ -23,16 +23,22 @@ export interface LockOptions {
   readonly retrySeconds?: number
 }
 
-/**
- * Patroni keeps its lock, a ConfigMap: PostgreSQL is the primary throughout, is never demoted or restarted, and goes on
- * taking writes.
- */
-export async function keepLock<S extends Stage>(
-  t: Test,
-  stage: S,
-  disruptions: readonly Disruption<S>[],
-  { pod, retrySeconds = 10 }: LockOptions,
-): Promise<void> {
+export interface PatroniOptions extends LockOptions {
+  /** The API server that it uses. Default: the one that its pod's settings name. */
+  readonly url?: string
+  /** The command line that runs a program in its pod. Default: the program itself. */
+  readonly run?: (...command: readonly string[]) => readonly string[]
+}
+
+export interface Patroni {
+  readonly process: RunningProcess
+  /** Returns what PostgreSQL answers, or its error. */
+  readonly sql: (command: string) => string
+}
+
+/** Patroni with a new PostgreSQL. */
+export async function startPatroni(t: Test, options: PatroniOptions): Promise<Patroni> {
+  const { pod, retrySeconds = 10, url, run = (...command) => command } = options
   const folder = mkdtempSync(join(tmpdir(), 'distributary-patroni-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   // PostgreSQL refuses to run as root.
@@ -41,12 +47,14 @@ export async function keepLock<S extends Stage>(
   const [port, restPort] = [await freePort(), await freePort()]
   const kubeconfig = join(folder, 'kubeconfig')
   const context = { cluster: 'c', user: 'u' }
-  writeJson(kubeconfig, {
-    clusters: [{ name: 'c', cluster: { server: stage.url } }],
-    users: [{ name: 'u', user: {} }],
-    contexts: [{ name: 'x', context }],
-    'current-context': 'x',
-  })
+  if (url !== undefined) {
+    writeJson(kubeconfig, {
+      clusters: [{ name: 'c', cluster: { server: url } }],
+      users: [{ name: 'u', user: {} }],
+      contexts: [{ name: 'x', context }],
+      'current-context': 'x',
+    })
+  }
   const authentication = { superuser: { username: 'admin' }, replication: { username: 'replicator' } }
   writeJson(join(folder, 'patroni.json'), {
     scope: 'demo',
@@ -57,7 +65,7 @@ export async function keepLock<S extends Stage>(
       scope_label: 'cluster-name',
       role_label: 'role',
       pod_ip: '127.0.0.1',
-      context: 'x',
+      ...(url === undefined ? {} : { context: 'x' }),
     },
     restapi: { listen: `127.0.0.1:${restPort}`, connect_address: `127.0.0.1:${restPort}` },
     bootstrap: {
@@ -75,12 +83,11 @@ export async function keepLock<S extends Stage>(
       pg_hba: ['local all all trust', 'host all all 127.0.0.1/32 trust', 'host replication all 127.0.0.1/32 trust'],
     },
   })
-  const patroni = startProcess(
-    t,
-    ['patroni', join(folder, 'patroni.json')],
-    { KUBECONFIG: kubeconfig, HOME: folder },
-    account,
-  )
+  const identity =
+    account === null ? [] : ['setpriv', `--reuid=${account.uid}`, `--regid=${account.gid}`, '--clear-groups']
+  const environment = url === undefined ? [] : [`KUBECONFIG=${kubeconfig}`]
+  const command = run('env', `HOME=${folder}`, ...environment, ...identity, 'patroni', join(folder, 'patroni.json'))
+  const patroni = startProcess(t, command)
   // It ends PostgreSQL with itself.
   t.teardown(async () => await patroni.end())
   const sql = (command: string): string => {
@@ -88,6 +95,21 @@ export async function keepLock<S extends Stage>(
     const { status, stdout, stderr } = spawnSync(join(postgresFolder(), 'psql'), args, { encoding: 'utf8' })
     return status === 0 ? stdout.trim() : stderr
   }
+  return { process: patroni, sql }
+}
+
+/**
+ * Patroni keeps its lock, a ConfigMap: PostgreSQL is the primary throughout, is never demoted or restarted, and goes on
+ * taking writes.
+ */
+export async function keepLock<S extends Stage>(
+  t: Test,
+  stage: S,
+  disruptions: readonly Disruption<S>[],
+  options: LockOptions,
+): Promise<void> {
+  const { pod } = options
+  const { process: patroni, sql } = await startPatroni(t, { ...options, url: stage.url })
   const lock = async (): Promise<Readonly<Record<string, string>>> =>
     (await list<Lock>(stage, '/api/v1/namespaces/default/configmaps/demo-leader')).metadata.annotations
   await until(

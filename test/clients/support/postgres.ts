@@ -2,9 +2,13 @@
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Account } from './start-process.js'
 
 const versions = '/usr/lib/postgresql'
+
+export interface Account {
+  readonly uid: number
+  readonly gid: number
+}
 
 /** The folder of the newest release's programs. */
 export function postgresFolder(): string {

@@ -32,6 +32,13 @@ const fromEtcd = async ({ url }: EtcdProcess): Promise<readonly string[]> => [
   '--enable-writes',
 ]
 
+/** The same world as an API server writes it: one key per commit. */
+export const oneByOne = (world: World): World => ({
+  initial: world.initial,
+  turn: (name) =>
+    world.turn(name).flatMap((commit) => Object.entries(commit).map(([key, value]) => ({ [key]: value }))),
+})
+
 /** A request from the server's access log. */
 export interface Answered {
   readonly userAgent: string
@@ -60,7 +67,7 @@ const PODS = 300
 const keyOf = (name: string): string => `/registry/pods/default/${name}`
 const last = `p${PODS - 1}`
 
-const pods: World = {
+export const pods: World = {
   initial: new Map(Array.from({ length: PODS }, (_, i): [string, Written] => [keyOf(`p${i}`), pod(`p${i}`)])),
   turn: (name) => {
     const labels = { turn: name }

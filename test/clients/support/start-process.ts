@@ -11,21 +11,14 @@ export interface RunningProcess {
   end(): Promise<void>
 }
 
-export interface Account {
-  readonly uid: number
-  readonly gid: number
-}
-
-/** @param account null: ours. */
 export function startProcess(
   t: Test,
   command: readonly string[],
   environment: Readonly<Record<string, string>> = {},
-  account: Account | null = null,
 ): RunningProcess {
   const [program = '', ...args] = command
   const env = { ...process.env, ...environment }
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env, ...account })
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env })
   let text = ''
   const keep = (chunk: Buffer): void => void (text = (text + chunk.toString()).slice(-100_000))
   child.stdout.on('data', keep)

@@ -91,7 +91,7 @@ export async function forgetEvents(stage: Stage, turn: string): Promise<void> {
 }
 
 /** Waits until at least this many watches run and none has started or ended for a while. @returns how many run. */
-async function settledWatches(stage: Stage, atLeast: number, token?: string): Promise<number> {
+export async function settledWatches(stage: Stage, atLeast: number, token?: string): Promise<number> {
   let running = 0
   let ended = 0
   let sinceMs = 0

@@ -1,4 +1,5 @@
-// Prometheus' own discovery of Kubernetes, in its six roles, for the test that started this program.
+// Prometheus' own discovery of Kubernetes, in its six roles or those that the arguments after the first name, for the test
+// that started this program. If the server in the first is `in-cluster`, it takes its settings as in a pod.
 //
 // A line on standard input is answered with what every role has found, as a line of JSON on standard output.
 package main
@@ -21,7 +22,7 @@ import (
 	"github.com/prometheus/prometheus/discovery/targetgroup"
 )
 
-var roles = []kubernetes.Role{
+var allRoles = []kubernetes.Role{
 	kubernetes.RoleNode, kubernetes.RolePod, kubernetes.RoleService,
 	kubernetes.RoleEndpoint, kubernetes.RoleEndpointSlice, kubernetes.RoleIngress,
 }
@@ -71,9 +72,19 @@ func (f *found) lines(role string) []string {
 func main() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	server, err := url.Parse(os.Args[1])
-	if err != nil {
-		panic(err)
+	server := &url.URL{}
+	if os.Args[1] != "in-cluster" {
+		var err error
+		if server, err = url.Parse(os.Args[1]); err != nil {
+			panic(err)
+		}
+	}
+	roles := allRoles
+	if names := os.Args[2:]; len(names) > 0 {
+		roles = nil
+		for _, name := range names {
+			roles = append(roles, kubernetes.Role(name))
+		}
 	}
 	all := map[string]*found{}
 	for _, role := range roles {
@@ -98,7 +109,9 @@ func main() {
 
 func discover(ctx context.Context, server *url.URL, role kubernetes.Role, one *found) error {
 	config := kubernetes.DefaultSDConfig
-	config.APIServer = promconfig.URL{URL: server}
+	if server.Host != "" {
+		config.APIServer = promconfig.URL{URL: server}
+	}
 	config.Role = role
 	registry := prometheus.NewRegistry()
 	refresh := discovery.NewRefreshMetrics(registry)

@@ -1,0 +1,483 @@
+/**
+ * Programs that take their settings from a pod's variables and token directory, and nothing else, each with a service account:
+ * how to start it, what it follows or does, and what the API server has of that.
+ */
+import { Resolver } from 'node:dns/promises'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Test } from 'tap'
+import { clientGo, coreDns, descheduler, helm, kubeStateMetrics, prometheusDiscovery } from '../clients/programs.js'
+import { provideJava } from '../clients/support/java.js'
+import { startPatroni } from '../clients/support/patroni.js'
+import { startClient } from '../clients/support/program.js'
+import { providePython, pythonFolder } from '../clients/support/python.js'
+import { provideRust } from '../clients/support/rust.js'
+import { startProcess } from '../clients/support/start-process.js'
+import { widget, widgetDefinition, widgetsPath } from '../clients/support/widgets.js'
+import { ask, type Server, serverAt } from '../reference/ask.js'
+import { ADMIN } from '../reference/control-plane.js'
+import { freePort } from '../support/free-port.js'
+import { buildGoProgram } from '../support/go-program.js'
+import { until } from '../support/until.js'
+import { type Cluster, temporaryFolder } from './cluster.js'
+import type { Pod } from './pod.js'
+
+/** The variable with the names of the clients that this machine lacks, separated by commas. */
+export const LACKING = 'ONBOARDING_LACKING'
+
+export interface RunningAgent {
+  /** What it holds, or has done, as lines in any order. */
+  readonly held: () => Promise<readonly string[]>
+  /** Creates a ConfigMap in the namespace `default`. Returns whether it could. Absent: it creates none. */
+  readonly create?: (name: string) => Promise<boolean>
+  readonly printed: () => string
+}
+
+export interface Agent {
+  /** Also the name of its service account. */
+  readonly name: string
+  /** The name in the clients' table of what must be provided. */
+  readonly client: string
+  readonly start: (t: Test, pod: Pod, world: World) => Promise<RunningAgent>
+  /** The same lines from the API server. Default: the pods, as lines `NAME TURN`. */
+  readonly expected?: (world: World) => Promise<readonly string[]>
+  /** What it may list only once. Default: pods. Empty: it lists as it likes, or by a rule of its own. */
+  readonly follows?: readonly string[]
+  /** It does not survive the sudden end of its token, which no pod that runs sees: what happens then. */
+  readonly withoutToken?: string
+  /** What it may do besides listing and watching pods, and creating ConfigMaps. */
+  readonly rules?: readonly object[]
+  /** What it needs to be there. */
+  readonly objects?: readonly object[]
+  /** What is written for it in each turn. */
+  readonly turn?: (turn: string) => readonly object[]
+}
+
+/** What the API server has. */
+export class World {
+  readonly #server: Server
+
+  constructor({ url }: Cluster) {
+    this.#server = serverAt('theirs', url, ADMIN)
+  }
+
+  async get<T>(path: string): Promise<T> {
+    const { code, body } = await ask(this.#server, { method: 'GET', path, headers: { accept: 'application/json' } })
+    if (code !== 200) throw new Error(`${path}: ${code}`)
+    return JSON.parse(body.toString()) as T
+  }
+
+  async items<T>(path: string): Promise<readonly T[]> {
+    return (await this.get<{ readonly items: readonly T[] }>(path)).items
+  }
+}
+
+interface Named {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> }
+}
+
+const turnOf = ({ metadata: { labels } }: Named): string => labels?.['turn'] ?? 'null'
+
+export const podsOf = async (world: World): Promise<readonly string[]> => {
+  const pods = await world.items<Named>('/api/v1/pods')
+  return pods.map((pod) => `${pod.metadata.name} ${turnOf(pod)}`)
+}
+
+/** Go's clients then list where they would begin with a watch, so that each list is counted. */
+const LISTING = ['env', 'KUBE_FEATURE_WatchListClient=false']
+
+const reading = (group: string, ...resources: readonly string[]): object => ({
+  apiGroups: [group],
+  resources,
+  verbs: ['get', 'list', 'watch'],
+})
+
+/** A program that is asked through its standard input. */
+const asked =
+  (command: readonly string[], what = 'what', create = ''): Agent['start'] =>
+  async (t, pod) => {
+    const client = await startClient(t, pod.run(...command))
+    return {
+      held: async () => {
+        const answer = (await client.ask(what)) as readonly string[] | { readonly held: readonly string[] }
+        const lines = 'held' in answer ? answer.held : answer
+        return lines.map((line) => line.replace(/ None$/, ' null'))
+      },
+      create: async (name) => (await client.ask(create + name).catch(() => false)) === true,
+      printed: () => client.errors(),
+    }
+  }
+
+function follower(name: string, client = name): Agent {
+  return {
+    name,
+    client,
+    start: (...pod) =>
+      asked([providePython(), join(pythonFolder, 'follow.py'), name.replace('-', '_'), 'in-cluster'])(...pod),
+  }
+}
+
+function informer(name: string, setting: readonly string[] = []): Agent {
+  const command = (): readonly string[] => [...setting, buildGoProgram(clientGo), 'in-cluster', name]
+  return {
+    name: `client-go-${name}`,
+    client: 'client-go',
+    start: (...pod) => asked(command(), `what ${name}`, 'create ')(...pod),
+  }
+}
+
+function java(name: string, client: 'fabric8' | 'client-java', ...mode: readonly string[]): Agent {
+  return {
+    name,
+    client: client === 'fabric8' ? 'fabric8 kubernetes-client' : client,
+    start: (...pod) => asked([...provideJava(client), 'in-cluster', ...mode])(...pod),
+  }
+}
+
+function rust(name: string, mode: string): Agent {
+  return { name, client: 'kube', start: (...pod) => asked([provideRust(), 'in-cluster', mode])(...pod) }
+}
+
+const metrics: Agent = {
+  name: 'kube-state-metrics',
+  client: 'kube-state-metrics',
+  start: async (t, pod) => {
+    const port = await freePort()
+    const flags = [
+      `--port=${port}`,
+      `--telemetry-port=${await freePort()}`,
+      '--resources=pods',
+      '--metric-labels-allowlist=pods=[*]',
+    ]
+    const client = startProcess(t, pod.run(...LISTING, buildGoProgram(kubeStateMetrics), ...flags))
+    return {
+      held: async () => {
+        const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+        return [...text.matchAll(/^kube_pod_labels\{(.*)\} 1$/gm)].map(([, labels = '']) => {
+          const of = (label: string): string => new RegExp(`(?:^|,)${label}="([^"]*)"`).exec(labels)?.[1] ?? 'null'
+          return `${of('pod')} ${of('label_turn')}`
+        })
+      },
+      printed: () => client.printed(),
+    }
+  },
+}
+
+// Services
+
+interface Service extends Named {
+  readonly spec: { readonly clusterIP: string; readonly ports: readonly { readonly port: number }[] }
+}
+
+let turns = 0
+
+const service = (name: string, turn: string, port: number): object => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name, namespace: 'default', labels: { turn } },
+  spec: { selector: { app: name }, ports: [{ name: 'http', port }] },
+})
+
+/** `web` has another port in each turn. */
+const servicesOf = (turn: string): readonly object[] => {
+  turns++
+  return [service('web', turn, 1_000 + turns), service(turn, turn, 80)]
+}
+
+const prometheus: Agent = {
+  name: 'prometheus',
+  client: 'Prometheus',
+  start: async (...pod) => {
+    const command = [...LISTING, buildGoProgram(prometheusDiscovery), 'in-cluster', 'service']
+    const { held, printed } = await asked(command, 'found')(...pod)
+    return { held, printed }
+  },
+  expected: async (world) => {
+    const services = await world.items<Service>('/api/v1/services')
+    return services.map(({ metadata: { name, labels } }) => `service ${name} ${labels?.['turn'] ?? '?'}`)
+  },
+  follows: ['services'],
+  rules: [reading('', 'services')],
+  turn: servicesOf,
+}
+
+/** A missing name is an empty answer. */
+async function answers<T>(question: Promise<readonly T[]>): Promise<readonly T[]> {
+  return await question.catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOTFOUND' || error.code === 'ENODATA') return []
+    throw error
+  })
+}
+
+const dnsName = (service: string): string => `${service}.default.svc.cluster.local`
+
+const dns: Agent = {
+  name: 'coredns',
+  client: 'CoreDNS',
+  start: async (t, pod, world) => {
+    const file = join(temporaryFolder(t), 'Corefile')
+    const port = await freePort()
+    const plugins = 'bind 127.0.0.1\nerrors\nkubernetes cluster.local in-addr.arpa {\nttl 0\n}'
+    writeFileSync(file, `.:${port} {\n${plugins}\n}\n`)
+    const client = startProcess(t, pod.run(...LISTING, buildGoProgram(coreDns), '-conf', file))
+    const resolver = new Resolver({ timeout: 2_000, tries: 3 })
+    resolver.setServers([`127.0.0.1:${port}`])
+    return {
+      held: async () => {
+        const lines = []
+        for (const { metadata } of await world.items<Service>('/api/v1/namespaces/default/services')) {
+          const host = dnsName(metadata.name)
+          const [address = '', ...more] = await answers(resolver.resolve4(host))
+          if (address === '' || metadata.labels?.['turn'] === undefined) continue
+          const ports = await answers(resolver.resolveSrv(`_http._tcp.${host}`))
+          const names = await answers(resolver.reverse(address))
+          lines.push([host, address, ...more, ...ports.map((one) => one.port), ...names].join(' '))
+        }
+        return lines
+      },
+      printed: () => client.printed(),
+    }
+  },
+  expected: async (world) => {
+    const services = await world.items<Service>('/api/v1/namespaces/default/services')
+    return services
+      .filter(({ metadata }) => metadata.labels?.['turn'] !== undefined)
+      .map(({ metadata: { name }, spec: { clusterIP, ports } }) =>
+        [dnsName(name), clusterIP, ...ports.map(({ port }) => port), dnsName(name)].join(' '),
+      )
+  },
+  follows: ['services', 'endpointslices', 'namespaces'],
+  rules: [reading('', 'services', 'namespaces'), reading('discovery.k8s.io', 'endpointslices')],
+  turn: servicesOf,
+}
+
+// Agents that write
+
+interface Widget extends Named {
+  readonly spec: { readonly size: number }
+  readonly status?: { readonly size?: number }
+}
+
+const operator: Agent = {
+  name: 'kopf',
+  client: 'kopf',
+  start: async (t, pod, world) => {
+    const flags = ['--standalone', '--all-namespaces', join(pythonFolder, 'kopf_operator.py')]
+    const kopf = startProcess(t, pod.run(providePython(), '-m', 'kopf', 'run', ...flags))
+    return {
+      held: async () =>
+        (await world.items<Widget>(widgetsPath)).map((one) => `${one.metadata.name} ${one.status?.size}`),
+      printed: () => kopf.printed(),
+    }
+  },
+  expected: async (world) =>
+    (await world.items<Widget>(widgetsPath)).map((one) => `${one.metadata.name} ${one.spec.size}`),
+  follows: ['widgets'],
+  withoutToken: 'it ends when a watch reports 401',
+  rules: [
+    reading('apiextensions.k8s.io', 'customresourcedefinitions'),
+    reading('', 'namespaces'),
+    { apiGroups: ['example.com'], resources: ['widgets', 'widgets/status'], verbs: ['get', 'list', 'watch', 'patch'] },
+  ],
+  objects: [widgetDefinition],
+  turn: (turn) => [withoutIdentity(widget('w', ++turns)), withoutIdentity(widget(turn, ++turns))],
+}
+
+/** As a client posts it. */
+function withoutIdentity(object: object): object {
+  const { metadata, ...rest } = object as Named & { metadata: { uid?: string; creationTimestamp?: string } }
+  const { uid: _uid, creationTimestamp: _at, ...named } = metadata
+  return { ...rest, metadata: named }
+}
+
+const CHART: Readonly<Record<string, string>> = {
+  'Chart.yaml': 'apiVersion: v2\nname: shop\nversion: 1.0.0\n',
+  'templates/map.yaml': 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n',
+}
+
+/** Its releases are in Secrets, which are passed to the API server. */
+const installer: Agent = {
+  name: 'helm',
+  client: 'Helm',
+  start: async (t, pod) => {
+    const chart = join(temporaryFolder(t), 'shop')
+    for (const [path, text] of Object.entries(CHART)) {
+      mkdirSync(dirname(join(chart, path)), { recursive: true })
+      writeFileSync(join(chart, path), text)
+    }
+    let printed = ''
+    const run = async (...args: readonly string[]): Promise<string> => {
+      const client = startProcess(t, pod.run(buildGoProgram(helm), '--namespace=default', ...args))
+      await until(
+        () => client.hasEnded(),
+        () => `helm has ended: ${client.printed()}`,
+      )
+      printed = client.printed()
+      return printed
+    }
+    return {
+      held: async () => (await run('list', '--short')).split('\n').filter((line) => line !== ''),
+      create: async (name) => (await run('upgrade', '--install', name, chart)).includes('STATUS: deployed'),
+      printed: () => printed,
+    }
+  },
+  expected: async (world) => {
+    const secrets = await world.items<Named>('/api/v1/namespaces/default/secrets?labelSelector=owner=helm')
+    return [...new Set(secrets.map(({ metadata }) => metadata.labels!['name']!))]
+  },
+  follows: [],
+  rules: [
+    {
+      apiGroups: [''],
+      resources: ['configmaps', 'secrets'],
+      verbs: ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'],
+    },
+  ],
+}
+
+const READY = { conditions: [{ type: 'Ready', status: 'True' }] }
+const EVICTED = 'evicted'
+
+const policy = {
+  apiVersion: 'descheduler/v1alpha2',
+  kind: 'DeschedulerPolicy',
+  gracePeriodSeconds: 0,
+  profiles: [
+    {
+      name: 'all',
+      pluginConfig: [
+        { name: 'DefaultEvictor', args: {} },
+        {
+          name: 'PodLifeTime',
+          args: { maxPodLifeTimeSeconds: 1, namespaces: { include: [EVICTED] }, states: ['Pending'] },
+        },
+      ],
+      plugins: { deschedule: { enabled: ['PodLifeTime'] } },
+    },
+  ],
+}
+
+const evictor: Agent = {
+  name: 'descheduler',
+  client: 'descheduler',
+  start: async (t, pod, world) => {
+    const folder = temporaryFolder(t)
+    const file = join(folder, 'policy.json')
+    writeFileSync(file, JSON.stringify(policy))
+    const flags = [
+      `--policy-config-file=${file}`,
+      `--secure-port=${await freePort()}`,
+      '--bind-address=127.0.0.1',
+      `--cert-dir=${folder}`,
+      '--descheduling-interval=1s',
+      '--v=3',
+    ]
+    const client = startProcess(t, pod.run(...LISTING, buildGoProgram(descheduler), ...flags))
+    return {
+      held: async () =>
+        (await world.items<Named>(`/api/v1/namespaces/${EVICTED}/pods`)).map(({ metadata }) => metadata.name),
+      printed: () => client.printed(),
+    }
+  },
+  expected: async () => ['critical'],
+  follows: ['pods', 'nodes'],
+  rules: [
+    reading('', 'nodes', 'namespaces', 'persistentvolumeclaims'),
+    reading('scheduling.k8s.io', 'priorityclasses'),
+    reading('policy', 'poddisruptionbudgets'),
+    { apiGroups: [''], resources: ['pods/eviction'], verbs: ['create'] },
+    { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
+  ],
+  objects: [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: EVICTED } },
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default', namespace: EVICTED } },
+    ...['one', 'two'].map((name) => ({ apiVersion: 'v1', kind: 'Node', metadata: { name }, status: READY })),
+    owned('critical', 'system-cluster-critical'),
+  ],
+  turn: (turn) => [owned(`evicted-${turn}`)],
+}
+
+/** A pod with an owner, since others are not evicted. */
+function owned(name: string, priorityClassName?: string): object {
+  const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'owner', uid: 'uid-owner', controller: true }
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: EVICTED, ownerReferences: [owner] },
+    spec: {
+      nodeName: 'one',
+      ...(priorityClassName === undefined ? {} : { priorityClassName }),
+      containers: [{ name: 'c', image: 'i' }],
+    },
+  }
+}
+
+const DATABASE = 'database'
+
+interface Lock {
+  readonly metadata: { readonly annotations: Readonly<Record<string, string>> }
+}
+
+const database: Agent = {
+  name: 'patroni',
+  client: 'Patroni',
+  start: async (t, pod, world) => {
+    // The API may be away for longer than Patroni's ten seconds on a busy machine.
+    const { process, sql } = await startPatroni(t, { pod: DATABASE, retrySeconds: 30, run: pod.run })
+    let renewed = ''
+    return {
+      // A lock that has not been renewed since the last question says nothing.
+      held: async () => {
+        const path = '/api/v1/namespaces/default/configmaps/demo-leader'
+        const { leader, transitions, renewTime } = (await world.get<Lock>(path)).metadata.annotations
+        if (renewTime === renewed) return []
+        renewed = renewTime!
+        const isDemoted = /demot/i.test(process.printed())
+        return [`${leader} ${transitions} ${sql('SELECT pg_is_in_recovery()')} ${isDemoted}`]
+      },
+      printed: () => process.printed(),
+    }
+  },
+  expected: async () => [`${DATABASE} 0 f false`],
+  follows: [],
+  withoutToken: 'it reads the new one a minute later, and is demoted before',
+  rules: [
+    { apiGroups: [''], resources: ['pods'], verbs: ['get', 'patch', 'update'] },
+    {
+      apiGroups: [''],
+      resources: ['configmaps'],
+      verbs: ['get', 'list', 'watch', 'patch', 'update', 'delete'],
+    },
+  ],
+  objects: [
+    {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: DATABASE, namespace: 'default', labels: { application: 'patroni', 'cluster-name': 'demo' } },
+      spec: { containers: [{ name: 'c', image: 'i' }] },
+    },
+  ],
+}
+
+export const agents: readonly Agent[] = [
+  informer('typed'),
+  informer('dynamic', LISTING),
+  informer('metadata', LISTING),
+  metrics,
+  follower('kubernetes', 'Python kubernetes'),
+  follower('kubernetes-asyncio', 'kubernetes_asyncio'),
+  follower('lightkube'),
+  follower('kr8s'),
+  java('fabric8', 'fabric8'),
+  // Its informer lists again after each connection that was cut, whatever the server does.
+  { ...java('client-java', 'client-java', 'informer'), follows: [] },
+  java('client-java-watch', 'client-java', 'watch'),
+  rust('kube', 'paged'),
+  rust('kube-streaming', 'streaming'),
+  prometheus,
+  dns,
+  operator,
+  installer,
+  evictor,
+  database,
+]
