@@ -158,7 +158,12 @@ const selectors = isLong ? 1_000_000 : 50_000
 void t.test(`${selectors} distinct selectors, each with its own labels, leave nothing behind`, (t) => {
   const facts = new FactRegistry(({ bytes }) => bytes)
   const bytes = Buffer.from(JSON.stringify(pod('a', { labels: { app: 'web' } })))
-  const object = { namespace: 'default', name: 'a', bytes, facts: null } as never
+  const object = {
+    namespace: 'default',
+    name: 'a',
+    bytes,
+    notes: { facts: null, conformsTo: null, uidHead: -1 },
+  } as never
   const heap = (): number => process.memoryUsage().heapUsed + process.memoryUsage().external
   const use = (from: number, count: number): void => {
     for (let i = from; i < from + count; i++) {
