@@ -18,6 +18,8 @@ const PACK_BYTES = 64 * 1024
 const MAX_OBJECTS = 128
 /** A larger value has a pack's share of V8 objects anyway. */
 export const MAX_VALUE_BYTES = PACK_BYTES / 4
+/** Whatever can be packed fits into an empty pack. */
+const MAX_KEY_BYTES = PACK_BYTES / 4
 
 /** The columns of the table; the next row's key begins where a value ends. */
 const KEY_AT = 0
@@ -286,7 +288,7 @@ export class Packer {
   }
 }
 
-/** An object whose key spells its name differently must be loose, and so must a large one. */
+/** An object whose key spells its name differently must be loose, and so must a large one or one with a long key. */
 export function canPack({ key, name, size }: StoredObject): boolean {
-  return size <= MAX_VALUE_BYTES && key.endsWith(name)
+  return size <= MAX_VALUE_BYTES && key.length <= MAX_KEY_BYTES && key.endsWith(name)
 }

@@ -75,10 +75,26 @@ void t.test('a full pack takes no more, and neither does one of very small objec
   t.equal(added(0), 128)
 })
 
-void t.test('a name that its key spells differently, and a large value, are not packed', async (t) => {
-  const named = (name: string, bytes: number): StoredObject =>
-    new LooseObject(podKey('x', 'a'), 'x', name, rev(1), rev(1), 1, '0', 'json', 'v1', 'Pod', Buffer.alloc(bytes), 1)
+void t.test('a name that its key spells differently, a large value and a long key are not packed', async (t) => {
+  const named = (name: string, bytes: number, namespace = 'x'): StoredObject =>
+    new LooseObject(
+      podKey(namespace, 'a'),
+      namespace,
+      name,
+      rev(1),
+      rev(1),
+      1,
+      '0',
+      'json',
+      'v1',
+      'Pod',
+      Buffer.alloc(bytes),
+      1,
+    )
   t.ok(canPack(named('a', 16 * 1024)))
   t.notOk(canPack(named('a', 16 * 1024 + 1)))
   t.notOk(canPack(named('b', 10)))
+  const long = named('a', 10, 'n'.repeat(64 * 1024))
+  t.notOk(new Packer().add(long), 'no pack has room for it')
+  t.notOk(canPack(long))
 })
