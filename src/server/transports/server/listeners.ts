@@ -187,6 +187,9 @@ function http2Options({ maxStreams }: ListenerLimits): ServerOptions {
   }
 }
 
+/** Shared by all streams, so that none of them has a function of its own. */
+const ignore = (): void => {}
+
 type OnStream = (stream: ServerHttp2Stream, ...more: unknown[]) => void
 
 /** Makes requests of HTTP/2 streams in fair turns. */
@@ -197,7 +200,7 @@ function admitStreams(server: EventEmitter): void {
   server.removeAllListeners('stream')
   server.on('stream', (stream: ServerHttp2Stream, ...more: unknown[]) => {
     // It may have been broken off already: then it has no session, and its error is still to come.
-    stream.on('error', () => {})
+    stream.on('error', ignore)
     const session = stream.session as ServerHttp2Session | undefined
     if (session === undefined || stream.destroyed) return
     admitStream(stream, session, () => begin.call(server, stream, ...more))
