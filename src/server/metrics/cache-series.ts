@@ -11,7 +11,7 @@ export function cacheSeries(set: MetricSet) {
   )
   const readWait = set.histogram(
     'cache_read_wait_duration_seconds',
-    'Time that reads waited for the cache to reach their revision.',
+    'Time that reads waited for the first state, or for the cache to reach their revision.',
     RESOURCE,
   )
   const historyCut = set.counter(

@@ -113,7 +113,6 @@ export function countedLimits(
       passthrough,
       'status-pages': new FairSemaphore({
         ...NO_QUEUE,
-        maxWaitMs: 0,
         clock,
         slots: share(MAX_PAGES),
         maxSlotsPerIdentity: share(MAX_PAGES),
@@ -141,7 +140,7 @@ export function countedLimits(
   }
 }
 
-const NO_QUEUE = { maxWaiting: 0, maxWaitingPerIdentity: 0 }
+export const NO_QUEUE = { maxWaiting: 0, maxWaitingPerIdentity: 0, maxWaitMs: 0 }
 
 export function fairSemaphore(
   { config, clock, metrics }: LimitsBasis,

@@ -7,7 +7,7 @@ import { BodyBudget } from '../transports/bodies/body-budget.js'
 import { BodyCache } from '../transports/bodies/body-cache.js'
 import { MemoryPressure } from '../transports/limits/memory-pressure.js'
 import type { Basis } from './basis.js'
-import { type ClientLimits, fairSemaphore, isOpenToAll, SEMAPHORE_WAIT_MS } from './open-client-limits.js'
+import { type ClientLimits, fairSemaphore, isOpenToAll, NO_QUEUE, SEMAPHORE_WAIT_MS } from './open-client-limits.js'
 import { memoryTargetOf } from './memory-target.js'
 
 /**
@@ -70,11 +70,9 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
     bodies,
     pastStates: fairSemaphore(basis, 'past-states', PAST_STATES),
     loadingReads: new FairSemaphore({
+      ...NO_QUEUE,
       slots: LOADING_READS,
       maxSlotsPerIdentity: isOpenToAll(config) ? LOADING_READS : LOADING_READS / 2,
-      maxWaiting: 0,
-      maxWaitingPerIdentity: 0,
-      maxWaitMs: 0,
       clock,
       onRejected: () => {},
     }),
