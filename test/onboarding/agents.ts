@@ -21,6 +21,7 @@ import { buildGoProgram } from '../support/go-program.js'
 import { until } from '../support/until.js'
 import { type Cluster, temporaryFolder } from './cluster.js'
 import type { Pod } from './pod.js'
+import { deschedulerPolicy } from '../clients/support/descheduler-policy.js'
 
 /** The variable with the names of the clients that this machine lacks, separated by commas. */
 export const LACKING = 'ONBOARDING_LACKING'
@@ -338,24 +339,9 @@ const installer: Agent = {
 const READY = { conditions: [{ type: 'Ready', status: 'True' }] }
 const EVICTED = 'evicted'
 
-const policy = {
-  apiVersion: 'descheduler/v1alpha2',
-  kind: 'DeschedulerPolicy',
-  gracePeriodSeconds: 0,
-  profiles: [
-    {
-      name: 'all',
-      pluginConfig: [
-        { name: 'DefaultEvictor', args: {} },
-        {
-          name: 'PodLifeTime',
-          args: { maxPodLifeTimeSeconds: 1, namespaces: { include: [EVICTED] }, states: ['Pending'] },
-        },
-      ],
-      plugins: { deschedule: { enabled: ['PodLifeTime'] } },
-    },
-  ],
-}
+const policy = deschedulerPolicy({
+  PodLifeTime: { maxPodLifeTimeSeconds: 1, namespaces: { include: [EVICTED] }, states: ['Pending'] },
+})
 
 const evictor: Agent = {
   name: 'descheduler',

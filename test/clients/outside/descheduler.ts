@@ -12,31 +12,19 @@ import { buildGoProgram } from '../../support/go-program.js'
 import { until } from '../../support/until.js'
 import { descheduler } from '../programs.js'
 import { clientFolder, sources, startCompared, urlOf } from '../support/api-server.js'
+import { deschedulerPolicy } from '../support/descheduler-policy.js'
 import { disruptions, momentAfter } from '../support/disruptions.js'
 import type { World } from '../support/stage.js'
 import { type RunningProcess, startProcess } from '../support/start-process.js'
 
 const program = buildGoProgram(descheduler)
 
-const strategies: Readonly<Record<string, object>> = {
+const policy = deschedulerPolicy({
   RemovePodsHavingTooManyRestarts: { podRestartThreshold: 10 },
   RemoveFailedPods: {},
   RemovePodsViolatingNodeTaints: {},
   RemovePodsViolatingNodeAffinity: { nodeAffinityType: ['requiredDuringSchedulingIgnoredDuringExecution'] },
-}
-
-const policy = {
-  apiVersion: 'descheduler/v1alpha2',
-  kind: 'DeschedulerPolicy',
-  gracePeriodSeconds: 0,
-  profiles: [
-    {
-      name: 'all',
-      pluginConfig: Object.entries({ DefaultEvictor: {}, ...strategies }).map(([name, args]) => ({ name, args })),
-      plugins: { deschedule: { enabled: Object.keys(strategies) } },
-    },
-  ],
-}
+})
 
 const CREATED = '2026-01-01T00:00:00Z'
 const meta = (name: string, more: object = {}): object => ({
