@@ -39,7 +39,7 @@ interface Block {
 
 interface Answered {
   readonly status: number
-  /** Of a burst: the median of another client's gets. */
+  /** In a burst: the median of another client's gets. */
   readonly answerMs: number
   /** The other client's gets beside a burst, and just before. */
   readonly otherP99Ms?: number

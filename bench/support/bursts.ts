@@ -1,6 +1,6 @@
 /**
- * What one client sends over many connections at once, and what another client sees beside it: a burst for each kind of
- * limit, over both transports. The server trusts the proxy 127.0.0.1, which names the addresses of its clients.
+ * Bursts that one client sends over many connections at once, one for each kind of limit, over both transports, and the
+ * delay that another client sees meanwhile. The server trusts the proxy 127.0.0.1, which names the addresses of its clients.
  */
 import { once } from 'node:events'
 import { Agent, type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'

@@ -27,7 +27,7 @@ import { deschedulerPolicy } from '../clients/support/descheduler-policy.js'
 export const LACKING = 'ONBOARDING_LACKING'
 
 export interface RunningAgent {
-  /** What it holds, or has done, as lines in any order. */
+  /** Its state, or the work it has done, as lines in any order. */
   readonly held: () => Promise<readonly string[]>
   /** Creates a ConfigMap in the namespace `default`. Returns whether it could. Absent: it creates none. */
   readonly create?: (name: string) => Promise<boolean>
@@ -42,19 +42,19 @@ export interface Agent {
   readonly start: (t: Test, pod: Pod, world: World) => Promise<RunningAgent>
   /** The same lines from the API server. Default: the pods, as lines `NAME TURN`. */
   readonly expected?: (world: World) => Promise<readonly string[]>
-  /** What it may list only once. Default: pods. Empty: it lists as it likes, or by a rule of its own. */
+  /** The resources that it may list only once. Default: pods. Empty: no limit here. */
   readonly follows?: readonly string[]
-  /** It does not survive the sudden end of its token, which no pod that runs sees: what happens then. */
+  /** Set for an agent that does not survive the sudden end of its token, which a running pod never sees: what happens then. */
   readonly withoutToken?: string
-  /** What it may do besides listing and watching pods, and creating ConfigMaps. */
+  /** Its permissions besides listing and watching pods, and creating ConfigMaps. */
   readonly rules?: readonly object[]
-  /** What it needs to be there. */
+  /** Objects that must exist before it starts. */
   readonly objects?: readonly object[]
-  /** What is written for it in each turn. */
+  /** Objects that each turn writes for it. */
   readonly turn?: (turn: string) => readonly object[]
 }
 
-/** What the API server has. */
+/** Reads from the API server. */
 export class World {
   readonly #server: Server
 

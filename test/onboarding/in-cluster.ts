@@ -135,7 +135,7 @@ void t.test('agents in pods hold what the API server has, through restarts and n
       if (!endsTokens) return void t.same(lists(), atTheStart, 'none has listed again')
       // A watch whose token has ended reports 401, and after an error client-go lists.
       for (const [agent, count] of Object.entries(lists())) {
-        t.ok(count <= 2 * atTheStart[agent]!, `${agent} has listed once more at most`)
+        t.ok(count <= 2 * atTheStart[agent]!, `${agent} has listed at most once more`)
       }
     })
   }

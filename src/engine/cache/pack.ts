@@ -32,7 +32,7 @@ const VERSION = 6
 const TYPE = 7
 const COLUMNS = 8
 
-/** What most objects of a pack have in common. */
+/** The members that are the same in most objects of a pack. */
 type Type = Pick<StoredObject, 'namespace' | 'leaseId' | 'encoding' | 'apiVersion' | 'kind'>
 
 function isType(type: Type, { namespace, leaseId, encoding, apiVersion, kind }: Type): boolean {

@@ -78,8 +78,8 @@ const CUT_LOG_GAP_MS = 3_600_000
 const WAIT_LIMIT_MS = 3_000
 
 /**
- * Milliseconds without a first state for each second of Retry-After. Whoever has waited here may come back soon, because it
- * waits again; whoever could not wait stays away as long as it has been.
+ * For each of these milliseconds without a first state, Retry-After grows by a second. A read that has waited here may come
+ * back soon, because it will wait again. A read that could not wait doubles the time each time it comes back.
  */
 const MS_PER_RETRY_SECOND = { waited: 8_000, refused: 1_000 }
 

@@ -29,7 +29,7 @@ export interface StoredObject {
    */
   readonly bytes: Buffer
   /**
-   * What others keep about this version of the object. It also stands for it in a `WeakMap`: an object in a pack is
+   * Values that others keep for this version of the object. In a `WeakMap` the notes stand for the object: an object in a pack is
    * another JavaScript object each time it is read, but its notes are the same.
    */
   readonly notes: ObjectNotes

@@ -72,7 +72,7 @@ export interface UpstreamStatus {
   readonly isHistoryDear?: boolean
 }
 
-/** What answers requests can be read with; a publisher and a primary process provide it to others. */
+/** Reads the state. A publisher and a primary process provide this to others. */
 export interface StateReader {
   /** @throws UpstreamError */
   read(options: ReadOptions): Promise<Page>

@@ -123,7 +123,7 @@ export class RemoteWatch implements UpstreamWatch {
         if (this.#pending.length > 0 && this.#options.marksRevisions) {
           throw new WatchFailure('network', 'the answer ended inside a revision')
         }
-        // Deletions that still waited are told again.
+        // The next watch brings the deletions that were still waiting.
         this.#rest?.cancel()
         this.#pending = []
         this.#place = positionAt(this.#handedOn)

@@ -109,7 +109,7 @@ function removeOne(
   if (gone === undefined) return value
   const owned = kept?.children.get(element)
   const isOwned = owned !== undefined && !owned.isEmpty
-  // What has no owner in it, such as defaults, goes with the member that the manager has given up.
+  // The manager has given up this member. Parts of it without an owner, such as defaults, go with it.
   if ((gone.isMember || element.startsWith('f:')) && !isOwned) return undefined
   const rest = removeFields(value, gone, owned, shape)
   if (isRecord(rest) && isRecord(value)) for (const key of keys) if (Object.hasOwn(value, key)) rest[key] = value[key]!

@@ -25,7 +25,7 @@ import type { Logger } from '../../support/log.js'
 import type { ProcessStatus } from '../ui/status.js'
 import { errorMessage } from '../../support/error-message.js'
 
-/** What the primary tells a worker before it begins. */
+/** The primary's settings for a worker, in its environment. */
 export interface WorkerHello {
   /** Whether other workers are already serving. */
   readonly isReplacement: boolean

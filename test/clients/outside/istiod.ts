@@ -21,7 +21,7 @@ import { settledWatches } from '../support/survive.js'
 
 const program = buildGoProgram(istiod)
 
-/** What it shows of what it has computed. */
+/** The debug pages that show its computed state. */
 const pages = ['configz', 'registryz', 'endpointz', 'endpointShardz'] as const
 
 const SYSTEM = 'istio-system'
@@ -198,7 +198,7 @@ async function change(apiServer: ApiServer, turn: string): Promise<void> {
   for (const object of changed) await apply(apiServer, object)
 }
 
-/** What is written into etcd while no distributary runs: services too. */
+/** Each turn writes a Service into etcd, also while no distributary runs. */
 const world: World = {
   initial: new Map(),
   turn: (name) => [

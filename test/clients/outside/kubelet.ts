@@ -130,7 +130,7 @@ async function startKubelet(t: Test, node: Node, kubeconfig: string): Promise<Ku
   return { node, process: running, root: folder }
 }
 
-/** What a pod has been given, from the kubelet's folder. */
+/** Reads the files of a pod's volumes from the kubelet's folder. */
 async function given(
   apiServer: ApiServer,
   { node, root }: Kubelet,

@@ -747,7 +747,7 @@ void t.test('a cache that is not listed yet gives a Retry-After, with growing de
   t.end()
 })
 
-void t.test('a read waits for the first state, and is told soon to come back', async (t) => {
+void t.test('a read waits for the first state, and if that takes too long may come back soon', async (t) => {
   const { cache, clock, replace } = setUp({ isListed: false })
   const loaded = (signal = new AbortController().signal): Outcome<void> => watched(cache.load(signal))
   const retryAfter = ({ error }: Outcome<void>): number | undefined =>

@@ -90,7 +90,7 @@ function upgrade({ request }: Exchange): WebSocket {
   return webSocket
 }
 
-/** What exceeds the limit never reaches the library. */
+/** Ends a connection whose client exceeds the limit, before the library sees those bytes. */
 function boundMessages(webSocket: WebSocket, socket: Socket, deadline: MessageDeadline): void {
   const push = socket.push.bind(socket)
   let isOver = false

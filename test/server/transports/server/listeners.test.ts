@@ -250,7 +250,7 @@ void t.test('a closing session waits for its streams, and then ends', async (t) 
   await drops(of, 0)
 })
 
-void t.test('a request that expects to be told to continue, and is reset at once, ends no server', async (t) => {
+void t.test('a request with Expect: 100-continue that is reset at once does not end the server', async (t) => {
   const plain = await listen(t, {})
   const secure = await listenSecurely(t, 20_000)
   const expecting = (stream: number): Buffer => request(stream, '/', [['expect', '100-continue']], 0)
@@ -268,7 +268,7 @@ void t.test('a request that expects to be told to continue, and is reset at once
     socket.write(Buffer.concat(frames))
     await until(() => answered(Buffer.concat(chunks)).includes(3), `${how}, the other one is answered`)
     const heads = parseFrames(Buffer.concat(chunks)).filter(({ type, stream }) => type === TYPE.headers && stream === 3)
-    t.equal(heads.length, 2, `${how}, it is told to continue before`)
+    t.equal(heads.length, 2, `${how}, 100 comes before the answer`)
     socket.destroy()
   }
   await Promise.all([drops(plain, 0), drops(secure, 0)])
