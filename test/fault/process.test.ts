@@ -1,9 +1,11 @@
 /** Failures of distributary's own process: killed, stopped under load, out of file descriptors. */
+import { spawn } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { assertGuarantees } from '../guarantees/validate.js'
 import { pod } from '../support/pod.js'
 import { pause, until } from '../support/until.js'
+import { endsWithUs } from '../support/ends-with-us.js'
 import { recordEtcdHistory } from '../support/etcd-history.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
@@ -11,6 +13,7 @@ import { startFaultProxy } from '../support/fault-proxy.js'
 import { freePort } from '../support/free-port.js'
 import { LightWatcher } from '../support/light-watcher.js'
 import { only } from '../support/only.js'
+import { programFile, serverRuntime } from '../support/program.js'
 import { startServer, total } from '../support/server-process.js'
 import { WatchRecorder } from '../support/watch-recorder.js'
 import { pods } from './scenario.js'
@@ -156,3 +159,18 @@ void t.test(
     assertGuarantees(t, recorder.history(writer.writes), await control.finish(), { settledRevision: last })
   },
 )
+
+for (const format of ['json', 'text']) {
+  void t.test(`a full disk under its output costs log lines, and does not end it (${format})`, async (t) => {
+    const port = await freePort()
+    const flags = [`--port=${port}`, '--audit-log-path=-', `--log-format=${format}`, '--log-level=debug']
+    const line = ['-c', 'exec "$@" >/dev/full 2>/dev/full', 'sh', serverRuntime(), programFile('main'), ...flags]
+    const child = spawn('/bin/sh', line, { stdio: 'ignore', env: { ...process.env, NODE_OPTIONS: '' } })
+    endsWithUs(child)
+    t.teardown(() => child.kill('SIGKILL'))
+    const pods = async (): Promise<number> => (await fetch(`http://127.0.0.1:${port}/api/v1/pods`)).status
+    await until(async () => child.exitCode !== null || (await pods()) === 200, 'it serves')
+    for (let i = 0; i < 20; i++) t.equal(await pods().catch(String), 200)
+    t.equal(child.exitCode, null, 'it runs')
+  })
+}

@@ -1,4 +1,8 @@
-/** pino behind one file: JSON lines for machines, one readable line for people, both on standard error. */
+/**
+ * pino behind one file: JSON lines for machines, one readable line for people, both on standard error.
+ *
+ * Output that nobody takes, on a full disk or into a broken pipe, costs lines and never ends the server.
+ */
 import { Writable } from 'node:stream'
 import { type Logger as Pino, destination, pino } from 'pino'
 
@@ -9,9 +13,19 @@ export interface LoggerOptions {
   readonly worker: number | null
 }
 
+/** What waits for a full disk to have room again. */
+const MAX_WAITING_BYTES = 2 ** 20
+
 export function createLogger(options: LoggerOptions): Pino {
-  const sink = options.format === 'json' ? destination({ fd: 2, sync: true }) : textLines()
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
+  const sink = options.format === 'json' ? jsonLines() : textLines()
   return pino({ level: options.level, base: options.worker === null ? null : { worker: options.worker } }, sink)
+}
+
+function jsonLines(): ReturnType<typeof destination> {
+  const lines = destination({ fd: 2, sync: true, maxLength: MAX_WAITING_BYTES })
+  lines.on('error', () => {})
+  return lines
 }
 
 const LEVELS: Readonly<Record<number, string>> = { 20: 'debug', 30: 'info', 40: 'WARN', 50: 'ERROR', 60: 'FATAL' }
