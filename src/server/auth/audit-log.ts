@@ -3,8 +3,9 @@
  * facts are written, never headers, bodies or the query, which may contain tokens. Rotation is left to the platform, which
  * moves the file and sends SIGHUP (`reopen`).
  *
- * The queue to the disk is bounded. When it is full, lines are dropped and counted, because a full disk must not stop
- * the server. A line in the log says how many were dropped.
+ * The queue to the disk is bounded. When it is full, or the file cannot be written, lines are dropped and counted, because
+ * a full disk must not stop the server. The file is opened again every few seconds until it takes lines, and a line in it
+ * says how many were dropped.
  */
 import { createWriteStream } from 'node:fs'
 import type { Writable } from 'node:stream'
@@ -55,6 +56,8 @@ export interface AuditLogOptions {
 }
 
 const MAX_QUEUED_BYTES = 4 * 2 ** 20
+/** The time until a file that could not be written is opened again. */
+const RETRY_MS = 5_000
 /** These texts are chosen by the caller, so they are bounded. */
 const MAX_TEXT = 1_024
 /**
@@ -67,21 +70,45 @@ const MAX_SHORT_TEXT_BYTES = 300
 const MAX_SHORT_GROUPS_BYTES = 700
 
 export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): AuditLog {
-  const open = (): Writable => {
-    if (path === '-') return stdout
-    const stream = createWriteStream(path, { flags: 'a', mode: 0o600 })
-    stream.on('error', (error) => logger.error({ path, reason: error.message }, 'the audit log cannot be written'))
-    return stream
-  }
+  let isFailing = false
+  let failedAtMs = 0
   let stream = open()
   let dropped = 0
   let unreported = 0
 
-  function line(fields: object): void {
+  function open(): Writable {
+    if (path === '-') return stdout
+    const opened = createWriteStream(path, { flags: 'a', mode: 0o600 })
+    opened.on('error', (error) => {
+      failedAtMs = clock.monotonic()
+      if (!isFailing) logger.error({ path, reason: error.message }, 'the audit log cannot be written')
+      isFailing = true
+    })
+    return opened
+  }
+
+  function takesLines(): boolean {
+    if (stream.writableLength > MAX_QUEUED_BYTES) return false
+    if (!stream.destroyed) return true
+    if (clock.monotonic() - failedAtMs < RETRY_MS) return false
+    stream = open()
+    return true
+  }
+
+  function line(fields: object, onLost: () => void): void {
     const time = new Date(clock.now()).toISOString()
     const whole = `${JSON.stringify({ time, ...fields })}\n`
     const isShort = Buffer.byteLength(whole) <= MAX_LINE_BYTES
-    stream.write(isShort ? whole : `${JSON.stringify({ time, ...shortened(fields) })}\n`)
+    stream.write(isShort ? whole : `${JSON.stringify({ time, ...shortened(fields) })}\n`, (error) => {
+      if (error) return onLost()
+      if (isFailing) logger.info({ path }, 'the audit log is written again')
+      isFailing = false
+    })
+  }
+
+  function drop(): void {
+    dropped++
+    unreported++
   }
 
   function reopen(): void {
@@ -95,23 +122,22 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
       return dropped
     },
     write(record) {
-      if (stream.writableLength > MAX_QUEUED_BYTES || stream.destroyed) {
-        dropped++
-        unreported++
-        return
-      }
+      if (!takesLines()) return drop()
       if (unreported > 0) {
-        line({ dropped: unreported })
+        const told = unreported
         unreported = 0
+        line({ dropped: told }, () => (unreported += told))
       }
-      line({
+      const { user, impersonatedUser, userAgent, name } = record
+      const fields = {
         ...record,
-        user: short(record.user),
-        ...(record.impersonatedUser === undefined ? {} : { impersonatedUser: short(record.impersonatedUser) }),
-        userAgent: short(record.userAgent),
-        name: short(record.name),
+        user: short(user),
+        ...(impersonatedUser === undefined ? {} : { impersonatedUser: short(impersonatedUser) }),
+        userAgent: short(userAgent),
+        name: short(name),
         path: short(withoutQuery(record.path)),
-      })
+      }
+      line(fields, drop)
     },
     reopen,
     close() {

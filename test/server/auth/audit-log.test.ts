@@ -1,10 +1,11 @@
-import { readFileSync, renameSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync } from 'node:fs'
 import path from 'node:path'
 import { Writable } from 'node:stream'
 import t from 'tap'
 
 import { type AuditRecord, openAuditLog } from '../../../src/server/auth/audit-log.js'
 import { silentLogger } from '../../../src/support/log.js'
+import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { Folder } from './fixtures.js'
 
@@ -129,4 +130,33 @@ void t.test('a disk that does not keep up costs lines, which are counted and log
   const all = lines(written.join(''))
   t.match(all.at(-2), { dropped })
   t.equal(all.length, 50_000 - dropped + 2)
+})
+
+void t.test('a file that could not be written gets lines again once it can be, without a signal', async (t) => {
+  const folder = path.join(new Folder(t).path, 'logs')
+  const file = path.join(folder, 'audit.log')
+  const clock = new VirtualClock()
+  const said: string[] = []
+  const say = (_fields: object, message: string): void => void said.push(message)
+  const logger = { debug: say, info: say, warn: say, error: say }
+  const log = openAuditLog({ path: file, clock, logger, stdout: process.stdout })
+  t.teardown(() => log.close())
+  log.write(RECORD)
+  await until(() => log.dropped === 1, 'the line is counted as dropped')
+  for (let i = 0; i < 3; i++) {
+    clock.advance(5_000)
+    log.write(RECORD)
+    await until(() => log.dropped === i + 2, 'so is each later one')
+  }
+  t.same(said, ['the audit log cannot be written'], 'the log says it once')
+  mkdirSync(folder)
+  clock.advance(1_000)
+  log.write(RECORD)
+  t.equal(log.dropped, 5, 'the file is not opened for every line')
+  clock.advance(5_000)
+  log.write({ ...RECORD, name: 'after' })
+  await until(() => said.length > 1, 'the log says that it is written again')
+  await log.close()
+  t.match(lines(readFileSync(file, 'utf8')), [{ dropped: 5 }, { name: 'after' }])
+  t.same(said.slice(1), ['the audit log is written again'])
 })
