@@ -3,9 +3,10 @@
  * because the server (at its start) and the client (on request) load a YAML parser differently.
  *
  * These members are read: server (with a path), certificate-authority(-data), insecure-skip-tls-verify,
- * tls-server-name, client-certificate(-data) with client-key(-data), token, tokenFile (reread for each request),
- * username and password, `as` with its groups, uid and extra fields, the context's namespace, and `exec` as data: the
- * caller decides whether it may start programs. These are rejected with an error: `auth-provider` and `proxy-url`.
+ * tls-server-name, client-certificate(-data) with client-key(-data), token, tokenFile (reread for each request;
+ * while it is missing or empty, its last token counts), username and password, `as` with its groups, uid and extra
+ * fields, the context's namespace, and `exec` as data: the caller decides whether it may start programs. These are
+ * rejected with an error: `auth-provider` and `proxy-url`.
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -242,9 +243,20 @@ function named(list: unknown, name: string, what: string): unknown {
 function authorizationOf(user: unknown, readText: (name: string) => string): (() => string) | null {
   const file = textAt(user, 'tokenFile')
   if (file !== '') {
-    // A missing file is reported now, not at the first request.
-    readText(file)
-    return () => `Bearer ${readText(file)}`
+    const read = (): string => {
+      const token = readText(file)
+      if (token === '') throw new Error(`${file} is empty`)
+      return token
+    }
+    // A missing file is reported now, not at the first request. Later, as in client-go, the last token counts while the
+    // file is being replaced.
+    let token = read()
+    return () => {
+      try {
+        token = read()
+      } catch {}
+      return `Bearer ${token}`
+    }
   }
   const token = textAt(user, 'token')
   if (token !== '') return () => `Bearer ${token}`

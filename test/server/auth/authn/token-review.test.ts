@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import t from 'tap'
 
 import { ConnectionCount } from '../../../../src/support/connection-count.js'
@@ -277,6 +278,12 @@ users: [{name: u, user: {${user}}}]
   t.equal(fromFile.authorization?.(), 'Bearer first')
   folder.write('token', 'second')
   t.equal(fromFile.authorization?.(), 'Bearer second', 'a rotated token is read again')
+  const token = folder.write('token', '\n')
+  t.equal(fromFile.authorization?.(), 'Bearer second', 'the last token counts while the file is being written')
+  rmSync(token)
+  t.equal(fromFile.authorization?.(), 'Bearer second', 'and while it is missing')
+  folder.write('token', '')
+  t.throws(() => loadKubeconfig(config('tokenFile: token')), /token is empty/)
   const data = Buffer.from('CERT').toString('base64')
   t.match(
     loadKubeconfig(
