@@ -84,6 +84,38 @@ void t.test('a renewed certificate is presented at the next connection, and watc
   await until(async () => (await upstream.readKey(key).catch(() => null))?.value.toString() === '1', 'it is let in')
 })
 
+void t.test('a certificate that etcd does not accept leaves the connection with the previous one in use', async (t) => {
+  const path = folderOf(t)
+  const [ours, stranger] = [createAuthority(t), createAuthority(t)]
+  const etcd = await startEtcd(t, { tls: { ...ours.server(), clientCa: ours.ca } })
+  const put = (pair: { cert: string; key: string }): void => {
+    copyFileSync(pair.cert, path('cert'))
+    copyFileSync(pair.key, path('key'))
+  }
+  put(ours.client('distributary'))
+  const files = ['--etcd-cafile', ours.ca, '--etcd-certfile', path('cert'), '--etcd-keyfile', path('key')]
+  const clock = new VirtualClock()
+  const { logger, lines } = recordingLogger()
+  const credentials = watchEtcdCredentials(configOf(['--etcd-servers', etcd.url, ...files]), clock, logger)
+  t.teardown(() => credentials.close())
+  const followCredentials = credentials.onChange.bind(credentials)
+  const upstream = connectEtcd({ endpoints: [etcd.url], ...credentials.value, followCredentials, logger })
+  t.teardown(() => upstream.close())
+  const before = await upstream.currentRevision()
+
+  put(stranger.client('distributary'))
+  clock.advance(LOOK_MS)
+  const refused = 'etcd does not accept the changed certificates; connections with the previous ones stay in use'
+  await until(() => lines.includes(refused), 'the log says so')
+  for (let i = 0; i < 5; i++) t.equal(await upstream.currentRevision(), before)
+  t.same(lines, ['a changed file was read', refused])
+
+  put(ours.client('renewed'))
+  clock.advance(LOOK_MS)
+  await etcd.restart()
+  await until(async () => (await upstream.currentRevision().catch(() => 0)) === before, 'the next one is used')
+})
+
 void t.test('new files that are unusable leave the previous ones in force, with one line', async (t) => {
   const path = folderOf(t)
   const authority = createAuthority(t)

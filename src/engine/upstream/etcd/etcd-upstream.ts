@@ -118,6 +118,7 @@ class EtcdUpstream implements Upstream {
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #requestTimeoutMs: number
+  readonly #connectTimeoutMs: number
   readonly #pageSizes = new PageSizes()
   readonly #versions = new Map<GrpcEndpoint, string>()
   readonly #watches = new Set<EtcdWatch>()
@@ -133,6 +134,7 @@ class EtcdUpstream implements Upstream {
     this.#logger = options.logger ?? silentLogger
     this.#readable = new ReadablePrefixes(this.#logger)
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
+    this.#connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
     const endpoints = options.endpoints.map(
       (url) =>
         new GrpcEndpoint({
@@ -143,7 +145,7 @@ class EtcdUpstream implements Upstream {
           maxReceivedBytes: options.maxReceivedBytes ?? MAX_RECEIVED_BYTES,
         }),
     )
-    this.#pool = new EndpointPool(endpoints, options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, this.#clock, (endpoint) =>
+    this.#pool = new EndpointPool(endpoints, this.#connectTimeoutMs, this.#clock, (endpoint) =>
       this.#health.isSilent(endpoint),
     )
     this.#calls = new EtcdCalls(this.#pool, {
@@ -171,7 +173,7 @@ class EtcdUpstream implements Upstream {
       clock: this.#clock,
     })
     const use = ({ tls, user }: EtcdCredentials): void => {
-      if (tls !== undefined) for (const endpoint of endpoints) endpoint.renew(tls)
+      if (tls !== undefined) for (const endpoint of endpoints) void this.#renew(endpoint, tls)
       if (user !== undefined) this.#calls.token.use(user)
     }
     this.#stopFollowing = options.followCredentials?.(use) ?? ((): void => {})
@@ -317,6 +319,15 @@ class EtcdUpstream implements Upstream {
     for (const watch of this.#watches) watch.close()
     this.#pool.close()
     return Promise.resolve()
+  }
+
+  async #renew(endpoint: GrpcEndpoint, tls: EtcdTls): Promise<void> {
+    const reason = await endpoint.renew(tls, this.#connectTimeoutMs)
+    if (reason === null) return
+    this.#logger.error(
+      { endpoint: endpoint.url, reason },
+      'etcd does not accept the changed certificates; connections with the previous ones stay in use',
+    )
   }
 
   /** Abandons a member: its watches and further calls continue at another one. */

@@ -54,6 +54,8 @@ export class GrpcEndpoint {
   readonly url: string
   readonly #options: GrpcEndpointOptions
   #connection: GrpcConnection
+  /** With newer credentials; takes over when it is ready, or when the other one is lost. */
+  #next: GrpcConnection | null = null
   /** The running calls, except `stream`s, and whether each can be repeated elsewhere. */
   readonly #calls = new Map<GrpcStream, { readonly isRepeatable: boolean; readonly fail: (error: RpcError) => void }>()
   #heard = 0
@@ -74,21 +76,40 @@ export class GrpcEndpoint {
     return this.#heard
   }
 
-  /** Uses other credentials for new calls. Running calls stay on the old connection, which closes after the last of them. */
-  renew(tls: EtcdTls): void {
-    if (!this.url.startsWith('https:') || this.#isClosed) return
-    this.#connection.retire()
-    this.#connection = new GrpcConnection({ ...this.#options, tls })
+  /**
+   * Uses other credentials for new calls. The connection with the old ones stays in use until one with the new ones is
+   * ready: credentials that the server does not accept must not end what works. Running calls stay on the old connection,
+   * which closes after the last of them.
+   *
+   * @returns why the server does not accept them, as far as the first attempt shows, while the old ones are still in use.
+   */
+  async renew(tls: EtcdTls, timeoutMs: number): Promise<string | null> {
+    if (!this.url.startsWith('https:') || this.#isClosed) return null
+    const next = new GrpcConnection({ ...this.#options, tls })
+    this.#next?.retire()
+    this.#next = next
+    if (this.#current().ready === null || (await next.connect(timeoutMs)) || this.#next !== next) return null
+    return this.#current() === next ? null : next.failure
+  }
+
+  #current(): GrpcConnection {
+    const next = this.#next
+    if (next !== null && (next.ready !== null || this.#connection.ready === null)) {
+      this.#connection.retire()
+      this.#connection = next
+      this.#next = null
+    }
+    return this.#connection
   }
 
   /** Whether it is connected. Only keepalive or a deadline detects a peer that vanished silently. */
   isReady(): boolean {
-    return this.#connection.ready !== null
+    return this.#current().ready !== null
   }
 
   /** For messages: the URL, and why it is not connected, as far as known. */
   described(): string {
-    const { failure } = this.#connection
+    const { failure } = this.#current()
     return failure === null ? this.url : `${this.url} (${failure})`
   }
 
@@ -97,7 +118,7 @@ export class GrpcEndpoint {
    * attempts continue in the background.
    */
   connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
-    return this.#isClosed ? Promise.resolve(false) : this.#connection.connect(timeoutMs, signal)
+    return this.#isClosed ? Promise.resolve(false) : this.#current().connect(timeoutMs, signal)
   }
 
   /** Connects if necessary. @throws RpcError */
@@ -164,6 +185,7 @@ export class GrpcEndpoint {
     this.#isClosed = true
     for (const { fail } of this.#calls.values()) fail(new RpcError(RpcStatus.CANCELLED, 'the client was closed'))
     this.#connection.retire()
+    this.#next?.retire()
   }
 
   /** @param onOver called at the end, before `onEnd`, and on `cancel`. */
@@ -173,7 +195,8 @@ export class GrpcEndpoint {
     handlers: StreamHandlers,
     onOver: () => void = noop,
   ): GrpcCall {
-    const session = this.#isClosed ? null : this.#connection.ready
+    const connection = this.#current()
+    const session = this.#isClosed ? null : connection.ready
     const counted: StreamHandlers = {
       onMessage: (message) => {
         this.#heard++
@@ -181,7 +204,7 @@ export class GrpcEndpoint {
       },
       onEnd: (error) => handlers.onEnd(error),
     }
-    const leave = session === null ? noop : this.#connection.use()
+    const leave = session === null ? noop : connection.use()
     const release = (): void => {
       leave()
       onOver()
