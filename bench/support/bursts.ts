@@ -7,6 +7,7 @@ import { Agent, type ClientRequest, type IncomingMessage, request as httpRequest
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { type Socket, connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { Worker } from 'node:worker_threads'
 import { sleep } from './processes.js'
 
 export interface Ports {
@@ -45,13 +46,11 @@ type Transport = 'HTTP/2' | 'HTTP/1.1'
 
 const CONNECTIONS = 40
 const COUNT = 4_000
-const VICTIM = '/api/v1/namespaces/bad/pods/victim'
+export const VICTIM = '/api/v1/namespaces/bad/pods/victim'
 const LIST = '/api/v1/namespaces/bad/pods?resourceVersion=0&labelSelector=is%3Dnowhere'
 /** See `floods.ts`. */
 const ADDRESS = '127.0.0.9'
 const ANSWER_MS = 30_000
-/** For the other client alone. */
-const QUIET_MS = 500
 
 /** Sixty terms that no other watch has. */
 function watchOfTerms(i: number): string {
@@ -75,38 +74,22 @@ export const bursts: readonly Burst[] = [
   { name: '400 handshakes of TLS at once', send: ({ secure }, scale) => connections(400 * scale, () => tls(secure)) },
 ]
 
-/** @param isOver checked after each get. @throws Error when one is refused. */
-export async function otherClient(port: number, isOver: () => boolean): Promise<OtherClient> {
-  const session = connectHttp2(`http://127.0.0.1:${port}`)
+/** @returns what the other client sees until `meanwhile` is over. @throws Error when one of its gets is refused. */
+export async function otherClient(port: number, meanwhile: () => Promise<unknown>): Promise<OtherClient> {
+  const worker = new Worker(new URL('other-client.js', import.meta.url), { workerData: port })
   try {
-    await once(session, 'connect')
-    const took: number[] = []
-    do {
-      const beganMs = performance.now()
-      const asked = { path: VICTIM, user: 'neighbour', address: '203.0.113.254', isWatch: false }
-      const status = await askHttp2(session, asked)
-      if (status !== 200) throw new Error(`the other client was answered with ${status}`)
-      took.push(performance.now() - beganMs)
-    } while (!isOver())
-    took.sort((a, b) => a - b)
-    const at = (share: number): number => took[Math.min(took.length - 1, Math.floor(took.length * share))]!
-    return { p50Ms: at(0.5), p99Ms: at(0.99) }
+    await once(worker, 'message')
+    const seen = once(worker, 'message') as Promise<[OtherClient]>
+    const [[measured]] = await Promise.all([seen, meanwhile().finally(() => worker.postMessage('over', []))])
+    return measured
   } finally {
-    session.destroy()
+    await worker.terminate()
   }
-}
-
-export async function otherClientAlone(port: number): Promise<OtherClient> {
-  const endMs = performance.now() + QUIET_MS
-  return await otherClient(port, () => performance.now() >= endMs)
 }
 
 /** @returns what the other client sees meanwhile. */
 export async function sendBurst({ send }: Burst, ports: Ports, scale = 1): Promise<OtherClient> {
-  let isOver = false
-  const sent = send(ports, scale).finally(() => (isOver = true))
-  const [seen] = await Promise.all([otherClient(ports.plain, () => isOver), sent])
-  return seen
+  return await otherClient(ports.plain, () => send(ports, scale))
 }
 
 function requests({ name, asked, count = COUNT }: Kind, transport: Transport): Burst {
@@ -181,7 +164,7 @@ async function openOrClosed(socket: Socket, event: string): Promise<void> {
 }
 
 /** @returns the status. */
-async function askHttp2(session: ClientHttp2Session, { path, isWatch, ...more }: Asked): Promise<number> {
+export async function askHttp2(session: ClientHttp2Session, { path, isWatch, ...more }: Asked): Promise<number> {
   const asked = session.request({ ':path': path, ...headersOf(more) })
   asked.resume()
   const answered = once(asked, 'response') as Promise<[{ ':status'?: number }]>

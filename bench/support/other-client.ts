@@ -1,0 +1,25 @@
+/**
+ * A thread that gets one object after another until it is sent a message, and then reports the delays. In the thread that sends a
+ * burst this would measure how long that thread is busy.
+ */
+import { once } from 'node:events'
+import { connect } from 'node:http2'
+import { parentPort, workerData } from 'node:worker_threads'
+import { askHttp2, type OtherClient, VICTIM } from './bursts.js'
+
+const session = connect(`http://127.0.0.1:${workerData as number}`)
+await once(session, 'connect')
+let isOver = false
+parentPort!.once('message', () => (isOver = true))
+parentPort!.postMessage('ready', [])
+const took: number[] = []
+do {
+  const beganMs = performance.now()
+  const status = await askHttp2(session, { path: VICTIM, user: 'neighbour', address: '203.0.113.254', isWatch: false })
+  if (status !== 200) throw new Error(`the other client was answered with ${status}`)
+  took.push(performance.now() - beganMs)
+} while (!isOver)
+session.destroy()
+took.sort((a, b) => a - b)
+const at = (share: number): number => took[Math.min(took.length - 1, Math.floor(took.length * share))]!
+parentPort!.postMessage({ p50Ms: at(0.5), p99Ms: at(0.99) } satisfies OtherClient, [])
