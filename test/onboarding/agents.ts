@@ -274,7 +274,6 @@ const operator: Agent = {
   expected: async (world) =>
     (await world.items<Widget>(widgetsPath)).map((one) => `${one.metadata.name} ${one.spec.size}`),
   follows: ['widgets'],
-  withoutToken: 'it ends when a watch reports 401',
   rules: [
     reading('apiextensions.k8s.io', 'customresourcedefinitions'),
     reading('', 'namespaces'),

@@ -133,7 +133,7 @@ void t.test('agents in pods hold what the API server has, through restarts and n
       await compare(t, moment, endsTokens ? running.filter((agent) => agent.withoutToken === undefined) : running)
       t.comment(`${Math.round(writtenMs - startedMs)} ms, then ${Math.round(performance.now() - writtenMs)} ms`)
       if (!endsTokens) return void t.same(lists(), atTheStart, 'none has listed again')
-      // A watch whose token has ended reports 401, and after an error client-go lists.
+      // A client that resumes its watch with the old token gets 401, and after an error client-go lists.
       for (const [agent, count] of Object.entries(lists())) {
         t.ok(count <= 2 * atTheStart[agent]!, `${agent} has listed at most once more`)
       }

@@ -140,10 +140,18 @@ void t.test('a token of a pod names its service account, and dies with the pod, 
     new LightWatcher(`${server.url}${PODS}?watch=1`, { authorization: `Bearer ${text}` })
   const [watcher, lasting] = [watchWith(token), watchWith(other)]
   await Promise.all([watcher, lasting].map((one) => one.until(({ revisions }) => revisions.length >= 2)))
+  const page = await fetch(`${server.url}${PODS}?watch=1`, {
+    headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream' },
+  })
 
   await writer.commit({ '/registry/pods/default/p': null })
   await until(() => watcher.end !== 'open', 'the watch ends')
-  t.match(watcher.error, '401')
+  t.same([watcher.end, watcher.error], ['eof', ''], 'so that its client goes on with a newer token')
+  t.match(
+    await page.text(),
+    /event: ERROR\ndata: \{.*"code":401\}/,
+    'a page would not see the answer to its next request',
+  )
   t.equal(await ask(token), 401)
   t.equal(await ask(other), 200)
   t.equal(lasting.end, 'open')

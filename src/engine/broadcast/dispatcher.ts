@@ -211,7 +211,12 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#endings.drain(cursor)
   }
 
-  /** Ends one watcher with an error (its permission was revoked). */
+  /** Ends one watcher whose credential or permission is gone. */
+  revoke(cursor: Cursor, error: StatusError): void {
+    if (cursor.state !== 'ended') this.#endings.revoke(cursor, error)
+  }
+
+  /** Ends one watcher with an error. */
   fail(cursor: Cursor, error: StatusError, reason: EndReason): void {
     if (cursor.state !== 'ended') this.#endings.endWithError(cursor, error, reason)
   }

@@ -45,6 +45,19 @@ export class Endings {
     cursor.output.end(bytes, status, checksum)
   }
 
+  /**
+   * The credential is no longer valid, or the permission is gone. Agents replace their token every hour, and their clients
+   * read an ERROR as a reason to list everything again, or to exit. So a plain HTTP stream ends cleanly after a credential
+   * has ended: the next request shows whether there is a newer one. Browsers hide the answer to a refused EventSource or
+   * WebSocket, so they are told here.
+   */
+  revoke(cursor: Cursor, error: StatusError): void {
+    const { transport } = cursor.group.wire
+    const canAskAgain = transport === 'http1' || transport === 'http2'
+    if (error.code === 401 && canAskAgain && cursor.state !== 'initial') this.endCleanly(cursor, 'revoked')
+    else this.endWithError(cursor, error, 'revoked')
+  }
+
   /** Ends a watcher in its turn of the pump, since thousands may end at once. The first of several errors is sent. */
   endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
     if (cursor.state !== 'ending') cursor.endSoon({ error, reason })

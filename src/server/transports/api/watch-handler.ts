@@ -96,7 +96,7 @@ function changedMeanwhile(): StatusError {
 
 /** A separate function, because its closure lives as long as the watch and must not keep the request alive. */
 function keepChecking({ caller, live: { dispatcher } }: WatchRequest, cursor: Cursor, held: Occupied): void {
-  held.checks = caller.keep((error) => dispatcher.fail(cursor, error, 'revoked'))
+  held.checks = caller.keep((error) => dispatcher.revoke(cursor, error))
 }
 
 /** @param start an error is sent in the stream. @returns null if the watch has already ended with an error. */
