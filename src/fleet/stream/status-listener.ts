@@ -133,11 +133,11 @@ export class StatusListener {
   }
 
   /**
-   * Called when the stream has brought the sink there. @param writtenAt when that was written; absent if the sink was
-   * there before.
+   * Called when the stream has brought the sink there. @param writtenAt when that was written; null if unknown, or if the
+   * sink was there before.
    */
-  moved({ sequence, epoch }: StreamPosition, writtenAt?: number | null): void {
-    if (writtenAt !== undefined) this.#writtenAt = writtenAt
+  moved({ sequence, epoch }: StreamPosition, writtenAt: number | null): void {
+    this.#writtenAt = writtenAt ?? this.#writtenAt
     this.#reached(sequence, epoch)
   }
 

@@ -1,6 +1,6 @@
 /**
- * Decides where a subscriber begins to read its stream, and what a break of the chain means. It reads and writes nothing;
- * `subscriber.ts` performs what is decided here.
+ * What a subscriber knows of its stream, where it begins to read, and what a break of the chain means. It reads and writes
+ * nothing; `subscriber.ts` performs what is decided here.
  *
  * | the sink holds      | the stream                                     | begin with                                   |
  * | ------------------- | ---------------------------------------------- | -------------------------------------------- |
@@ -10,15 +10,25 @@
  * | a broken chain      | reaches a snapshot at or after R               | the newest snapshot, `gap` or `coalesce`     |
  * | anything            | reaches no such snapshot                       | wait for the publisher to take one           |
  */
+import type { Batch } from '../../engine/model/event.js'
 import type { ReplaceReason } from '../../engine/model/feed-sink.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { StreamState } from '../broker.js'
-import type { ChainEnd, StateMessage } from './message-chain.js'
+import type { Chain, ChainEnd, StateMessage } from './message-chain.js'
 import type { SnapshotEntry } from './snapshot-store.js'
 
 export interface SubscriberState {
   /** When the stream was created. A recreated stream counts from one again. */
   readonly created: string
+  /** The last message in the stream when the follower started. */
+  readonly target: number
+  /**
+   * The newest message of the stream that this fleet has not signed. It is skipped: the chain shows whether one is
+   * missing.
+   */
+  readonly refused: number
+  /** How far the stream has been read; null before the chain has begun, and after it was broken. */
+  readonly chain: Chain | null
   /** The message at which the chain broke: earlier snapshots do not help. 0 while the chain is whole. */
   readonly brokenAt: number
   /** The message that did not follow when it was first read. The stream is reread from an earlier snapshot, once. */
@@ -27,14 +37,20 @@ export interface SubscriberState {
   readonly isOtherHistory: boolean
   /** The etcd that the sink's content came from; null while unknown. */
   readonly clusterId: string | null
+  /** Whether that etcd's answers to progress requests can be trusted, according to the publisher. */
+  readonly trustsProgress: boolean
 }
 
 export const NOTHING_READ: SubscriberState = {
   created: '',
+  target: 0,
+  refused: 0,
+  chain: null,
   brokenAt: 0,
   doubtedAt: 0,
   isOtherHistory: false,
   clusterId: null,
+  trustsProgress: false,
 }
 
 /** The content of the sink, whatever fed it. */
@@ -99,6 +115,39 @@ export function startAtState(message: StateMessage, sequence: number, held: Held
   return { kind: 'load', entry, reason: isOther ? 'history-changed' : reason }
 }
 
+/** Everything known of a stream that was recreated is forgotten. */
+export function foundStream(
+  state: SubscriberState,
+  { created, last }: Pick<StreamState, 'created' | 'last'>,
+): SubscriberState {
+  if (created === state.created) return { ...state, target: last }
+  return { ...state, created, target: last, refused: 0, chain: null, brokenAt: 0, doubtedAt: 0 }
+}
+
+/** Whether the stream still has what follows the chain. */
+export function goesOn({ chain }: SubscriberState, { first, last }: Pick<StreamState, 'first' | 'last'>): boolean {
+  return chain !== null && chain.sequence <= last && chain.sequence + 1 >= first
+}
+
+/** @param expected the sink's last batch, if the chain begins behind it and must contain it. */
+export function chainBegan(state: SubscriberState, entry: SnapshotEntry, expected: Batch | null): SubscriberState {
+  const { sequence, epoch, revision, clusterId, isSynced, trustsProgress } = entry
+  const chain = { sequence, epoch, revision, clusterId, isSynced, expected }
+  return { ...state, chain, brokenAt: 0, isOtherHistory: false, clusterId, trustsProgress }
+}
+
+/** The sink got to this batch by another route. If it is ahead of the chain, the chain must contain the batch. */
+export function sinkIsAt(state: SubscriberState, last: Batch | null): SubscriberState {
+  const { chain } = state
+  if (last === null || chain === null || last.revision <= chain.revision) return state
+  return { ...state, chain: { ...chain, expected: last } }
+}
+
+/** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
+export function isCurrent({ chain, refused, target }: SubscriberState): boolean {
+  return chain !== null && chain.isSynced && Math.max(chain.sequence, refused) >= target
+}
+
 /** A message may follow after all when the stream is read from further back: then it is `doubted`, and otherwise `broken`. */
 export function chainBroke(
   state: SubscriberState,
@@ -106,9 +155,9 @@ export function chainBroke(
 ): { readonly kind: 'doubted' | 'broken'; readonly state: SubscriberState } {
   const isDoubted =
     isMisplaced === true && isOtherHistory !== true && state.brokenAt === 0 && sequence > state.doubtedAt
-  if (isDoubted) return { kind: 'doubted', state: { ...state, doubtedAt: sequence } }
+  if (isDoubted) return { kind: 'doubted', state: { ...state, chain: null, doubtedAt: sequence } }
   const isOther = state.isOtherHistory || isOtherHistory === true
-  return { kind: 'broken', state: { ...state, brokenAt: sequence, isOtherHistory: isOther } }
+  return { kind: 'broken', state: { ...state, chain: null, brokenAt: sequence, isOtherHistory: isOther } }
 }
 
 /** Also true if it is unknown which etcd the content came from. */

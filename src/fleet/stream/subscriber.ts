@@ -10,22 +10,30 @@
  */
 import { addInTurns } from '../../engine/feed/add-in-turns.js'
 import type { KeyValue } from '../../engine/model/event.js'
+import { ZERO_REVISION } from '../../engine/model/revision.js'
 import type { ReplaceReason } from '../../engine/model/feed-sink.js'
 import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
 import { backoffMs } from '../../support/backoff.js'
 import { sleep } from '../../support/clock.js'
 import { BrokerError } from '../broker.js'
-import { type ChainEnd, MessageChain, type StateMessage } from './message-chain.js'
+import { type Chain, type ChainEnd, followed, type StateMessage } from './message-chain.js'
+import type { Message } from './message.js'
+import { PartAssembler } from './part-assembler.js'
 import type { PlacedSink } from './placed-sink.js'
 import type { Wish } from './questions.js'
 import { type SnapshotEntry, takenAtOf } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
 import type { StreamContext } from './stream-context.js'
 import {
+  chainBegan,
   chainBroke,
   chooseStart,
+  foundStream,
+  goesOn,
   type Held,
+  isCurrent,
   NOTHING_READ,
+  sinkIsAt,
   type Start,
   startAtState,
   type StartOptions,
@@ -78,15 +86,7 @@ export class Subscriber {
   readonly #status: StatusListener
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
-  readonly #chain: MessageChain
   #state: SubscriberState = NOTHING_READ
-  /** The last message in the stream when the follower started. */
-  #target = 0
-  /**
-   * The newest message of the stream that this fleet has not signed. It is skipped: the chain shows whether one is
-   * missing.
-   */
-  #refused = 0
   /** Returns to the stream since its publisher last confirmed what it brought. */
   #returns = 0
   #phase: Phase = READING
@@ -99,16 +99,12 @@ export class Subscriber {
     this.#options = options
     this.#status = new StatusListener({
       ...options,
-      position: () => this.#chain.place,
-      isCurrent: () => this.#chain.isSynced && Math.max(this.#sequence, this.#refused) >= this.#target,
+      position: () => this.#state.chain,
+      isCurrent: () => isCurrent(this.#state),
       onStuck: (reason) => this.#end({ kind: 'ended', reason }),
       onReached: () => {
         if (this.isFollowing) this.#returns = 0
       },
-    })
-    this.#chain = new MessageChain({
-      ...options,
-      onMoved: (place, writtenAt) => this.#status.moved(place, writtenAt),
     })
   }
 
@@ -137,12 +133,12 @@ export class Subscriber {
   }
 
   get trustsProgress(): boolean {
-    return this.#chain.trustsProgress
+    return this.#state.trustsProgress
   }
 
   /** The cluster id of the etcd behind the stream; null before anything was read. */
   get clusterId(): string | null {
-    return this.#chain.place?.clusterId ?? this.#state.clusterId
+    return this.#state.clusterId
   }
 
   /** The content of the sink is wrong, so it takes the next snapshot. */
@@ -180,7 +176,7 @@ export class Subscriber {
 
   /** The last message delivered to the sink; 0 before the first. */
   get #sequence(): number {
-    return this.#chain.place?.sequence ?? 0
+    return this.#state.chain?.sequence ?? 0
   }
 
   async #run(signal: AbortSignal): Promise<void> {
@@ -216,7 +212,6 @@ export class Subscriber {
     const { logger, metrics, names } = this.#options
     const { kind, state } = chainBroke(this.#state, end)
     this.#state = state
-    this.#chain.forget()
     const fields = { stream: names.stream, reason: end.reason, sequence: end.sequence }
     if (kind === 'doubted') return logger.info(fields, 'rereading the stream')
     logger.warn(fields, 'the chain is broken')
@@ -247,22 +242,13 @@ export class Subscriber {
     const { client, names } = this.#options
     const stream = await client.streamState(names.stream)
     if (stream === null) throw new BrokerError('not-found', 'nothing has been published yet')
-    this.#target = stream.last
-    if (stream.created !== this.#state.created) {
-      this.#state = { ...this.#state, created: stream.created, brokenAt: 0, doubtedAt: 0 }
-      this.#status.forget()
-      this.#chain.forget()
-      this.#refused = 0
-    }
-    const { place } = this.#chain
-    const isThere = place !== null && place.sequence <= stream.last && place.sequence + 1 >= stream.first
-    if (isThere && this.#isOf(place.clusterId)) return this.#chain.meets(this.#options.sink.lastBatch)
-    await this.#begin(chooseStart(this.#state, stream, await this.#options.store.index(), this.#held, this.#options))
-  }
-
-  /** Whether the sink's content is of this cluster: etcd may have fed it from another one meanwhile. */
-  #isOf(clusterId: string): boolean {
-    return (this.#options.sink.etcd?.clusterId ?? clusterId) === clusterId
+    if (stream.created !== this.#state.created) this.#status.forget()
+    this.#state = foundStream(this.#state, stream)
+    const { sink, store } = this.#options
+    // Etcd may have fed the sink from another cluster meanwhile.
+    const isSameEtcd = this.#held?.clusterId === this.#state.clusterId
+    if (goesOn(this.#state, stream) && isSameEtcd) this.#state = sinkIsAt(this.#state, sink.lastBatch)
+    else await this.#begin(chooseStart(this.#state, stream, await store.index(), this.#held, this.#options))
   }
 
   /** @throws BrokerError */
@@ -313,8 +299,8 @@ export class Subscriber {
     metrics.snapshotLoaded(reason)
     if (reason !== 'initial') feedMetrics.relisted(reason)
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot loaded')
-    this.#chain.beginAt(entry, takenAtOf(entry))
-    this.#state = { ...this.#state, brokenAt: 0, isOtherHistory: false, clusterId: entry.clusterId }
+    this.#state = chainBegan(this.#state, entry, null)
+    this.#status.moved(entry, takenAtOf(entry))
   }
 
   /** @throws BrokerError, also when no part of it arrives for a while. */
@@ -340,8 +326,8 @@ export class Subscriber {
     if (!isAhead && last !== null && !(await this.#options.store.canFollow(entry, last))) {
       return await this.#load(entry, 'history-changed')
     }
-    this.#chain.beginBehind(entry, isAhead ? last : null)
-    this.#state = { ...this.#state, brokenAt: 0, isOtherHistory: false, clusterId: entry.clusterId }
+    this.#state = chainBegan(this.#state, entry, isAhead ? last : null)
+    this.#status.moved(entry, null)
   }
 
   /** Loads a state; if its snapshot is unreadable, the chain is broken there and a later snapshot is needed. */
@@ -360,10 +346,10 @@ export class Subscriber {
 
   #follow(signal: AbortSignal): Promise<Outcome> {
     const { client, names, envelope } = this.#options
-    const { place } = this.#chain
-    if (place === null) return Promise.resolve({ kind: 'ended', reason: 'no place' })
+    const { chain, target } = this.#state
+    if (chain === null) return Promise.resolve({ kind: 'ended', reason: 'no place' })
     if (this.#isOvertaken) return Promise.resolve({ kind: 'ended', reason: 'no publisher is heard' })
-    this.#chain.resume()
+    const parts = new PartAssembler()
     return new Promise((resolve) => {
       const finish = (outcome: Outcome): void => {
         signal.removeEventListener('abort', onAbort)
@@ -382,12 +368,12 @@ export class Subscriber {
         this.#options.wish('word')
         this.#status.following()
       }
-      const consumer = client.follow(names.stream, place.sequence + 1, {
+      const consumer = client.follow(names.stream, chain.sequence + 1, {
         onMessage: (sequence, data) => {
           onHeard()
-          const message = envelope.open('message', sequence, data)
-          if (message === null) this.#refused = sequence
-          const end = message === null ? null : this.#chain.receive(sequence, message)
+          const part = envelope.open('message', sequence, data)
+          if (part === null) this.#state = { ...this.#state, refused: sequence }
+          const end = part === null ? null : this.#receive(sequence, parts, part)
           if (end === null) this.#status.consider()
           else finish(end)
         },
@@ -396,8 +382,35 @@ export class Subscriber {
       })
       signal.addEventListener('abort', onAbort, { once: true })
       // Nothing is missing, so do not wait for the first heartbeat.
-      if (place.sequence >= this.#target && client.isConnected) onHeard()
+      if (chain.sequence >= target && client.isConnected) onHeard()
     })
+  }
+
+  /** @returns null while the chain continues. */
+  #receive(sequence: number, parts: PartAssembler, part: Buffer): ChainEnd | null {
+    try {
+      const message = parts.add(part)
+      return message === null ? null : this.#take(sequence, message)
+    } catch (error) {
+      if (!(error instanceof BrokerError)) throw error
+      return { kind: 'broken', reason: error.message, sequence }
+    }
+  }
+
+  #take(sequence: number, message: Message): ChainEnd | null {
+    const { sink, clock, metrics } = this.#options
+    const position = sink.place?.position ?? ZERO_REVISION
+    const step = followed(this.#state.chain as Chain, sequence, message, position)
+    if (step.kind !== 'follows') return step
+    const { kind, sentAt, revision, trustsProgress } = message
+    if (kind === 'batches') {
+      sink.apply(step.fresh)
+      metrics.received(step.fresh.reduce((sum, { events }) => sum + events.length, 0))
+      metrics.hop(Math.max(0, (clock.now() - sentAt) / 1_000))
+    } else if (kind === 'progress' && revision > position) sink.progress(revision)
+    this.#state = { ...this.#state, chain: step.chain, trustsProgress }
+    this.#status.moved(step.chain, step.writtenAt)
+    return null
   }
 
   #away(reason: string): void {

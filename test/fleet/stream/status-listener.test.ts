@@ -147,7 +147,7 @@ void t.test('a status that is replayed does not end a wait for the publisher, wh
 
 void t.test('a publisher that was never heard is no reason to leave a server', (t) => {
   const { clock, listener, doubtedMs, hear, status } = listen(t)
-  listener.moved({ sequence: 7, epoch: 1 })
+  listener.moved({ sequence: 7, epoch: 1 }, null)
   listener.following()
   for (let i = 0; i < 600; i++) clock.advance(500)
   t.strictSame(doubtedMs, [], 'a resource without a publisher leaves the connection of all others alone')
