@@ -18,16 +18,15 @@ import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch, Key } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import type { StateReader } from '../../engine/upstream/upstream.js'
-import { BrokerError, type Closable, type StreamLimits } from '../broker.js'
-import type { Body } from './message.js'
-import { MessageWriter } from './message-writer.js'
+import { type Appender, BrokerError, type Closable, type StreamLimits } from '../broker.js'
+import { type Body, encodeMessage } from './message.js'
 import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
 import { answerQuestions } from './questions.js'
+import { beginAfter, isFingerprintDue, nextMessage, NOT_BEGUN, type Session, written } from './session.js'
 import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
 import { StatusSender } from './status-sender.js'
 import type { StreamContext } from './stream-context.js'
-import { FINGERPRINT_EVERY } from './recall-history.js'
 import { readTail, type StreamEnd } from './tail.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -55,35 +54,29 @@ const QUEUE_BYTES = 64 * 2 ** 20
 export class Publisher {
   readonly #options: PublisherOptions
   readonly #stopping = new AbortController()
-  readonly #stream: MessageWriter
+  readonly #writer: Appender
   readonly #feed: PublishedFeed
   readonly #snapshots: SnapshotTaker
   readonly #status: StatusSender
   readonly #queue: PublishQueue
   /** Removes the responder to subscribers, and the listener for new keys. */
   #detach: () => void = () => {}
-  #clusterId = ''
-  /**
-   * Whether the stream says that it has everything that etcd had when the feed began. Replicas answer reads only from
-   * such a stream, so after a whole state it takes another message that says so.
-   */
-  #isSynced = false
-  /** When the last message of the previous publisher was written; null if there is nothing to continue. */
-  #continuedAt: number | null = null
+  #session: Session = NOT_BEGUN
   /** Describes what was written, not what is queued. */
   #fingerprint = new HistoryFingerprint()
-  #sinceFingerprint = 0
+  /** When the last message was sent, in monotonic milliseconds. */
+  #sentMs = 0
 
   constructor(options: PublisherOptions) {
     this.#options = options
     const { client, names, clock } = options
-    this.#stream = new MessageWriter({ ...options, writer: client.openWriter(names.log) })
+    this.#writer = client.openWriter(names.log)
     this.#feed = options.openFeed(this.#sink())
     this.#snapshots = new SnapshotTaker({ ...options, place: () => this.#snapshotPlace() })
     this.#status = new StatusSender({
       ...options,
       feed: this.#feed,
-      position: () => ({ epoch: this.#stream.epoch, sequence: this.#stream.place.sequence }),
+      position: () => this.#session,
       prove: (askedAtMs) => this.#queue.addProof(askedAtMs),
       onTold: () => this.#keepAlive(),
     })
@@ -116,10 +109,11 @@ export class Publisher {
   async #begin(): Promise<void> {
     const { client, names, envelope, limits } = this.#options
     await client.ensureStream(names.stream, names.log, limits)
-    const { sequence, end } = await readTail(client, names, envelope)
+    const tail = await readTail(client, names, envelope)
+    const { end } = tail
     if (this.#isOver) return
-    this.#stream.beginAfter(sequence, end?.message ?? null)
-    if (end?.message.isSynced === true) {
+    this.#session = beginAfter(tail)
+    if (end !== null && this.#session.isSynced) {
       await this.#claim(end)
       if (this.#isOver) return
       const { settled, revision, clusterId } = end.message
@@ -137,11 +131,7 @@ export class Publisher {
   }
 
   /** Continues after the last message of the previous publisher. @throws BrokerError when another was faster. */
-  async #claim({ message, fingerprint }: StreamEnd): Promise<void> {
-    const { clusterId, sentAt } = message
-    this.#isSynced = true
-    this.#clusterId = clusterId
-    this.#continuedAt = sentAt
+  async #claim({ fingerprint }: StreamEnd): Promise<void> {
     this.#queue.continueSynced()
     this.#fingerprint = HistoryFingerprint.recalled(fingerprint)
     await this.#write({ kind: 'claim' })
@@ -165,7 +155,7 @@ export class Publisher {
 
   #halt(): void {
     this.#stopping.abort(new BrokerError('unavailable', 'the session is over'))
-    this.#stream.close()
+    this.#writer.close()
     this.#detach()
     this.#status.stop()
     void this.#snapshots.stop()
@@ -240,19 +230,21 @@ export class Publisher {
 
   /** Resolves when the stream has the item and everything before it. @throws BrokerError */
   async #publish(item: Queued): Promise<void> {
-    const { revision } = this.#stream.place
+    const { revision } = this.#session
     switch (item.kind) {
       case 'batches': {
         const { batches } = item
         const last = batches.at(-1) as Batch
         this.#fingerprint.applied(batches)
-        return await this.#write({ kind: 'batches', batches }, last.revision)
+        return await this.#write({ kind: 'batches', batches }, { revision: last.revision })
       }
       case 'progress':
-        return await this.#write({ kind: 'progress' }, item.revision > revision ? item.revision : revision)
+        return await this.#write(
+          { kind: 'progress' },
+          { revision: item.revision > revision ? item.revision : revision },
+        )
       case 'synced':
-        this.#isSynced = true
-        return await this.#write({ kind: 'progress' })
+        return await this.#write({ kind: 'progress' }, { isSynced: true })
       case 'state':
         return await this.#publishState(item)
       case 'proof':
@@ -265,51 +257,50 @@ export class Publisher {
   /** Uploads the snapshot before it writes the mark, so that every reader of the mark finds the snapshot. */
   async #publishState({ revision, reason, snapshot, fingerprint }: QueuedState): Promise<void> {
     const { names, clock, store } = this.#options
-    this.#isSynced = false
+    const clusterId = this.#feed.clusterId ?? this.#session.clusterId
+    this.#session = { ...this.#session, isSynced: false, clusterId }
     this.#fingerprint = fingerprint
-    const name = names.snapshot(this.#stream.epoch, revision, clock.now())
-    this.#clusterId = this.#feed.clusterId ?? this.#clusterId
+    const name = names.snapshot(this.#session.epoch, revision, clock.now())
     await store.put(name, snapshot)
-    await this.#write({ kind: 'state', reason, snapshot: name }, revision)
+    await this.#write({ kind: 'state', reason, snapshot: name }, { revision })
     // Not awaited: later messages need not wait until the snapshot is in the index.
     this.#snapshots.publishState(name, snapshot, this.#placeNow()).catch((error: unknown) => this.#failed(error))
   }
 
   /**
-   * Resolves when the stream has the message and everything before it. @param revision where the stream is then.
-   * @throws BrokerError
+   * Every message expects the sequence left by the previous one. Resolves when the stream has the message and everything
+   * before it; only then may the next be written. @throws BrokerError
    */
-  async #write(body: Body, revision = this.#stream.place.revision): Promise<void> {
+  async #write(body: Body, changes: Partial<Pick<Session, 'revision' | 'isSynced'>> = {}): Promise<void> {
     this.#stopping.signal.throwIfAborted()
+    const { client, clock, metrics, envelope } = this.#options
     const { trustsProgress } = this.#feed
-    const stamp = { revision, isSynced: this.#isSynced, trustsProgress, clusterId: this.#clusterId }
-    const fingerprint = this.#isFingerprintDue(body) ? { fingerprint: this.#fingerprint.digested() } : {}
-    const { parts, bytes } = await this.#stream.write(body, { ...stamp, ...fingerprint })
-    this.#snapshots.written(parts, bytes, body.kind !== 'progress')
-  }
-
-  /** A mark may be the only message that a quiet stream still has. */
-  #isFingerprintDue({ kind }: Body): boolean {
-    if (kind === 'batches' && ++this.#sinceFingerprint < FINGERPRINT_EVERY) return false
-    this.#sinceFingerprint = 0
-    return true
+    const session = this.#session
+    const fingerprint = isFingerprintDue(session, body) ? { fingerprint: this.#fingerprint.digested() } : {}
+    const message = nextMessage(session, body, changes, { sentAt: clock.now(), trustsProgress, ...fingerprint })
+    const parts = encodeMessage(message, client.maxPayloadBytes - envelope.overheadBytes).map((part, index) =>
+      envelope.seal('message', session.sequence + index + 1, part),
+    )
+    this.#sentMs = clock.monotonic()
+    const sequences = await Promise.all(parts.map((part, index) => this.#writer.write(part, session.sequence + index)))
+    const sequence = session.sequence + parts.length
+    if (sequences.at(-1) !== sequence) {
+      throw new BrokerError('conflict', `written at ${sequences.at(-1)} instead of ${sequence}`)
+    }
+    this.#session = written(session, message, sequence)
+    metrics.published(body.kind === 'batches' ? body.batches.reduce((sum, { events }) => sum + events.length, 0) : 0)
+    const bytes = parts.reduce((sum, part) => sum + part.length, 0)
+    this.#snapshots.written(parts.length, bytes, body.kind !== 'progress')
   }
 
   #snapshotPlace(): SnapshotPlace | null {
-    return this.#isSynced && this.#stream.place.revision !== ZERO_REVISION ? this.#placeNow() : null
+    return this.#session.isSynced && this.#session.revision !== ZERO_REVISION ? this.#placeNow() : null
   }
 
   #placeNow(): SnapshotPlace {
-    const { epoch, place } = this.#stream
+    const { sequence, revision, settled, epoch, clusterId, isSynced } = this.#session
     const { trustsProgress } = this.#feed
-    return {
-      ...place,
-      epoch,
-      clusterId: this.#clusterId,
-      isSynced: this.#isSynced,
-      trustsProgress,
-      takenAt: this.#asOf(),
-    }
+    return { sequence, revision, settled, epoch, clusterId, isSynced, trustsProgress, takenAt: this.#asOf() }
   }
 
   /**
@@ -319,14 +310,14 @@ export class Publisher {
   #asOf(): number {
     const { ageMs } = this.#status
     const now = this.#options.clock.now()
-    return ageMs === null ? (this.#continuedAt ?? now) : now - ageMs
+    return ageMs === null ? (this.#session.continuedAt ?? now) : now - ageMs
   }
 
   /** Writes a mark before the last message grows too old to be kept: no publisher can continue after a discarded message. */
   #keepAlive(): void {
     const { clock, limits } = this.#options
-    if (!this.#isSynced || this.#status.trouble !== null) return
-    if (clock.monotonic() - this.#stream.lastWriteMs <= limits.maxAgeMs / 4) return
+    if (!this.#session.isSynced || this.#status.trouble !== null) return
+    if (clock.monotonic() - this.#sentMs <= limits.maxAgeMs / 4) return
     this.#queue.addProgress(ZERO_REVISION)
     // The older messages will be discarded for their age, and with them the places of the snapshots taken there.
     this.#snapshots.request()
