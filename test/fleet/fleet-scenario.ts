@@ -7,6 +7,7 @@
 import type { Test } from 'tap'
 import { namesOf } from '../../src/fleet/stream/names.js'
 import { type Resource, resourceId } from '../../src/engine/model/resource.js'
+import { keyFromText } from '../../src/engine/model/event.js'
 import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
 import { validate } from '../guarantees/validate.js'
@@ -20,9 +21,18 @@ import type { RecordedHistory } from '../support/history.js'
 import { type NatsProcess, startNatsCluster } from '../support/nats-process.js'
 import { programFile } from '../support/program.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
-import { ListError, type RecordedWatch, WatchRecorder } from '../support/watch-recorder.js'
+import { ListError, type RecordedWatch, type RequestScope, WatchRecorder } from '../support/watch-recorder.js'
 import { pause, until } from '../support/until.js'
-import { builtIn, type FleetResource, pods, writable } from './fleet-resources.js'
+import {
+  builtIn,
+  describeServed,
+  type FleetResource,
+  pods,
+  storedValue,
+  widgetDefinition,
+  widgets,
+  writable,
+} from './fleet-resources.js'
 
 /** The names of the pods' stream, for tests that damage it. */
 export const podNames = namesOf('default', pods.resource)
@@ -30,6 +40,11 @@ export const podNames = namesOf('default', pods.resource)
 const podsProgram = programFile('replica')
 const wholeProgram = programFile('main')
 const SETTLE_MS = 60_000
+/** One is a prefix of the other, whose watchers must not get its events. */
+const NAMESPACES = ['default', 'default2'] as const
+const APPS = ['web', 'db'] as const
+/** `marked` and `last` are those of `mark` and `settle`. */
+const OBJECT_NAMES = ['marked', 'last', ...Array.from({ length: 15 }, (_, i) => `p${i}`)] as const
 /**
  * Ages below this are possible with an etcd or publisher that has just fallen silent, or 200 ms away from NATS: a
  * status each second, behind two writes of 400 ms.
@@ -48,6 +63,10 @@ export interface Replica {
   /** The same after a restart. */
   readonly port: number
   server: ServerProcess
+}
+
+interface Labelled {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> }
 }
 
 interface Running {
@@ -93,7 +112,9 @@ export class FleetScenario {
   readonly #t: Test
   readonly #options: FleetOptions
   readonly #running: Running[] = []
-  readonly #lists = new Set<Promise<void>>()
+  readonly #requests = new Set<Promise<void>>()
+  /** Writes that a replica has confirmed. */
+  readonly #acknowledged: { readonly revision: Revision; readonly key: string }[] = []
   #isLoaded = false
   #load: Promise<unknown> = Promise.resolve()
   #last: Revision | null = null
@@ -120,7 +141,7 @@ export class FleetScenario {
     this.random = seededRandom(options.seed ?? 1)
     this.writer = new EtcdWriter([etcd])
     const isWhole = options.isWhole ?? false
-    this.#served = isWhole ? builtIn : [pods]
+    this.#served = isWhole ? [...builtIn, widgets] : [pods]
     this.#written = isWhole ? writable : [pods]
     const previous = options.previous === undefined ? [] : [options.previous]
     this.#programs = isWhole ? [wholeProgram, ...previous] : [podsProgram]
@@ -138,14 +159,18 @@ export class FleetScenario {
   async start(): Promise<void> {
     this.control = await recordEtcdHistory(this.etcd)
     this.#t.teardown(() => this.control.close())
-    for (let i = 0; i < 10; i++) await this.write()
+    if (this.#options.isWhole) {
+      const ready = NAMESPACES.map((name) => [`/registry/namespaces/${name}`, namespaceObject(name)] as const)
+      await this.writer.commit({ ...widgetDefinition, ...Object.fromEntries(ready) })
+    }
+    for (let i = 0; i < 10; i++) await this.#writeToEtcd()
     const more = this.#options.isWhole ? (['auto'] as const) : []
     const roles = [...more, 'auto', 'auto', 'edge', 'edge'] as const
     await Promise.all(roles.map((role, i) => this.#startReplica(`${role}-${i}`, role)))
     for (let i = 0; i < (this.#options.watchers ?? 12); i++) {
       const at = this.replicas[i % this.replicas.length]!
-      const { target } = this.#written[i % this.#written.length]!
-      this.#running.push({ watch: at.recorder.watch({ target, sendInitialEvents: true }), at })
+      const scope = this.#scopeOf(this.#written[i % this.#written.length]!)
+      this.#running.push({ watch: at.recorder.watch({ ...scope, sendInitialEvents: true }), at })
     }
     await this.#oneWatchEach()
   }
@@ -267,15 +292,67 @@ export class FleetScenario {
 
   // Load
 
-  async write(): Promise<void> {
+  async #writeToEtcd(): Promise<void> {
     const change: Record<string, Written> = {}
     for (let i = this.random.next() < 0.1 ? randomInteger(this.random, 2, 20) : 1; i > 0; i--) {
-      const resource = this.pick(this.#written)
-      const name = `p${randomInteger(this.random, 0, 14)}`
-      const labels = { note: String(randomInteger(this.random, 0, 1e9)) }
-      change[resource.keyOf(name)] = this.random.next() < 0.2 ? null : resource.object(name, labels)
+      const { resource, name, namespace, object } = this.#randomObject()
+      change[resource.keyOf(name, namespace)] = this.random.next() < 0.2 ? null : object
     }
     this.#last = (await this.writer.tryCommit(change)) ?? this.#last
+  }
+
+  #randomObject() {
+    const resource = this.pick(this.#written)
+    const name = this.pick(OBJECT_NAMES.slice(2))
+    const note = String(randomInteger(this.random, 0, 1e9))
+    if (!this.#options.isWhole) {
+      return { resource, name, namespace: NAMESPACES[0], object: resource.object(name, { note }) }
+    }
+    const namespace = this.pick(NAMESPACES)
+    const json = resource.object(name, { note, app: this.pick(APPS) }, namespace)
+    const object = this.random.next() < 0.5 ? json : storedValue(resource, json)
+    return { resource, name, namespace, json, object }
+  }
+
+  /** Changes one object through a candidate, whose answer counts as much as etcd's. */
+  async #writeToReplica(): Promise<void> {
+    const { resource, name, namespace, json } = this.#randomObject()
+    const running = this.candidates.filter((replica) => !this.#stopped.has(replica))
+    if (running.length === 0) return
+    const { target } = resource
+    const inNamespace = resource.resource.namespaced ? `/namespaces/${namespace}` : ''
+    const all = `${this.pick(running).server.url}${target.groupVersionPath}${inNamespace}/${target.plural}`
+    const method = this.pick(['POST', 'PATCH', 'PUT', 'DELETE'] as const)
+    const answer = await fetch(method === 'POST' ? all : `${all}/${name}`, {
+      method,
+      headers: { 'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json' },
+      ...(method === 'DELETE' ? {} : { body: JSON.stringify(json) }),
+      signal: AbortSignal.timeout(SETTLE_MS),
+    })
+    const text = await answer.text()
+    const returnedAtMs = performance.now()
+    // 501: it is stored as protobuf, and so belongs to an API server.
+    if (![200, 201, 404, 409, 422, 429, 501, 503, 504].includes(answer.status)) {
+      this.unexpected.push(`${method} of ${target.plural} was answered with ${answer.status}: ${text.slice(0, 200)}`)
+    }
+    if (!answer.ok || method === 'DELETE') return
+    const { metadata } = JSON.parse(text) as { metadata: { resourceVersion: string } }
+    const revision = toRevision(metadata.resourceVersion)
+    this.writer.writes.push({ revision, returnedAtMs })
+    this.#acknowledged.push({ revision, key: resource.keyOf(name, namespace) })
+  }
+
+  /** A random part of a resource. */
+  #scopeOf({ target, resource }: FleetResource): RequestScope {
+    if (!this.#options.isWhole) return { target }
+    const app = (object: unknown): string | undefined => (object as Labelled).metadata.labels?.['app']
+    const name = (object: unknown): string => (object as Labelled).metadata.name
+    return this.pick<RequestScope>([
+      { target },
+      { target, ...(resource.namespaced ? { namespace: NAMESPACES[0] } : {}) },
+      { target, labelSelector: 'app=web', selects: (object) => app(object) === 'web' },
+      { target, fieldSelector: 'metadata.name=p3', selects: (object) => name(object) === 'p3' },
+    ])
   }
 
   startLoad(): void {
@@ -286,7 +363,8 @@ export class FleetScenario {
     })
     this.#load = (async () => {
       for (let i = 0; this.#isLoaded; i++) {
-        await this.write()
+        if (this.#options.isWhole && this.random.next() < 0.3) this.#inBackground(this.#writeToReplica())
+        else await this.#writeToEtcd()
         if (i % 5 === 0) this.hop()
         if (i % (this.#options.isWhole ? 3 : 12) === 0) this.list()
         await pause(randomInteger(this.random, 0, this.#options.isWhole ? 60 : 12))
@@ -318,29 +396,32 @@ export class FleetScenario {
    */
   list(): void {
     const { recorder } = this.pick(this.replicas.filter((replica) => !this.#stopped.has(replica)))
-    const { target } = this.pick(this.#written)
+    const scope = this.#scopeOf(this.pick(this.#written))
     const resourceVersion = String(this.#last ?? 1)
     const request = this.pick([
-      { target },
-      { target, limit: 5 },
-      { target, resourceVersion, resourceVersionMatch: 'NotOlderThan' as const },
-      { target, resourceVersion: '0' },
+      scope,
+      { ...scope, limit: 5 },
+      { ...scope, resourceVersion, resourceVersionMatch: 'NotOlderThan' as const },
+      { ...scope, resourceVersion: '0' },
     ])
-    const list = recorder
-      .list(request)
-      .then(
-        () => {},
-        (error: unknown) => {
-          // Something is down: the list gets an error that the contract allows, or its connection ended with the
-          // process.
-          if (error instanceof ListError && ![410, 429, 500, 503, 504].includes(error.status)) {
-            this.unexpected.push(String(error))
-          }
-          if (error instanceof ListError && error.status === 500) this.unexpected.push(String(error))
-        },
-      )
-      .finally(() => this.#lists.delete(list))
-    this.#lists.add(list)
+    const list = async (): Promise<void> => {
+      try {
+        await recorder.list(request)
+      } catch (error) {
+        if (!(error instanceof ListError)) throw error
+        // Something is down: the list gets an error that the contract allows.
+        const mayBeMissing = scope.target.plural === 'widgets'
+        const allowed = [410, 429, 503, 504, ...(mayBeMissing ? [404] : [])]
+        if (!allowed.includes(error.status)) this.unexpected.push(String(error))
+      }
+    }
+    this.#inBackground(list())
+  }
+
+  /** The connection of a request may end with the process. */
+  #inBackground(request: Promise<void>): void {
+    const ended = request.catch(() => {}).finally(() => this.#requests.delete(ended))
+    this.#requests.add(ended)
   }
 
   // Faults
@@ -444,6 +525,19 @@ export class FleetScenario {
     await this.etcd.compact(Math.min(revision, this.control.revision))
   }
 
+  /** Deletes the definition of widgets after all of them, as an API server does, and soon makes it again. */
+  async replaceDefinition(): Promise<void> {
+    const keys = NAMESPACES.flatMap((namespace) => OBJECT_NAMES.map((name) => widgets.keyOf(name, namespace)))
+    const isDone = async (change: Readonly<Record<string, Written>>): Promise<boolean> => {
+      return (await this.writer.tryCommit(change)) !== null
+    }
+    const gone = (of: readonly string[]): Record<string, null> => Object.fromEntries(of.map((key) => [key, null]))
+    await this.eventually(() => isDone(gone(keys)), 'no widgets')
+    await this.eventually(() => isDone(gone(Object.keys(widgetDefinition))), 'no definition')
+    await pause(randomInteger(this.random, 0, 4_000))
+    await this.eventually(() => isDone(widgetDefinition), 'the definition')
+  }
+
   /** Returns all links between two nats-servers. */
   between(a: number, b: number): readonly FaultProxy[] {
     return [this.routes.get(a)?.get(b), this.routes.get(b)?.get(a)].filter((link) => link !== undefined)
@@ -462,7 +556,7 @@ export class FleetScenario {
       }
       await this.eventually(isAnswered, 'a consistent list on every replica')
     }
-    await Promise.all(this.#lists)
+    await Promise.all(this.#requests)
     const last = await this.#writeToAll('last')
     // A watcher that was cut off comes back, as a client would.
     const isThere = ({ watch }: Running): boolean =>
@@ -493,7 +587,15 @@ export class FleetScenario {
   }
 
   async violations(settledRevision: Revision): Promise<Violation[]> {
-    return validate(this.history(), await this.control.finish(), { settledRevision })
+    const reference = await this.control.finish([], describeServed)
+    const made = new Set(
+      reference.batches.flatMap(({ revision, changes }) => changes.map(({ key }) => `${key}@${revision}`)),
+    )
+    for (const { key, revision } of this.#acknowledged) {
+      if (!made.has(`${keyFromText(key)}@${revision}`))
+        this.unexpected.push(`${key}@${revision} was confirmed, and is not in etcd`)
+    }
+    return validate(this.history(), reference, { settledRevision })
   }
 
   history(): RecordedHistory {
@@ -568,10 +670,21 @@ export class FleetScenario {
       '--nats-replicas=3',
       // So many streams share a small disk, and a test cannot wait a minute for bookmarks.
       ...(this.#options.isWhole ? ['--nats-stream-bytes=8MiB', '--bookmark-interval=1s'] : []),
+      ...(this.#options.isWhole && role === 'auto' ? ['--enable-writes'] : []),
       ...(toEtcd === null ? [] : ['--etcd-servers', `http://127.0.0.1:${toEtcd.port}`]),
       `--port=${port}`,
       ...(this.#options.flags ?? []),
       ...(role === 'auto' ? (this.#options.candidateFlags ?? []) : []),
     ]
+  }
+}
+
+function namespaceObject(name: string): object {
+  const labels = { 'kubernetes.io/metadata.name': name }
+  return {
+    kind: 'Namespace',
+    apiVersion: 'v1',
+    metadata: { name, uid: `uid-${name}`, labels },
+    status: { phase: 'Active' },
   }
 }

@@ -134,6 +134,7 @@ const others: Readonly<Record<string, (s: FleetScenario) => Promise<unknown>>> =
     }
     await s.etcd.restart()
   },
+  'definition deleted and made again': (s) => s.replaceDefinition(),
   'compactions while publishers change': async (s) => {
     for (let i = 0; i < 2; i++) {
       const publisher = await s.publisher()

@@ -18,6 +18,7 @@ import { inspect, parseArgs } from 'node:util'
 import type { Test } from 'tap'
 import { FleetSchedule } from '../fleet/fleet-schedule.js'
 import { type FleetScenario, startFleet } from '../fleet/fleet-scenario.js'
+import { widgets } from '../fleet/fleet-resources.js'
 import { WholeSchedule } from '../fleet/whole-schedule.js'
 import { Schedule } from '../fault/schedule.js'
 import { startScenario } from '../fault/scenario.js'
@@ -276,7 +277,8 @@ async function judge(totals: Totals, s: FleetScenario, { seed, faults, isJudged 
   const violations = (await s.violations(last)).filter(isJudged)
   const history = s.history()
   const deliveries = history.watches.reduce((sum, { items }) => sum + items.length, 0)
-  const relists = history.watches.filter(({ code }) => code === 410)
+  // Nobody can resume before a definition was deleted.
+  const relists = history.watches.filter(({ code, scope }) => code === 410 && scope.prefix !== widgets.target.prefix)
   totals.written += s.writer.writes.length
   totals.deliveries += deliveries
   totals.watches += history.watches.length

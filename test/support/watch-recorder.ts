@@ -41,7 +41,7 @@ export interface RequestScope {
 }
 
 export interface WatchRequest extends RequestScope {
-  /** For messages. Default: a number. */
+  /** For messages. Default: a number and the resource. */
   readonly name?: string
   /** '' means unset. Default: ''. */
   readonly resourceVersion?: string
@@ -115,7 +115,7 @@ export class WatchRecorder {
   }
 
   watch(request: WatchRequest): RecordedWatch {
-    const name = request.name ?? `watch-${++this.#names}`
+    const name = request.name ?? `watch-${++this.#names} of ${request.target.plural}`
     const watch = new RecordedWatch(name, request, this.#now(), (onResponse) => {
       const query = selectorsOf(request)
       query.set('watch', 'true')
@@ -172,7 +172,7 @@ export class WatchRecorder {
       continueToken = page.metadata?.continue || undefined
     } while (continueToken !== undefined)
     const asked = askedOf(resourceVersion, match, limit)
-    const name = request.name ?? `list-${++this.#names}`
+    const name = request.name ?? `list-${++this.#names} of ${request.target.plural}`
     const record = { name, scope: scopeOf(request), asked, revision, items, requestedAtMs, statedAgeMs }
     this.#lists.push(record)
     return record

@@ -6,7 +6,15 @@ import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
 
 /** @param object of a built-in kind. */
 export function wholeObject(object: object): object {
-  const schema = kubernetesSchema()
+  return fromProtobuf(toProtobuf(object))
+}
+
+/** The value that an API server stores. @param object of a built-in kind. */
+export function toProtobuf(object: object): Buffer {
   const tree = parseJsonTree(Buffer.from(JSON.stringify(object))).value as JsonRecord
-  return JSON.parse(decodeObject(encodeObject(tree, schema)!, schema).bytes.toString()) as object
+  return encodeObject(tree, kubernetesSchema())!
+}
+
+export function fromProtobuf(value: Buffer): object {
+  return JSON.parse(decodeObject(value, kubernetesSchema()).bytes.toString()) as object
 }
