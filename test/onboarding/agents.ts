@@ -3,24 +3,33 @@
  * how to start it, what it follows or does, and what the API server has of that.
  */
 import { Resolver } from 'node:dns/promises'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
-import { clientGo, coreDns, descheduler, helm, kubeStateMetrics, prometheusDiscovery } from '../clients/programs.js'
+import {
+  clientGo,
+  coreDns,
+  descheduler,
+  helm,
+  k9s,
+  kubeStateMetrics,
+  prometheusDiscovery,
+} from '../clients/programs.js'
 import { provideJava } from '../clients/support/java.js'
 import { startPatroni } from '../clients/support/patroni.js'
 import { startClient } from '../clients/support/program.js'
 import { providePython, pythonFolder } from '../clients/support/python.js'
 import { provideRust } from '../clients/support/rust.js'
 import { startProcess } from '../clients/support/start-process.js'
+import { COLOUR, startTerminal } from '../clients/support/terminal.js'
 import { widget, widgetDefinition, widgetsPath } from '../clients/support/widgets.js'
 import { ask, type Server, serverAt } from '../reference/ask.js'
 import { ADMIN } from '../reference/control-plane.js'
 import { freePort } from '../support/free-port.js'
 import { buildGoProgram } from '../support/go-program.js'
 import { until } from '../support/until.js'
-import { type Cluster, temporaryFolder } from './cluster.js'
-import type { Pod } from './pod.js'
+import { type Cluster, kubeconfigOf, temporaryFolder, tokenOf } from './cluster.js'
+import { DIRECTORY, type Pod } from './pod.js'
 import { deschedulerPolicy } from '../clients/support/descheduler-policy.js'
 
 /** The variable with the names of the clients that this machine lacks, separated by commas. */
@@ -32,6 +41,8 @@ export interface RunningAgent {
   /** Creates a ConfigMap in the namespace `default`. Returns whether it could. Absent: it creates none. */
   readonly create?: (name: string) => Promise<boolean>
   readonly printed: () => string
+  /** Overrides the agent's. */
+  readonly expected?: (world: World) => Promise<readonly string[]>
 }
 
 export interface Agent {
@@ -58,8 +69,8 @@ export interface Agent {
 export class World {
   readonly #server: Server
 
-  constructor({ url }: Cluster) {
-    this.#server = serverAt('theirs', url, ADMIN)
+  constructor(readonly cluster: Cluster) {
+    this.#server = serverAt('theirs', cluster.url, ADMIN)
   }
 
   async get<T>(path: string): Promise<T> {
@@ -444,6 +455,55 @@ const database: Agent = {
   ],
 }
 
+const TERMINAL = ['env', 'TERM=screen-256color', 'LANG=C.UTF-8', ...LISTING.slice(1)]
+
+/** Ages differ by the moment at which a screen is drawn, and the width of their column with them. */
+const withoutAge = (line: string): string =>
+  line
+    .replaceAll(new RegExp(COLOUR, 'g'), '')
+    .replaceAll(/ (?:\d+[smhd])+ /g, ' ')
+    .replaceAll(/[ ─]+/g, ' ')
+
+/**
+ * k9s dials the host in a pod's variables, but takes its context and namespace from a kubeconfig. So it gets one that names
+ * the host and the files of a pod. Another k9s, with the same service account, shows the API server: their screens are equal.
+ */
+const screen: Agent = {
+  name: 'k9s',
+  client: 'k9s',
+  start: async (t, pod, { cluster }) => {
+    const start = (settings: Parameters<typeof kubeconfigOf>[0], run: Pod['run']) => {
+      const folder = temporaryFolder(t)
+      const [kubeconfig, log] = [join(folder, 'kubeconfig'), join(folder, 'log')]
+      writeFileSync(kubeconfig, kubeconfigOf(settings))
+      const ui = { splashless: true, logoless: true }
+      const config = { k9s: { refreshRate: 2, skipLatestRevCheck: true, ui } }
+      writeFileSync(join(folder, 'config.yaml'), JSON.stringify(config))
+      const flags = ['--kubeconfig', kubeconfig, '--logFile', log, '--namespace', 'default', '--command', 'pods']
+      const environment = [`HOME=${folder}`, `K9S_CONFIG_DIR=${folder}`]
+      const terminal = startTerminal(t, run(...TERMINAL, ...environment, buildGoProgram(k9s), ...flags), {
+        PATH: process.env['PATH'] ?? '',
+      })
+      return { shown: async () => terminal.screen().map(withoutAge), log: () => readFileSync(log, 'utf8') }
+    }
+    const ours = start(
+      { server: pod.server, ca: `${DIRECTORY}/ca.crt`, user: { tokenFile: `${DIRECTORY}/token` } },
+      pod.run,
+    )
+    const token = tokenOf(cluster, 'monitoring', 'k9s')
+    const theirs = start({ server: cluster.url, ca: cluster.ca, user: { token } }, (...command) => command)
+    // Until the API server's screen shows every pod there is nothing to compare.
+    const expected = async (world: World): Promise<readonly string[]> => {
+      const lines = await theirs.shown()
+      const pods = await world.items<Named>('/api/v1/namespaces/default/pods')
+      const missing = pods.filter(({ metadata: { name } }) => !lines.some((line) => line.includes(` ${name} `)))
+      return missing.length === 0 ? lines : missing.map(({ metadata: { name } }) => name)
+    }
+    return { held: ours.shown, expected, printed: ours.log }
+  },
+  rules: [reading('', 'pods', 'namespaces', 'nodes')],
+}
+
 export const agents: readonly Agent[] = [
   informer('typed'),
   informer('dynamic', LISTING),
@@ -465,4 +525,5 @@ export const agents: readonly Agent[] = [
   installer,
   evictor,
   database,
+  screen,
 ]

@@ -17,13 +17,16 @@ export interface PodSettings {
 }
 
 export interface Pod {
+  /** The address in its variables. */
+  readonly server: string
   /** The command line that runs a program in it. */
   readonly run: (...command: readonly string[]) => readonly string[]
   /** Replaces the token in the directory, as the kubelet does. */
   readonly rotate: (token: string) => void
 }
 
-const DIRECTORY = '/run/secrets/kubernetes.io/serviceaccount'
+/** Of the token, the authority and the namespace. */
+export const DIRECTORY = '/run/secrets/kubernetes.io/serviceaccount'
 
 const SCRIPT = [
   // It hides this machine's /run, to which /var/run points.
@@ -59,6 +62,7 @@ export function makePod(t: Pick<Test, 'teardown'>, { host, port, ca, token }: Po
   }
   const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`)
   return {
+    server: `https://${host}:${port}`,
     run: (...command) => [
       'unshare',
       '--mount',

@@ -11,7 +11,7 @@ import { pause, until } from '../../support/until.js'
 import { k9s } from '../programs.js'
 import { clientFolder, rewrite, sources, startCompared, urlOf } from '../support/api-server.js'
 import { team } from '../support/team.js'
-import { startTerminal, type Terminal } from '../support/terminal.js'
+import { COLOUR, startTerminal, type Terminal } from '../support/terminal.js'
 
 const program = buildGoProgram(k9s)
 
@@ -172,9 +172,6 @@ class Screens {
     this.t.same(here, there, what)
   }
 }
-
-/** A sequence that sets a colour. */
-const COLOUR = '\u001B\\[[\\d;:]*m'
 
 const VERSION = new RegExp(`v1\\.37\\.2(?:\\+distributary\\S*?)?(?:${COLOUR}| )+`)
 

@@ -14,6 +14,9 @@ export interface Terminal {
   press(...keys: readonly string[]): void
 }
 
+/** The pattern of a sequence that sets a colour. */
+export const COLOUR = '\u001B\\[[\\d;:]*m'
+
 const COLUMNS = 180
 const LINES = 100
 
