@@ -39,6 +39,8 @@ const REVISION_TIMEOUT_MS = 3_000
 const STATE_TIMEOUT_MS = 30_000
 /** How many reads of old revisions run at once. Each holds a whole state; the others wait. */
 const EXACT_READS = 2
+/** How many objects are read at once: some have more than a megabyte. */
+const KEY_READS = 32
 /** How many different old revisions may wait for each one that is being read. */
 const WAITING_PER_READ = 16
 
@@ -48,6 +50,9 @@ export class UpstreamFreshness implements FreshnessSource {
   readonly #stateFlight: SingleFlight<StateAtRevision>
   readonly #exact = new Map<Revision, Promise<StateAtRevision>>()
   readonly #exactTurns: Semaphore
+  /** The objects that are being read, each for all who ask for it. */
+  readonly #objects = new Map<Key, { readonly flight: SingleFlight<KeyValue | null>; callers: number }>()
+  readonly #objectTurns = new Semaphore(KEY_READS)
 
   constructor(options: UpstreamFreshnessOptions) {
     this.#options = options
@@ -64,8 +69,24 @@ export class UpstreamFreshness implements FreshnessSource {
     this.#options.feed.requestProgress()
   }
 
-  readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null> {
-    return this.#options.upstream.readKey(key, signal === undefined ? {} : { signal })
+  async readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null> {
+    const reading = this.#objects.get(key) ?? { flight: new SingleFlight(() => this.#readKey(key)), callers: 0 }
+    this.#objects.set(key, reading)
+    reading.callers++
+    try {
+      return await reading.flight.join(signal)
+    } finally {
+      if (--reading.callers === 0 && this.#objects.get(key) === reading) this.#objects.delete(key)
+    }
+  }
+
+  async #readKey(key: Key): Promise<KeyValue | null> {
+    const release = await this.#objectTurns.acquire()
+    try {
+      return await this.#options.upstream.readKey(key)
+    } finally {
+      release()
+    }
   }
 
   currentRevision(signal?: AbortSignal): Promise<Revision> {

@@ -14,6 +14,7 @@ function harness(t: Test) {
   const counted = Object.assign(Object.create(etcd) as typeof etcd, {
     read: (...args: Parameters<typeof etcd.read>) => (reads++, etcd.read(...args)),
     currentRevision: (signal?: AbortSignal) => (reads++, etcd.currentRevision(signal)),
+    readKey: (...args: Parameters<typeof etcd.readKey>) => (reads++, etcd.readKey(...args)),
   })
   let asked = 0
   const freshness = new UpstreamFreshness({
@@ -36,6 +37,35 @@ void t.test('a burst of requests costs two reads, and none of them gets a past s
   t.ok((await first) >= 1)
   for (const revision of await Promise.all(burst)) t.ok(revision >= 2)
   t.equal(reads(), 2)
+})
+
+void t.test('a burst of requests for one object costs two reads, and none of them gets a past version', async (t) => {
+  const { clock, etcd, freshness, reads } = harness(t)
+  etcd.setDelays({ readMs: 100 })
+  etcd.commit([put('a', 'first')])
+  const first = freshness.readKey(put('a').key)
+  await nextTurn()
+  etcd.commit([put('a', 'second')])
+  const leaving = new AbortController()
+  const left = freshness.readKey(put('a').key, leaving.signal)
+  const burst = Array.from({ length: 50 }, () => freshness.readKey(put('a').key))
+  leaving.abort(new Error('gone'))
+  await t.rejects(left, { message: 'gone' })
+  await clock.advanceInTurns(300, 50)
+  await first
+  for (const found of await Promise.all(burst)) t.equal(found?.value.toString(), 'second')
+  t.equal(reads(), 2)
+})
+
+void t.test('objects are read a few at a time', async (t) => {
+  const { clock, etcd, freshness, reads } = harness(t)
+  etcd.setDelays({ readMs: 100 })
+  const asked = Array.from({ length: 70 }, (_, i) => freshness.readKey(put(`p${i}`).key))
+  await nextTurn()
+  t.equal(reads(), 32)
+  await clock.advanceInTurns(1_000, 50)
+  await Promise.all(asked)
+  t.equal(reads(), 70)
 })
 
 void t.test('a state has one revision, is complete, and is not older than the request', async (t) => {
