@@ -133,6 +133,36 @@ void t.test('lists that hold a whole state in memory are limited in number', asy
   first.close()
 })
 
+void t.test('uncached watches read their states a few at a time', async (t) => {
+  const upstream = new EmbeddedUpstream()
+  const value = Buffer.from(JSON.stringify(pod('x', { namespace: 'a' })))
+  upstream.commit([{ type: 'put', key: keyFromText('/registry/pods/a/x'), value }])
+  const flags = ['--watch-cache-sizes', 'pods#0']
+  const h = await startApp(t, { flags, upstream })
+  let reads = 0
+  const waiting: (() => void)[] = []
+  const read = upstream.read.bind(upstream)
+  upstream.read = async (options) => {
+    if (!options.prefix.startsWith('/registry/pods/')) return read(options)
+    reads++
+    await new Promise<void>((resolve) => waiting.push(resolve))
+    return read(options)
+  }
+  const asked = Array.from({ length: 6 }, () => hold(h.url, 'HTTP/1.1', '/api/v1/pods?watch=1'))
+  await until(() => reads === 4, 'the first ones read')
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  t.equal(reads, 4, 'and the others wait')
+  while (reads < 6) {
+    for (const goOn of waiting.splice(0)) goOn()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  for (const goOn of waiting.splice(0)) goOn()
+  for (const watch of await Promise.all(asked)) {
+    await until(() => watch.text.includes('"ADDED"'), 'it is served')
+    watch.close()
+  }
+})
+
 void t.test('a watch that waits for a slot while its watch on etcd is lost ends as soon as it has one', async (t) => {
   const etcd = await startEtcd(t)
   const writer = new EtcdWriter([etcd])

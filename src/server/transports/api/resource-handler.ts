@@ -162,10 +162,12 @@ async function openUncached(
   const asked = uncachedRequest(context, request, resource)
   context.memory.admit()
   const release = verb === 'list' ? await context.initialStates.acquire(caller.identity, exchange.signal) : null
-  const opened = await resource.open(asked, exchange.signal).catch((error: unknown) => {
-    release?.()
-    throw error
-  })
+  const opened = await readUncached(context, request, () => resource.open(asked, exchange.signal)).catch(
+    (error: unknown) => {
+      release?.()
+      throw error
+    },
+  )
   const close = (): void => {
     opened.close()
     release?.()
@@ -174,6 +176,22 @@ async function openUncached(
   if (!exchange.isGone) return opened.live
   close()
   return null
+}
+
+/** A watch holds a whole state too, for as long as it runs: a burst of them must not be admitted by what the first had used. */
+async function readUncached<R>(
+  { pastStates, memory }: ApiContext,
+  { exchange, caller, verb }: Request,
+  open: () => Promise<R>,
+): Promise<R> {
+  if (verb !== 'watch') return await open()
+  const leave = await pastStates.acquire(caller.identity, exchange.signal)
+  try {
+    memory.admit()
+    return await open()
+  } finally {
+    leave()
+  }
 }
 
 /** A client that never finishes reading its list would hold the list's bytes forever. */
