@@ -35,6 +35,8 @@ export interface UpstreamFreshnessOptions {
 }
 
 const REVISION_TIMEOUT_MS = 3_000
+/** With the wait for a turn. */
+const OBJECT_TIMEOUT_MS = 10_000
 /** For all pages of a state together. */
 const STATE_TIMEOUT_MS = 30_000
 /** How many reads of old revisions run at once. Each holds a whole state; the others wait. */
@@ -44,6 +46,13 @@ const KEY_READS = 32
 /** How many different old revisions may wait for each one that is being read. */
 const WAITING_PER_READ = 16
 
+/** One object that is being read, for all who ask for it. It ends with the last of them. */
+interface ObjectReading {
+  readonly flight: SingleFlight<KeyValue | null>
+  callers: number
+  readonly end: () => void
+}
+
 export class UpstreamFreshness implements FreshnessSource {
   readonly #options: UpstreamFreshnessOptions
   readonly #revisionFlight: SingleFlight<Revision>
@@ -51,7 +60,7 @@ export class UpstreamFreshness implements FreshnessSource {
   readonly #exact = new Map<Revision, Promise<StateAtRevision>>()
   readonly #exactTurns: Semaphore
   /** The objects that are being read, each for all who ask for it. */
-  readonly #objects = new Map<Key, { readonly flight: SingleFlight<KeyValue | null>; callers: number }>()
+  readonly #objects = new Map<Key, ObjectReading>()
   readonly #objectTurns = new Semaphore(KEY_READS)
 
   constructor(options: UpstreamFreshnessOptions) {
@@ -70,23 +79,45 @@ export class UpstreamFreshness implements FreshnessSource {
   }
 
   async readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null> {
-    const reading = this.#objects.get(key) ?? { flight: new SingleFlight(() => this.#readKey(key)), callers: 0 }
-    this.#objects.set(key, reading)
+    const reading = this.#objects.get(key) ?? this.#reading(key)
     reading.callers++
     try {
       return await reading.flight.join(signal)
     } finally {
-      if (--reading.callers === 0 && this.#objects.get(key) === reading) this.#objects.delete(key)
+      if (--reading.callers === 0) reading.end()
     }
   }
 
-  async #readKey(key: Key): Promise<KeyValue | null> {
-    const release = await this.#objectTurns.acquire()
-    try {
-      return await this.#options.upstream.readKey(key)
-    } finally {
-      release()
+  #reading(key: Key): ObjectReading {
+    const unwanted = new AbortController()
+    const reading: ObjectReading = {
+      flight: new SingleFlight(() => this.#readKey(key, unwanted.signal)),
+      callers: 0,
+      end: () => {
+        this.#objects.delete(key)
+        unwanted.abort()
+      },
     }
+    this.#objects.set(key, reading)
+    return reading
+  }
+
+  #readKey(key: Key, unwanted: AbortSignal): Promise<KeyValue | null> {
+    const { clock, upstream } = this.#options
+    return withDeadline(
+      clock,
+      OBJECT_TIMEOUT_MS,
+      unwanted,
+      () => late(OBJECT_TIMEOUT_MS),
+      async (signal) => {
+        const release = await this.#objectTurns.acquire(signal)
+        try {
+          return await upstream.readKey(key, { signal })
+        } finally {
+          release()
+        }
+      },
+    )
   }
 
   currentRevision(signal?: AbortSignal): Promise<Revision> {

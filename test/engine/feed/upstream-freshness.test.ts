@@ -57,6 +57,28 @@ void t.test('a burst of requests for one object costs two reads, and none of the
   t.equal(reads(), 2)
 })
 
+void t.test('what nobody waits for any more is not read, and nobody waits forever', async (t) => {
+  const { clock, etcd, freshness, reads } = harness(t)
+  etcd.setDelays({ readMs: 60_000 })
+  const leaving = Array.from({ length: 100 }, () => new AbortController())
+  const left = leaving.map(({ signal }, i) => freshness.readKey(put(`p${i}`).key, signal))
+  await nextTurn()
+  t.equal(reads(), 32)
+  for (const one of leaving) one.abort(new Error('gone'))
+  for (const one of left) await t.rejects(one, { message: 'gone' })
+  await nextTurn()
+  t.equal(reads(), 32, 'the others have left the queue')
+  const asked = Array.from({ length: 33 }, (_, i) => freshness.readKey(put(`q${i}`).key))
+  const settled = Promise.allSettled(asked)
+  await nextTurn()
+  t.equal(reads(), 64, 'their turns are free again')
+  await clock.advanceInTurns(10_000, 20)
+  t.same(
+    (await settled).map(({ status }) => status),
+    asked.map(() => 'rejected'),
+  )
+})
+
 void t.test('objects are read a few at a time', async (t) => {
   const { clock, etcd, freshness, reads } = harness(t)
   etcd.setDelays({ readMs: 100 })

@@ -88,7 +88,10 @@ export class GrpcEndpoint {
     const next = new GrpcConnection({ ...this.#options, tls })
     this.#next?.retire()
     this.#next = next
-    if (this.#current().ready === null || (await next.connect(timeoutMs)) || this.#next !== next) return null
+    if (this.#current().ready === null || this.#next !== next) return null
+    await next.connect(timeoutMs)
+    if (this.#next !== next) return null
+    // It takes over at once: unused, it might be lost before the next call.
     return this.#current() === next ? null : next.failure
   }
 
