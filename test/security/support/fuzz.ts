@@ -33,6 +33,12 @@ export interface FuzzReport {
   readonly peakMiB: number
 }
 
+function countsOf(texts: readonly string[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1)
+  return counts
+}
+
 export async function fuzz(t: Pick<Test, 'teardown'>, options: FuzzOptions): Promise<FuzzReport> {
   const { seed, isEnough, settles = false, onProgress = () => {} } = options
   const stage = await setStage(t as Test, ['--memory-target', String(MEMORY_TARGET)])
@@ -61,7 +67,7 @@ export async function fuzz(t: Pick<Test, 'teardown'>, options: FuzzOptions): Pro
       if (number % 5_000 === 4_999) {
         const { lists, events } = honest.take()
         onProgress(
-          `${number + 1} connections, ${Math.round(server.memory().now / MiB)} MiB, lists ${lists}, events ${events}`,
+          `${number + 1} connections, ${stage.descriptors()} open files, ${Math.round(server.memory().now / MiB)} MiB, lists ${lists}, events ${events}, ${honest.problems.length} problems`,
         )
       }
     }
@@ -74,7 +80,7 @@ export async function fuzz(t: Pick<Test, 'teardown'>, options: FuzzOptions): Pro
     return { connections: begun, answers, problems: [problem], peakMiB: 0 }
   }
   await honest.stop()
-  problems.push(...honest.problems)
+  for (const [problem, times] of countsOf(honest.problems)) problems.push(`${times} × ${problem}`)
   const { peak } = server.memory()
   if (peak > MEMORY_TARGET * MEMORY_SLACK) problems.push(`${Math.round(peak / MiB)} MiB at the most`)
   if (settles) {
