@@ -426,7 +426,7 @@ void t.test('every credential is replaced during watches, and clients with the n
     () => leaving.every(({ end }) => end !== null),
     () => `old watches end: ${leaving.map(({ name, end }) => `${name} (${end})`).join()}`,
   )
-  for (const { name, end } of leaving) t.equal(end, 'ended with 401', name)
+  for (const { name, end } of leaving) t.equal(end, 'closed', name)
   t.equal(await statusOf(server, shown(userOld)), 401, 'an old client certificate')
   t.equal(await statusOf(server, shown(frontOld, asFront)), 401, 'an old front proxy')
   t.equal(await statusOf(server, bearer('static-old')), 401, 'an old token')
