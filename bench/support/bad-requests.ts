@@ -144,12 +144,14 @@ export const preparations: readonly HttpRequest[] = [
     kind: 'Namespace',
     metadata: { name: 'bad' },
   }),
-  sending('POST', PODS, JSON_TYPE, {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name: 'victim' },
-    spec: { containers: [{ name: 'main', image: 'x' }] },
-  }),
+  ...['victim', 'bystander'].map((name) =>
+    sending('POST', PODS, JSON_TYPE, {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name },
+      spec: { containers: [{ name: 'main', image: 'x' }] },
+    }),
+  ),
   definition(
     'widgets',
     'Widget',

@@ -46,7 +46,9 @@ type Transport = 'HTTP/2' | 'HTTP/1.1'
 
 const CONNECTIONS = 40
 const COUNT = 4_000
-export const VICTIM = '/api/v1/namespaces/bad/pods/victim'
+const VICTIM = '/api/v1/namespaces/bad/pods/victim'
+/** What the other client gets: the requests before have made the victim large. */
+export const BYSTANDER = '/api/v1/namespaces/bad/pods/bystander'
 const LIST = '/api/v1/namespaces/bad/pods?resourceVersion=0&labelSelector=is%3Dnowhere'
 /** See `floods.ts`. */
 const ADDRESS = '127.0.0.9'

@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:http2'
 import { parentPort, workerData } from 'node:worker_threads'
-import { askHttp2, type OtherClient, VICTIM } from './bursts.js'
+import { askHttp2, BYSTANDER, type OtherClient } from './bursts.js'
 
 const session = connect(`http://127.0.0.1:${workerData as number}`)
 await once(session, 'connect')
@@ -15,7 +15,12 @@ parentPort!.postMessage('ready', [])
 const took: number[] = []
 do {
   const beganMs = performance.now()
-  const status = await askHttp2(session, { path: VICTIM, user: 'neighbour', address: '203.0.113.254', isWatch: false })
+  const status = await askHttp2(session, {
+    path: BYSTANDER,
+    user: 'neighbour',
+    address: '203.0.113.254',
+    isWatch: false,
+  })
   if (status !== 200) throw new Error(`the other client was answered with ${status}`)
   took.push(performance.now() - beganMs)
 } while (!isOver)

@@ -80,7 +80,9 @@ void t.test('beside each burst another client is answered', async (t) => {
     '--trusted-proxies=127.0.0.1',
     '--requests-per-second=100000',
   ]
-  const app = await startApp(t, { flags, objects: { 'pods/bad/victim': pod('victim', { namespace: 'bad' }) } })
+  const pods = ['victim', 'bystander'].map((name) => [`pods/bad/${name}`, pod(name, { namespace: 'bad' })] as const)
+  const objects = Object.fromEntries(pods)
+  const app = await startApp(t, { flags, objects })
   t.equal(new Set(bursts.map(({ name }) => name)).size, bursts.length, 'each has a name of its own')
   for (const burst of bursts) {
     const { p99Ms } = await sendBurst(burst, { plain: app.port, secure: app.port }, 0.02)
