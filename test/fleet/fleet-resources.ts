@@ -1,7 +1,8 @@
 /** The resources of a fleet scenario: each as its clients name it, and its objects as etcd holds them. */
 import { load } from '../../src/server/config/load.js'
 import { apiVersion, keyOfName, type Resource } from '../../src/engine/model/resource.js'
-import { keyFromText, keyToText } from '../../src/engine/model/event.js'
+import { keyToText } from '../../src/engine/model/event.js'
+import { readDefinition } from '../../src/kubernetes/dialect/crd.js'
 import { definitionObject, ESTABLISHED, type JsonObject } from '../support/definition.js'
 import { describeJson, type Describe, fingerprintOf } from '../support/history.js'
 import { pod } from '../support/pod.js'
@@ -26,37 +27,33 @@ export const pods: FleetResource = {
   object: (name, labels, namespace = NAMESPACE) => pod(name, { labels, namespace }),
 }
 
-/** A custom resource whose schema has a default, and knows no other field of the spec. */
-export const widgets: FleetResource = asFleetResource({
-  group: 'example.com',
-  version: 'v1',
-  plural: 'widgets',
-  singular: 'widget',
-  kind: 'Widget',
-  listKind: 'WidgetList',
-  shortNames: [],
-  categories: [],
-  namespaced: true,
-  etcdPrefix: keyFromText('/registry/example.com/widgets/'),
-  holds: 'kubernetes',
-})
+const sized: JsonObject = { type: 'object', properties: { size: { type: 'integer', default: 3 } } }
+
+/** Its schema has a default, and knows no other field of the spec. */
+const definition = {
+  ...definitionObject({
+    group: 'example.com',
+    plural: 'widgets',
+    kind: 'Widget',
+    scope: 'Namespaced',
+    versions: [{ name: 'v1', storage: true, schema: { type: 'object', properties: { spec: sized } } }],
+  }),
+  status: ESTABLISHED,
+}
 
 /** The definition of `widgets`, by its key in etcd. */
 export const widgetDefinition: Readonly<Record<string, object>> = {
-  '/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com': {
-    ...definitionObject({
-      group: 'example.com',
-      plural: 'widgets',
-      kind: 'Widget',
-      scope: 'Namespaced',
-      versions: [{ name: 'v1', storage: true, schema: { type: 'object', properties: { spec: sized() } } }],
-    }),
-    status: ESTABLISHED,
-  },
+  '/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com': definition,
 }
 
-function sized(): JsonObject {
-  return { type: 'object', properties: { size: { type: 'integer', default: 3 } } }
+/** A custom resource, whose objects have a field that is not served. */
+export const widgets: FleetResource = customResource()
+
+function customResource(): FleetResource {
+  const reading = readDefinition(definition, '/registry')
+  if (reading.kind !== 'defined') throw new Error(reading.reason)
+  const custom = asFleetResource(reading.resources[0]!.resource)
+  return { ...custom, object: (...of) => ({ ...custom.object(...of), spec: { unknown: true } }) }
 }
 
 /** Those whose objects do not affect what is served. */
@@ -129,7 +126,6 @@ function asFleetResource(resource: Resource): FleetResource {
       kind: resource.kind,
       apiVersion: version,
       metadata: { name, ...(resource.namespaced ? { namespace } : {}), uid: `uid-${name}`, labels },
-      ...(resource.group === 'example.com' ? { spec: { unknown: true } } : {}),
     }),
   }
 }

@@ -8,7 +8,7 @@ import type { Revision } from '../../../src/engine/model/revision.js'
 import { watchEtcdCredentials } from '../../../src/server/wiring/etcd-credentials.js'
 import type { Logger } from '../../../src/support/log.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
-import { createAuthority } from '../../support/certificates.js'
+import { type CertificatePair, createAuthority } from '../../support/certificates.js'
 import { startEtcd } from '../../support/etcd-process.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -34,27 +34,32 @@ function recordingLogger(): { logger: Logger; lines: string[] } {
   return { logger: { debug: () => {}, info: add, warn: add, error: add }, lines }
 }
 
-void t.test('a renewed certificate is presented at the next connection, and watches continue', async (t) => {
+/** An upstream that takes the client certificate that `put` has written, once the clock has advanced by `LOOK_MS`. */
+function rotatingUpstream(t: Test, url: string, ca: string, first: CertificatePair) {
   const path = folderOf(t)
-  const [before, after] = [createAuthority(t), createAuthority(t)]
-  const trusted = path('trusted.pem')
-  copyFileSync(before.ca, trusted)
-  appendFileSync(trusted, readFileSync(after.ca))
-  const etcd = await startEtcd(t, { tls: { ...after.server(), clientCa: trusted } })
-  const put = (pair: { cert: string; key: string }): void => {
+  const put = (pair: CertificatePair): void => {
     copyFileSync(pair.cert, path('cert'))
     copyFileSync(pair.key, path('key'))
   }
-  put(before.client('distributary'))
-
-  const files = ['--etcd-cafile', after.ca, '--etcd-certfile', path('cert'), '--etcd-keyfile', path('key')]
+  put(first)
+  const files = ['--etcd-cafile', ca, '--etcd-certfile', path('cert'), '--etcd-keyfile', path('key')]
   const clock = new VirtualClock()
   const { logger, lines } = recordingLogger()
-  const credentials = watchEtcdCredentials(configOf(['--etcd-servers', etcd.url, ...files]), clock, logger)
+  const credentials = watchEtcdCredentials(configOf(['--etcd-servers', url, ...files]), clock, logger)
   t.teardown(() => credentials.close())
   const followCredentials = credentials.onChange.bind(credentials)
-  const upstream = connectEtcd({ endpoints: [etcd.url], ...credentials.value, followCredentials })
+  const upstream = connectEtcd({ endpoints: [url], ...credentials.value, followCredentials, logger })
   t.teardown(() => upstream.close())
+  return { upstream, put, clock, lines }
+}
+
+void t.test('a renewed certificate is presented at the next connection, and watches continue', async (t) => {
+  const [before, after] = [createAuthority(t), createAuthority(t)]
+  const trusted = folderOf(t)('trusted.pem')
+  copyFileSync(before.ca, trusted)
+  appendFileSync(trusted, readFileSync(after.ca))
+  const etcd = await startEtcd(t, { tls: { ...after.server(), clientCa: trusted } })
+  const { upstream, put, clock, lines } = rotatingUpstream(t, etcd.url, after.ca, before.client('distributary'))
   const seen: number[] = []
   const ends: string[] = []
   let isOpen = false
@@ -85,22 +90,9 @@ void t.test('a renewed certificate is presented at the next connection, and watc
 })
 
 void t.test('a certificate that etcd does not accept leaves the connection with the previous one in use', async (t) => {
-  const path = folderOf(t)
   const [ours, stranger] = [createAuthority(t), createAuthority(t)]
   const etcd = await startEtcd(t, { tls: { ...ours.server(), clientCa: ours.ca } })
-  const put = (pair: { cert: string; key: string }): void => {
-    copyFileSync(pair.cert, path('cert'))
-    copyFileSync(pair.key, path('key'))
-  }
-  put(ours.client('distributary'))
-  const files = ['--etcd-cafile', ours.ca, '--etcd-certfile', path('cert'), '--etcd-keyfile', path('key')]
-  const clock = new VirtualClock()
-  const { logger, lines } = recordingLogger()
-  const credentials = watchEtcdCredentials(configOf(['--etcd-servers', etcd.url, ...files]), clock, logger)
-  t.teardown(() => credentials.close())
-  const followCredentials = credentials.onChange.bind(credentials)
-  const upstream = connectEtcd({ endpoints: [etcd.url], ...credentials.value, followCredentials, logger })
-  t.teardown(() => upstream.close())
+  const { upstream, put, clock, lines } = rotatingUpstream(t, etcd.url, ours.ca, ours.client('distributary'))
   const before = await upstream.currentRevision()
 
   put(stranger.client('distributary'))
