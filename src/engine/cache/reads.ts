@@ -10,6 +10,7 @@ import type { Revision } from '../model/revision.js'
 import {
   ExpiredError,
   NotImplementedError,
+  StatusError,
   StorageReadError,
   TimeoutError,
   TooLargeResourceVersionError,
@@ -265,6 +266,8 @@ export abstract class CacheReads {
     try {
       return await answer
     } catch (error) {
+      // Too many wait already.
+      if (error instanceof StatusError) throw error
       if (isCompacted(error))
         throw new ExpiredError('The resourceVersion for the provided list is too old.', { cause: error })
       const reason = isRefused(error) ? `the storage refused: ${errorMessage(error)}` : 'the storage did not answer'

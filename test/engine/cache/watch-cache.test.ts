@@ -695,6 +695,12 @@ void t.test('a read at exactly a revision', (t) => {
     t.same(namesIn(await cache.snapshotAt(rev(16))), ['e@12'])
     t.same(namesIn(await cache.snapshotAt(rev(10))), [], 'across it the ring is right again')
   })
+  void t.test('too many reads of old states are said to be too many', async (t) => {
+    const busy = new TooManyRequestsError('too many reads of old revisions at once', 1)
+    const { cache, replace } = setUp({ freshness: { readState: () => Promise.reject(busy) } })
+    replace(20, 'coalesce', podKeyValue('x', 'a', 15))
+    await t.rejects(cache.snapshotAt(rev(16)), busy)
+  })
   void t.test('a future revision is waited for, then rejected as too large', async (t) => {
     const { cache, clock } = setUp()
     const read = watched(cache.snapshotAt(rev(12)))
