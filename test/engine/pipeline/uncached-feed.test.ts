@@ -3,12 +3,14 @@
  * semantics.
  */
 import { VirtualClock } from '../../support/virtual-clock.js'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { keyFromText } from '../../../src/engine/model/event.js'
+import type { Config } from '../../../src/server/config/load.js'
 import { EmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
 import { assertGuarantees } from '../../guarantees/validate.js'
-import { startApp } from '../../support/app.js'
+import { type AppHarness, startApp } from '../../support/app.js'
+import { definitionObject, ESTABLISHED } from '../../support/definition.js'
 import { pod } from '../../support/pod.js'
 import { until } from '../../support/until.js'
 import { recordEtcdHistory } from '../../support/etcd-history.js'
@@ -133,34 +135,89 @@ void t.test('lists that hold a whole state in memory are limited in number', asy
   first.close()
 })
 
-void t.test('uncached watches read their states a few at a time', async (t) => {
+/** A server that does not cache `resource`, and whose reads of it wait until they are let go. */
+async function slowReads(t: Test, resource: string, prefix: string, config: Partial<Config> = {}) {
   const upstream = new EmbeddedUpstream()
-  const value = Buffer.from(JSON.stringify(pod('x', { namespace: 'a' })))
-  upstream.commit([{ type: 'put', key: keyFromText('/registry/pods/a/x'), value }])
-  const flags = ['--watch-cache-sizes', 'pods#0']
-  const h = await startApp(t, { flags, upstream })
-  let reads = 0
+  const app = await startApp(t, { config, upstream, flags: ['--watch-cache-sizes', `${resource}#0`] })
   const waiting: (() => void)[] = []
+  let reads = 0
   const read = upstream.read.bind(upstream)
   upstream.read = async (options) => {
-    if (!options.prefix.startsWith('/registry/pods/')) return read(options)
+    if (!options.prefix.startsWith(prefix)) return read(options)
     reads++
     await new Promise<void>((resolve) => waiting.push(resolve))
     return read(options)
   }
-  const asked = Array.from({ length: 6 }, () => hold(h.url, 'HTTP/1.1', '/api/v1/pods?watch=1'))
-  await until(() => reads === 4, 'the first ones read')
-  await new Promise((resolve) => setTimeout(resolve, 100))
-  t.equal(reads, 4, 'and the others wait')
-  while (reads < 6) {
-    for (const goOn of waiting.splice(0)) goOn()
-    await new Promise((resolve) => setImmediate(resolve))
+  const write = (path: string, object: object | null): void => {
+    const key = keyFromText(`/registry/${path}`)
+    if (object === null) upstream.commit([{ type: 'delete', key }])
+    else upstream.commit([{ type: 'put', key, value: Buffer.from(JSON.stringify(object)) }])
   }
-  for (const goOn of waiting.splice(0)) goOn()
+  const letGo = (): void => waiting.splice(0).forEach((goOn) => goOn())
+  t.teardown(letGo)
+  return { app, write, reads: () => reads, letGo }
+}
+
+const openWatch = async ({ url }: AppHarness, path: string): Promise<Awaited<ReturnType<typeof hold>>> =>
+  await hold(url, 'HTTP/1.1', `${path}?watch=1`)
+
+void t.test('uncached watches read their states a few at a time', async (t) => {
+  const { app, write, reads, letGo } = await slowReads(t, 'pods', '/registry/pods/')
+  write('pods/a/x', pod('x', { namespace: 'a' }))
+  const asked = Array.from({ length: 6 }, () => openWatch(app, '/api/v1/pods'))
+  await until(() => reads() === 4, 'the first ones read')
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  t.equal(reads(), 4, 'and the others wait')
+  letGo()
+  await until(() => reads() === 6, 'their turn comes')
+  letGo()
   for (const watch of await Promise.all(asked)) {
     await until(() => watch.text.includes('"ADDED"'), 'it is served')
     watch.close()
   }
+})
+
+void t.test('an uncached watch whose turn comes when the memory is full is sent away', async (t) => {
+  const memoryTarget = process.memoryUsage.rss() + 300 * 2 ** 20
+  const { app, reads, letGo } = await slowReads(t, 'pods', '/registry/pods/', { memoryTarget })
+  const first = Array.from({ length: 4 }, () => openWatch(app, '/api/v1/pods'))
+  await until(() => reads() === 4, 'the first ones read')
+  const waits = fetch(`${app.url}/api/v1/pods?watch=1`)
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  const filled = Buffer.alloc(500 * 2 ** 20, 1)
+  letGo()
+  t.equal((await waits).status, 429)
+  t.equal(reads(), 4, `not one more is read beside ${filled.length} bytes`)
+  for (const watch of await Promise.all(first)) watch.close()
+})
+
+void t.test('an uncached watch whose resource goes while it waits for its turn is sent away', async (t) => {
+  const key = 'apiextensions.k8s.io/customresourcedefinitions/widgets.example.com'
+  const definition = {
+    ...definitionObject({
+      group: 'example.com',
+      plural: 'widgets',
+      kind: 'Widget',
+      scope: 'Namespaced',
+      versions: [{ name: 'v1', storage: true }],
+    }),
+    status: ESTABLISHED,
+  }
+  const prefix = '/registry/example.com/widgets/'
+  const { app, write, reads, letGo } = await slowReads(t, 'widgets.example.com', prefix)
+  write(key, definition)
+  const path = '/apis/example.com/v1/widgets'
+  await until(async () => (await fetch(`${app.url}/apis/example.com/v1`)).status === 200, 'it is served')
+  const first = Array.from({ length: 4 }, () => fetch(`${app.url}${path}?watch=1`))
+  await until(() => reads() === 4, 'the first ones read')
+  const waits = fetch(`${app.url}${path}?watch=1`)
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  write(key, null)
+  await until(async () => (await fetch(`${app.url}/apis/example.com/v1`)).status === 404, 'it is gone')
+  letGo()
+  t.equal((await waits).status, 429)
+  t.equal(reads(), 4)
+  for (const one of await Promise.all(first)) await one.body?.cancel()
 })
 
 void t.test('a watch that waits for a slot while its watch on etcd is lost ends as soon as it has one', async (t) => {

@@ -6,7 +6,7 @@ import { methodNotAllowed, type ResourcePath, unknownResource } from '../../../k
 import { canReadSubresource, EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
 import { unservedSubresourceError } from '../../../kubernetes/dialect/unserved-subresources.js'
-import { BadRequestError, StatusError } from '../../../engine/model/status.js'
+import { BadRequestError, StatusError, TooManyRequestsError } from '../../../engine/model/status.js'
 import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { UncachedRequest } from '../../../engine/pipeline/live-resource.js'
 import { inSpan, type Span } from '../../../support/tracing.js'
@@ -150,8 +150,8 @@ function checkSubresource(request: Request, found: LiveResource | UncachedResour
 }
 
 /**
- * Opens a cache for this request alone. That of a list holds a whole state, so it needs a slot until the list has been
- * sent. @returns null if the client has left meanwhile.
+ * Opens a cache for this request alone. That of a list or a watch holds a whole state, so it needs a slot: a list until it
+ * has been sent, a watch until the state has been read. @returns null if the client has left meanwhile.
  */
 async function openUncached(
   context: ApiContext,
@@ -160,14 +160,21 @@ async function openUncached(
 ): Promise<LiveResource | null> {
   const { exchange, caller, verb } = request
   const asked = uncachedRequest(context, request, resource)
-  context.memory.admit()
-  const release = verb === 'list' ? await context.initialStates.acquire(caller.identity, exchange.signal) : null
-  const opened = await readUncached(context, request, () => resource.open(asked, exchange.signal)).catch(
-    (error: unknown) => {
-      release?.()
-      throw error
-    },
-  )
+  const { memory, initialStates, pastStates } = context
+  memory.admit()
+  const slots = verb === 'get' ? null : verb === 'list' ? initialStates : pastStates
+  const release = await slots?.acquire(caller.identity, exchange.signal)
+  const open = async (): ReturnType<UncachedResource['open']> => {
+    // Those that had a slot before may have filled the memory.
+    memory.admit()
+    assertStillServed(context, request, resource)
+    return await resource.open(asked, exchange.signal)
+  }
+  const opened = await open().catch((error: unknown) => {
+    release?.()
+    throw error
+  })
+  if (verb === 'watch') release?.()
   const close = (): void => {
     opened.close()
     release?.()
@@ -178,20 +185,10 @@ async function openUncached(
   return null
 }
 
-/** A watch holds a whole state too, for as long as it runs: a burst of them must not be admitted by what the first had used. */
-async function readUncached<R>(
-  { pastStates, memory }: ApiContext,
-  { exchange, caller, verb }: Request,
-  open: () => Promise<R>,
-): Promise<R> {
-  if (verb !== 'watch') return await open()
-  const leave = await pastStates.acquire(caller.identity, exchange.signal)
-  try {
-    memory.admit()
-    return await open()
-  } finally {
-    leave()
-  }
+/** @throws TooManyRequestsError when it is gone, or served in another way, since the request began to wait. */
+function assertStillServed(context: ApiContext, { path }: Request, { served }: UncachedResource): void {
+  if (context.find(path.group, path.version, path.plural)?.served === served) return
+  throw new TooManyRequestsError('the resource has changed while the request was waiting', 1)
 }
 
 /** A client that never finishes reading its list would hold the list's bytes forever. */
