@@ -25,7 +25,7 @@ export interface Pod {
   readonly rotate: (token: string) => void
 }
 
-/** Of the token, the authority and the namespace. */
+/** The files in it: `token`, `ca.crt` and `namespace`. */
 export const DIRECTORY = '/run/secrets/kubernetes.io/serviceaccount'
 
 const SCRIPT = [

@@ -46,10 +46,10 @@ export class Endings {
   }
 
   /**
-   * The credential is no longer valid, or the permission is gone. Agents replace their token every hour, and their clients
-   * read an ERROR as a reason to list everything again, or to exit. So a plain HTTP stream ends cleanly after a credential
-   * has ended: the next request shows whether there is a newer one. Browsers hide the answer to a refused EventSource or
-   * WebSocket, so they are told here.
+   * The credential is no longer valid, or the permission is gone. Agents replace their token every hour, and on an ERROR
+   * their clients list everything again, or exit. So when a credential ends, a plain HTTP stream ends cleanly: the client's
+   * next request shows whether it has a newer one. A page never sees why its EventSource or WebSocket was refused, so
+   * these streams end with the ERROR.
    */
   revoke(cursor: Cursor, error: StatusError): void {
     const { transport } = cursor.group.wire

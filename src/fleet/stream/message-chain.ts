@@ -1,6 +1,5 @@
 /**
- * Checks the messages of a stream one by one, and says what each brings to the sink. It calls nothing: `subscriber.ts`
- * performs what is decided here.
+ * Checks the messages of a stream one by one, and says what each brings to the sink. `subscriber.ts` then delivers it.
  *
  * The order of messages is checked, not trusted: each must follow the revision that the previous one left, under the
  * same epoch or a later one that begins with a claim or a state. A message that does not follow breaks the chain.

@@ -1,6 +1,5 @@
 /**
- * What a publishing session has written, as a value, and what its next message says. It writes nothing; `publisher.ts`
- * does.
+ * The state of a publishing session, which is a value, and the message that comes next. `publisher.ts` does the writing.
  *
  *     continues the stream ── claim ─▶ synced ◀──── progress ────┐
  *                                        └── a whole state ─▶ unsynced

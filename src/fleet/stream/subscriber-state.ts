@@ -1,6 +1,6 @@
 /**
- * What a subscriber knows of its stream, where it begins to read, and what a break of the chain means. It reads and writes
- * nothing; `subscriber.ts` performs what is decided here.
+ * The state of a subscriber, which is a value, and the decisions made from it: where to begin reading the stream, and how to
+ * go on after a break of the chain. `subscriber.ts` carries them out.
  *
  * | the sink holds      | the stream                                     | begin with                                   |
  * | ------------------- | ---------------------------------------------- | -------------------------------------------- |

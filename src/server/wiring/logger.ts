@@ -13,7 +13,7 @@ export interface LoggerOptions {
   readonly worker: number | null
 }
 
-/** What waits for a full disk to have room again. */
+/** The lines that wait while the disk is full; further ones are lost. */
 const MAX_WAITING_BYTES = 2 ** 20
 
 export function createLogger(options: LoggerOptions): Pino {

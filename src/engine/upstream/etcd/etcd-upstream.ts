@@ -326,7 +326,7 @@ class EtcdUpstream implements Upstream {
     if (reason === null) return
     this.#logger.error(
       { endpoint: endpoint.url, reason },
-      'etcd does not accept the changed certificates; connections with the previous ones stay in use',
+      'changed certificates are refused by etcd; connections with the previous ones stay in use',
     )
   }
 
