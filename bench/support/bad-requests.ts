@@ -35,6 +35,11 @@ export const TOKEN_FILE = 'admin,admin,1,system:masters\nmallory,mallory,2\nneig
 
 const PODS = '/api/v1/namespaces/bad/pods'
 const VICTIM = `${PODS}/victim`
+/** What bursts get, and what the other client gets beside them: pods that no request here changes or deletes. */
+export const [ASKED, BYSTANDER] = [
+  '/api/v1/namespaces/calm/pods/asked',
+  '/api/v1/namespaces/calm/pods/bystander',
+] as const
 const CONFIG_MAPS = '/api/v1/namespaces/bad/configmaps'
 const REVIEWS = '/apis/authorization.k8s.io/v1'
 const ROLES = '/apis/rbac.authorization.k8s.io/v1/clusterroles'
@@ -144,11 +149,16 @@ export const preparations: readonly HttpRequest[] = [
     kind: 'Namespace',
     metadata: { name: 'bad' },
   }),
-  ...['victim', 'bystander'].map((name) =>
-    sending('POST', PODS, JSON_TYPE, {
+  sending('POST', '/api/v1/namespaces', JSON_TYPE, {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: 'calm' },
+  }),
+  ...[VICTIM, ASKED, BYSTANDER].map((path) =>
+    sending('POST', path.slice(0, path.lastIndexOf('/')), JSON_TYPE, {
       apiVersion: 'v1',
       kind: 'Pod',
-      metadata: { name },
+      metadata: { name: path.slice(path.lastIndexOf('/') + 1) },
       spec: { containers: [{ name: 'main', image: 'x' }] },
     }),
   ),

@@ -8,6 +8,7 @@ import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { type Socket, connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { Worker } from 'node:worker_threads'
+import { ASKED } from './bad-requests.js'
 import { sleep } from './processes.js'
 
 export interface Ports {
@@ -46,9 +47,6 @@ type Transport = 'HTTP/2' | 'HTTP/1.1'
 
 const CONNECTIONS = 40
 const COUNT = 4_000
-const VICTIM = '/api/v1/namespaces/bad/pods/victim'
-/** What the other client gets: the requests before have made the victim large. */
-export const BYSTANDER = '/api/v1/namespaces/bad/pods/bystander'
 const LIST = '/api/v1/namespaces/bad/pods?resourceVersion=0&labelSelector=is%3Dnowhere'
 /** See `floods.ts`. */
 const ADDRESS = '127.0.0.9'
@@ -96,7 +94,7 @@ export async function sendBurst({ send }: Burst, ports: Ports, scale = 1): Promi
 
 function requests({ name, asked, count = COUNT }: Kind, transport: Transport): Burst {
   const full = (i: number): Asked => ({
-    path: VICTIM,
+    path: ASKED,
     user: 'admin',
     address: '203.0.113.1',
     isWatch: false,

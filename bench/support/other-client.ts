@@ -5,7 +5,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:http2'
 import { parentPort, workerData } from 'node:worker_threads'
-import { askHttp2, BYSTANDER, type OtherClient } from './bursts.js'
+import { BYSTANDER } from './bad-requests.js'
+import { askHttp2, type OtherClient } from './bursts.js'
 
 const session = connect(`http://127.0.0.1:${workerData as number}`)
 await once(session, 'connect')

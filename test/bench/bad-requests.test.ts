@@ -6,7 +6,14 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { badRequests, type HttpRequest, preparations, TOKEN_FILE } from '../../bench/support/bad-requests.js'
+import {
+  ASKED,
+  badRequests,
+  BYSTANDER,
+  type HttpRequest,
+  preparations,
+  TOKEN_FILE,
+} from '../../bench/support/bad-requests.js'
 import { bursts, sendBurst } from '../../bench/support/bursts.js'
 import { floods, sendFlood } from '../../bench/support/floods.js'
 import { startApp } from '../support/app.js'
@@ -46,6 +53,7 @@ void t.test('each known-bad request is answered, and no later request is refused
     t.ok(answers.includes(status), `${name}: ${status}`)
     t.equal(await send({ method: 'GET', path: '/api/v1/namespaces/bench/pods/last' }), 200, `after ${name}`)
   }
+  for (const path of [ASKED, BYSTANDER]) t.equal(await send({ method: 'GET', path }), 200, `the bursts find ${path}`)
 })
 
 void t.test('each flood ends, and other clients are answered during and after it', async (t) => {
@@ -80,7 +88,7 @@ void t.test('beside each burst another client is answered', async (t) => {
     '--trusted-proxies=127.0.0.1',
     '--requests-per-second=100000',
   ]
-  const pods = ['victim', 'bystander'].map((name) => [`pods/bad/${name}`, pod(name, { namespace: 'bad' })] as const)
+  const pods = ['asked', 'bystander'].map((name) => [`pods/calm/${name}`, pod(name, { namespace: 'calm' })] as const)
   const objects = Object.fromEntries(pods)
   const app = await startApp(t, { flags, objects })
   t.equal(new Set(bursts.map(({ name }) => name)).size, bursts.length, 'each has a name of its own')
