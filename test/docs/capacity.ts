@@ -50,14 +50,14 @@ function chart(rows: readonly Row[]): string {
         'The chart shows deliveries per CPU-second of the server, with 1,000 watchers and 20 events of 1 KiB per second. All were measured in the same run. *Limit* is a',
         'C program that sends the same bytes and does nothing else. [bench/RESULTS.md](bench/RESULTS.md) has every measurement.',
         '',
-        '![Deliveries per CPU-second, beside etcd, its proxy, its gateway and the limit](bench/charts/fanout-1000-20.svg)',
+        '![Deliveries per CPU-second, compared with etcd, its proxy, its gateway and the limit](bench/charts/fanout-1000-20.svg)',
       ].join('\n')
     : [
-        `The chart shows the server's CPU time per delivery to 300 node agents. distributary and Kubernetes' API server ${String(agents['apiServer'])} ran in turn against the same`,
+        `The chart shows the server's CPU time per delivery to 300 node agents. distributary and Kubernetes' API server ${String(agents['apiServer'])} took turns on the same`,
         'etcd. Each agent has one HTTP/2 connection over TLS with four watches in protobuf. A delivery costs far less when one connection carries many watches of the',
         'same resource. [bench/RESULTS.md](bench/RESULTS.md) has every measurement.',
         '',
-        '![Server CPU of one delivery to a node agent, beside the API server](bench/charts/agents-300.svg)',
+        '![Server CPU per delivery to a node agent, compared with the API server](bench/charts/agents-300.svg)',
       ].join('\n')
 }
 
