@@ -89,16 +89,16 @@ const LIES: Readonly<Record<string, Lies>> = {
   },
   'the same page again and again': {
     pages: () => list([item('x')], { continue: 'again' }),
-    expected: /a page begins with .*\/a\/x, which is not after/,
+    expected: /a page begins with .*\/a\/x, which does not follow/,
   },
   'a page from before': {
     pages: (page) => list([item(page === 0 ? 'm' : 'a')], page === 0 ? { continue: 'more' } : {}),
-    expected: /a page begins with .*\/a\/a, which is not after/,
+    expected: /a page begins with .*\/a\/a, which does not follow/,
   },
-  'empty pages without an end': { pages: () => list([], { continue: 'again' }), expected: /is not as asked/ },
+  'empty pages without an end': { pages: () => list([], { continue: 'again' }), expected: /unexpected page/ },
   'pages of different revisions': {
     pages: (page) => list([item(`x${page}`)], { continue: 'more', resourceVersion: String(5 + page) }),
-    expected: /is not as asked/,
+    expected: /unexpected page/,
   },
   'a list that is none': { pages: () => ({ kind: 'Pod', items: 7 }), expected: /./ },
   'a list without a revision': { pages: () => list([], { resourceVersion: '' }), expected: /./ },

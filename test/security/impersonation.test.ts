@@ -55,7 +55,7 @@ async function assertRefused(t: Test, app: AppHarness, token: string | null): Pr
         await held.ended
         const what = `${transport} ${path} ${JSON.stringify(headers)}`
         t.equal(held.status, 403, what)
-        t.match(held.text, /an anonymous caller cannot impersonate anybody/, what)
+        t.match(held.text, /an anonymous caller cannot impersonate anyone/, what)
       }
     }
   }

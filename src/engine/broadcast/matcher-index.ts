@@ -205,5 +205,5 @@ function anyOf<M extends Matcher>(byValue: ReadonlyMap<string, Shelf<M>>): M {
 
 function firstOf<T>(all: Iterable<T>): T {
   for (const one of all) return one
-  throw new RangeError('an index of nothing')
+  throw new RangeError('an index entry without a matcher')
 }

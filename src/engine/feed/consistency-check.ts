@@ -50,7 +50,7 @@ export function reportOutcomes(
     metrics.checked(outcome.kind)
     const fields = { resource: resourceId(resource), ...outcome }
     if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
-    logger.error(fields, 'cache differs from etcd; reading everything again')
+    logger.error(fields, 'cache differs from etcd; relisting')
     repair(`a consistency check found ${outcome.differences} differences`)
   }
 }

@@ -61,14 +61,14 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
       if ((revision !== null && page.revision !== revision) || (page.more && page.keyValues.length === 0)) {
         throw new UpstreamError(
           'protocol',
-          `a page at revision ${page.revision}, ${page.count} keys to come, is not as asked`,
+          `unexpected page at revision ${page.revision}, with ${page.count} keys to come`,
         )
       }
       const { keyValues } = page
       if (keyValues.length > 0 && keyValues[0]!.key <= lastKey) {
         throw new UpstreamError(
           'protocol',
-          `a page begins with ${keyToText(keyValues[0]!.key)}, which is not after the one before`,
+          `a page begins with ${keyToText(keyValues[0]!.key)}, which does not follow the previous page`,
         )
       }
       lastKey = keyValues.at(-1)?.key ?? lastKey

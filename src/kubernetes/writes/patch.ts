@@ -67,7 +67,7 @@ export function patched(
     case STRATEGIC_PATCH:
       return applyStrategicPatch(object, patch, shape)
     case APPLY_PATCH:
-      throw new RangeError('an apply is no patch of an object alone')
+      throw new RangeError('an apply needs more than the stored object')
   }
 }
 

@@ -234,7 +234,7 @@ export class Write {
 /** @param held the previous object, which a dry run of a create needs. */
 export function answerOf(changed: Changed, warnings: Warnings, isDryRun: boolean): OneAnswer {
   const { stored, kind } = changed
-  if (stored === null) throw new RangeError('a write that leaves nothing has an answer of its own')
+  if (stored === null) throw new RangeError('a write that leaves no object is answered separately')
   const code = kind === 'created' ? 201 : 200
   if (isDryRun && kind === 'created') return { kind: 'document', code, json: stored.bytes, warnings: warnings.texts }
   return { kind: 'object', code, stored, warnings: warnings.texts }

@@ -65,7 +65,7 @@ export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
 /** An anonymous caller may not impersonate anyone, whatever its other permissions. @throws ForbiddenError */
 export function refuseImpersonation(rawHeaders: readonly string[]): void {
   if (!rawHeaders.some((text, i) => i % 2 === 0 && text.toLowerCase().startsWith(PREFIX))) return
-  throw new ForbiddenError('an anonymous caller cannot impersonate anybody', { details: {} })
+  throw new ForbiddenError('an anonymous caller cannot impersonate anyone', { details: {} })
 }
 
 /** The permissions for a mode: all of `needed`, or `enough` alone. */

@@ -49,7 +49,9 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
     const isFresh = live.cache.readiness.kind === 'ready' && live.cache.stalenessMs <= MAX_STALENESS_MS
     // A refusal would end the watches of every kubelet; while no decision is possible, they continue.
     if (!isFresh)
-      throw new ServiceUnavailableError(`what belongs to the node is not known: ${live.cache.name} is not fresh`)
+      throw new ServiceUnavailableError(
+        `the objects that belong to the node are not known: ${live.cache.name} is not fresh`,
+      )
     return live
   }
   const parse = (live: LiveResource, object: StoredObject): unknown => {

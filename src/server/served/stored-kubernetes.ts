@@ -57,7 +57,8 @@ export class StoredKubernetes {
     while (!signal.aborted) {
       try {
         if (await isAnythingStored(upstream, prefix, signal)) {
-          if (this.#answer === 'nothing') logger.info({ prefix: keyToText(prefix) }, 'Kubernetes stores something now')
+          if (this.#answer === 'nothing')
+            logger.info({ prefix: keyToText(prefix) }, 'Kubernetes has stored objects; serving its resources too')
           this.#answer = 'something'
           return onFound()
         }
@@ -75,7 +76,10 @@ export class StoredKubernetes {
     if (this.#answer === 'nothing') return
     const { logger, prefix } = this.#options
     this.#answer = 'nothing'
-    logger.info({ prefix: keyToText(prefix) }, 'Kubernetes stores nothing here: only the declared prefixes are served')
+    logger.info(
+      { prefix: keyToText(prefix) },
+      'Kubernetes has stored no objects here; serving only the declared prefixes',
+    )
   }
 }
 

@@ -326,7 +326,7 @@ class EtcdUpstream implements Upstream {
     if (reason === null) return
     this.#logger.error(
       { endpoint: endpoint.url, reason },
-      'changed certificates are refused by etcd; connections with the previous ones stay in use',
+      'the changed certificates were refused; connections to etcd keep using the previous ones',
     )
   }
 

@@ -23,7 +23,7 @@ export class Work {
   /** @throws TooMuchWorkError */
   visit(values: number): void {
     this.#left -= values
-    if (this.#left < 0) throw new TooMuchWorkError(`it looks at too many values`)
+    if (this.#left < 0) throw new TooMuchWorkError(`it examines too many values`)
   }
 
   /** Counts reading, comparing or writing a whole value. @throws TooMuchWorkError */

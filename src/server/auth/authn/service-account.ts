@@ -147,7 +147,8 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
       const standing = gone.has(user) ? false : await stands(user)
       if (standing === true) return user
       if (standing === null && isReviewed) return null
-      if (standing === null) throw unavailable('what the token is bound to is not served here, or not fresh enough')
+      if (standing === null)
+        throw unavailable('the object that the token is bound to is not served here, or is not fresh enough')
       gone.add(user)
       throw new RefusedCredentialError('Unauthorized', { cause: 'the object that the token is bound to is gone' })
     },
@@ -173,7 +174,7 @@ export function parseKeyFiles(contents: readonly Buffer[]): readonly KeyObject[]
     const keys = blocks
       .filter((block) => !block.startsWith('-----BEGIN EC PARAMETERS'))
       .map((pem) => createPublicKey(pem))
-    if (keys.length === 0) throw new Error('there is no key in it')
+    if (keys.length === 0) throw new Error('it contains no key')
     return keys
   })
 }

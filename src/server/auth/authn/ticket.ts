@@ -62,7 +62,7 @@ export function parseTicketKeys(text: string): readonly Buffer[] {
     .split('\n')
     .map((line) => Buffer.from(line.trim()))
     .filter((key) => key.length > 0)
-  if (keys.length === 0) throw new Error('there is no key in it')
+  if (keys.length === 0) throw new Error('it contains no key')
   const short = keys.findIndex((key) => key.length < MIN_KEY_BYTES)
   if (short !== -1) throw new Error(`key ${short + 1} is shorter than ${MIN_KEY_BYTES} characters`)
   return keys

@@ -199,7 +199,7 @@ export class ApiService implements RemoteGroupVersion {
         timeoutMs: ASK_TIMEOUT_MS,
         signal,
       })
-      if (status !== 200) throw new Error(`it answers ${status}`)
+      if (status !== 200) throw new Error(`it answered ${status}`)
       const resources = readResourceList(JSON.parse(body.toString('utf8')), group, version)
       if (resources === null) throw new Error('its answer is not a list of resources')
       this.#take(resources)

@@ -315,7 +315,7 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
     const count = (): void => {
       if (performance.now() - openedMs > RAPID_MS) return
       if (!resets.count(address, identityOfSession(session), ++given) || session.destroyed) return
-      session.destroy(new Error('too many requests were given up at once'), constants.NGHTTP2_ENHANCE_YOUR_CALM)
+      session.destroy(new Error('too many requests were reset at once'), constants.NGHTTP2_ENHANCE_YOUR_CALM)
     }
     // Node has read the reset with the request.
     if (stream.aborted) count()

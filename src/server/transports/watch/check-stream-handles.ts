@@ -99,13 +99,13 @@ async function tryHttp2(find: HandleFinders['http2']): Promise<void> {
 
 /** @throws Error that says what is wrong. */
 async function tryStream(stream: Writable, handle: StreamHandle | null, reader: Readable): Promise<void> {
-  if (handle === null) throw new Error('no handle is there')
+  if (handle === null) throw new Error('there is no handle')
   const random = randomBytes(PIECE_BYTES + MAX_PIECES)
   const written: Buffer[] = []
   let waiting = 0
   const owner = { taken: (_bytes: Buffer, status: number): void => void (waiting -= status === 0 ? 1 : 0) }
   while (waiting < 2) {
-    if (written.length === MAX_PIECES) throw new Error('no write had to wait')
+    if (written.length === MAX_PIECES) throw new Error('no write was deferred')
     // Every piece begins at another byte, so that a wrong order is noticed.
     const bytes = random.subarray(written.length, written.length + PIECE_BYTES)
     const result = writeTo(handle, bytes, owner)
@@ -117,7 +117,7 @@ async function tryStream(stream: Writable, handle: StreamHandle | null, reader: 
   written.push(last)
   stream.end(last)
   await expectBytes(reader, written)
-  if (waiting !== 0) throw new Error('a write was never reported as taken')
+  if (waiting !== 0) throw new Error('the completion of a write was never reported')
 }
 
 /** Compares chunk by chunk, because the total is some megabytes. @throws Error when anything else arrives. */
@@ -127,13 +127,13 @@ async function expectBytes(reader: Readable, pieces: readonly Buffer[]): Promise
     for (let at = 0; at < chunk.length;) {
       const piece = pieces[index]?.subarray(offset, offset + chunk.length - at) ?? Buffer.alloc(0)
       const isSame = piece.length > 0 && piece.equals(chunk.subarray(at, at + piece.length))
-      if (!isSame) throw new Error('what arrived is not what was written')
+      if (!isSame) throw new Error('the bytes that arrived differ from those written')
       at += piece.length
       offset += piece.length
       if (offset === pieces[index]!.length) [index, offset] = [index + 1, 0]
     }
   }
-  if (index !== pieces.length) throw new Error('not all of what was written arrived')
+  if (index !== pieces.length) throw new Error('some of the written bytes never arrived')
 }
 
 async function listen(listener: Pick<Server, 'listen' | 'address' | 'once'>): Promise<number> {

@@ -84,7 +84,7 @@ void t.test('a key file has keys of 32 characters or more', (t) => {
     Buffer.from('a'.repeat(32)),
     Buffer.from('b'.repeat(40)),
   ])
-  t.throws(() => parseTicketKeys(' \n'), { message: 'there is no key in it' })
+  t.throws(() => parseTicketKeys(' \n'), { message: 'it contains no key' })
   t.throws(() => parseTicketKeys(`${'a'.repeat(32)}\nshort`), { message: 'key 2 is shorter than 32 characters' })
   t.end()
 })

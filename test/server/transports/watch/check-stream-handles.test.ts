@@ -53,19 +53,19 @@ const faults: readonly { name: string; finders: HandleFinders; use: object; prob
     name: 'a Node without handles is written to by its public API',
     finders: { socket: () => null, http2: () => null },
     use: { sockets: false, http2: false },
-    problems: { sockets: 'no handle is there', http2: 'no handle is there' },
+    problems: { sockets: 'there is no handle', http2: 'there is no handle' },
   },
   {
     name: 'a socket handle that writes other bytes is not used, and HTTP/2 keeps its own',
     finders: { ...sound, socket: (socket) => wrapped(findSocketHandle(socket), (bytes) => Buffer.alloc(bytes.length)) },
     use: { sockets: false, http2: true },
-    problems: { sockets: 'what arrived is not what was written', http2: null },
+    problems: { sockets: 'the bytes that arrived differ from those written', http2: null },
   },
   {
     name: 'an HTTP/2 handle that loses the end of a write is not used, and sockets keep theirs',
     finders: { ...sound, http2: (stream) => wrapped(findHttp2Handle(stream), (bytes) => bytes.subarray(1)) },
     use: { sockets: true, http2: false },
-    problems: { sockets: null, http2: 'what arrived is not what was written' },
+    problems: { sockets: null, http2: 'the bytes that arrived differ from those written' },
   },
   {
     name: 'a handle that throws is not used',
