@@ -22,6 +22,7 @@ import {
 import type { Socket } from 'node:net'
 import { endWithSession } from '../../../support/end-with-session.js'
 import { keepWithStream } from '../../../support/keep-with-stream.js'
+import { noticeDeparture } from '../../../support/notice-departure.js'
 import { admitStream } from '../limits/arrivals.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import { ConnectionDrain } from './connection-drain.js'
@@ -63,8 +64,8 @@ const HEADERS_TIMEOUT_MS = 20_000
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 const CHECK_INTERVAL_MS = 5_000
 /**
- * The silence after which a peer with open requests is sent a PING. Before Node 22 only an unanswered PING reveals a
- * peer that has left after an illegal frame. Such connections hold much memory, so the PING comes sooner there.
+ * The silence after which a peer with open requests is sent a PING. Before Node 22 only an unanswered PING ends a
+ * connection with an illegal frame that its peer keeps open. Such connections hold much memory, so the PING comes sooner there.
  */
 const PROBE_MS = Number.parseInt(process.versions.node, 10) < 22 ? 15_000 : KEEP_ALIVE_TIMEOUT_MS
 /** The longest wait for the answer to a PING. */
@@ -272,6 +273,7 @@ function followSessions(
   server.on('session', (session) => {
     sessions.add(session)
     endWithSession(session)
+    noticeDeparture(session)
     let streams = 0
     const onAnswered = deferClose(session, () => streams)
     drain.follow(session)
@@ -324,9 +326,8 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
 }
 
 /**
- * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame Node's session
- * sends GOAWAY, reads no more and stays open with its watches, although the peer has long closed; only the PING reveals
- * that. A peer that has not yet taken what was sent before is slow, which is allowed.
+ * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame Node 20's session sends
+ * GOAWAY, and stays open with its watches, but neither sends a PING nor reads an answer. A peer that has not yet taken what was sent before is slow, which is allowed.
  */
 function probe(session: ServerHttp2Session, patienceMs: number, onAlive: () => void): void {
   const isThere = (): void => {

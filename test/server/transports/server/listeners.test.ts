@@ -132,6 +132,31 @@ void t.test(
   },
 )
 
+void t.test('a peer that leaves after an illegal frame is noticed, long before any of its deadlines', async (t) => {
+  const never = { firstRequestMs: 600_000, idleMs: 600_000, probeMs: 600_000 }
+  const [plain, secure] = [await listen(t, never), await listenSecurely(t, 20_000, never)]
+  const wrongLength = frame(TYPE.ping, 0, 0, Buffer.alloc(7))
+  for (const broken of [BROKEN, wrongLength]) {
+    for (const asked of [[], [request(1, '/watch')]]) {
+      const socket = await begin(plain.port, Buffer.concat([start, ...asked, broken]))
+      const overTls = connectTls({
+        port: secure.port,
+        host: '127.0.0.1',
+        rejectUnauthorized: false,
+        ALPNProtocols: ['h2'],
+      })
+      overTls.on('error', () => {})
+      overTls.write(Buffer.concat([start, ...asked, broken]))
+      for (const each of [socket, overTls]) {
+        // The answers, and the GOAWAY.
+        await once(each, 'data')
+        each.destroy()
+      }
+    }
+  }
+  for (const port of [plain, secure]) await drops(port, 0)
+})
+
 void t.test('a silent watch whose peer is alive stays, through any number of silences', async (t) => {
   const h = await listen(t, { idleMs: 50, probeMs: 50 })
   const session = connectHttp2(`http://127.0.0.1:${h.port}`)

@@ -1,0 +1,42 @@
+/**
+ * Notices that the peer of an HTTP/2 session has left.
+ *
+ * After an illegal frame Node 20 sends GOAWAY and stops reading the connection, so it does not see that the peer closes it. The
+ * session then stays, with its streams and some 180 KB over TLS, until its time is over or a PING goes unanswered. Node 22 ends
+ * such a session itself.
+ */
+import type { Http2Session } from 'node:http2'
+import type { Socket } from 'node:net'
+
+const CHECK_MS = 500
+
+/** Node's private object in C++. */
+interface Handle {
+  readonly writeQueueSize?: number
+  readStart?(): unknown
+}
+
+const sockets = new Set<Socket>()
+let timer: NodeJS.Timeout | undefined
+
+export function noticeDeparture(session: Http2Session): void {
+  if (process.versions['bun'] !== undefined || Number.parseInt(process.versions.node, 10) >= 22) return
+  // `session.socket` is a proxy; its `once` returns the socket itself.
+  const socket = session.socket.once('close', () => {
+    sockets.delete(socket)
+    if (sockets.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  })
+  sockets.add(socket)
+  timer ??= setInterval(readAgain, CHECK_MS).unref()
+}
+
+/** Reading again costs nothing where Node still reads, and reveals at once that a peer has left. */
+function readAgain(): void {
+  for (const socket of sockets) {
+    const { _handle: handle } = socket as { _handle?: Handle | null }
+    // Node also stops reading while a peer does not take what is sent to it; that must not be undone.
+    if (handle?.writeQueueSize === 0) handle.readStart?.()
+  }
+}
