@@ -58,6 +58,7 @@ export const WAITING: readonly string[] = [
   'test/integration/credential-files.test.ts',
   'test/integration/rotation.test.ts',
   'test/integration/stopped-primary.test.ts',
+  'test/integration/swapped-files.test.ts',
   'test/ops/tracing.test.ts',
   'test/reference/recorded.test.ts',
   'test/security/certificate-end.test.ts',

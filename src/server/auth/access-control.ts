@@ -28,7 +28,7 @@ import { JudgeHealth } from './judge-health.js'
 import { parseCertificates } from './peer-certificate.js'
 import { assertUsable } from '../../support/https-agent.js'
 import { watchKubeconfig } from './watched-credentials.js'
-import { WatchedFiles } from './watched-file.js'
+import { type FileMetrics, WatchedFiles, type WatchedFilesOptions } from './watched-file.js'
 import { errorMessage } from '../../support/error-message.js'
 
 /** Durations are in milliseconds; null means not configured. The loaded config satisfies this by shape. */
@@ -70,6 +70,8 @@ interface Surroundings {
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics?: AccessMetrics
+  /** Gets whether the files can be used. */
+  readonly fileMetrics?: FileMetrics | undefined
   /** Gets the health of each server that judges callers. */
   readonly onJudge?: (health: JudgeHealth) => void
 }
@@ -91,10 +93,11 @@ export function buildAuthenticator(
   options: AuthenticationOptions,
   surroundings: AuthenticatorSurroundings,
 ): UnionAuthenticator {
-  const { clock, logger, metrics, unknownTokens, onJudge } = surroundings
+  const { clock, logger, metrics, fileMetrics, unknownTokens, onJudge } = surroundings
+  const watching = { clock, logger, metrics: fileMetrics }
   const healthOf = (webhook: Webhook): JudgeHealth => openHealth(webhook, { clock, logger, onJudge })
   const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
-    new WatchedFiles({ paths: [path], clock, logger }, (content) => naming(path, () => parse(content.toString('utf8'))))
+    new WatchedFiles({ paths: [path], ...watching }, (content) => naming(path, () => parse(content.toString('utf8'))))
   // The order is the API server's: front proxy, certificate, then tokens, the cheapest kind first.
   const authenticators: Authenticator[] = []
   if (options.requestheaderClientCaFile !== null) {
@@ -126,7 +129,7 @@ export function buildAuthenticator(
         client: new JsonClient(
           options.oidcCaFile === null
             ? { server: options.oidcIssuerUrl }
-            : watchIssuer(options.oidcIssuerUrl, options.oidcCaFile, { clock, logger }),
+            : watchIssuer(options.oidcIssuerUrl, options.oidcCaFile, watching),
           'oidc',
           metrics,
         ),
@@ -136,7 +139,7 @@ export function buildAuthenticator(
     )
   }
   if (options.authenticationKubeconfig !== null) {
-    const server = watchKubeconfig(options.authenticationKubeconfig, { clock, logger })
+    const server = watchKubeconfig(options.authenticationKubeconfig, watching)
     const client = new JsonClient(server, 'token-review', metrics)
     const unknown = unknownTokens === undefined ? {} : { unknown: unknownTokens }
     const health = healthOf('token-review')
@@ -157,15 +160,16 @@ function apiAudiencesOf({ apiAudiences, serviceAccountIssuer }: AuthenticationOp
 /** Keys come from files, from the API server that reviews tokens, or from the issuers themselves. */
 function openServiceAccounts(
   options: AuthenticationOptions,
-  { clock, logger, metrics, onJudge, boundObjects: objects = NO_OBJECTS }: AuthenticatorSurroundings,
+  { clock, logger, metrics, fileMetrics, onJudge, boundObjects: objects = NO_OBJECTS }: AuthenticatorSurroundings,
 ): Authenticator {
+  const watching = { clock, logger, metrics: fileMetrics }
   const issuers = options.serviceAccountIssuer
   const paths = options.serviceAccountKeyFile
   const kubeconfig = options.authenticationKubeconfig
   const audiences = apiAudiencesOf(options)
   const isReviewed = kubeconfig !== null
   if (paths.length > 0) {
-    const files = new WatchedFiles({ paths, clock, logger }, (...contents) =>
+    const files = new WatchedFiles({ paths, ...watching }, (...contents) =>
       naming(paths.join(', '), () => parseKeyFiles(contents)),
     )
     return serviceAccounts({
@@ -178,7 +182,7 @@ function openServiceAccounts(
       clock,
     })
   }
-  const server = isReviewed ? watchKubeconfig(kubeconfig, { clock, logger }) : { server: issuers[0]! }
+  const server = isReviewed ? watchKubeconfig(kubeconfig, watching) : { server: issuers[0]! }
   const client = new JsonClient(server, 'service-account-keys', metrics)
   const published = new LazyKeys(() => apiServerKeys(client), clock)
   const discovered = new Map(issuers.map((issuer) => [issuer, new LazyKeys(() => discoverKeys(client, issuer), clock)]))
@@ -202,10 +206,11 @@ function openServiceAccounts(
  */
 export function buildAuthorizer(
   options: AuthorizationOptions,
-  { clock, logger, metrics, onJudge }: Surroundings,
+  { clock, logger, metrics, fileMetrics, onJudge }: Surroundings,
   rbacRules: RbacRules | null,
   nodes: NodeRelations | null = null,
 ): Authorizer {
+  const watching = { clock, logger, metrics: fileMetrics }
   const authorizerOf = (mode: AuthorizationOptions['authorizationMode'][number]): Authorizer => {
     switch (mode) {
       case 'AlwaysAllow':
@@ -213,7 +218,7 @@ export function buildAuthorizer(
       case 'Policy': {
         const path = needed(options.authorizationPolicyFile, mode)
         const parse = (content: Buffer) => naming(path, () => parsePolicy(content.toString('utf8')))
-        return policy(new WatchedFiles({ paths: [path], clock, logger }, parse))
+        return policy(new WatchedFiles({ paths: [path], ...watching }, parse))
       }
       case 'Node':
         return nodeAuthorizer(needed(nodes, mode))
@@ -222,7 +227,7 @@ export function buildAuthorizer(
       case 'Webhook':
         return webhook({
           client: new JsonClient(
-            watchKubeconfig(needed(options.authorizationKubeconfig, mode), { clock, logger }),
+            watchKubeconfig(needed(options.authorizationKubeconfig, mode), watching),
             'subject-access-review',
             metrics,
           ),
@@ -256,7 +261,7 @@ function openHealth(
 function watchIssuer(
   server: string,
   caFile: string,
-  surroundings: Pick<Surroundings, 'clock' | 'logger'>,
+  surroundings: Omit<WatchedFilesOptions, 'paths'>,
 ): WatchedFiles<JsonServer> {
   return new WatchedFiles<JsonServer>({ paths: [caFile], ...surroundings }, (ca) => {
     assertUsable({ ca })

@@ -2,13 +2,13 @@
  * Reads a kubeconfig file for the server itself. Plugins that run a command (`exec`) are refused: a server for
  * thousands of clients does not start programs in order to log in.
  */
-import { readFileSync } from 'node:fs'
+import { readRegularFile } from '../../support/read-regular-file.js'
 import { parse } from '../../support/yaml.js'
 import { readKubeconfig } from '../../support/kubeconfig.js'
 import type { JsonServer } from './https-json.js'
 
 /** @throws Error that names the file and what is missing. */
-export function loadKubeconfig(file: string, readFile: (path: string) => Buffer = readFileSync): JsonServer {
+export function loadKubeconfig(file: string, readFile: (path: string) => Buffer = readRegularFile): JsonServer {
   const { exec, impersonate, ...context } = readKubeconfig(parse(readFile(file).toString('utf8')), { file, readFile })
   if (exec !== undefined)
     throw new Error(`kubeconfig ${file}: its user has an exec plugin, which a server does not run`)

@@ -7,7 +7,7 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls'
 
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import { WatchedFiles } from './watched-file.js'
+import { type FileMetrics, WatchedFiles } from './watched-file.js'
 
 export interface TlsOptions {
   readonly certFile: string
@@ -20,6 +20,7 @@ export interface TlsOptions {
   readonly clientCaFiles: readonly string[]
   readonly clock: Clock
   readonly logger: Logger
+  readonly metrics?: FileMetrics | undefined
 }
 
 /** Only ciphers with forward secrecy and authenticated encryption, those of TLS 1.3 first. */
@@ -59,10 +60,10 @@ export class ServerTls {
    * differ.
    */
   constructor(options: TlsOptions) {
-    const { certFile, keyFile, clientCaFiles, clock, logger } = options
+    const { certFile, keyFile, clientCaFiles, clock, logger, metrics } = options
     this.#asksForCertificates = clientCaFiles.length > 0
     const paths = [certFile, keyFile, ...clientCaFiles]
-    this.#context = new WatchedFiles({ paths, clock, logger }, (cert, key, ...ca) => {
+    this.#context = new WatchedFiles({ paths, clock, logger, metrics }, (cert, key, ...ca) => {
       const context: SecureContextOptions = {
         cert,
         key,

@@ -2,20 +2,20 @@
  * The files with which this server authenticates to others, reread when they change. New content takes effect only if TLS can
  * use it: if a certificate is renewed before its key, the previous pair stays in use.
  */
-import { readFileSync } from 'node:fs'
 import { assertUsable } from '../../support/https-agent.js'
+import { readRegularFile } from '../../support/read-regular-file.js'
 import type { JsonServer } from './https-json.js'
 import { loadKubeconfig } from './kubeconfig.js'
 import { WatchedFiles, type WatchedFilesOptions } from './watched-file.js'
 import { errorMessage } from '../../support/error-message.js'
 
-type Surroundings = Pick<WatchedFilesOptions, 'clock' | 'logger' | 'intervalMs'>
+type Surroundings = Pick<WatchedFilesOptions, 'clock' | 'logger' | 'metrics' | 'intervalMs'>
 
 /** Returns the content of a kubeconfig followed by that of the files that it names. @throws Error as `loadKubeconfig`. */
 export function readKubeconfigFiles(file: string): Buffer {
-  const contents = [readFileSync(file)]
+  const contents = [readRegularFile(file)]
   loadKubeconfig(file, (name) => {
-    const content = readFileSync(name)
+    const content = readRegularFile(name)
     contents.push(content)
     return content
   })

@@ -6,11 +6,18 @@
  * A program that writes a file in place empties it first. So a change takes effect once two reads have found the same
  * content: half a file would be half a policy, or a configuration of only defaults.
  */
-import { readFileSync } from 'node:fs'
-
+import { readRegularFile } from '../../support/read-regular-file.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import { errorMessage } from '../../support/error-message.js'
+
+/** The largest file that is read. Certificates, tokens and policies are small; a larger file is a mistake. */
+const MAX_FILE_BYTES = 16 * 2 ** 20
+
+export interface FileMetrics {
+  /** @param files the paths of files that belong together. */
+  filesUsable(files: readonly string[], isUsable: boolean): void
+}
 
 export interface WatchedFilesOptions {
   readonly paths: readonly string[]
@@ -18,7 +25,9 @@ export interface WatchedFilesOptions {
   readonly logger: Logger
   /** Default 2 s, short enough to apply a change "within seconds". */
   readonly intervalMs?: number
-  /** Tests pass their own. */
+  /** Gets whether the files can be used, after each look that changes it. */
+  readonly metrics?: FileMetrics | undefined
+  /** Default: reads a regular file of at most 16 MiB. */
   readonly readFile?: (path: string) => Buffer
 }
 
@@ -28,12 +37,6 @@ export interface Watched<T> {
   onChange(listener: (value: T) => void): () => void
   close(): void
 }
-
-/**
- * The largest file that is read. Certificates, tokens and policies are small; a larger file is a mistake that would
- * cost memory.
- */
-const MAX_FILE_BYTES = 16 * 2 ** 20
 
 /** The time until a change is read again. */
 const SETTLE_MS = 100
@@ -49,6 +52,8 @@ export class WatchedFiles<T> implements Watched<T> {
   #changing: readonly Buffer[] | null = null
   #timer: Timer
   #isUnreadable = false
+  /** The content found last is not the one in force, because it cannot be parsed. */
+  #isInvalid = false
   #isClosed = false
   readonly #listeners = new Set<(value: T) => void>()
   readonly #options: WatchedFilesOptions
@@ -60,6 +65,7 @@ export class WatchedFiles<T> implements Watched<T> {
     this.#parse = parse
     this.#seen = this.#read()
     this.#value = parse(...this.#seen)
+    this.#tell()
     this.#timer = this.#schedule()
   }
 
@@ -97,38 +103,47 @@ export class WatchedFiles<T> implements Watched<T> {
       // While files are swapped, one can be missing for a moment. A file that stays missing is logged once.
       if (this.#isUnreadable) return
       this.#isUnreadable = true
+      this.#tell()
       logger.warn(
         { paths, reason: errorMessage(error) },
         'a watched file cannot be read; its previous content stays in use',
       )
       return
     }
-    this.#isUnreadable = false
+    if (this.#isUnreadable) {
+      this.#isUnreadable = false
+      this.#tell()
+      logger.info({ paths }, 'a watched file can be read again')
+    }
     const isSettled = this.#changing !== null && areEqual(contents, this.#changing)
     this.#changing = areEqual(contents, this.#seen) || isSettled ? null : contents
     if (!isSettled) return
     this.#seen = contents
     try {
       this.#value = this.#parse(...contents)
+      this.#isInvalid = false
     } catch (error) {
+      this.#isInvalid = true
+      this.#tell()
       logger.error(
         { paths, reason: errorMessage(error) },
         'a changed file is invalid; its previous content stays in use',
       )
       return
     }
+    this.#tell()
     logger.info({ paths }, 'a changed file was read')
     for (const listener of this.#listeners) listener(this.#value)
   }
 
   #read(): readonly Buffer[] {
-    const read = this.#options.readFile ?? readFileSync
-    return this.#options.paths.map((path) => {
-      const content = read(path)
-      if (content.length > MAX_FILE_BYTES)
-        throw new Error(`${path} has ${content.length} bytes, more than ${MAX_FILE_BYTES}`)
-      return content
-    })
+    const { paths, readFile = (path) => readRegularFile(path, MAX_FILE_BYTES) } = this.#options
+    return paths.map((path) => readFile(path))
+  }
+
+  #tell(): void {
+    const { paths, metrics } = this.#options
+    metrics?.filesUsable(paths, !this.#isUnreadable && !this.#isInvalid)
   }
 }
 

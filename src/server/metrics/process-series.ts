@@ -7,6 +7,7 @@ const NO_WORKERS = { serving: 0, queuedBytes: 0 }
 
 export class ProcessSeries {
   readonly #certificates
+  readonly #files
   readonly #reloadOk
   readonly #reloadSeconds
   readonly #workers
@@ -21,6 +22,12 @@ export class ProcessSeries {
       'certificate_expiry_timestamp_seconds',
       'Expiry of a certificate that the server presents (the first in its chain), in seconds since the epoch, by the peer it is presented to.',
       ['use', 'file'],
+      'min',
+    )
+    this.#files = set.gauge(
+      'watched_files_usable',
+      '1 if files that are reread while the server runs can be used, 0 while it keeps their previous content.',
+      ['files'],
       'min',
     )
     this.#reloadOk = set.gauge(
@@ -63,6 +70,10 @@ export class ProcessSeries {
   /** Sets the expiry of the certificate in `file`; `use` names the peers to which it is shown. */
   certificateEnds(use: string, file: string, seconds: number): void {
     this.#certificates.set({ use, file }, seconds)
+  }
+
+  filesUsable(files: readonly string[], isUsable: boolean): void {
+    this.#files.set({ files: files.join(', ') }, isUsable ? 1 : 0)
   }
 
   /** @param atMs milliseconds since the epoch. */

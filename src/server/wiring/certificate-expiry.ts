@@ -3,7 +3,6 @@
  * users, the last readable content counts. Authorities are left out: a bundle may legitimately contain an expired one.
  */
 import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { loadKubeconfig } from '../auth/kubeconfig.js'
 import { readKubeconfigFiles } from '../auth/watched-credentials.js'
 import { WatchedFiles } from '../auth/watched-file.js'
@@ -44,7 +43,7 @@ export function followCertificateExpiry(config: Config, clock: Clock, metrics: M
         clock,
         logger: silentLogger,
         intervalMs: LOOK_MS,
-        readFile: isKubeconfig ? readKubeconfigFiles : readFileSync,
+        ...(isKubeconfig ? { readFile: readKubeconfigFiles } : {}),
       },
       (content) => (isKubeconfig ? endOf(loadKubeconfig(file).cert) : endOf(content)),
     )

@@ -27,6 +27,7 @@ import { openRemoteApiServer } from './remote-api-server.js'
 import { openEncryption } from './open-encryption.js'
 import { closeAll, openUpstreams } from './open-upstream.js'
 import { errorMessage } from '../../support/error-message.js'
+import { readRegularFile } from '../../support/read-regular-file.js'
 
 export interface CheckOptions {
   readonly argv: readonly string[]
@@ -65,7 +66,7 @@ const CONNECT_MS = 10_000
 export async function checkConfig({ argv, environment, connects, explains }: CheckOptions): Promise<CheckedConfig> {
   let loaded: Loaded
   try {
-    loaded = load(argv, environment, (path) => readFileSync(path, 'utf8'))
+    loaded = load(argv, environment, (path) => readRegularFile(path).toString('utf8'))
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     return { outcome: 'invalid', lines: [], problems: error.problems }

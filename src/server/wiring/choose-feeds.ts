@@ -1,7 +1,6 @@
 /** Chooses the source of this process's resources from the configuration. */
 import type { Config } from '../config/load.js'
-import type { FleetMetrics } from '../../fleet/fleet-metrics.js'
-import type { Resource } from '../../engine/model/resource.js'
+import type { Metrics } from '../metrics/metrics.js'
 import { httpFeeds, openRemoteApiServer } from './remote-api-server.js'
 import { natsFleet } from './nats-fleet.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
@@ -29,21 +28,21 @@ export interface FeedParts {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** The metrics of a replica fed by NATS. */
-  readonly fleetMetrics: (resource: Resource) => FleetMetrics
+  readonly metrics: Metrics
   /** The server behind `--upstream`, if already open. */
   readonly server?: RemoteApiServer | null
 }
 
-export function chooseFeeds({ config, fleetMetrics, others, ...parts }: FeedParts): OpenFeed {
+export function chooseFeeds({ config, metrics, others, ...parts }: FeedParts): OpenFeed {
   const options = {
     ...parts,
     listSlots: new Semaphore(feedsAtOnce(config)),
     backfillRevisions: config.backfillRevisions,
     onGap: config.onGap,
   }
-  if (config.upstream !== null) return httpFeeds(parts.server ?? openRemoteApiServer(config, parts), options)
-  if (config.natsServers.length > 0) return natsFleet(config, options, fleetMetrics)
+  if (config.upstream !== null)
+    return httpFeeds(parts.server ?? openRemoteApiServer(config, { ...parts, metrics }), options)
+  if (config.natsServers.length > 0) return natsFleet(config, options, metrics)
   const main = upstreamFeeds(options)
   // Nothing is shared between two etcds: neither the slots for lists nor the news that one is back.
   const opened = others.map((other) => {

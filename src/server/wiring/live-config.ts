@@ -3,7 +3,7 @@
  * file are read again. A configuration that changes only reloadable options is adopted; any other is rejected as a
  * whole with an explanation, so that the server never runs with half of a configuration.
  */
-import { WatchedFiles } from '../auth/watched-file.js'
+import { type FileMetrics, WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
 import type { Config } from '../config/load.js'
 import { changesBetween } from '../config/reload.js'
@@ -27,7 +27,7 @@ export interface LiveConfigOptions {
   /** Reads flags, environment and file again. @throws ConfigError */
   readonly reread: () => Config
   readonly onLogLevel: (level: Config['logLevel']) => void
-  readonly metrics: { configLoaded(isSuccess: boolean, atMs: number): void }
+  readonly metrics: FileMetrics & { configLoaded(isSuccess: boolean, atMs: number): void }
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -44,7 +44,9 @@ export class LiveConfig implements CurrentConfig {
     this.#options = options
     this.#current = config
     this.#file =
-      config.config === null ? null : new WatchedFiles({ paths: [config.config], clock, logger }, (content) => content)
+      config.config === null
+        ? null
+        : new WatchedFiles({ paths: [config.config], clock, logger, metrics }, (content) => content)
     this.#file?.onChange(() => this.reload())
     metrics.configLoaded(true, clock.now())
   }

@@ -1,7 +1,6 @@
 /** Opens the NATS part of a fleet from the configuration (`--nats-*`). */
-import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { WatchedFiles } from '../auth/watched-file.js'
+import { WatchedFiles, type WatchedFilesOptions } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import type { UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
@@ -9,9 +8,9 @@ import { noSigningKeys, parseSigningKeys, type SigningKeys } from '../../fleet/s
 import type { NatsConnectOptions } from '../../fleet/nats/nats-client.js'
 import { SharedClient } from '../../fleet/nats/shared-client.js'
 import { streamFeeds } from '../../fleet/stream/stream-feeds.js'
-import type { FleetMetrics } from '../../fleet/fleet-metrics.js'
+import type { Metrics } from '../metrics/metrics.js'
+import { readRegularFile } from '../../support/read-regular-file.js'
 import type { Key } from '../../engine/model/event.js'
-import type { Resource } from '../../engine/model/resource.js'
 import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
 
 /** When NATS has been unreachable for this long, a candidate continues from etcd itself. */
@@ -23,16 +22,16 @@ const SNAPSHOT_BYTES = 32 * 2 ** 20
 export function natsFleet(
   config: Config,
   options: UpstreamFeedOptions & { readonly upstream: Upstream },
-  fleetMetrics: (resource: Resource) => FleetMetrics,
+  metrics: Metrics,
 ): OpenFeed {
   const { clock, random, logger } = options
   const connection = connectionOf(config)
   return streamFeeds({
     ...options,
-    fleetMetrics,
+    fleetMetrics: (resource) => metrics.forFleet(resource),
     broker: new SharedClient({ connection, clock, random, logger }),
     holder: connection.name,
-    signingKeys: signingKeysOf(config, options),
+    signingKeys: signingKeysOf(config, { clock, logger, metrics: metrics.process }),
     cluster: config.natsCluster,
     role: config.natsRole,
     fallback: config.natsFallback,
@@ -53,18 +52,18 @@ export function natsFleet(
 /** @throws Error for an unusable file. */
 function signingKeysOf(
   { natsSigningKeyFile: path }: Config,
-  { clock, logger }: Pick<UpstreamFeedOptions, 'clock' | 'logger'>,
+  surroundings: Omit<WatchedFilesOptions, 'paths'>,
 ): SigningKeys {
-  return path === null ? noSigningKeys : new WatchedFiles({ paths: [path], clock, logger }, parseSigningKeys)
+  return path === null ? noSigningKeys : new WatchedFiles({ paths: [path], ...surroundings }, parseSigningKeys)
 }
 
 /** @throws Error when a file cannot be read. */
 export function connectionOf(config: Config): NatsConnectOptions {
   const { natsCafile, natsCertfile, natsKeyfile, natsUsername, natsPasswordFile, natsCredsFile, natsNkeyFile } = config
-  const text = (path: string): string => readFileSync(path, 'utf8')
+  const text = (path: string): string => readRegularFile(path).toString('utf8')
   // An unreadable file is rejected now; its content may change later.
   for (const path of [natsCafile, natsCertfile, natsKeyfile, natsPasswordFile, natsCredsFile, natsNkeyFile]) {
-    if (path !== null) readFileSync(path)
+    if (path !== null) readRegularFile(path)
   }
   const tls = {
     ...(natsCafile === null ? {} : { caFile: natsCafile }),
@@ -77,7 +76,7 @@ export function connectionOf(config: Config): NatsConnectOptions {
     ...(natsUsername === null || natsPasswordFile === null
       ? {}
       : { user: { name: natsUsername, password: () => text(natsPasswordFile).replace(/\r?\n$/, '') } }),
-    ...(natsCredsFile === null ? {} : { credentials: () => readFileSync(natsCredsFile) }),
+    ...(natsCredsFile === null ? {} : { credentials: () => readRegularFile(natsCredsFile) }),
     ...(natsNkeyFile === null ? {} : { nkeySeed: () => Buffer.from(text(natsNkeyFile).trim()) }),
     // The scheme alone requests TLS, with the system's certificates.
     ...(Object.keys(tls).length === 0 && !config.natsServers.some((url) => url.startsWith('tls:')) ? {} : { tls }),

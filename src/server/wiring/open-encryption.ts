@@ -1,12 +1,11 @@
 /** Opens encryption at rest as configured (`--encryption-provider-config`). */
-import { WatchedFiles } from '../auth/watched-file.js'
+import { WatchedFiles, type WatchedFilesOptions } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import { parseEncryptionConfiguration } from '../../kubernetes/encryption/configuration.js'
 import { EncryptionAtRest } from '../../kubernetes/encryption/encryption-at-rest.js'
 import { openKeyService } from '../../kubernetes/encryption/key-service.js'
-import type { Clock } from '../../support/clock.js'
+import type { Basis } from './basis.js'
 import { errorMessage } from '../../support/error-message.js'
-import type { Logger } from '../../support/log.js'
 
 export interface OpenedEncryption {
   readonly atRest: EncryptionAtRest
@@ -16,10 +15,10 @@ export interface OpenedEncryption {
 /** @returns null where values are not encrypted. @throws Error for a file that cannot be used. */
 export function openEncryption(
   { encryptionProviderConfig: path }: Config,
-  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+  { clock, logger, metrics }: Pick<Basis, 'clock' | 'logger'> & { readonly metrics?: Basis['metrics'] },
 ): OpenedEncryption | null {
   if (path === null) return null
-  const files = watched(path, { clock, logger })
+  const files = watched(path, { clock, logger, metrics: metrics?.process })
   const atRest = new EncryptionAtRest({ configuration: files.value, openKeyService, clock })
   files.onChange((configuration) => atRest.configure(configuration))
   return {
@@ -33,7 +32,7 @@ export function openEncryption(
 
 function watched(
   path: string,
-  options: { readonly clock: Clock; readonly logger: Logger },
+  options: Omit<WatchedFilesOptions, 'paths'>,
 ): WatchedFiles<ReturnType<typeof parseEncryptionConfiguration>> {
   try {
     return new WatchedFiles({ paths: [path], ...options }, parseEncryptionConfiguration)

@@ -65,7 +65,7 @@ function openGuard(
 } {
   const judges: JudgeHealth[] = []
   const onJudge = (health: JudgeHealth): void => void judges.push(health)
-  const surroundings = { clock, logger, metrics: metrics.requests, onJudge }
+  const surroundings = { clock, logger, metrics: metrics.requests, fileMetrics: metrics.process, onJudge }
   const find: BoundObjectsOptions['find'] = (plural) => stage.resources.findLive('', 'v1', plural)
   const boundObjects = followBoundObjects({ find, clock })
   const authenticator = buildAuthenticator(config, { ...surroundings, unknownTokens, boundObjects })

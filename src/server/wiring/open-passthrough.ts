@@ -71,6 +71,7 @@ function sharedOptions({
   config,
   clock,
   logger,
+  metrics,
   semaphore,
 }: PassthroughParts): Pick<
   PassthroughOptions,
@@ -78,7 +79,7 @@ function sharedOptions({
 > {
   const { passthroughCafile: ca, proxyClientCertFile: cert, proxyClientKeyFile: key } = config
   return {
-    credentials: watchCredentials({ ca, cert, key }, FILES, { clock, logger }),
+    credentials: watchCredentials({ ca, cert, key }, FILES, { clock, logger, metrics: metrics.process }),
     semaphore,
     responseTimeoutMs: config.requestTimeout,
     stripHeaders: config.passthroughStripHeaders,

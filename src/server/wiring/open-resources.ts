@@ -165,8 +165,7 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
 }
 
 function chooseConfiguredFeeds(basis: Basis, sources: Pick<FeedParts, 'upstream' | 'others' | 'server'>): OpenFeed {
-  const { metrics } = basis
-  return chooseFeeds({ ...basis, ...sources, fleetMetrics: (resource) => metrics.forFleet(resource) })
+  return chooseFeeds({ ...basis, ...sources })
 }
 
 /** Finds the transform of a key's value: that of the resource to which the key belongs. */

@@ -31,7 +31,7 @@ export function openUpstreams(config: Config, logger: Logger, metrics: Metrics):
   if (config.upstream !== null) return { upstream: noUpstream('resources of --upstream are only read'), others: [] }
   if (config.etcdServers.length === 0)
     return { upstream: noUpstream('an edge has no route to etcd (--nats-role=edge)'), others: [] }
-  const credentials = watchEtcdCredentials(config, systemClock, logger)
+  const credentials = watchEtcdCredentials(config, systemClock, logger, metrics.process)
   const followCredentials = credentials.onChange.bind(credentials)
   const connect = (endpoints: readonly string[]): Upstream =>
     connectEtcd({ endpoints, ...credentials.value, followCredentials, logger, metrics: metrics.requests })

@@ -6,6 +6,7 @@ import { ServerTls } from '../auth/tls.js'
 import type { Config } from '../config/load.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
+import type { Metrics } from '../metrics/metrics.js'
 import type { RapidResets } from '../transports/limits/rapid-resets.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { createMetricsServer } from '../transports/server/metrics-server.js'
@@ -26,6 +27,7 @@ export interface PortsOptions {
   readonly resets: RapidResets
   readonly clock: Clock
   readonly logger: Logger
+  readonly metrics: Metrics
 }
 
 export class Ports {
@@ -36,11 +38,12 @@ export class Ports {
   readonly #tls: ServerTls | null
 
   /** @throws Error that names the file when a certificate or key is unusable. */
-  constructor({ config, live, server, resets, clock, logger }: PortsOptions) {
+  constructor(options: PortsOptions) {
+    const { config, live, server, resets } = options
     this.#config = config
     const limits = { maxStreams: config.http2MaxStreamsPerConnection, resets }
     this.#plain = config.port === null ? null : createServer(server, (handler) => createPlainListener(handler, limits))
-    this.#tls = config.securePort === null ? null : openTls(config, clock, logger)
+    this.#tls = config.securePort === null ? null : openTls(options)
     const tls = this.#tls
     this.#secure =
       tls === null
@@ -98,7 +101,7 @@ async function listen(
   return (server.server.address() as AddressInfo).port
 }
 
-function openTls(config: Config, clock: Clock, logger: Logger): ServerTls {
+function openTls({ config, clock, logger, metrics }: PortsOptions): ServerTls {
   return new ServerTls({
     // Without these there is no secure port; see `config/relations.ts`.
     certFile: config.tlsCertFile!,
@@ -107,5 +110,6 @@ function openTls(config: Config, clock: Clock, logger: Logger): ServerTls {
     clientCaFiles: [config.clientCaFile, config.requestheaderClientCaFile].filter((file) => file !== null),
     clock,
     logger,
+    metrics: metrics.process,
   })
 }

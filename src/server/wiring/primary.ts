@@ -61,7 +61,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
       clock,
       random,
       logger,
-      fleetMetrics: (resource) => metrics.forFleet(resource),
+      metrics,
     }),
     upstream,
     feedMetrics: (resource) => metrics.forResource(resource).feed,

@@ -10,18 +10,18 @@ import { HttpResource } from '../../kubernetes/upstream/http-resource.js'
 import { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
 import type { Basis } from './basis.js'
 
-type Surroundings = Pick<Basis, 'clock' | 'logger'>
+type Surroundings = Pick<Basis, 'clock' | 'logger'> & { readonly metrics?: Basis['metrics'] }
 
 /** @throws Error that names the file when the kubeconfig cannot be used. */
 export function openRemoteApiServer(
   { upstream: url, kubeconfig }: Config,
-  { clock, logger }: Surroundings,
+  { clock, logger, metrics }: Surroundings,
 ): RemoteApiServer {
   if (url === null) throw new Error('there is no --upstream')
   const transport =
     kubeconfig === null
       ? nodeTransport({ server: url })
-      : followingTransport(watchKubeconfig(kubeconfig, { clock, logger }), url)
+      : followingTransport(watchKubeconfig(kubeconfig, { clock, logger, metrics: metrics?.process }), url)
   return new RemoteApiServer({ transport, url, clock })
 }
 

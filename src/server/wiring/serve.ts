@@ -21,6 +21,7 @@ import { type Schema, kubernetesSchema } from '../../kubernetes/codec/protobuf/s
 import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
 import { systemClock } from '../../support/clock.js'
+import { readRegularFile } from '../../support/read-regular-file.js'
 import type { Logger } from '../../support/log.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -126,7 +127,7 @@ function takeSignals({ app, config, live, logger, traces }: Running): void {
 }
 
 function readConfig({ argv, environment }: ServeOptions): Loaded {
-  return orExit(() => load(argv, environment, (path) => readFileSync(path, 'utf8')))
+  return orExit(() => load(argv, environment, (path) => readRegularFile(path).toString('utf8')))
 }
 
 /** Reports what is wrong with the configuration, and ends the process. */
@@ -142,7 +143,7 @@ function orExit<T>(work: () => T): T {
 
 /** @throws ConfigError */
 function readAgain({ argv, environment }: ServeOptions): Config {
-  const loaded = load(argv, environment, (path) => readFileSync(path, 'utf8'))
+  const loaded = load(argv, environment, (path) => readRegularFile(path).toString('utf8'))
   if (loaded.kind !== 'run') throw new ConfigError(['these arguments do not start a server'])
   return loaded.config
 }

@@ -1,5 +1,6 @@
 /** Tests when a changed file is read. */
-import { appendFileSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { appendFileSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { WatchedFiles } from '../../../src/server/auth/watched-file.js'
@@ -51,6 +52,53 @@ void t.test('a file that changes at every look is adopted once it stops', (t) =>
   isChanging = false
   clock.advance(200)
   t.equal(files.value, String(looks))
+  files.close()
+  t.end()
+})
+
+void t.test('a named pipe or a device is refused, at the start and later, and nothing waits for it', (t) => {
+  const path = join(t.testdir(), 'policy')
+  const clock = new VirtualClock()
+  const states: (readonly [string, boolean])[] = []
+  const metrics = {
+    filesUsable: (files: readonly string[], isUsable: boolean) => states.push([files.join(), isUsable]),
+  }
+  const open = (of: string): WatchedFiles<string> =>
+    new WatchedFiles({ paths: [of], clock, logger: silentLogger, metrics }, (content) => {
+      if (content.length === 0) throw new Error('empty')
+      return content.toString()
+    })
+  execFileSync('mkfifo', [path])
+  t.throws(() => open(path), /not a regular file/)
+  t.throws(() => open('/dev/zero'), /not a regular file/)
+  unlinkSync(path)
+  writeFileSync(path, 'ann\n')
+  const files = open(path)
+  t.same(states.splice(0), [[path, true]])
+  unlinkSync(path)
+  execFileSync('mkfifo', [path])
+  clock.advance(10_000)
+  t.equal(files.value, 'ann\n')
+  t.same(states.splice(0), [[path, false]], 'it is told once')
+  unlinkSync(path)
+  writeFileSync(path, 'ann\n')
+  clock.advance(2_000)
+  t.same(states.splice(0), [[path, true]], 'a file that is as it was can be used at once')
+
+  writeFileSync(path, '')
+  clock.advance(2_100)
+  unlinkSync(path)
+  clock.advance(2_100)
+  writeFileSync(path, '')
+  clock.advance(10_000)
+  t.same(
+    states.splice(0).map(([, isUsable]) => isUsable),
+    [false, false, false],
+    'a file that can be read again, but is still invalid, cannot be used',
+  )
+  writeFileSync(path, 'ann\n')
+  clock.advance(2_100)
+  t.same(states.splice(0), [[path, true]], 'the content in force is a valid change too')
   files.close()
   t.end()
 })
