@@ -10,10 +10,10 @@
  * Empty and absent values follow Go: a value is written unless it is empty and `omitempty`, a struct is always written,
  * a pointer is written when present, and an absent array or map without `omitempty` is null.
  */
+import { compactJson } from '../json-scan.js'
 import { CodecError } from './codec-error.js'
 import { isProtobuf, openEnvelope } from './envelope.js'
 import { FieldPlaces, MAX_MESSAGE_DEPTH } from './field-places.js'
-import { copyJson } from './json-text.js'
 import { JsonWriter } from './json-writer.js'
 import { MapEntries } from './map-entries.js'
 import { writeNumber } from './number-values.js'
@@ -412,12 +412,15 @@ class Decoder {
       return
     }
     const { bytes } = reader
-    if (bytes[from] !== 0x6b) {
-      copyJson(bytes, from, to, writer)
+    const inner = bytes.subarray(from, to)
+    if (!isProtobuf(inner)) {
+      // An event is one line, and one bad value must not spoil a whole list.
+      const json = compactJson(inner)
+      if (json === null) throw new CodecError('malformed', 'embedded JSON is not valid, or nested too deeply', from)
+      writer.ensure(json.length)
+      writer.length += json.copy(writer.bytes, writer.length)
       return
     }
-    const inner = bytes.subarray(from, to)
-    if (!isProtobuf(inner)) throw new CodecError('malformed', 'embedded JSON is not valid', from)
     if (depth >= MAX_MESSAGE_DEPTH) throw new CodecError('too-deep', `it nests deeper than ${MAX_MESSAGE_DEPTH}`, from)
     const { apiVersion, kind, rawStart, rawEnd } = openEnvelope(inner)
     reader.bytes = inner
