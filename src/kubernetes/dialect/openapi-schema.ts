@@ -6,6 +6,7 @@
 import type { ServedResource } from './resource-registry.js'
 import { apiVersion } from '../../engine/model/resource.js'
 import { isObject } from '../../support/fields.js'
+import { isObsolete, OBJECT_META } from '../codec/protobuf/schema.js'
 
 /** The part of a table of messages used here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
 export interface SchemaSource {
@@ -33,7 +34,6 @@ export interface SchemaField {
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
 const LIST_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta'
 /** Extensions that the API server adds to the schemas of its own types: GitOps tools need them to merge objects. */
 const FACTS: Readonly<Record<string, { readonly itself?: JsonSchema; readonly fields?: Record<string, JsonSchema> }>> =
@@ -56,8 +56,6 @@ const FACTS: Readonly<Record<string, { readonly itself?: JsonSchema; readonly fi
     'k8s.io.api.autoscaling.v1.ScaleStatus': { itself: { required: ['replicas'] } },
     'k8s.io.apimachinery.pkg.apis.meta.v1.ShardInfo': { itself: { required: ['selector'] } },
   }
-/** Obsolete fields that nobody writes any more. */
-const LEFT_OUT: ReadonlySet<string> = new Set([`${OBJECT_META}.clusterName`])
 
 const QUANTITY = 'io.k8s.apimachinery.pkg.api.resource.Quantity'
 const INT_OR_STRING = 'io.k8s.apimachinery.pkg.util.intstr.IntOrString'
@@ -206,7 +204,7 @@ export class SchemaCollector {
     const { itself, fields = {} } = FACTS[message.fullName] ?? {}
     for (const inner of message.fields) {
       const { jsonName } = inner
-      if (LEFT_OUT.has(`${message.fullName}.${jsonName}`)) continue
+      if (isObsolete(message, inner)) continue
       if (jsonName !== '') {
         properties[jsonName] = { ...this.#field(inner), ...fields[jsonName] }
         continue

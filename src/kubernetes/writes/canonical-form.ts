@@ -5,9 +5,7 @@
  * types. Quantities and times stay as they are written.
  */
 import { isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
-import type { Field, Message, Schema } from '../codec/protobuf/schema.js'
-
-const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
+import { type Field, type Message, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
 
 export class CanonicalForm {
   constructor(private readonly schema: Pick<Schema, 'messageOfKind' | 'message'>) {}

@@ -7,7 +7,7 @@ import { LENGTH, varintLength, writeVarint } from './wire.js'
 const FIRST_BYTES = 1_024
 
 export class BackwardWriter {
-  #bytes = Buffer.allocUnsafeSlow(FIRST_BYTES)
+  #bytes = Buffer.allocUnsafe(FIRST_BYTES)
   #start = FIRST_BYTES
 
   /** The number of bytes written so far. */
@@ -60,7 +60,7 @@ export class BackwardWriter {
 
   #grow(bytes: number): void {
     const { length } = this
-    const larger = Buffer.allocUnsafeSlow(2 * this.#bytes.length + bytes)
+    const larger = Buffer.allocUnsafe(2 * this.#bytes.length + bytes)
     this.#bytes.copy(larger, larger.length - length, this.#start)
     this.#bytes = larger
     this.#start = larger.length - length

@@ -1,48 +1,110 @@
 /**
- * Encodes a whole object from JSON, for clients that read only protobuf: an object that is stored as JSON, or the answer
- * to a write.
+ * Encodes JSON as protobuf, for clients that read only that: whole objects that are stored as JSON, the metadata of such
+ * objects, answers to writes, documents of discovery, Statuses.
  *
- * It uses the same table as the decoder. Members missing from the table are dropped, as in Go.
+ * It uses the same table as the decoder. Members missing from the table are dropped, and the bytes are those that Go
+ * writes: fields in the order of their numbers, and members that are not pointers even when they are empty.
  */
-import { isNumber, isRecord, type Json, type JsonRecord, jsonText, record, textMember } from '../json-tree.js'
+import { isNumber, isRecord, type Json, type JsonRecord, jsonText, record, textMember, treeFrom } from '../json-tree.js'
+import { orderlyMetadata } from '../object-metadata.js'
 import { BackwardWriter } from './backward-writer.js'
 import { CodecError } from './codec-error.js'
 import { encodeEnvelope } from './resource-version.js'
-import type { Field, Message, Schema } from './schema.js'
+import {
+  type Field,
+  isObsolete,
+  kubernetesSchema,
+  type Message,
+  META_PACKAGE,
+  OBJECT_META,
+  type Schema,
+} from './schema.js'
 import { FIXED64, VARINT } from './wire.js'
 
 /** The units of durations in Go. */
 const NANOSECONDS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9, m: 6e10, h: 3.6e12 }
 
+/** The length of `2026-01-01T00:00:00Z`. */
+const WHOLE_SECONDS = 20
+
 const NOTHING: JsonRecord = Object.freeze(record())
 
 /**
- * Returns the object in its envelope; null for a kind missing from the table.
+ * Returns the object in its envelope; null for a kind missing from the table. An object without an apiVersion is of
+ * `v1`, and its envelope has none either.
+ *
  * @throws CodecError when a member has another type than the table says.
  */
 export function encodeObject(object: JsonRecord, schema: Schema): Buffer | null {
   const apiVersion = textMember(object, 'apiVersion')
   const kind = textMember(object, 'kind')
-  const message = schema.messageOfKind(apiVersion, kind)
+  const message = messageOf(schema, apiVersion === '' ? 'v1' : apiVersion, kind)
   if (message === undefined) return null
-  const encoder = new Encoder(schema)
-  encoder.message(object, message)
-  const bytes = encoder.out.finish()
+  const bytes = encodeMessage(object, message, schema)
   return encodeEnvelope(apiVersion, kind, bytes.length, (out, offset) => offset + bytes.copy(out, offset))
+}
+
+/** Returns the metadata of a list, without an envelope. */
+export function encodeListMeta(metadata: object): Buffer {
+  const schema = kubernetesSchema()
+  return encodeMessage(treeFrom(metadata) as JsonRecord, schema.message(`${META_PACKAGE}.ListMeta`)!, schema)
+}
+
+/**
+ * Returns the ObjectMeta of an object of any kind: it is the same for all.
+ *
+ * @param metadata as parsed by `JSON.parse`; members of wrong types are dropped. @param resourceVersion replaces the stored one.
+ */
+export function encodeObjectMeta(metadata: unknown, resourceVersion: string): Buffer {
+  const orderly = isRecord(metadata) ? orderlyMetadata(metadata) : NOTHING
+  const schema = kubernetesSchema()
+  return encodeMessage({ ...orderly, resourceVersion }, schema.message(OBJECT_META)!, schema, JSON.stringify)
+}
+
+function encodeMessage(value: JsonRecord, message: Message, schema: Schema, textOf = jsonText): Buffer {
+  const encoder = new Encoder(schema, textOf)
+  encoder.message(value, message)
+  return encoder.out.finish()
+}
+
+/** The table has no lists of objects: every one consists of these two fields. */
+function messageOf(schema: Schema, apiVersion: string, kind: string): Message | undefined {
+  const own = schema.messageOfKind(apiVersion, kind)
+  const item = kind.endsWith('List') ? schema.messageOfKind(apiVersion, kind.slice(0, -'List'.length)) : undefined
+  if (own !== undefined || item === undefined) return own
+  const field = { ...item.fields[0]!, jsonName: 'metadata', messageName: `${META_PACKAGE}.ListMeta` }
+  const items: Field = { ...field, number: 2, jsonName: 'items', label: 'repeated', messageName: item.fullName }
+  return { ...item, fullName: `${item.fullName}List`, fields: [field, items] }
+}
+
+/** The fields of messages as they are written: from the end. */
+const BACKWARDS = new WeakMap<Message, readonly Field[]>()
+
+function backwards(message: Message): readonly Field[] {
+  const known = BACKWARDS.get(message)
+  if (known !== undefined) return known
+  const fields = message.fields.filter((field) => !isObsolete(message, field)).sort((a, b) => b.number - a.number)
+  BACKWARDS.set(message, fields)
+  return fields
 }
 
 /** Everything is written from the end: the last field first, and the last item of a list. */
 class Encoder {
   readonly out = new BackwardWriter()
 
-  constructor(private readonly schema: Schema) {}
+  /** @param textOf writes JSON. */
+  constructor(
+    private readonly schema: Schema,
+    private readonly textOf: (value: Json) => string,
+  ) {}
 
-  message(value: Json, { form, fields, fullName }: Message): void {
+  message(value: Json, message: Message): void {
+    const { form, fields, fullName } = message
     const [first, second] = fields
     if (form === 'items') return this.#items(value, first!)
     if (form === 'either') return this.#either(value, first!, second!)
     if (!isRecord(value)) throw wrongType(fullName)
-    for (let i = fields.length - 1; i >= 0; i--) this.#field(value, fields[i]!)
+    for (const field of backwards(message)) this.#field(value, field)
   }
 
   /** JSONSchemaPropsOrArray, …OrBool and …OrStringArray: the second field if the JSON has its type. */
@@ -159,7 +221,7 @@ class Encoder {
         this.#integer(1, nanoseconds(textOf(value, field)))
         return out.head(number, end)
       case 'json':
-        this.#text(1, jsonText(value))
+        this.#text(1, this.textOf(value))
         return out.head(number, end)
       default:
         throw new CodecError('malformed', `no field of Kubernetes has the type ${field.type}`, 0)
@@ -172,18 +234,19 @@ class Encoder {
     this.out.head(number, end)
   }
 
+  /** @param value a safe integer, or a bigint. */
   #integer(number: number, value: number | bigint): void {
-    if (typeof value === 'number') this.out.varint(value)
-    else this.out.longVarint(value)
+    if (typeof value === 'number' && value >= 0) this.out.varint(value)
+    else this.out.longVarint(BigInt(value))
     this.out.tag(number, VARINT)
   }
 
   #time(text: string): void {
     const milliseconds = Date.parse(text)
     if (Number.isNaN(milliseconds)) throw new CodecError('malformed', `${text} is not a time`, 0)
-    const fraction = /[.,](\d+)/.exec(text)?.[1] ?? ''
+    const fraction = text.length > WHOLE_SECONDS ? (/[.,](\d+)/.exec(text)?.[1] ?? '') : ''
     this.#integer(2, Number(fraction.slice(0, 9).padEnd(9, '0')))
-    this.#integer(1, BigInt(Math.floor(milliseconds / 1_000)))
+    this.#integer(1, Math.floor(milliseconds / 1_000))
   }
 }
 

@@ -9,6 +9,7 @@
  */
 import type { EventType } from '../../../engine/model/event-type.js'
 import type { Status } from '../../../engine/model/status.js'
+import { type JsonRecord, treeFrom } from '../json-tree.js'
 import {
   encodeEnvelope,
   ENVELOPE_END,
@@ -18,7 +19,9 @@ import {
   writeMetadata,
 } from './resource-version.js'
 import { rawLength, writeRaw } from './resource-version.js'
+import { encodeListMeta, encodeObject } from './encode-object.js'
 import { MessageWriter } from './message-writer.js'
+import { kubernetesSchema } from './schema.js'
 import { fieldLength, writeHeader } from './wire.js'
 
 export interface ListMetadata {
@@ -148,36 +151,7 @@ export function encodeBookmark(
 }
 
 export function encodeStatus(status: Status): Buffer {
-  const message = new MessageWriter()
-    .bytes(1, encodeListMeta({ resourceVersion: '', ...status.metadata }))
-    .text(2, status.status)
-    .text(3, status.message)
-    .text(4, status.reason ?? '')
-  const { details } = status
-  if (details !== undefined) {
-    const inner = new MessageWriter()
-      .text(1, details.name ?? '')
-      .text(2, details.group ?? '')
-      .text(3, details.kind ?? '')
-    for (const { reason = '', message: text = '', field = '' } of details.causes ?? []) {
-      inner.message(4, new MessageWriter().text(1, reason).text(2, text).text(3, field))
-    }
-    message.message(5, inner.integer(5, details.retryAfterSeconds ?? 0).text(6, ''))
-  }
-  return enveloped(status.apiVersion, status.kind, message.integer(6, status.code).finish())
-}
-
-function encodeListMeta({
-  resourceVersion,
-  continue: token = '',
-  remainingItemCount,
-  shardInfo,
-}: ListMetadata): Buffer {
-  // Field 1 is selfLink, which Go writes empty.
-  const message = new MessageWriter().text(1, '').text(2, resourceVersion).text(3, token)
-  if (remainingItemCount !== undefined) message.integer(4, remainingItemCount)
-  if (shardInfo !== undefined) message.message(5, new MessageWriter().text(1, shardInfo.selector))
-  return message.finish()
+  return encodeObject(treeFrom(status) as JsonRecord, kubernetesSchema())!
 }
 
 function enveloped(apiVersion: string, kind: string, raw: Buffer): Buffer {

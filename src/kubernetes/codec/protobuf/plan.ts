@@ -3,12 +3,10 @@
  * field, and the bytes written before its value in JSON. A plan is built once per message and schema, at first use.
  */
 import { CodecError } from './codec-error.js'
-import type { Field, Message, ScalarType, Schema, SpecialType } from './schema.js'
+import { type Field, type Message, OBJECT_META, type ScalarType, type Schema, type SpecialType } from './schema.js'
 import { FIXED32, FIXED64, LENGTH, VARINT } from './wire.js'
 
 export type FieldType = ScalarType | SpecialType | 'message'
-
-export const OBJECT_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
 
 /** Far above every field number in Kubernetes; limits the size of the table indexed by number. */
 const MAX_FIELD_NUMBER = 10_000

@@ -9,7 +9,7 @@ import {
   type ListItem,
   metadataItem,
 } from '../../codec/protobuf/encode.js'
-import { encodeObjectMeta } from '../../codec/protobuf/object-meta.js'
+import { encodeObjectMeta } from '../../codec/protobuf/encode-object.js'
 import { openStored } from '../../codec/protobuf/resource-version.js'
 import { type Resource, apiVersion } from '../../../engine/model/resource.js'
 import type { Revision } from '../../../engine/model/revision.js'

@@ -1,6 +1,7 @@
 /** Answers the documents that describe what is served: discovery, OpenAPI and `/version`. */
 import { indentJson } from '../../../kubernetes/codec/json-indent.js'
-import { encodePlain } from '../../../kubernetes/codec/protobuf/encode-plain.js'
+import { type JsonRecord, readJsonTree } from '../../../kubernetes/codec/json-tree.js'
+import { encodeObject } from '../../../kubernetes/codec/protobuf/encode-object.js'
 import { kubernetesSchema } from '../../../kubernetes/codec/protobuf/schema.js'
 import {
   JSON_MEDIA_TYPE,
@@ -144,8 +145,9 @@ async function inForm(
   form: Negotiated,
 ): Promise<{ readonly bytes: Buffer; readonly key: string }> {
   if (form.encoding === 'protobuf') {
-    const content = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>
-    return { bytes: encodePlain(kubernetesSchema(), content), key: 'protobuf' }
+    const bytes = encodeObject(readJsonTree(body) as JsonRecord, kubernetesSchema())
+    // The table has every kind of these documents.
+    return { bytes: bytes!, key: 'protobuf' }
   }
   const layout = layOut(exchange, form)
   return { bytes: await layout.whole(body), key: layout.key }

@@ -1,8 +1,11 @@
 import t from 'tap'
-import { encodedMetadataItem, encodePartialObjectMetadata } from '../../../../src/kubernetes/codec/protobuf/encode.js'
-import { encodeObjectMeta } from '../../../../src/kubernetes/codec/protobuf/object-meta.js'
-import { decodeObject } from '../../../../src/kubernetes/codec/protobuf/decode.js'
-import { kubernetesSchema } from '../../../../src/kubernetes/codec/protobuf/schema.js'
+import {
+  encodedMetadataItem,
+  encodePartialObjectMetadata,
+} from '../../../../../src/kubernetes/codec/protobuf/encode.js'
+import { encodeObjectMeta } from '../../../../../src/kubernetes/codec/protobuf/encode-object.js'
+import { decodeObject } from '../../../../../src/kubernetes/codec/protobuf/decode.js'
+import { kubernetesSchema } from '../../../../../src/kubernetes/codec/protobuf/schema.js'
 
 const METADATA = JSON.parse(
   '{"annotations": {"example.com/dotted": "true", "note": "\\u2028"}, "creationTimestamp": "2026-11-22T06:33:28Z", "generation": 1, "labels": {"example.com/team": "edge", "x": "api"}, "managedFields": [{"apiVersion": "net.example.com/v1beta1", "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:annotations": {".": {}, "f:example.com/dotted": {}, "f:note": {}}, "f:labels": {".": {}, "f:example.com/team": {}, "f:x": {}}}, "f:spec": {".": {}, "f:className": {}, "f:infrastructure": {".": {}, "f:any": {}, "f:deep": {".": {}, "f:x": {}}}, "f:listeners": {".": {}, "k:{\\"name\\":\\"admin\\"}": {".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}}, "k:{\\"name\\":\\"http\\"}": {".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}}}}}, "manager": "unknown", "operation": "Update", "time": "2026-11-22T06:33:28Z"}], "name": "gat-003", "namespace": "default", "resourceVersion": "42", "uid": "b71aef46-f6fa-4647-ab70-0382281704bb"}',
