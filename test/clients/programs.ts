@@ -54,3 +54,5 @@ export const istiod: GoProgram = {
   source: `${others}istiod`,
   package: 'istio.io/istio/pilot/cmd/pilot-discovery',
 }
+
+export const openTelemetry: GoProgram = { source: `${others}opentelemetry` }

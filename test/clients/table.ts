@@ -12,6 +12,7 @@ import {
   kubeProxy,
   kubeStateMetrics,
   newestKubectl,
+  openTelemetry,
   operator,
   prometheusDiscovery,
 } from './programs.js'
@@ -24,8 +25,8 @@ export interface OutsideClient {
   readonly does: string
   /** The path of its test. */
   readonly test: string
-  /** `npm test` always runs it; `npm run test:clients` only where its tools are available. */
-  readonly runsIn: 'npm test' | 'npm run test:clients'
+  /** `npm test` always runs it; the others only where its tools are available. */
+  readonly runsIn: 'npm test' | 'npm run test:clients' | 'npm run test:onboarding'
   /** The program to build first. If it cannot be built, the run skips the client and says why. */
   readonly program?: GoProgram
   /** Needs Python 3 and the packages that its test names. */
@@ -241,5 +242,13 @@ export const outsideClients: readonly OutsideClient[] = [
     runsIn: 'npm run test:clients',
     program: istiod,
     needsApiServer: true,
+  },
+  {
+    name: 'OpenTelemetry collector',
+    version: '0.149.0',
+    does: 'with its receiver k8s_cluster and its processor k8s_attributes, the pods in its metrics, and the labels that it adds',
+    test: 'test/onboarding/in-cluster.ts',
+    runsIn: 'npm run test:onboarding',
+    program: openTelemetry,
   },
 ]

@@ -13,6 +13,7 @@ import {
   helm,
   k9s,
   kubeStateMetrics,
+  openTelemetry,
   prometheusDiscovery,
 } from '../clients/programs.js'
 import { provideJava } from '../clients/support/java.js'
@@ -150,6 +151,17 @@ function rust(name: string, mode: string): Agent {
   return { name, client: 'kube', start: (...pod) => asked([provideRust(), 'in-cluster', mode])(...pod) }
 }
 
+/** What the collector's receiver watches. */
+const COLLECTED: readonly { readonly group: string; readonly resources: readonly string[] }[] = [
+  {
+    group: '',
+    resources: ['namespaces', 'nodes', 'pods', 'replicationcontrollers', 'resourcequotas', 'services'],
+  },
+  { group: 'apps', resources: ['daemonsets', 'deployments', 'replicasets', 'statefulsets'] },
+  { group: 'batch', resources: ['cronjobs', 'jobs'] },
+  { group: 'autoscaling', resources: ['horizontalpodautoscalers'] },
+]
+
 const metrics: Agent = {
   name: 'kube-state-metrics',
   client: 'kube-state-metrics',
@@ -173,6 +185,17 @@ const metrics: Agent = {
       printed: () => client.printed(),
     }
   },
+}
+
+const collector: Agent = {
+  name: 'opentelemetry',
+  client: 'OpenTelemetry collector',
+  start: async (...pod) => {
+    const { held, printed } = await asked([...LISTING, buildGoProgram(openTelemetry)])(...pod)
+    return { held, printed }
+  },
+  follows: COLLECTED.flatMap(({ resources }) => resources),
+  rules: COLLECTED.map(({ group, resources }) => reading(group, ...resources)),
 }
 
 // Services
@@ -509,6 +532,7 @@ export const agents: readonly Agent[] = [
   informer('dynamic', LISTING),
   informer('metadata', LISTING),
   metrics,
+  collector,
   follower('kubernetes', 'Python kubernetes'),
   follower('kubernetes-asyncio', 'kubernetes_asyncio'),
   follower('lightkube'),
