@@ -1,10 +1,10 @@
 /**
- * Question: what does a delivery cost in the shape that node agents have? 300 and 1,000 of them, each with one connection of
- * HTTP/2 over TLS and four watches in protobuf (`support/agents.ts`), at Kubernetes' API server and at ours, on each runtime
- * that npm brings.
+ * Question: what does a delivery to a node agent cost? 300 and 1,000 agents, each with one HTTP/2 connection over TLS
+ * and four watches in protobuf (`support/agents.ts`), connect to Kubernetes' API server and to ours, on each runtime
+ * that npm can install.
  *
- * All subjects take turns over one etcd: each is started, watched and ended, and after the last comes the first again, so that
- * what the machine does meanwhile hits all of them. Compare the rows of one round.
+ * All subjects take turns on one etcd: each is started, watched and ended, and after the last the first comes again, so
+ * other load on the machine affects all of them. Compare rows of one round.
  */
 import { startEtcd } from './subjects/etcd.js'
 import { agentsOf, type Agents, EVENTS_OF_ROUND, WATCHES_OF_AGENT } from './support/agents.js'

@@ -1,9 +1,10 @@
 /**
- * Question: what does a whole cluster cost? Each of 1,000 nodes has one connection of HTTP/2 over TLS with the watches of its
- * kubelet, its proxy and two agents, in protobuf and JSON, while pods are replaced, endpoint slices follow and nodes report
- * (`support/cluster.ts` says in what proportion). Then all nodes are cut off, and come back at once.
+ * Question: what does a whole cluster cost? Each of 1,000 nodes has one HTTP/2 connection over TLS with the watches of
+ * its kubelet, its proxy and two agents, in protobuf and JSON, while pods are replaced, endpoint slices follow and
+ * nodes report (`support/cluster.ts` has the proportions). Then all nodes are cut off, and return at once.
  *
- * A generic API server serves the custom resources of it and nothing else, so that part is measured of both, alone.
+ * A generic API server serves only the custom resources of this cluster, so for that comparison only they are measured,
+ * on both servers.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { type Cluster, clusterKinds, clusterOf, type ClusterPart } from './support/cluster.js'

@@ -1,6 +1,6 @@
 /**
- * Question: how does a cluster with 250 definitions get through a restart, with 5 objects of each and with 1,200? Clients
- * follow every resource and come back as soon as they can, while each resource is written to several times a minute.
+ * Question: how does a cluster with 250 definitions get through a restart, with 5 or 1,200 objects of each? Clients
+ * follow every resource and reconnect as soon as they can, while each resource is written to several times a minute.
  *
  * Measured from the start of the process: until one resource that a client asks for is listed, and until the server is ready;
  * the answers that clients got before that; from SIGTERM to the end; and the latest event of the second start, from the time

@@ -1,12 +1,13 @@
 /**
- * Question: what do pollers behind an HTTP cache cost the server, and when does an event reach them? Beside them the same number of
- * Server-Sent Events straight from the server.
+ * Question: what do pollers behind an HTTP cache cost the server, and when does an event reach them? For comparison, as
+ * many clients read Server-Sent Events directly from the server.
  *
- * One process polls for all, on the core that the cache has, too: `clientCores` and `cacheCores` say how full it was. If it is full, the
- * delays are those of the load generator. Each poller must see every value once and in order, or the row is a failure.
+ * One process polls for all clients, on the same core as the cache: `clientCores` and `cacheCores` show how busy that
+ * core was. If it is saturated, the delays are those of the load generator. Each poller must see every value once and
+ * in order, or the row is a failure.
  *
- * Electric publishes 1,000,000 clients of one shape behind a CDN at 16 writes/s: 238 ms on average, 405 ms at p99. That is of another
- * machine, and from the write to the client.
+ * Electric's published run has 1,000,000 clients of one shape behind a CDN at 16 writes/s: 238 ms on average, 405 ms at
+ * p99, from the write to the client, on another machine.
  */
 import { connect, type Socket } from 'node:net'
 import { startHttpCache } from '../test/support/http-cache.js'

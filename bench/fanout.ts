@@ -2,8 +2,9 @@
  * Question: what does one delivery cost, and how long does an event take from its put to the watcher's byte?
  *
  * It measures watchers × rate × wire, with etcd's own three interfaces and the limit for comparison. `saturated` writes
- * as fast as the fan-out carries: the writer stays at most WINDOW events ahead of the watchers' average. Each send of
- * the limit carries as many events as one write of the server did; in a paced run it is paced alike, one event a send.
+ * as fast as the fan-out can deliver: the writer stays at most WINDOW events ahead of the watchers' average. Then each
+ * send of the limit carries as many events as one write of the server did; in a paced run, the limit sends one event at
+ * a time at the same pace.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'

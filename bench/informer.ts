@@ -1,9 +1,10 @@
 /**
- * Question: what does a client hold and spend that keeps a copy of 100,000 objects? An informer of ours and that of
- * `@kubernetes/client-node`, each in a process of its own on the load's core, against one server of ours: time until
- * the first state is in its store, CPU, and memory after a collection, less what the process had before.
+ * Question: how much time and memory does a client need for a copy of 100,000 objects? Our informer and that of
+ * `@kubernetes/client-node` run against one of our servers, each in its own process on the load's core. Measured are
+ * the time until the first state is in the store, CPU, and memory after a collection, minus what the process had
+ * before.
  *
- * The objects as JSON are the raw size; what is above it is what the informer costs.
+ * The raw size is that of the objects as JSON; everything above it is the cost of the informer.
  */
 import { fileURLToPath } from 'node:url'
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'

@@ -1,6 +1,6 @@
 /**
- * Question: how many events a second come in? One watcher, as many writes as etcd takes; the lag is from put to
- * watcher.
+ * Question: how many events a second can the server take in? There is one watcher, and as many writes as etcd accepts;
+ * the lag is the time from put to watcher.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'

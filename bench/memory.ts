@@ -1,7 +1,7 @@
 /**
- * Question: what does an idle watcher hold? Resident memory of the server with all watches open, less what it had
- * before (after a few watches came and went, so that code once loaded is not counted), by the number of watches; and
- * again when all have received some events.
+ * Question: what does an idle watcher hold? Measures the resident memory of the server with all watches open, minus
+ * what it had before, by the number of watches, and again when all have received some events. A few watches come and go
+ * first, so that loaded code does not count.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { sleep, usage } from './support/processes.js'

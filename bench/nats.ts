@@ -1,13 +1,16 @@
 /**
- * Question: what does the hop over NATS cost? One publisher and four edges, each a process of its own, over one nats-server and
- * over three that all hold every stream: the delay that the hop adds, the CPU of the publisher, of NATS and of an edge
- * for each event and when nothing happens, the bytes that NATS sends, how much is carried, and how long a new edge takes.
+ * Question: what does the hop over NATS cost? One publisher and four edges, each in its own process, use one
+ * nats-server, and then three that all hold every stream. Measured are the delay that the hop adds; the CPU of
+ * publisher, NATS and edge, for each event and at rest; the bytes that NATS sends; the maximum rate; and the time until
+ * a new edge is ready.
  *
- * The publisher takes a snapshot every 10,000 messages or so, which costs as much as thousands of events. What an event costs is
- * measured right after one, where none can fall; then what one costs, and what it does to the delay.
+ * The publisher takes a snapshot every 10,000 messages or so, which costs as much as thousands of events. The cost of
+ * an event is measured right after a snapshot, when no other is due; then the cost of a snapshot, and its effect on the
+ * delay.
  *
- * The publisher and the edges have the server's core; NATS, etcd, the writer and the watchers the other. CPU is each
- * process's own, so it does not depend on who shares a core with whom; what is carried does, and is a lower bound.
+ * The publisher and the edges have the server's core; NATS, etcd, the writer and the watchers the other. CPU is
+ * measured per process, so it does not depend on which processes share a core; the maximum rate does, and is a lower
+ * bound.
  */
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

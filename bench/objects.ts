@@ -1,6 +1,7 @@
 /**
- * Question: what does an object cost that nobody watches? The time until a server with 200,000 objects of 1 KiB is ready,
- * and the memory of each: the difference of two servers' resident memory, so that the program itself does not count.
+ * Question: what does an object cost that nobody watches? Measured are the time until a server with 200,000 objects of
+ * 1 KiB is ready, and the memory of each object: the difference between two servers' resident memory, so that the
+ * program itself does not count.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { sleep, usage } from './support/processes.js'

@@ -1,7 +1,7 @@
 /**
- * Question: what does a pod stored as protobuf cost until it is JSON, in µs for 2 KB, and how long until 10,000 are
- * ready? Beside it: protobuf-es reading the same bytes into objects, which are not Kubernetes' JSON yet; the metadata
- * alone; and the resourceVersion put in for a protobuf client.
+ * Question: how long does it take to turn a pod of 2 KB stored as protobuf into JSON, in µs, and how long for 10,000 of
+ * them? For comparison: protobuf-es reading the same bytes into objects, which are not Kubernetes' JSON yet; reading
+ * only the metadata; and inserting the resourceVersion for a protobuf client.
  */
 import { createFileRegistry, fromBinary } from '@bufbuild/protobuf'
 import { FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt'

@@ -1,9 +1,10 @@
 /**
- * Question: for how long do watchers and consistent lists wait when the member of etcd that our watches are on freezes,
- * and once an etcd that was away takes writes again?
+ * Question: for how long do watchers and consistent lists wait when the etcd member that serves our watches freezes,
+ * and after an etcd that was away takes writes again?
  *
- * A process of ours with watchers of three resources is fed by three members, or by one. Each round makes one fault, and
- * writes a revision of all three resources as soon as etcd takes it. A round ends when every watcher has received it.
+ * One of our servers with watchers of three resources is fed by three members, or by one. Each round injects one fault,
+ * and writes a revision of all three resources as soon as etcd takes it. A round ends when every watcher has received
+ * it.
  */
 import type { EtcdProcess } from '../test/support/etcd-process.js'
 import { EtcdWriter } from '../test/support/etcd-writer.js'

@@ -1,11 +1,11 @@
 /**
- * Question: what does a cluster gain? A control plane whose nodes and pods kwok simulates, with a deployment rolled every ten
- * seconds, and an agent of each node (`support/agents.ts`) that watches at the API server, at a sidecar of ours next to etcd, or
- * at ours with `--upstream`. Then the storm: the API server is restarted, and all agents come back at once.
+ * Question: what does a cluster gain? A control plane has nodes and pods simulated by kwok, and a deployment is rolled
+ * every ten seconds. An agent of each node (`support/agents.ts`) watches the API server, our sidecar next to etcd, or
+ * our server with `--upstream`. Then the storm: the API server is restarted, and all agents reconnect at once.
  *
- * The three take turns over one cluster, each with an API server that has just been started. All programs share the cores but
- * for the agents, who have the last one. Agents watch as a service account, so the API server queues and refuses them as it
- * does in a cluster, and ours authenticates and authorizes them.
+ * The three arrangements take turns on one cluster, each with a freshly started API server. All programs share the
+ * cores, except the agents, which have the last one to themselves. Agents use a service account, so the API server
+ * queues and refuses them as in a cluster, and our server authenticates and authorizes them.
  */
 import { buildControlPlane, buildKwok } from '../test/reference/programs.js'
 import { NoProgramError } from '../test/support/go-program.js'

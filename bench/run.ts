@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- QUESTION [flags]`: the only reader of the bench's command line. Everything runs on the loopback and
- * is bounded in count and time; every process that was started is ended, also on Ctrl-C.
+ * `npm run bench -- QUESTION [flags]`: the only reader of the bench's command line. Everything runs on loopback and is
+ * bounded in count and time. Every process that it starts is ended, even on Ctrl-C.
  */
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { agents } from './agents.js'
@@ -52,7 +52,7 @@ const questions: Record<string, Asked> = {
   fanout: { ask: fanout, about: 'deliveries per CPU-second and delay, by watchers, rate and wire' },
   prefixes: { ask: prefixes, about: 'the same for watchers of distinct parts of a declared prefix' },
   shards: { ask: shards, about: 'the same for one shard of everything, and for a hundred' },
-  selectors: { ask: selectors, about: 'cost of an event for one of N watchers with selectors of their own' },
+  selectors: { ask: selectors, about: 'cost of an event for one of N watchers, each with its own selector' },
   'one-event': { ask: oneEvent, about: 'an event of 3.5 KB for one watcher, 300 a second: CPU and delay' },
   objects: { ask: objects, about: 'start with 200,000 objects: time until ready, memory of an object' },
   'source-list': {
@@ -61,23 +61,26 @@ const questions: Record<string, Asked> = {
   },
   definitions: {
     ask: definitions,
-    about: 'a restart with 250 definitions and 1,250 or 300,000 objects: until ready, until gone',
+    about: 'a restart with 250 definitions and 1,250 or 300,000 objects: time until ready, time to stop',
   },
-  storm: { ask: storm, about: 'everybody reconnects at once while others list' },
-  restart: { ask: restart, about: 'what reading history back at a start costs etcd: the delay of its puts' },
-  recovery: { ask: recovery, about: 'a member freezes, etcd goes and comes back: until watchers and lists go on' },
+  storm: { ask: storm, about: 'all watchers reconnect at once while others list' },
+  restart: { ask: restart, about: 'what a start that reads history back costs etcd: the delay of its puts' },
+  recovery: {
+    ask: recovery,
+    about: 'a member freezes, or etcd goes away and returns: time until watchers and lists continue',
+  },
   list: { ask: list, about: 'many full lists at once: CPU each, peak memory' },
   slow: { ask: slow, about: 'delay of the others while one in a hundred reads nothing' },
   loop: { ask: loop, about: 'the longest block of the event loop that each known-bad request causes' },
-  ingest: { ask: ingest, about: 'events a second that come in, and their lag' },
-  'protobuf-decode': { ask: protobufDecode, about: 'a pod stored as protobuf until it is JSON' },
+  ingest: { ask: ingest, about: 'incoming events per second, and their lag' },
+  'protobuf-decode': { ask: protobufDecode, about: 'time to turn a pod stored as protobuf into JSON' },
   'schema-read': { ask: schemaRead, about: 'a custom object of 2 KB read through its schema' },
-  workers: { ask: workers, about: 'CPU of a delivery with two workers, against one' },
+  workers: { ask: workers, about: 'CPU of a delivery with two workers, compared with one' },
   informer: { ask: informer, about: 'a client’s copy of 100,000 objects: time to sync, memory of an object' },
   cluster: { ask: cluster, about: 'a cluster of --nodes: CPU, memory and delay by kind; then all reconnect at once' },
   relief: {
     ask: relief,
-    about: 'what the API server and etcd of a simulated cluster are spared, and a storm after a restart',
+    about: 'what the API server and etcd of a simulated cluster save, and a storm after a restart',
     needsPeers: true,
   },
   watches: { ask: watches, about: '100,000 watches on 10,000 connections: memory, delay of an event to 10,000' },
@@ -85,7 +88,7 @@ const questions: Record<string, Asked> = {
   nats: { ask: nats, about: 'the hop over NATS: added delay, CPU of each part, events carried, a new edge' },
   'nats-cuts': {
     ask: natsCuts,
-    about: 'two of three NATS servers lose each other: until replicas are fresh; 50 replicas fall back on etcd',
+    about: 'two of three NATS servers lose each other: time until replicas are fresh; 50 replicas fall back on etcd',
   },
 }
 
@@ -114,32 +117,32 @@ const numbers = (text: string): number[] =>
 
 const another = (text: string, before: string[]): string[] => [...before, text]
 
-const program = new Command('bench').description('Measures distributary beside its peers on this machine.')
+const program = new Command('bench').description('Measures distributary and its peers on this machine.')
 
 for (const [name, { ask, about, needsPeers = false }] of Object.entries(questions)) {
   program
     .command(name)
     .description(about)
     .option('--quick', 'a small version, in seconds', false)
-    .option('--keep', 'add the rows to bench/results.jsonl, which the report is made from', false)
+    .option('--keep', 'add the rows to bench/results.jsonl, from which the report is made', false)
     .option(
       '--subjects <list>',
-      'who is measured: name, name/wire, or distributary@24 and @bun for another runtime; comma-separated',
+      'what to measure: name, name/wire, or distributary@24 and @bun for another runtime; comma-separated',
       words,
       [],
     )
-    .option('--watchers <list>', 'how many, comma-separated', numbers, [])
+    .option('--watchers <list>', 'number of watchers, comma-separated', numbers, [])
     .option('--rate <list>', 'events per second, or "saturated"', numbers, [])
-    .option('--nodes <n>', 'cluster and relief: how many', Number)
-    .option('--seconds <n>', 'of each measured stretch', Number)
+    .option('--nodes <n>', 'number of nodes (cluster, relief)', Number)
+    .option('--seconds <n>', 'length of each measurement', Number)
     .addOption(
       new Option('--peers <which>', "the machine's etcd, or the newest etcd and API server, built from Go modules")
         .choices(['machine', 'reference'])
         .default('machine'),
     )
-    .option('--node-flag <flag>', 'for our own server, repeatable: --cpu-prof', another, [])
-    .option('--server-flag <flag>', 'for our own server, repeatable', another, [])
-    .option('--request <text>', 'loop: only requests with this in their name, repeatable', another, [])
+    .option('--node-flag <flag>', 'Node flag for our own server, such as --cpu-prof; repeatable', another, [])
+    .option('--server-flag <flag>', 'flag for our own server; repeatable', another, [])
+    .option('--request <text>', 'only requests whose name contains this text (loop); repeatable', another, [])
     .action(async (flags: Flags) => {
       const peers = flags.peers === 'reference' || needsPeers ? referencePeers() : null
       if (peers !== null) process.env['ETCD_BIN'] = peers.etcd
@@ -173,7 +176,7 @@ for (const [name, { ask, about, needsPeers = false }] of Object.entries(question
 program
   .command('report')
   .description('writes bench/RESULTS.md and its charts from bench/results.jsonl')
-  .option('--local', 'from all rows in bench/out instead', false)
+  .option('--local', 'use all rows in bench/out instead', false)
   .action((flags: { local: boolean }) => report(flags.local))
 
 endAllOnSignals()

@@ -1,6 +1,7 @@
 /**
- * Question: what does a custom object of about 2 KB cost when it is read through the schema of its definition, in µs: one to
- * which nothing happens, one in which defaults are filled in, and one of these with numbers that no double holds?
+ * Question: how long does it take to read a custom object of about 2 KB through the schema of its definition, in µs?
+ * Three objects are measured: one that stays unchanged, one that gets defaults, and one that gets defaults and has
+ * numbers that no double holds.
  */
 import { DefinedSchema } from '../src/kubernetes/codec/defined-schema.js'
 import { ReadRules } from '../src/kubernetes/codec/read-rules.js'

@@ -1,8 +1,8 @@
 /**
- * Question: do readers that stall hurt the others? One server carries the same load in turns: all readers read, then
- * one in a hundred reads nothing for 10 s; the figures are medians of three rounds. Segments have Ethernet's size and
- * receive buffers are small, since the loopback's own would take three megabytes for each reader before a server felt
- * anything. Objects have 4 KiB for the same reason.
+ * Question: do stalled readers hurt the others? One server carries the same load twice per round: first all readers
+ * read, then one in a hundred reads nothing for 10 s. The figures are medians of three rounds. Segments have Ethernet's
+ * size and receive buffers are small, because the loopback defaults would absorb three megabytes per reader before the
+ * server noticed anything. Objects have 4 KiB for the same reason.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'

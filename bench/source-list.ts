@@ -1,7 +1,7 @@
 /**
  * Question: what does a list of 200,000 objects cost at its source, as one stream (etcd from 3.7 on, so `--peers
- * reference`) and in pages? Time, and CPU and peak memory of etcd and of the process that reads. Both ways take turns on
- * one etcd.
+ * reference`) and in pages? Measured are the time, and the CPU and peak memory of etcd and of the reading process. The
+ * two ways take turns on one etcd.
  */
 import { fileURLToPath } from 'node:url'
 import { etcdSubject } from './subjects/etcd.js'

@@ -1,6 +1,6 @@
 /**
- * Question: what happens when all watchers come back at once? 1,000 watchers were cut off, 200 events were written
- * meanwhile, and all resume at the same time while 200 others list 10,000 objects. No watcher may have to relist.
+ * Question: what happens when all watchers reconnect at once? 1,000 watchers are cut off and 200 events are written.
+ * Then all resume at the same time, while 200 other clients list 10,000 objects. No watcher may have to relist.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { resetPeak, sleep, usage } from './support/processes.js'

@@ -1,6 +1,6 @@
 /*
- * What the bench's native programs share: the clock, the marker in every written object, a latency histogram, and just
- * enough HTTP/2 to speak to a server that is known (no HPACK decoding: a status is told by its static-table byte).
+ * Shared by the bench's native programs: the clock, the marker in every written object, a latency histogram, and just
+ * enough HTTP/2 for servers that are known (no HPACK decoding: a status is recognized by its static-table byte).
  *
  * They are in C because the load must cost far less than the server it measures: on two cores a Node client saturates
  * long before 10,000 watchers do. Marker, in the value's bytes at an offset divisible by 3 (so that its base64 form,

@@ -1,7 +1,7 @@
 /**
- * Kubernetes' API server, which `--peers reference` builds: on the run's etcd, its watch cache on, default settings but for
- * its own compaction of etcd. It speaks TLS only, and its clients are administrators with a token: such are neither
- * authorized by rules nor queued, which favours it.
+ * Kubernetes' API server, which `--peers reference` builds: on the run's etcd, with its watch cache and default
+ * settings, except that it does not compact etcd. It speaks only TLS. Its clients are administrators with a token, who
+ * are neither authorized by rules nor queued, which favours it.
  */
 import { writeFileSync } from 'node:fs'
 import { start } from '../support/processes.js'

@@ -1,6 +1,6 @@
 /**
- * etcd, which feeds most subjects and is one itself: by its gRPC watch (with one TCP connection per watcher, as
- * separate processes would have) and by its JSON gateway.
+ * etcd, which feeds most subjects and is also a subject itself: through its gRPC watch (with one TCP connection per
+ * watcher, as separate processes would have) and through its JSON gateway.
  */
 import { existsSync, writeFileSync } from 'node:fs'
 import { type Child, type Core, start } from '../support/processes.js'

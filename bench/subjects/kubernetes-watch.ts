@@ -1,4 +1,4 @@
-/** A watch and a list in the Kubernetes dialect: the same for distributary and the API servers. */
+/** A watch and a list in the Kubernetes dialect, the same for distributary and the API server. */
 import type { BenchResource } from '../support/objects.js'
 import type { WatchRequest } from '../support/watchers.js'
 import type { WatchQuery } from './subject.js'

@@ -1,10 +1,10 @@
 /**
- * Node agents as most of them are: a connection each, with one watch of the pods of its node, and watches of all services,
- * endpoint slices and nodes. Every tenth watches all pods instead. So an event is one frame on each connection that gets it, and
- * nothing is sent together.
+ * Typical node agents: each has one connection, with a watch of its node's pods and watches of all services, endpoint
+ * slices and nodes. Every tenth agent watches all pods instead. So an event is one frame on each connection that gets
+ * it, and no two frames are sent together.
  *
- * The objects are the cluster's (`cluster.ts`), stored as protobuf, in the sizes of small services: about 0.9 KB. Nothing
- * is created or deleted while agents watch: what is measured is what a delivery costs.
+ * The objects are the cluster's (`cluster.ts`), stored as protobuf, in the sizes of small services: about 0.9 KB.
+ * Nothing is created or deleted while agents watch, because only the cost of a delivery is measured.
  */
 import { Maker, type Change } from './cluster.js'
 import type { BenchObject } from './objects.js'

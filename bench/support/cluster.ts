@@ -1,11 +1,11 @@
 /**
- * A cluster as the bench imagines it: what its nodes watch, what is in etcd before, and how that changes.
+ * A model of a cluster for the bench: what its nodes watch, what is in etcd at the start, and how that changes.
  *
- * The changes come in rounds of a hundred events, always the same. In a round ten pods of deployments are replaced: each is
- * created, bound to a node, started, ready, and later terminating and deleted, by which time another has taken its place.
- * Endpoint slices follow, nodes report their status, a few config maps and a service change, and so do custom resources: one
- * of a node's own, nine in a round, and one that all nodes watch. The objects of Kubernetes are stored as protobuf, made of a
- * pod that a real API server had stored; custom resources are JSON.
+ * The changes come in rounds of a hundred events, always the same. In a round ten pods of deployments are replaced:
+ * each is created, bound to a node, started and ready, and later terminating and deleted, once another has taken its
+ * place. Endpoint slices follow, nodes report their status, a few config maps and a service change, and so do custom
+ * resources: nine in a round belong to one node each, and one is watched by all nodes. Kubernetes objects are stored as
+ * protobuf, derived from a pod that a real API server had stored; custom resources are JSON.
  */
 import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
 import { encodeObject } from '../../src/kubernetes/codec/protobuf/encode-object.js'

@@ -1,6 +1,6 @@
 /**
- * Floods that no single request makes: bytes that a client goes on sending on one connection. What each costs is measured by
- * `bench -- loop`; how the server ends them is tested (`test/security/attack`).
+ * Floods that no single request can cause: bytes that a client keeps sending on one connection. `bench -- loop`
+ * measures the cost of each; tests check how the server ends them (`test/security/attack`).
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'

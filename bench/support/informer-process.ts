@@ -1,5 +1,5 @@
 /**
- * Runs one informer in a process of its own: it prints `ready`, waits for a line, and prints the costs of its first
+ * Runs one informer in a separate process: it prints `ready`, waits for a line, and prints the costs of its first
  * state. The arguments are the informer, how it lists, and the server. Needs `--expose-gc`.
  */
 import { once } from 'node:events'

@@ -1,7 +1,7 @@
 /**
  * Measures one stretch: events are written, the subject carries them, and every delivery is accounted for. CPU is
- * measured from just before the first event to just after the last delivery, and divided by the deliveries, so that a
- * load that is slower than the server does not change the figure.
+ * measured from just before the first event to just after the last delivery, and divided by the deliveries, so a load
+ * generator that is slower than the server does not change the figure.
  */
 import type { Subject } from '../subjects/subject.js'
 import { sleep, type Usage, usage } from './processes.js'

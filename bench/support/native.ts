@@ -1,8 +1,8 @@
 /**
  * Builds the bench's C programs with the machine's own compiler, once per change of their source.
  *
- * A Node client was rejected as the receiving side: on two cores it is full before the server is, so that it measures
- * itself. Without `cc` the bench says so and ends; the product itself needs no compiler.
+ * A Node client was rejected as the receiving side: on two cores it is saturated before the server is, and would
+ * measure itself. Without `cc` the bench says so and ends; the product itself needs no compiler.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, renameSync, statSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * The changes that agents should have received where the bench is not the writer: all those to what they watch in etcd's own
- * history, which is read after the measurement.
+ * The changes that agents should have received when the bench is not the writer: all changes in etcd's own history to
+ * what they watch, read after the measurement.
  */
 import { request } from 'node:http'
 import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'

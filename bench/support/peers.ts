@@ -1,5 +1,5 @@
 /**
- * The peers of today: etcd 3.7 (which is its grpc-proxy too) and Kubernetes' API server, built from Go modules by the code
+ * Current peers: etcd 3.7, which includes the grpc-proxy, and Kubernetes' API server, built from Go modules by the code
  * that the tests use. Distributions ship an etcd that is years older.
  */
 import { buildEtcd } from '../../test/etcd/versions.js'

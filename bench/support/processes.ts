@@ -1,5 +1,5 @@
 /**
- * Starts and ends every process of a bench run, and reads what they cost.
+ * Starts and ends every process of a bench run, and reads their costs.
  *
  * Only processes that were started here are ended, by their ids, and always: on return, on error, on SIGINT. Figures
  * come from /proc, so that our server and others are measured alike, whatever their language.

@@ -1,6 +1,6 @@
 /**
- * Reads a whole prefix from etcd in a process of its own, and prints the costs. The arguments are `stream` or `pages`, the
- * prefix, and etcd's URL.
+ * Reads a whole prefix from etcd in a separate process, and prints the costs. The arguments are `stream` or `pages`,
+ * the prefix, and etcd's URL.
  */
 import { readPages } from '../../src/engine/feed/read-pages.js'
 import { keyFromText } from '../../src/engine/model/event.js'

@@ -1,6 +1,6 @@
 /**
- * The temporary directory of one run: etcd's data, the objects to write, keys and certificates. In memory where the
- * machine has /dev/shm, so that a disk's fsync is not what is measured; the same for every peer.
+ * The temporary directory of one run: etcd's data, the objects to write, keys and certificates. It is in memory if the
+ * machine has /dev/shm, so that a disk's fsync does not affect the figures; the same for every peer.
  */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * A command: a row of the table from which parsing, `--help` and docs/commands.md are all generated, so that none of
- * them can fall behind, with the function that runs it.
+ * A command: a row of the command table, with the function that runs it. Parsing, `--help` and docs/commands.md are all
+ * generated from that table, so none of them can fall behind.
  */
 import type { ExitCode } from './exit-code.js'
 import type { Output } from './output.js'

@@ -2,7 +2,9 @@
 import { type Command, defineCommand } from './command.js'
 import { EXIT, UsageError } from './exit-code.js'
 
-/** The server's result; see `server/wiring/check-config.ts`. Commands load no code of the server, so it is injected. */
+/**
+ * The server's result; see `server/wiring/check-config.ts`. Commands load none of the server's code, so it is injected.
+ */
 export type ConfigCheck = (options: {
   readonly argv: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>

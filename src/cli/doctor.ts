@@ -1,4 +1,7 @@
-/** `distributary doctor`: whether a cluster's agents can use an installation, as a table of what is wrong and what to do. */
+/**
+ * `distributary doctor`: checks whether a cluster's agents can use an installation, and prints a table of what is wrong
+ * and how to fix it.
+ */
 import { readFileSync } from 'node:fs'
 import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
 import { errorMessage } from '../support/error-message.js'
@@ -77,7 +80,7 @@ async function diagnose({ flags, environment, out, signal }: Context): Promise<E
     const cluster = new Party(admin.transport, 'the API server', signal)
     const token = agent === null ? null : await issueToken(cluster, agent)
     const { cert, key, impersonate, authorization, credentials, server: apiServer, ...tls } = admin.options
-    // The administrator's certificate would win over the agent's token.
+    // The administrator's certificate would take precedence over the agent's token.
     const identity =
       token === null
         ? compact({ cert, key, impersonate, authorization, credentials })
@@ -142,7 +145,7 @@ function accountOf(flag: string, text: string | null): Patient['agent'] {
   return { namespace, name }
 }
 
-/** A server that does not answer one question may answer the next. */
+/** A server that does not answer one request may answer the next. */
 async function verdictOf(
   examine: (patient: Patient) => Promise<Omit<Finding, 'check'>>,
   patient: Patient,

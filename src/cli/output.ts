@@ -1,5 +1,5 @@
 /**
- * stdout and stderr of a command, and what is known about the terminal. A reader that has exited (EPIPE, as with `|
+ * The stdout and stderr of a command, and the properties of the terminal. A reader that has exited (EPIPE, as with `|
  * head`) is a normal end, reported by `onClosed`.
  */
 import { once } from 'node:events'

@@ -15,7 +15,7 @@ export interface Surroundings {
 
 /** Does not return: the process ends with the command's exit code, after its last output. */
 export async function runCommand(commands: readonly Command[], { argv, environment }: Surroundings): Promise<never> {
-  // When the reader is gone, remaining work is useless.
+  // When the reader is gone, the remaining work is pointless.
   const onClosed = (): never => process.exit(EXIT.done)
   const out = new Output(process.stdout, { environment, onClosed })
   const err = new Output(process.stderr, { environment, onClosed })

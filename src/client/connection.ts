@@ -1,6 +1,6 @@
 /**
- * Whether an informer's state is current, as far as the server's answers show. A page displays this, and must show nothing to a
- * reader whom the server has refused.
+ * Tracks whether an informer's state is current, as far as the server's answers show. A page displays this, and must
+ * show nothing to a reader whom the server has refused.
  */
 import type { ReflectorStatus } from './reflector/reflector.js'
 import type { Transport } from './reflector/transport.js'
@@ -19,7 +19,10 @@ export class Connection {
     return this.#isLive
   }
 
-  /** Whether the last answer was 401 or 403. An error inside a stream is none: the next request may bring a newer token. */
+  /**
+   * Whether the last answer was 401 or 403. An error inside a stream does not count, because the next request may bring
+   * a newer token.
+   */
   get isRefused(): boolean {
     return this.#isRefused
   }

@@ -1,4 +1,4 @@
-/** Whether two trees of JSON are equal, whatever the order of their members. Anything else in them is equal only to itself. */
+/** Compares two trees of JSON, ignoring the order of members. A value that is not JSON equals only itself. */
 export function isEqualTree(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true
   if (Array.isArray(a)) {

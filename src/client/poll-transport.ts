@@ -1,11 +1,11 @@
 /**
- * Watches by long polls, so that nginx, Varnish or a CDN between server and client answers a million of them from one request.
- * It stands in front of another transport, and everything else works as over streams: what it hands on is a stream of JSON lines, made
- * of one short answer after the other.
+ * Watches by long polls, so that one request from nginx, Varnish or a CDN to the server can answer a million clients.
+ * It wraps another transport, and turns the sequence of short answers into one stream of JSON lines. Everything else
+ * works as it does over streams.
  *
- * Only distributary knows `wait`. A list and every answer to a poll name the position that they end at, and the next poll gives the name
- * back, so that it may go to any replica. After a 410 the next list has the history in its URL that the refusing server named, since a
- * cache may still hold an older list.
+ * Only distributary knows `wait`. A list, and every answer to a poll, names the position at which it ends, and the next
+ * poll sends that name back, so it may go to any replica. A server that answers 410 names its own history. The next
+ * list has that name in its URL, because a cache may still hold an older list.
  */
 import { sleep } from '../support/clock.js'
 import { activeClock } from './reflector/active-clock.js'
@@ -24,7 +24,7 @@ interface PollDocument {
 
 const HISTORY = 'x-distributary-history'
 const POSITION = 'x-distributary-position'
-/** Informers that share a transport are at different positions; each needs its last one. */
+/** Informers that share a transport are at different positions, and each needs its own. */
 const KEPT_POSITIONS = 1_000
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
 /** How long caches keep an empty answer. */
@@ -34,11 +34,11 @@ const FIRST_WAIT_SECONDS = 1
 const LINE_FEED = 0x0a
 const COMMA = 0x2c
 
-/** A transport whose watches are long polls; its lists, and everything else, go through as they are. */
+/** A transport whose watches are long polls; lists, and everything else, pass through unchanged. */
 export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOptions = {}): Transport {
-  /** By path: the history that the last 410 named. */
+  /** The history that the last 410 named, by path. */
   const histories = new Map<string, string>()
-  /** By what is watched, and revision. */
+  /** Keyed by what is watched and by revision. */
   const positions = new Map<string, string>()
   const note = ({ path, query }: TransportRequest, position: string | null): void => {
     const [revision, proof] = position?.split('.') ?? []
@@ -90,7 +90,10 @@ function positionKey(path: string, query: TransportRequest['query'], revision: s
   return JSON.stringify([revision, path, query['prefix'], query['fieldSelector'], query['labelSelector']])
 }
 
-/** The events of one answer after the other, with a bookmark after each; the first refusal ends it as an ERROR event. */
+/**
+ * Yields the events of each answer in turn, with a bookmark after each answer. The first refusal ends it with an ERROR
+ * event.
+ */
 async function* lines(
   first: TransportResponse,
   poll: (resourceVersion: string) => Promise<TransportResponse>,
@@ -109,14 +112,14 @@ async function* lines(
       textBytes(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":${JSON.stringify(resourceVersion)}}}}\n`),
     )
     if (performance.now() >= endMs) return
-    // An empty answer lives a second in caches: until then they would give it again at once.
+    // Caches keep an empty answer for a second: until then they would return it again at once.
     if (resourceVersion === last) await sleep(activeClock, STALE_MS)
     last = resourceVersion
     response = await poll(resourceVersion)
   }
 }
 
-/** The document has a line for its head, one for each event, and a last one. @throws Error when it has not. */
+/** The document must have a line for its head, one for each event, and a last one. @throws Error otherwise. */
 function parted(body: Uint8Array): { readonly head: PollDocument; readonly events: Uint8Array } {
   const end = body.indexOf(LINE_FEED)
   const head = JSON.parse(`${new TextDecoder().decode(body.subarray(0, end))}]}`) as PollDocument

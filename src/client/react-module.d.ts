@@ -1,4 +1,4 @@
-/** The part of React that we use. The package needs no types of React, and neither do the types of its hooks. */
+/** The part of React that we use. Neither the package nor its hooks' types depend on React's own types. */
 declare module 'react' {
   export function useMemo<T>(make: () => T, dependencies: readonly unknown[]): T
   export function useSyncExternalStore<S>(

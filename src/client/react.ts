@@ -9,13 +9,13 @@ import type { ObjectLike } from './reflector/tree-codec.js'
 
 export type { ListSnapshot, ObjectSnapshot, Shown } from './live-snapshot.js'
 
-/** Returns all objects; the component renders again when any of them changes. @param list the same in each rendering. */
+/** Returns all objects; the component re-renders when any of them changes. @param list the same in each rendering. */
 export function useList<T extends ObjectLike>(list: LiveList<T>): ListSnapshot<T> {
   return useSyncExternalStore(list.subscribe, list.read, nothing)
 }
 
 /**
- * Returns one object; the component renders again only when that one changes.
+ * Returns one object; the component re-renders only when that one changes.
  *
  * @param list the same in each rendering.
  * @param name the object's name: for a key of a declared prefix `keyName('eu/checkout')`.

@@ -76,7 +76,7 @@ export class SavedState {
   /** Writes follow each other. */
   #work: Promise<void> = Promise.resolve()
 
-  /** @param contents returns the informer's present state; null: not now. */
+  /** @param contents returns the informer's current state, or null if it cannot be taken now. */
   constructor(options: SavedStateOptions, selection: Selection, clock: Clock, contents: () => StateContents | null) {
     this.#options = options
     this.#key = stateKey(options, selection)
@@ -197,13 +197,13 @@ function stateKey({ server, user }: SavedStateOptions, selection: Selection): st
   return JSON.stringify([server.replace(/\/+$/, ''), user, selection.path, asked])
 }
 
-/** @returns null for a text that is none of ours: a later release's, or a damaged one. */
+/** @returns null for a text that is not ours: a later release's, or a damaged one. */
 function parsed(text: string, key: string): SavedDocument | null {
   let saved: Partial<SavedDocument> | null = null
   try {
     saved = JSON.parse(text) as Partial<SavedDocument> | null
   } catch {
-    // As if there were none.
+    // As if nothing had been saved.
   }
   if (saved?.format !== FORMAT || saved.key !== key || typeof saved.resourceVersion !== 'string') return null
   const { items, history } = saved

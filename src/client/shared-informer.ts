@@ -37,9 +37,9 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
    */
   readonly transform?: (object: T) => T
   /**
-   * Makes a T of each object that the server sends, or throws: the parse function of any validator. `withValue` makes one
-   * of a validator of values. It runs before `transform` and must keep the metadata. An object that it rejects is not in
-   * the store but in `invalid`.
+   * Turns each object that the server sends into a T, or throws: the parse function of any validator fits. `withValue`
+   * makes such a function from a validator of values. It runs before `transform` and must keep the metadata. An object
+   * that it rejects is not in the store but in `invalid`.
    */
   readonly validate?: (object: unknown) => T
   /** Keeps the last state, to start with it while the server is unreachable. */
@@ -347,7 +347,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
       if (rejected !== undefined) this.#accept(key)
       const previous = this.store.delete(key)
       if (previous === undefined) return
-      // Stored objects are already made; a deletion's last state from the server is not.
+      // Stored objects have been through this already; the last state in a deletion from the server has not.
       const { isFinalStateUnknown } = delta
       const object = isFinalStateUnknown ? previous : (this.#made(delta.object, null) ?? previous)
       return this.#notify({ type: 'deleted', key, object, isFinalStateUnknown })

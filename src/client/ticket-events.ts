@@ -54,7 +54,7 @@ class TicketEvents<T> {
   /** '' before the first event, and after a 410. */
   #lastId = ''
   #pauses = 0
-  /** Monotonic. A stream that lasted is no reason to wait longer for the next. */
+  /** Monotonic. After a stream that lasted a while, the next attempt does not wait longer. */
   #connectedMs = 0
 
   constructor(options: TicketEventsOptions<T>) {
@@ -123,7 +123,7 @@ class TicketEvents<T> {
     const { firstMs, capMs } = this.#options.backoff ?? { firstMs: 1_000, capMs: 30_000 }
     if (activeClock.monotonic() - this.#connectedMs > capMs) this.#pauses = 0
     const pauseMs = Math.min(capMs, firstMs * 2 ** this.#pauses++)
-    // Half of it by chance, so that the pages of a server that restarts do not come back at once.
+    // Half of it is random, so that the pages of a restarted server do not all come back at once.
     this.#timer = activeClock.setTimer(pauseMs * (0.5 + systemRandom.next() / 2), () => this.open())
   }
 }

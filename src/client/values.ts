@@ -18,7 +18,8 @@ export interface InvalidObject {
 }
 
 /**
- * Makes a validator of values one of objects, for the option `validate` of informers: `validate: withValue(Flag.parse)`.
+ * Turns a validator of values into a validator of objects, for the option `validate` of informers: `validate:
+ * withValue(Flag.parse)`.
  *
  * @param parse gets the JSON value of a key, or its text; undefined for any other bytes. It returns the value to show, or throws.
  */

@@ -1,4 +1,4 @@
-/** Counts full garbage collections: only afterwards does resident memory show what was released. */
+/** Counts full garbage collections, because resident memory shows only after one what was released. */
 import { type PerformanceEntry, PerformanceObserver, constants } from 'node:perf_hooks'
 
 /** Node's entries say which kind of collection it was, but its types do not declare that. */

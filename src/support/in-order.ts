@@ -1,4 +1,4 @@
-/** Steps that are taken at once, unless an earlier one takes time: then the others follow it in their order. */
+/** Runs steps immediately, unless an earlier step is still running: then they follow it, in order. */
 import { sourceTurns } from './turns.js'
 
 /** A step returns a promise only when it takes time. A rejection is a programming error. */

@@ -1,4 +1,4 @@
-/** Room for bytes that their user soon copies: a part of a reused buffer costs less than a new buffer. */
+/** Space for bytes that the caller copies soon: part of a reused buffer is cheaper than a new buffer. */
 
 export class Scratch {
   readonly #bytes: number

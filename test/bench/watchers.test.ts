@@ -148,7 +148,7 @@ void t.test('the streams of a connection watch their own paths, and expect what 
   const workspace = createWorkspace()
   t.teardown(() => workspace.remove())
   const classesFile = workspace.path('classes')
-  // Of each four events: one for both connections, one for each, and one for neither.
+  // Each four events consist of one for both connections, one for each of them, and one for neither.
   writeClassesFile(classesFile, [2, 0, 1, null])
   const paths = [
     { path: '/all', kind: 'shared', accept: 'text/plain', owed: { class: 2, isEach: false } },

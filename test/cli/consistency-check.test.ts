@@ -1,4 +1,7 @@
-/** Tests `consistency-check` as a user runs it, against a server over a real etcd, and against one that lies. */
+/**
+ * Tests `consistency-check` as a user runs it, against a server over a real etcd, and against one whose reports are
+ * false.
+ */
 import { createServer } from 'node:http'
 import t from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'

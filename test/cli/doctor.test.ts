@@ -1,6 +1,6 @@
 /**
- * `doctor` as a user runs it: each check where all is well, and where it must say "wrong". A distributary with writes stands where the
- * API server is, since both answer the questions; `npm run test:onboarding` asks Kubernetes' own.
+ * `doctor` as a user runs it: each check where all is well, and where it must say "wrong". A distributary with writes
+ * stands in for the API server, since both answer the requests; `npm run test:onboarding` uses Kubernetes' own.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -126,7 +126,7 @@ async function diagnose(
   return { code, rows: new Map((JSON.parse(stdout) as Finding[]).map((row) => [row.check, row])) }
 }
 
-void t.test('doctor finds nothing wrong where nothing is', async (t) => {
+void t.test('doctor finds nothing wrong if nothing is', async (t) => {
   const { code, rows } = await diagnose(t, await setScene(t))
   t.same(
     [...rows.values()].filter(({ outcome }) => outcome !== 'ok'),

@@ -98,7 +98,7 @@ void t.test('get reports a failure in one line on stderr and by its exit code', 
   })
 })
 
-void t.test('a reader that goes away ends it quietly, with 0', async (t) => {
+void t.test('a reader that goes away ends the command quietly, with 0', async (t) => {
   const running = startCli(t, ['watch', 'pods', '-A'], { environment })
   await until(() => running.stdout().includes('ADDED'), 'it runs')
   running.child.stdout!.destroy()

@@ -306,7 +306,7 @@ void t.test('two tabs of a user share the last state, and two users share nothin
   t.equal(await saved(bob), '', 'nothing of a user who logged out is left')
 })
 
-void t.test('when the right is revoked nothing is shown any more, nor after a reload offline', async (t) => {
+void t.test('when the right is revoked nothing is shown any more, not even after a reload offline', async (t) => {
   const { app, faults, origin, serve, file } = await startWorld(t, access)
   put(app, 'eu/checkout', { on: true })
   serve(await bundle(appOf(faults.url), 'browser'))

@@ -117,7 +117,7 @@ for (const transport of ['streams', 'polls'] as const) {
   })
 }
 
-void t.test('where the server no longer has that history, it lists again', async (t) => {
+void t.test('if the server no longer has that history, the application lists again', async (t) => {
   const app = await startFlags(t, { config: { defaultWatchCacheSize: 1, watchCacheAge: 0 } })
   put(app, 'a', 1)
   put(app, 'b', 1)

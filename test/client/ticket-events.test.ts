@@ -49,7 +49,7 @@ void t.test('a stream that breaks inside the initial state starts over, so no de
   t.equal(seen, 'reset,gone,reset,there')
 })
 
-void t.test('a stream that is closed leaves nothing behind at a signal that lives on', (t) => {
+void t.test('a closed stream leaves no listener on a signal that outlives it', (t) => {
   const { signal } = new AbortController()
   const options = { server: 'http://127.0.0.1:9', path: '/api/v1/pods', reset: () => {}, event: () => {}, signal }
   const close = ticketEvents(options)

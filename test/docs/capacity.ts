@@ -108,7 +108,7 @@ function capacity(rows: readonly Row[]): string {
   ].join('\n')
 }
 
-/** What watchers over one transport cost: their memory, and the largest load at a fixed rate. */
+/** The cost of watchers over one transport: their memory, and the largest load at a fixed rate. */
 function costsOf(
   rows: readonly Row[],
   wire: string,

@@ -54,7 +54,7 @@ function chartReadme(schema: string): string {
   })
 }
 
-/** Of the chart's values, only the server's options are generated; the others are written by hand. */
+/** Only the server's options among the chart's values are generated; the others are written by hand. */
 function valuesSchema(written: string): string {
   const schema = JSON.parse(written) as { properties: Record<string, unknown> }
   const { $schema: _, ...config } = optionsSchema()

@@ -1,4 +1,7 @@
-/** Every read as callers with different rights, through real caches: nobody is ever answered with what is another's. */
+/**
+ * Callers with different permissions send every kind of read through real caches: nobody ever gets another caller's
+ * answer.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * Long polls through real caches, as `deploy/edge/` configures them: many pollers behind nginx and Varnish, one server, one etcd. What each
- * poller saw is compared with what was written, and what the server was asked with what it had to be asked.
+ * Long polls through real caches, as `deploy/edge/` configures them: many pollers behind nginx and Varnish, one server,
+ * one etcd. What each poller saw is compared with what was written, and the requests that reached the server with those
+ * that had to.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import http from 'node:http'

@@ -1,6 +1,6 @@
 /**
- * Two replicas behind one address, and what agents see when a replica is killed, when the replicas are updated, and when
- * etcd restarts: who holds a lease goes on holding it, informers list once and miss nothing, and no request is answered
+ * Two replicas behind one address, and what agents see when a replica is killed, when the replicas are updated, and
+ * when etcd restarts: the holder of a lease keeps it, informers list once and miss nothing, and no request is answered
  * as if something did not exist.
  */
 import t, { type Test } from 'tap'
@@ -20,7 +20,7 @@ const PODS = '/api/v1/namespaces/default/pods'
 const POLL_MS = 100
 const COUNT = 20
 
-/** What a server may answer while it cannot do what it is asked: clients try again. */
+/** The answers that a server may give while it cannot serve a request: clients retry after them. */
 const MAY_BE_ASKED_AGAIN = [429, 503, 504]
 
 async function startReplica(t: Test, etcd: EtcdProcess, balancer: Balancer): Promise<ServerProcess> {

@@ -55,7 +55,9 @@ for (const { name, overtakes, isSameCluster } of restores) {
 
 const NEVER_HAD = /"resource version \d+ has never existed here: the storage is at \d+"/
 
-/** A watch from a future revision is requested on each transport, and is told that the revision does not exist. */
+/**
+ * Requests a watch from a future revision on each transport, and expects the error that the revision does not exist.
+ */
 async function assertDenied(t: Test, url: string, revision: number): Promise<void> {
   const path = `/api/v1/pods?watch=1&allowWatchBookmarks=true&resourceVersion=${revision}`
   await Promise.all(

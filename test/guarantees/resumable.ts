@@ -1,6 +1,7 @@
 /**
  * Resumable: after resuming at R the first event is the first matching one after R; nothing at or before R is repeated.
- * No client is told that etcd never had a revision whose write had returned before the request.
+ * No client gets the error that etcd never had a revision, if the write of that revision had returned before the
+ * request.
  */
 import { toRevision } from '../../src/engine/model/revision.js'
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'

@@ -15,7 +15,7 @@ const CBOR = 'application/cbor'
 const LIMIT = 1024 * 1024
 const read = (bytes: Buffer): unknown => JSON.parse(cborToJson(bytes, LIMIT).toString())
 
-void t.test('every answer that is JSON is CBOR for those who ask, with --serve-cbor', async (t) => {
+void t.test('with --serve-cbor every answer in JSON is also available in CBOR', async (t) => {
   const objects = Object.fromEntries(['a', 'b', 'c'].map((name) => [`pods/default/${name}`, pod(name)]))
   const app = await startApp(t, { flags: ['--serve-cbor'], objects })
   const forms: [path: string, as: string, code: number][] = [
@@ -45,7 +45,7 @@ void t.test('every answer that is JSON is CBOR for those who ask, with --serve-c
   }
 })
 
-void t.test('a long list in CBOR is sent in pieces, which say its end instead of its length', async (t) => {
+void t.test('a long list in CBOR is sent in pieces, with an end marker instead of a length', async (t) => {
   const labels = { text: 'x'.repeat(1000) }
   const app = await startApp(t, {
     flags: ['--serve-cbor'],

@@ -1,7 +1,7 @@
 /**
- * An etcd that answers and refuses: a wrong password, a user without permissions, a member that has not been promoted. A server
- * that can read nothing must not be ready, or a rollout would replace every replica that works; and a client must not be told
- * that its resource does not exist.
+ * An etcd that answers and refuses: a wrong password, a user without permissions, a member that has not been promoted.
+ * A server that can read nothing must not be ready, or a rollout would replace every replica that works; and a client
+ * must not get a 404 for a resource that exists.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * Programs that take their settings from a pod's variables and token directory, and nothing else, each with a service account:
- * how to start it, what it follows or does, and what the API server has of that.
+ * Programs that take their settings only from a pod's variables and token directory, each with a service account: how
+ * to start it, what it follows or does, and what the API server should have in the end.
  */
 import { Resolver } from 'node:dns/promises'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'

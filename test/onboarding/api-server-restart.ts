@@ -1,6 +1,6 @@
 /**
  * Kubernetes' own API server is killed and started again under load, while informers follow a server that reads it
- * (`--upstream`). The API server has no history then, so that the informers list again, each once, and none is sent away;
+ * (`--upstream`). The API server then has no history, so each informer lists again, once, and no watch is rejected;
  * with `--on-gap=coalesce` they do not even notice. Either way they end with what the API server has.
  */
 import t, { type Test } from 'tap'

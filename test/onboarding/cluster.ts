@@ -1,6 +1,7 @@
 /**
- * Kubernetes' own API server over an etcd, and distributary before it as deploy/kubernetes/agents/server says: with the
- * configuration, the reviewer and the certificate of the manifests. Only addresses and folders are this machine's.
+ * Kubernetes' own API server over an etcd, with distributary in front of it as in deploy/kubernetes/agents/server: with
+ * the configuration, the reviewer and the certificate of the manifests. Only addresses and folders are adapted to this
+ * machine.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * `distributary doctor` on Kubernetes' own API server, before distributary as the manifests and the chart install it: all is well, and
- * each fault that the API server takes part in is found.
+ * Tests `distributary doctor` with Kubernetes' own API server and a distributary installed by the manifests and by the
+ * chart: it finds nothing wrong, and it finds each fault that involves the API server.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

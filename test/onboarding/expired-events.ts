@@ -1,6 +1,6 @@
 /**
- * Kubernetes' own API server gives the Events of some seconds one lease, so that they expire together, at one revision. A
- * server that reads it (`--upstream`) tells its watchers of each, and none is sent away.
+ * Kubernetes' own API server gives the Events of some seconds one lease, so that they expire together, at one revision.
+ * A server that reads it (`--upstream`) sends each deletion to its watchers, and no watch ends.
  */
 import t from 'tap'
 import { create } from '../clients/support/api-server.js'

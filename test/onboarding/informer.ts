@@ -1,4 +1,4 @@
-/** An informer of ours that reports what it asks for. */
+/** One of our informers, which reports its requests. */
 import type { Test } from 'tap'
 import { nodeTransport } from '../../src/client/node/node-transport.js'
 import type { Transport } from '../../src/client/reflector/transport.js'

@@ -1,6 +1,6 @@
 /**
- * kube-state-metrics as a pod that docs/onboarding.md has moved: environment variables and a token directory, nothing else. Its
- * series are those of one that asks the API server, and so they are after everything has changed.
+ * kube-state-metrics as a pod that docs/onboarding.md has moved: environment variables and a token directory, nothing
+ * else. Its series equal those of one that reads the API server, even after everything has changed.
  */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -64,7 +64,7 @@ void t.test('kube-state-metrics runs as a moved pod, and shows what one at the A
   }
   t.notMatch(moved.process.printed(), /panic|Unauthorized|forbidden/)
 
-  await t.test('the file that its pods have reaches the API server too', async (t) => {
+  await t.test('the CA file of its pods is valid for both servers', async (t) => {
     for (const url of [ours.url, cluster.url]) {
       const args = ['--kubeconfig', '/dev/null', '--server', url, '--certificate-authority', ca, '--token', token]
       t.match(cluster.kubectl([...args, 'get', '--raw', '/version']), /gitVersion/, url)

@@ -1,4 +1,7 @@
-/** Everything in deploy/kubernetes and in the chart on Kubernetes' own API server: a dry run there, applied, changed, and taken back. */
+/**
+ * Everything in deploy/kubernetes and in the chart, on Kubernetes' own API server: checked by a dry run, applied,
+ * changed, and rolled back.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import t from 'tap'
@@ -18,7 +21,7 @@ void t.test('the API server accepts every manifest without a warning', async (t)
   const apply = (objects: readonly KubernetesObject[], ...flags: string[]): string =>
     cluster.kubectl(['apply', '--server-side', '--force-conflicts', ...flags, '-f', '-'], listOf(objects))
   cluster.kubectl(['create', 'namespace', RELEASE.Namespace])
-  // What a controller creates.
+  // Objects that a controller would create.
   for (const namespace of ['default', 'kube-system', RELEASE.Namespace]) {
     cluster.kubectl(['create', 'serviceaccount', 'default', '-n', namespace])
   }
@@ -104,7 +107,7 @@ void t.test('the API server accepts every manifest without a warning', async (t)
   })
 })
 
-/** What tells a moved workload: its host, and with `move` the volume as well. */
+/** The signs of a moved workload: its host, and with `move` the volume as well. */
 function movesOf(spec: Spec): string[] {
   const { containers, volumes = [] } = spec.template.spec
   const [{ env = [], volumeMounts = [] } = {}] = containers
@@ -119,7 +122,7 @@ const HOST = 'distributary.distributary.svc'
 const VOLUME = 'distributary-api-access'
 const MOVED = [HOST, VOLUME, `volume ${VOLUME}`]
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
-/** What the API server adds by itself. */
+/** Members that the API server adds by itself. */
 const TOKEN = 'kube-api-access'
 
 interface Spec {

@@ -1,6 +1,7 @@
 /**
- * Informers follow Secrets, which the replicas do not serve, so that every request of theirs is passed to Kubernetes' own API
- * server. An update of the replicas costs no list; a restart of the API server costs one, as it does without us.
+ * Informers follow Secrets, which the replicas do not serve, so all their requests are forwarded to Kubernetes' own API
+ * server. A rolling update of the replicas causes no list; a restart of the API server causes one, as it does without
+ * distributary.
  */
 import t from 'tap'
 import { create } from '../clients/support/api-server.js'

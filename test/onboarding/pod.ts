@@ -1,6 +1,6 @@
 /**
- * Processes with what a pod has: two variables, the names of its DNS, and the mounted token directory. Each has a mount
- * namespace of its own, which takes root.
+ * Processes with what a pod has: two variables, the names of its DNS, and the mounted token directory. Each has its own
+ * mount namespace, which requires root.
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,7 @@
-/** Two replicas behind one address, before Kubernetes' own API server over the same etcd, in which everybody may do everything. */
+/**
+ * Two replicas behind one address, in front of Kubernetes' own API server over the same etcd. Everybody may do
+ * everything there.
+ */
 import type { Test } from 'tap'
 import type { Disruption } from '../clients/support/disruptions.js'
 import { oneByOne, pods, type ReplicatedStage, startReplicatedStage } from '../clients/support/stage.js'

@@ -1,8 +1,9 @@
 /**
  * `npm run test:onboarding -- [--build-seconds N] [--seconds N] [NAME...]`: what docs/onboarding.md says, followed on
- * Kubernetes' own API server: manifests, the patches there and back, an agent that is moved, clients with the settings of a pod, `distributary doctor`, and a
- * restart of the API server behind `--upstream`. Names are files of this folder. Skipped with a line where the programs
- * cannot be built. The last line is `N passed, N failed`.
+ * Kubernetes' own API server: manifests, the patches there and back, an agent that is moved, clients with the settings
+ * of a pod, `distributary doctor`, and a restart of the API server behind `--upstream`. Names are those of files in
+ * this folder. If the programs cannot be built, it prints a line and skips the tests. The last line is `N passed, N
+ * failed`.
  */
 import { parseArgs } from 'node:util'
 import { ETCD_OF_API_SERVER, isProvided } from '../clients/support/provide.js'

@@ -1,6 +1,6 @@
 /**
- * Reads CBOR so that it can be compared: strings of both kinds are strings, bytes are base64, and an integer is told
- * from a float. It shares the library with the server, and nothing else.
+ * Reads CBOR for comparison: strings of both kinds are strings, bytes are base64, and integers are distinguished from
+ * floats. It shares the library with the server, and nothing else.
  */
 import { decodeFirst, Token, Tokenizer, Type } from 'cborg'
 import { type LosslessJson, markNumber } from './lossless.js'

@@ -1,6 +1,6 @@
 /**
- * What a cluster writes on its own: the real controllers and the real scheduler at work on rollouts, jobs and
- * namespaces that come and go, over a kubelet that only writes statuses.
+ * The writes of a cluster at work: the real controllers and the real scheduler handle rollouts, jobs and namespaces
+ * that come and go, with a kubelet that only writes statuses.
  */
 import { ask, type Server, watch } from './ask.js'
 import { isObject, type LosslessJson } from './lossless.js'

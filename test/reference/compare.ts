@@ -76,7 +76,7 @@ function compareBytes(type: string, theirs: Buffer, ours: Buffer): Difference[] 
     return difference === null ? [] : [{ ...difference, where: `protobuf ${difference.where}` }]
   }
   if (!type.startsWith('application/yaml')) return []
-  // What is quoted, and how, is nobody's business.
+  // No client depends on what is quoted, or how.
   const [one, other] = [theirs, ours].map((body) => keysOf(readYaml(body.toString()))) as [string[], string[]]
   const at = one.findIndex((key, index) => key !== other[index])
   return at === -1 ? [] : [{ where: 'yaml key', theirs: one[at]!, ours: other[at] ?? '(absent)' }]
@@ -195,7 +195,7 @@ function orderedEvents({ path }: Question, all: readonly LosslessJson[]): Lossle
   return withColumnsOnce([...sorted, ...events.slice(initial.length)], all)
 }
 
-/** Of a bookmark only the metadata matters; theirs has the zero value of a Go type around it. */
+/** Only the metadata of a bookmark matters; theirs has the zero value of a Go type around it. */
 export function withMetadataAlone(event: LosslessJson): LosslessJson {
   if (!isObject(event) || event['type'] !== 'BOOKMARK' || !isObject(event['object'])) return event
   const { kind = null, apiVersion = null, metadata = null } = event['object']

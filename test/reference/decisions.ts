@@ -253,7 +253,7 @@ const OF_NODES: readonly (readonly [group: string, resource: string, isNamespace
   ['authentication.k8s.io', 'tokenreviews', false], ['authorization.k8s.io', 'subjectaccessreviews', false], ['apps', 'deployments', true],
 ] // prettier-ignore
 
-/** Of what pods name, or only seem to. */
+/** Requests about objects that pods name, or only seem to name. */
 const SUFFIXES = ['env-1', 'env-2', 'init', 'volume', 'projected', 'csi', 'scratch', 'stage', 'publish', 'mirror', 'waiting'] // prettier-ignore
 
 function nodeAttributes(random: Random): ResourceAttributes {

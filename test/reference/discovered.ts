@@ -1,4 +1,6 @@
-/** What the API server serves, from its aggregated discovery, and the schemas of its OpenAPI documents. */
+/**
+ * The resources that the API server serves, from its aggregated discovery, and the schemas of its OpenAPI documents.
+ */
 import { ask, type Server } from './ask.js'
 
 export interface Subresource {

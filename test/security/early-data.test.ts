@@ -1,6 +1,6 @@
 /**
- * TLS early data (0-RTT) could be replayed by anyone who records it, so no session of this server allows any: neither
- * the tickets that it gives out nor a client that sends some all the same.
+ * TLS early data (0-RTT) could be replayed by anyone who records it, so no session of this server allows any, neither
+ * through the session tickets that it issues nor for a client that sends early data anyway.
  */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Servers behind this one that answer with whatever they like: what they send reaches one client, and no other request,
- * and this server lives on.
+ * Servers behind this one that answer with whatever they like: their answers reach one client and affect no other
+ * request, and this server survives.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -61,7 +61,7 @@ const startBefore = (t: Test, { url, cafile }: RawServer): Promise<ServerProcess
     ].flat(),
   })
 
-void t.test('whatever an aggregated API answers, this server lives on and no other request is touched', async (t) => {
+void t.test('whatever an aggregated API answers, this server survives and no other request is affected', async (t) => {
   const behind = await startRawServer(t)
   const server = await startBefore(t, behind)
   for (const [what, bytes] of Object.entries(ANSWERS)) {

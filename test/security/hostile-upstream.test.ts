@@ -1,4 +1,4 @@
-/** A server behind `--upstream` that answers with whatever it likes: every read ends, and nothing wrong is taken from it. */
+/** A server behind `--upstream` that answers with whatever it likes: every read ends, and no wrong data is accepted. */
 import { once } from 'node:events'
 import http from 'node:http'
 import net, { type AddressInfo } from 'node:net'

@@ -89,7 +89,7 @@ void t.test('a candidate with such a user says once what it may not do, and serv
   t.match(errors[0], /"denied":"publish \$JS\.API\..*the NATS user lacks a permission/)
 })
 
-void t.test('one beside it that may write feeds the fleet', async (t) => {
+void t.test('a candidate beside it that may write feeds the fleet', async (t) => {
   const [etcd, nats] = [await startEtcd(t), await startBroker(t)]
   const writer = new EtcdWriter([etcd])
   await writer.put('/registry/pods/default/p1', pod('p1'))

@@ -74,7 +74,7 @@ async function start(t: Test, flags: readonly string[] = []) {
 }
 
 const WEB = '/api/v1/namespaces/web'
-/** What the first node may read, with `a` in place of what belongs to it and `n1` in place of its name. */
+/** The paths that the first node may read, with `a` for everything that belongs to it and `n1` for its name. */
 const READS = [
   '/api/v1/nodes/n1',
   '/api/v1/nodes?fieldSelector=metadata.name=n1',

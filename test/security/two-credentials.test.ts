@@ -215,7 +215,7 @@ void t.test('a token in a subprotocol is forwarded even if Connection lists its 
   t.ok(holdsToken(requestsOfCallers(s).at(-1)!.rawHeaders.join('\n')), 'otherwise nobody would be seen there')
 })
 
-void t.test('credentials that are not read here are not forwarded in nobody’s name', async (t) => {
+void t.test('credentials that are not read here are not forwarded for an anonymous caller', async (t) => {
   const s = await scene(t, 'the API server', true)
   for (const value of ['Basic amFuZTpzZXNhbWU=', 'Bearer', 'bearer\tsesame', 'Negotiate sesame']) {
     t.equal(await overHttp1(s, PATHS['the API server'].things, null, [['Authorization', value]]), 200, value)

@@ -1,18 +1,18 @@
 /**
- * `npm run test:soak -- --minutes 20 [--seed N] [--members 1|3] [--watchers 100] [--fuzz | --fleet | --whole [--only FAULT] [--previous FILE]]`: random
- * schedules of faults, one scenario after the other, and what came of it in numbers. Exit code 1 when a guarantee was broken by us.
- * `--fleet`: over four replicas, three nats-servers and a proxy on every link between them.
- * `--whole`: over five processes of `main` with all built-in resources. Every resource has to have a publisher within 20 s of any
- * single fault, and no watch may have to start afresh.
- * `--fuzz`: instead of faults, one server under mutated connections on all its ports, beside honest clients.
- * `--only`: with `--whole`, the one fault that is injected, by its name in `test/fleet/whole-schedule.ts`.
- * `--previous`: with `--whole`, the compiled `main.js` of another release, which replicas run at random. Ages are not judged then:
- * a release that does not know of them cannot tell them, nor can a replica that hears from it.
- * One from before NATS 2.12 was supported cannot open object stores there: it needs older servers (`NATS_BIN`).
+ * `npm run test:soak -- --minutes 20 [--seed N] [--members 1|3] [--watchers 100] [--fuzz | --fleet | --whole [--only
+ * FAULT] [--previous FILE]]`: runs random schedules of faults, one scenario after another, and prints the results as
+ * numbers. Exits with 1 if we broke a guarantee. `--fleet`: over four replicas, three nats-servers and a proxy on every
+ * link between them. `--whole`: over five processes of `main` with all built-in resources. Every resource must have a
+ * publisher within 20 s of any single fault, and no watch may have to start over. `--fuzz`: instead of faults, one
+ * server under mutated connections on all its ports, beside honest clients. `--only`: with `--whole`, the one fault
+ * that is injected, by its name in `test/fleet/whole-schedule.ts`. `--previous`: with `--whole`, the compiled `main.js`
+ * of another release, which replicas run at random. Ages are not judged then: an older release may not report them, nor
+ * can a replica that follows it. One from before NATS 2.12 was supported cannot open object stores there: it needs
+ * older servers (`NATS_BIN`).
  *
- * Each round has a seed of its own, printed with it, and is judged at its end, so that memory does not grow with the hours.
- * Ours are the violations that a client of the server saw. etcd's own are those that a plain watch of etcd saw, straight on it
- * or through the same broken network: what etcd has said it committed is known from its answers to the writers.
+ * Each round has its own seed, which is printed, and is judged at its end, so memory does not grow over hours. A
+ * violation counts as ours if a client of the server saw it, and as etcd's if a plain watch of etcd saw it, directly or
+ * through the same broken network. The answers to the writers show what etcd has committed.
  */
 import { inspect, parseArgs } from 'node:util'
 import type { Test } from 'tap'
@@ -243,7 +243,7 @@ function timed({ faults }: WholeSchedule): string[] {
   })
 }
 
-/** What the replicas log about streams they could not follow, which makes them load snapshots and watches expire. */
+/** Log lines of replicas about streams that they could not follow: they then load snapshots, and watches expire. */
 function brokenChains({ replicas }: FleetScenario): string[] {
   const said = /rereading the stream|the chain is broken|"snapshot loaded"/
   return replicas.flatMap(({ name, server }) =>

@@ -1,4 +1,4 @@
-/** Ports for servers that are told their port and bind it later. */
+/** Tests ports for servers that are given a port and bind it later. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'

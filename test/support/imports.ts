@@ -1,4 +1,4 @@
-/** What a source file loads, determined from its text. Paths are relative to the repository. */
+/** Determines from its text which files a source file loads. Paths are relative to the repository. */
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-/** A pod as it is stored, with the fields that a test sets. */
+/** A stored pod with the fields that a test sets. */
 export interface PodFields {
   readonly namespace?: string
   readonly labels?: Readonly<Record<string, string>>

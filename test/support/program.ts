@@ -22,7 +22,10 @@ export function programFile(name: keyof typeof programs): string {
   return process.env[BUNDLED] === undefined ? programs[name] : join(bundles, `${name}.js`)
 }
 
-/** What runs a compiled file: the Node of the tests, or what `TEST_SERVER_RUNTIME` names, such as the path of Bun. */
+/**
+ * The program that runs a compiled file: the Node of the tests, or the one that `TEST_SERVER_RUNTIME` names, such as
+ * the path of Bun.
+ */
 export function serverRuntime(): string {
   return process.env['TEST_SERVER_RUNTIME'] ?? process.execPath
 }

@@ -94,8 +94,8 @@ export class TapReport {
   }
 
   /**
-   * Of a group that failed as a whole, such as when its process died, the last output is shown; otherwise its files
-   * have been reported.
+   * For a group that failed as a whole, for example because its process died, the last output is shown; otherwise its
+   * files have been reported.
    */
   #groupEnded(line: string): void {
     if (!line.startsWith('not ok')) return

@@ -1,4 +1,4 @@
-/** What a runner of tests says, and the exit code that follows from it. */
+/** The verdict of a test runner, and its exit code. */
 
 export function print(line: string): void {
   process.stdout.write(`${line}\n`)

@@ -1,6 +1,7 @@
 /**
  * The authorities that an agent's pods trust. Moved pods mount the ConfigMap `distributary-ca` in place of Kubernetes'
- * own, so it needs the cluster's CA too: for the API server, kubelets and webhooks. It is a copy, which nobody renews.
+ * own, so it needs the cluster's CA too: for the API server, kubelets and webhooks. It is a copy that nothing keeps up
+ * to date.
  */
 import { X509Certificate } from 'node:crypto'
 import { ok, skipped, type Verdict, wrong } from './checks.js'

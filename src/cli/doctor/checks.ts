@@ -22,7 +22,7 @@ export interface Finding {
 export interface Patient {
   /** The API server, as the administrator of the kubeconfig. */
   readonly cluster: Party
-  /** Both, as the agent; without one, as the administrator. */
+  /** Both servers, as the agent; without an agent, as the administrator. */
   readonly here: Party
   readonly there: Party
   readonly agent: { readonly namespace: string; readonly name: string } | null
@@ -149,7 +149,10 @@ interface Decision {
   }
 }
 
-/** As the agent for itself; as an administrator, whom everything is allowed, for subjects of bindings. */
+/**
+ * An agent checks its own permissions. An administrator, who may do everything, checks those of the subjects of
+ * bindings.
+ */
 async function checkPermissions(patient: Patient): Promise<Verdict> {
   const { here, there, agent } = patient
   const resources = await there.resources()
@@ -158,7 +161,7 @@ async function checkPermissions(patient: Patient): Promise<Verdict> {
   const differing: string[] = []
   const tally = { allowed: 0 }
   for (let i = 0; i < DECISIONS; i++) {
-    // Each coordinate moves at its own pace: the same sample in each run.
+    // Each coordinate advances at a different rate. The sample is the same in each run.
     const { group, plural } = resources[(i * 17) % resources.length]!
     const namespace = namespaces[(i * 5) % namespaces.length]!
     const decision: Decision = {
@@ -284,7 +287,9 @@ async function compareLists(here: Party, there: Party, { group, version, plural 
   }
 }
 
-/** Lists what changes all the time as it was in the other list; null where there is no such revision. */
+/**
+ * Lists a resource that changes all the time at the revision of the other list; null if that revision is not available.
+ */
 async function listAt(here: Party, path: string, { body }: Reply): Promise<Reply | null> {
   const { resourceVersion = '' } = body.metadata ?? {}
   if (resourceVersion === '') return null

@@ -1,4 +1,4 @@
-/** One of the two servers that are compared, asked as one identity. Every status is an answer. */
+/** One of the two servers being compared, called with one identity. Every status code counts as an answer. */
 import type { Transport } from '../../client/reflector/transport.js'
 import { readBody } from '../../client/reflector/transport.js'
 import { type ApiResource, discover } from '../../client/discovery.js'

@@ -1,4 +1,4 @@
-/** Lays out rows that are all known, with columns as wide as their widest cell. */
+/** Lays out rows that are all known in advance, with columns as wide as their widest cell. */
 
 /** Returns a line for each row. @param isRight whether a column is aligned to the right, as numbers are. */
 export function tableLines(

@@ -1,6 +1,6 @@
 /**
- * A failed list or watch, classified by the required reaction. An HTTP answer, an ERROR event and a broken connection
- * all become one of these, so that the state machine works with words instead of codes.
+ * A failed list or watch, classified by how to react to it. An HTTP answer, an ERROR event and a broken connection all
+ * become one of these, so that the state machine works with words instead of codes.
  */
 import { errorMessage } from '../../support/error-message.js'
 

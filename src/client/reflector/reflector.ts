@@ -83,7 +83,9 @@ export interface ReflectorOptions<T> extends Selection {
 }
 
 const BACKOFF: BackoffOptions = { firstMs: 800, capMs: 30_000 }
-/** The wait between short but useful watches: a server that ends each after one event is asked some 30 times a minute. */
+/**
+ * The wait between short but useful watches: a server that ends each after one event gets about 30 requests a minute.
+ */
 const PACE: BackoffOptions = { firstMs: 200, capMs: 2_000 }
 /** The longest wait that a server can request: the header may contain a date by another clock. */
 const MAX_RETRY_AFTER_MS = 600_000

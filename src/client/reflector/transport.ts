@@ -1,5 +1,5 @@
 /**
- * One HTTP request with a streamed answer, which is all that a client needs from a network. `fetch-transport.ts` is for
+ * One HTTP request with a streamed answer: all that a client needs from the network. `fetch-transport.ts` is for
  * browsers and plain Node; `client/node` has another one for client certificates and private authorities.
  */
 export interface TransportRequest {

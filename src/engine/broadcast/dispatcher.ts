@@ -100,7 +100,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   #sentBytes = 0
   #stuckTimer: Timer
   #isClosed = false
-  /** Why nothing will come any more. */
+  /** Why no more events will come. */
   #lost: StatusError | null = null
   /** Not null while the resource is no longer served, and some watchers still have to get events. */
   #onRetired: (() => void) | null = null
@@ -221,7 +221,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     if (cursor.state !== 'ended') this.#endings.endWithError(cursor, error, reason)
   }
 
-  /** The source is lost for good: every watcher ends with that error, and so does one that is only being opened. */
+  /** The source is lost for good: every watcher ends with that error, including one that is just being opened. */
   lose(error: StatusError): void {
     this.#lost ??= error
     for (const cursor of this.#cursors) this.fail(cursor, error, 'error')
@@ -264,7 +264,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.close()
   }
 
-  /** The server stops, or everybody has what there is: every watcher that is left ends cleanly. */
+  /** The server stops, or every watcher has received everything: those that are left end cleanly. */
   close(): void {
     this.#isClosed = true
     this.#retiring?.cancel()

@@ -13,7 +13,7 @@ import type { Snapshot } from './store.js'
 export interface DifferenceOptions {
   readonly prefix: Key
   readonly receivedAtMs: number
-  /** Asked where the source does not say when objects were created (version 0). Default: nothing was recreated there. */
+  /** Called if the source does not say when objects were created (version 0). Default: nothing was recreated there. */
   readonly uidOf?: ((object: StoredObject) => string) | undefined
 }
 

@@ -63,7 +63,7 @@ export class ObjectTree {
 
   /**
    * Yields the objects from a key on and before another, in key order. The tree must not change meanwhile: read a clone.
-   * @param endKey null: there is no end.
+   * @param endKey null for no end.
    */
   *objects(startKey: Key, endKey: Key | null): Generator<StoredObject, void, void> {
     for (const entry of this.#between(startKey, endKey)) {

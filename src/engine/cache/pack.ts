@@ -14,7 +14,7 @@ import type { Revision } from '../model/revision.js'
 import { LooseObject, type ObjectNotes, type StoredObject } from '../model/stored-object.js'
 
 const PACK_BYTES = 64 * 1024
-/** So that a pack of small objects is divided as quickly as one of larger ones. */
+/** A limit, so that a pack of small objects is divided as quickly as one of larger ones. */
 const MAX_OBJECTS = 128
 /** A larger value has a pack's share of V8 objects anyway. */
 export const MAX_VALUE_BYTES = PACK_BYTES / 4
@@ -184,7 +184,7 @@ export function packOf(object: StoredObject): Pack | null {
   return object instanceof PackedObject ? object.pack : null
 }
 
-/** Returns the object in memory of its own, with what is known about it. */
+/** Copies the object into separate memory, with everything known about it. */
 export function loosened(object: StoredObject): StoredObject {
   const { key, namespace, name, createRevision, modRevision, version, leaseId } = object
   const { encoding, apiVersion, kind, bytes, metadataOffset, notes } = object
@@ -279,7 +279,7 @@ export class Packer {
     return new Run(pack, 0, pack.count)
   }
 
-  /** Neighbours mostly have the same. */
+  /** Neighbours mostly share their type. */
   #typeOf(object: StoredObject): number {
     const known = this.#types.findLastIndex((type) => isType(type, object))
     if (known !== -1) return known

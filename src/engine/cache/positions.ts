@@ -1,13 +1,14 @@
 /**
- * Digests of the states that the ring covers. Two caches that give the same digest for a revision held the same objects then, so a
- * client may go from one to the other although they never talk to each other: other replicas, the same server after a restart, but
- * not an etcd that was restored and has gone another way, although that repeats revisions.
+ * Digests of the states that the ring covers. Two caches that give the same digest for a revision held the same objects
+ * at that revision. So a client may move from one to the other although they never talk to each other: to another
+ * replica, or to the same server after a restart. An etcd that was restored repeats revisions with other contents, so
+ * its digests differ.
  *
- * The digest of a state is the sum of one for each object, so an event costs two hashes and no pass over the state, and the order in
- * which objects came does not matter. A sum of ordinary hashes would be unsafe: someone who writes many values can choose them so
- * that two states have one sum (Wagner's generalized birthday attack; lattice reduction). So each object has 64 lanes of 32
- * bits from an extendable-output hash, which are added lane by lane, as in LtHash: with as many objects as etcd can hold, either
- * attack takes some 2^100 steps. What is handed out is SHA-256 of the sum.
+ * The digest of a state is the sum of one for each object, so an event costs two hashes and no pass over the state, and
+ * the order in which objects came does not matter. A sum of ordinary hashes would be unsafe: someone who writes many
+ * values can choose them so that two states have one sum (Wagner's generalized birthday attack; lattice reduction). So
+ * each object has 64 lanes of 32 bits from an extendable-output hash, which are added lane by lane, as in LtHash: with
+ * as many objects as etcd can hold, either attack takes some 2^100 steps. Clients get the SHA-256 of the sum.
  *
  * Only what clients can see counts: a value that cannot be served is part of no state. An object's revisions count as well as its
  * decrypted bytes, so writing it again changes the digest, even if only the encryption key is new.
@@ -26,7 +27,7 @@ import type { Snapshot } from './store.js'
 
 const LANES = 64
 
-/** The present state, and the batches before it. */
+/** The current state, and the batches before it. */
 export interface Past {
   readonly floorRevision: Revision
   snapshot(): Snapshot
@@ -77,7 +78,7 @@ async function sumOf(snapshot: Snapshot): Promise<StateSum> {
   return sum
 }
 
-/** The lanes are in the byte order of the machine; one with another order finds no position of ours its own. */
+/** The lanes are in the machine's byte order, so a machine with another order does not recognize our positions. */
 function lanesOf({ key, createRevision, modRevision, version, leaseId, encoding, bytes }: StoredObject): Uint32Array {
   const head = JSON.stringify([key, createRevision, modRevision, version, leaseId, encoding])
   const hash = createHash('shake128', { outputLength: LANES * 4 })
@@ -94,7 +95,7 @@ export class Positions {
   #at: Revision
   #digest = ''
   #isClosed = false
-  /** One question is worked on at a time: they mostly need the same. */
+  /** One request is processed at a time, because most requests need the same sum. */
   #work: Promise<void> = Promise.resolve()
 
   constructor(past: Past) {
@@ -102,7 +103,7 @@ export class Positions {
     this.#at = past.floorRevision
   }
 
-  /** The batches are no longer those of this history. */
+  /** The batches no longer belong to this history. */
   close(): void {
     this.#isClosed = true
   }
@@ -148,7 +149,7 @@ export class Positions {
     return this.#isClosed ? undefined : this.#past.batchAfter(this.#at)
   }
 
-  /** Adds up the present state, and goes back from it as far as the ring reaches. */
+  /** Adds up the current state, and goes back from it as far as the ring reaches. */
   async #begin(): Promise<void> {
     this.#sum = null
     const snapshot = this.#past.snapshot()

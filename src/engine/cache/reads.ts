@@ -106,7 +106,7 @@ export abstract class CacheReads {
       await this.waitUntil(revision, signal)
       return this.snapshot()
     }
-    // Without trusted progress the cache of a quiet prefix does not advance; etcd's present state may well be new
+    // Without trusted progress the cache of a quiet prefix does not advance; etcd's current state may well be new
     // enough.
     const reached = await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })
     if (reached) return this.snapshot()
@@ -266,7 +266,7 @@ export abstract class CacheReads {
     try {
       return await answer
     } catch (error) {
-      // Too many wait already.
+      // Too many are waiting already.
       if (error instanceof StatusError) throw error
       if (isCompacted(error))
         throw new ExpiredError('The resourceVersion for the provided list is too old.', { cause: error })

@@ -19,7 +19,7 @@ export type ProtobufKinds = ReadonlyMap<string, number>
 
 const NONE_SEALED: ReadonlyMap<Key, string> = new Map()
 
-/** null: the prefix has no end. */
+/** Returns null if the prefix has no end. */
 function endOf(prefix: Key): Key | null {
   const end = prefixEnd(prefix)
   return end === '\0' ? null : end

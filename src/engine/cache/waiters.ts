@@ -1,4 +1,4 @@
-/** Reads that wait for a revision, and the progress requests that make it arrive sooner. */
+/** Reads that wait for a revision, and the progress requests that make that revision arrive sooner. */
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'
 import type { WatchCacheMetrics } from '../model/stage-metrics.js'

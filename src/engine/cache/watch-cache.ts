@@ -41,7 +41,7 @@ export interface CacheListener {
   onAdvance(revision: Revision): void
   /** History before `revision` is gone: watchers below it cannot continue. */
   onReset(revision: Revision, isOtherHistory: boolean): void
-  /** The state is the present for the first time: until then it may be a past one that the source catches up from. */
+  /** The state is current for the first time. Until then it may be a past state, from which the source catches up. */
   onReady?(): void
   /** Called when later events cannot be read: nothing is reported until a reset. */
   onUnreadable?(error: StatusError): void
@@ -130,7 +130,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#options.freshness()
   }
 
-  /** Adds a listener, which hears of what comes from now on. @returns a function that removes it. */
+  /** Adds a listener, which is notified from now on. @returns a function that removes it. */
   listen(listener: CacheListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)

@@ -1,4 +1,4 @@
-/** Adds to a state that nobody sees yet, in time slices: reading a page of 8 MB takes dozens. */
+/** Adds objects to a state that nobody sees yet, in time slices: a page of 8 MB takes dozens of them. */
 import type { KeyValue } from '../model/event.js'
 import { inTurns, partsOf, sourceTurns } from '../../support/turns.js'
 

@@ -39,7 +39,7 @@ export type CheckOutcome =
   /** No comparison was possible, for this reason: not listed, etcd away, the revision compacted. */
   | { readonly kind: 'skipped'; readonly reason: string }
 
-/** Counts and logs each outcome, and has the content repaired that was found to be wrong. */
+/** Counts and logs each outcome, and has wrong content repaired. */
 export function reportOutcomes(
   resource: Resource,
   metrics: Pick<FeedMetrics, 'checked'>,
@@ -71,7 +71,7 @@ export interface ConsistencyCheckOptions {
   readonly random: Random
   /** The mean time between checks; each wait is between half and one and a half times as long. */
   readonly intervalMs: number
-  /** Whether a check from time to time only counts the keys, and comes less often. Default: false. */
+  /** Whether periodic checks only count the keys, and run less often. Default: false. */
   readonly countsOnly?: () => boolean
   /** Called with every outcome, including those of checks on request. */
   readonly onOutcome: (outcome: CheckOutcome) => void
@@ -181,8 +181,8 @@ export class ConsistencyCheck {
   }
 
   /**
-   * @param compared.at the revision to read from etcd; null reads the present, which may be later than the cache's
-   * state.
+   * @param compared.at the revision to read from etcd; null reads the current state, which may be later than the
+   * cache's.
    */
   async #compareWith(
     state: Iterable<CheckedKey>,
@@ -222,7 +222,7 @@ export class ConsistencyCheck {
       const theirs = await readInTime(clock, signal, (inner) =>
         upstream().readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
       )
-      // This key was written or deleted after the state was taken, before the present was read.
+      // This key was written or deleted after the state was taken, before the current state was read.
       if (revision === null && theirs?.modRevision !== modRevision) continue
       if (theirs === null || (await comparable(theirs))?.equals(value) !== true) {
         comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })

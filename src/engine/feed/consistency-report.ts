@@ -55,7 +55,7 @@ export class ConsistencyOnRequest {
     this.#resources = resources
   }
 
-  /** A failure of etcd does not reject: a resource that could not be compared says why. */
+  /** A failure of etcd does not reject the promise: the report says why a resource could not be compared. */
   run(): Promise<ConsistencyReport> {
     this.#running ??= this.#check().finally(() => {
       this.#running = null

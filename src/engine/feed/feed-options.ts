@@ -29,7 +29,7 @@ export interface FeedOptions {
    * back-off.
    */
   readonly outage?: Outage
-  /** How many revisions of history to replay at the start; 0 lists the present. */
+  /** How many revisions of history to replay at the start; 0 lists the current state. */
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'
   readonly backoff: BackoffOptions

@@ -44,7 +44,7 @@ export interface FeedPlace {
   readonly position: Revision
 }
 
-/** Why the history is compared. After a list of the present there is nothing to catch up with. */
+/** Why the history is compared. After a list of the current state there is nothing to catch up with. */
 export type Cause = 'list' | 'list-of-present' | 'loss'
 
 export type FeedState =
@@ -307,7 +307,7 @@ function fromOpen(
       return relist(state.place, 1, wish('history-changed', null), input.why)
     case 'doubted':
     case 'watch-left':
-      return verifyAnew('loss', state.place, state.attempt, input.why, rules)
+      return verifyAgain('loss', state.place, state.attempt, input.why, rules)
     case 'watch-compacted': {
       const { place, attempt } = state
       if (!isBehindUs(place, input)) return gap(place, attemptAfter(state, input.at), input.compactRevision, rules)
@@ -366,7 +366,7 @@ function fromVerifying(
     case 'watch-too-large':
       return tooLarge(place, attemptAfter(state, input.at), input.message, rules)
     case 'watch-left':
-      return verifyAnew(after, place, attempt, input.why, rules)
+      return verifyAgain(after, place, attempt, input.why, rules)
     case 'watch-failed':
     case 'verify-failed':
       return backOff(place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
@@ -405,7 +405,7 @@ function verifyFrom(startRevision: Revision, after: Cause, place: FeedPlace, att
 }
 
 /** Verifies again with another watch at once: the loss says nothing about the next attempt. */
-function verifyAnew(after: Cause, place: FeedPlace, attempt: number, why: string, rules: FeedRules): Transition {
+function verifyAgain(after: Cause, place: FeedPlace, attempt: number, why: string, rules: FeedRules): Transition {
   return disconnected(why, verify(after, place, attempt, rules))
 }
 
@@ -505,8 +505,8 @@ function attemptAfter(state: { readonly openedAt: number | null; readonly attemp
 }
 
 /**
- * Trying again soon would not help: a permission, a limit or a version has to be changed. Credentials that etcd does not accept
- * concern every resource, and the files with them are read again when they change.
+ * Retrying soon would not help: a permission, a limit or a version has to be changed. Credentials that etcd does not
+ * accept concern every resource, and the files with them are read again when they change.
  */
 function isRefusal(code: UpstreamErrorCode): boolean {
   return code === 'permission-denied' || code === 'too-large' || code === 'protocol'

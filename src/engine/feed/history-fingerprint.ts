@@ -1,8 +1,8 @@
 /**
- * The little that a feed remembers of what it delivered, in order to recognise the history again: the newest puts that
+ * The few facts that a feed remembers about what it delivered, to recognise the history later: the newest puts that
  * still exist, the deletion after them, and the number of keys. The newest put alone is not enough, because two
- * histories may agree in it and differ in the one before. A copy of all keys was rejected: the sink has one, and the
- * feed would double it.
+ * histories may agree on it and differ in the one before. A copy of all keys was rejected, because the sink already has
+ * one.
  */
 import { createHash } from 'node:crypto'
 import { type Batch, inOwnMemory, type Key, type KeyValue } from '../model/event.js'

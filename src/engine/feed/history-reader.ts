@@ -181,8 +181,8 @@ export class HistoryReader {
 }
 
 /**
- * Lifts anything caught. An error that is not the upstream's is a bug: it is logged, and the feed recovers as from any
- * other.
+ * Converts anything caught into an UpstreamError. An error that is not the upstream's is a bug: it is logged, and the
+ * feed recovers as from any other.
  */
 export function asUpstreamError(cause: unknown, { logger, name }: Pick<FeedOptions, 'logger' | 'name'>): UpstreamError {
   if (cause instanceof UpstreamError) return cause

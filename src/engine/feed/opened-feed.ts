@@ -1,6 +1,6 @@
 /**
- * A feed whose values are opened on their way into the cache (`value-transform.ts`). Whatever feeds it, in this process or
- * another, has them as stored.
+ * A feed whose values are decrypted on their way into the cache (`value-transform.ts`). Its source, in this process or
+ * another, has the values as they are stored.
  *
  * A key may have to be fetched first. Everything the feed hands over meanwhile waits its turn, for as long as fetching may
  * take: a few seconds.

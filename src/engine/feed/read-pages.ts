@@ -94,7 +94,7 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
   }
 }
 
-/** A stream that breaks is continued by a page, and then by another stream, so often in one list. */
+/** How many streams one list may use: a broken stream is continued by a page, and then by another stream. */
 const MAX_STREAMS = 3
 /** Between two attempts to continue. */
 const RETRY_MS = 100
@@ -120,7 +120,7 @@ class PageReader {
     this.#signal = signal
   }
 
-  /** @param revision null for the present. */
+  /** @param revision null for the current one. */
   first(revision: Revision | null): Promise<Page> {
     return this.#page(revision === null ? {} : { revision })
   }
@@ -187,7 +187,7 @@ function noop(): void {}
 export interface KeysSummary {
   readonly revision: Revision
   readonly count: number
-  /** The highest mod revision of the present keys; 0 when there are none. */
+  /** The highest mod revision of the existing keys; 0 when there are none. */
   readonly maxModRevision: number
 }
 

@@ -1,8 +1,8 @@
 /**
  * Decides whether this is still the etcd whose events were delivered. A restored backup has the same cluster id when it
- * was restored with the same flags. Its revision is behind at first, and may have overtaken ours by the time we are
- * back. Therefore what we know to be true at our revision is read again there. Comparing only cluster ids and revisions
- * was rejected: it would accept a history that has overtaken ours, and two histories would be served as one.
+ * was restored with the same flags. Its revision is behind ours at first, and may have overtaken it by the time we
+ * reconnect. So what we know to be true at our revision is read again at that revision. Comparing only cluster ids and
+ * revisions was rejected: it would accept a history that has overtaken ours, and two histories would be served as one.
  */
 import type { Key, KeyValue } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'

@@ -35,7 +35,7 @@ export interface UpstreamFreshnessOptions {
 }
 
 const REVISION_TIMEOUT_MS = 3_000
-/** With the wait for a turn. */
+/** Includes the wait for a slot. */
 const OBJECT_TIMEOUT_MS = 10_000
 /** For all pages of a state together. */
 const STATE_TIMEOUT_MS = 30_000
@@ -46,7 +46,7 @@ const KEY_READS = 32
 /** How many different old revisions may wait for each one that is being read. */
 const WAITING_PER_READ = 16
 
-/** One object that is being read, for all who ask for it. It ends with the last of them. */
+/** A read of one object, shared by all requests for that object. It is cancelled when the last of them is. */
 interface ObjectReading {
   readonly flight: SingleFlight<KeyValue | null>
   callers: number
@@ -59,7 +59,7 @@ export class UpstreamFreshness implements FreshnessSource {
   readonly #stateFlight: SingleFlight<StateAtRevision>
   readonly #exact = new Map<Revision, Promise<StateAtRevision>>()
   readonly #exactTurns: Semaphore
-  /** The objects that are being read, each for all who ask for it. */
+  /** The reads in progress, by key. */
   readonly #objects = new Map<Key, ObjectReading>()
   readonly #objectTurns = new Semaphore(KEY_READS)
 

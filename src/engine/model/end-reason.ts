@@ -1,4 +1,4 @@
-/** Why a watcher ended, for the metric and the log. */
+/** The reasons why watchers end, for the metric and the log. */
 export type EndReason =
   | 'timeout'
   | 'expired'

@@ -60,7 +60,7 @@ export function nameOfRest(rest: string): string {
   }).join('')
 }
 
-/** The inverse; null if no key has this spelling. */
+/** The inverse of `nameOfRest`; null if no key has this spelling. */
 export function restOfName(name: string): string | null {
   if (PLAIN_NAME.test(name)) return name.replaceAll(':', '/')
   if (name === EMPTY) return ''

@@ -72,7 +72,8 @@ export abstract class StatusError extends Error {
   }
 
   /**
-   * Lifts anything caught. A foreign error becomes an InternalError, which keeps it as `cause` and does not send it.
+   * Converts anything caught into a StatusError. A foreign error becomes an InternalError, which keeps it as `cause`
+   * and does not send it.
    */
   static from(error: unknown): StatusError {
     return error instanceof StatusError ? error : new InternalError('an internal error occurred', { cause: error })
@@ -278,7 +279,7 @@ export class NotImplementedError extends StatusError {
 /** The most causes of a list that cannot be read. */
 const MAX_READ_CAUSES = 100
 
-/** A stored value that no key opens: 500 in the API server as well, in the same words, and no bug of ours. */
+/** A stored value that no key opens: 500 in the API server as well, in the same words, and not a bug. */
 export class StorageReadError extends StatusError {
   override readonly name = 'StorageReadError'
   readonly code = 500

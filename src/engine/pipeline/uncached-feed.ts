@@ -66,7 +66,7 @@ export class UncachedFeed implements ResourceFeed {
     this.#watch = null
   }
 
-  /** Loads the present state. @throws StatusError */
+  /** Loads the current state. @throws StatusError */
   async loadNow(signal: AbortSignal): Promise<void> {
     await this.#hold(await this.#orUnavailable(this.#read(null, signal)), signal)
   }

@@ -66,8 +66,8 @@ export interface UpstreamStatus {
    */
   readonly trustsProgress: boolean
   /**
-   * Whether reading a past state is so expensive that only the present should be listed, whatever the backfill, and that
-   * histories should be compared in few places.
+   * Whether reading a past state is so expensive that only the current one should be listed, whatever the backfill, and
+   * that histories should be compared in few places.
    */
   readonly isHistoryDear?: boolean
 }

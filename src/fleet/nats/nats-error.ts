@@ -27,7 +27,7 @@ export function asBrokerError(error: unknown): BrokerError {
   return new BrokerError(code, cause.message, { cause })
 }
 
-/** Whether no server answered: another server of NATS may reach the one that can. */
+/** Whether the server did not answer: another NATS server may reach the one that can. */
 export function isUnanswered({ code, cause }: BrokerError): boolean {
   if (code !== 'unavailable' || !(cause instanceof Error) || !isNatsError(cause)) return false
   if (cause.api_error !== undefined) return NO_ANSWER.includes(cause.api_error.err_code)

@@ -138,7 +138,7 @@ export class Candidate {
     this.#ending.add(ended)
   }
 
-  /** After a failure the same lines come again and again, with a reason that is logged elsewhere. */
+  /** After a failure the same lines would recur, with a reason that is logged elsewhere. */
   #log(level: 'info' | 'warn', message: string, reason?: string): void {
     const { logger, names } = this.#options
     const fields = { stream: names.stream, ...(reason === undefined ? {} : { reason }) }

@@ -5,8 +5,8 @@
  *        ▲                 │   ▲   │ renewed
  *        └──── lost ───────┘   └───┘
  *
- * A holder is certain for most of a lease after it asked for the last renewal that was granted. After that it is in doubt:
- * another may have the lease.
+ * A holder is certain of its lease for most of its length, counted from its request for the last renewal that was
+ * granted. After that it is in doubt: another may have the lease.
  *
  * A lease has expired when its revision has not changed for its whole length *by the candidate's own clock*, so that
  * the clocks of two machines are never compared. Only a higher revision is a renewal: a NATS replica that lags, or has

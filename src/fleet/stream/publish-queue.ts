@@ -7,7 +7,7 @@
  * history out of the stream of a quiet resource. The first progress after a pause is handed out at once, so that a
  * single read does not wait.
  *
- * A proof of how old the stream is waits for its turn, too: when it is handed out, the stream has everything before it.
+ * A proof of how old the stream is also waits for its turn: when it is handed out, the stream has everything before it.
  */
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch } from '../../engine/model/event.js'

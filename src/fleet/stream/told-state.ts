@@ -1,6 +1,6 @@
 /**
- * What a subscriber has told its sink, as a pure function of what is known: this file decides, `status-listener.ts`
- * performs.
+ * The freshness that a subscriber has reported to its sink, as a pure function of what is known: this file decides,
+ * `status-listener.ts` acts.
  *
  *     nothing ── a publisher confirms the content ──────────────▶ fresh
  *        │                                                        │  ▲

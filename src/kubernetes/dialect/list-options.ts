@@ -66,7 +66,7 @@ export type RequestedStart =
       /** Whether a bookmark with `k8s.io/initial-events-end` closes the initial state. */
       readonly endBookmark: boolean
     }
-  /** The stream from the present on, without the present state. */
+  /** The stream from now on, without the current state. */
   | { readonly kind: 'now'; readonly freshness: RequestedFreshness }
   /** Exactly the events after this revision, which may be a future one. */
   | { readonly kind: 'after'; readonly revision: Revision }
@@ -134,7 +134,7 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   // A cached read ignores the limit, as the API server's watch cache does: clients that ask for '0' expect one page.
   if (fresh.kind === 'cached') {
     const isPlain = parameter(query, 'resourceVersion') === '0'
-    // The API server asks etcd for revision 00 exactly, which is the present one there.
+    // The API server asks etcd for revision 00 exactly, which is the current one there.
     const isExact = !isPlain && (match === 'Exact' || (match === '' && limit !== null))
     const isWhole = isPlain && !isUncachedThere(target)
     return { read: isExact ? { kind: 'consistent' } : fresh, limit: isWhole ? null : limit, ...rest }

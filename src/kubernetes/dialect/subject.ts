@@ -1,4 +1,4 @@
-/** The view of an object that selectors match, and of a selector that indexes use. */
+/** An object as selectors see it, and a selector as indexes see it. */
 
 /**
  * An object as a selector sees it. `engine/facts/json-facts.ts` builds one from JSON text; the name and namespace come

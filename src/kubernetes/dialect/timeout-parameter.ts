@@ -1,6 +1,6 @@
 /**
- * `?timeout=` of requests that are no watch. The API server refuses one that is not a Go duration before anything else;
- * how long a request may take is decided elsewhere.
+ * `?timeout=` of requests other than watches. The API server rejects a value that is not a Go duration before anything
+ * else; how long a request may take is decided elsewhere.
  */
 import { BadRequestError } from '../../engine/model/status.js'
 import { parameter, type Query } from './query.js'

@@ -220,7 +220,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       if (opening.isClosed) return stream?.close()
       const { isDistributary } = product
       const { wire, codec } = this.#formOf(product)
-      // resourceVersion 0 would mean "the present state", which the caller does not want.
+      // resourceVersion 0 would mean "the current state", which the caller does not want.
       if (startRevision <= 1) throw new UpstreamError('protocol', 'there is no resourceVersion before the first')
       const { transport, clock } = server
       opening.opened(

@@ -1,7 +1,7 @@
 /**
  * The state of a resource at another server as initial events (WatchList), and the watch after them in the same answer.
- * The two have one history, and one request pays for both. Between them the answer is not read: events wait in the
- * connection until the watch begins.
+ * Both have one history and cost one request. Between the two, the answer is not read: events wait in the connection
+ * until the watch begins.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'

@@ -34,7 +34,7 @@ type ValueMember = (typeof VALUE_MEMBERS)[number]
 
 /**
  * Returns null if the resource holds objects. @param held the object that a patch was applied to: a patch that adds
- * another form of the value replaces the present one. @throws InvalidError
+ * another form of the value replaces the current one. @throws InvalidError
  */
 export function bareValueOf(
   { resource }: ServedResource,

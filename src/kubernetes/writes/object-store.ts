@@ -87,7 +87,7 @@ export interface Held {
 export type Change =
   /** `value` is an object, or the bytes of a bare value. `lease` is called at write time and returns '0' for none. */
   | { readonly kind: 'put'; readonly value: JsonRecord | Buffer; readonly lease: () => Promise<string> }
-  /** `last` is the state to answer with. Default: the present one. */
+  /** `last` is the state to answer with. Default: the current one. */
   | { readonly kind: 'delete'; readonly last?: JsonRecord }
   | { readonly kind: 'none' }
 
@@ -115,7 +115,7 @@ export interface ChangeOptions {
 export interface StoredListOptions {
   /** Default: all under the prefix. */
   readonly startKey?: Key
-  /** Default: the present. */
+  /** Default: the current state. */
   readonly revision?: Revision
   /** Called with the revision of the list before the first object. */
   readonly onRevision?: (revision: Revision) => void

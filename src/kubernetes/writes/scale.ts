@@ -1,4 +1,4 @@
-/** A write of a scale changes the number of replicas. */
+/** Applies a written scale: it changes the number of replicas. */
 import { ensureRecord, isNumber, type JsonRecord, member } from '../codec/json-tree.js'
 import type { ScalePaths } from '../dialect/resource-registry.js'
 import { SCALE } from '../dialect/scale.js'

@@ -1,5 +1,5 @@
 /**
- * Command line, environment and YAML file → one frozen Config, or every problem at once.
+ * Turns command line, environment and YAML file into one frozen Config, or reports every problem at once.
  *
  * A flag wins over the environment, the environment over the file, the file over the default. The resource table is the
  * exception: `--resource` adds to the file's `resources:`. Nothing here reads the process: arguments, environment and

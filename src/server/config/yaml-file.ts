@@ -1,7 +1,7 @@
 /**
- * The YAML file → the texts given for each option and the entries of the resource table, every problem with its line
- * and column. The syntax tree is walked instead of converted to an object, which keeps positions and makes a key such
- * as `__proto__` just an unknown key.
+ * Reads the texts given for each option, and the entries of the resource table, from the YAML file. Every problem has
+ * its line and column. The syntax tree is walked instead of converted to an object, which keeps positions and makes a
+ * key such as `__proto__` just an unknown key.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../support/yaml.js'
 

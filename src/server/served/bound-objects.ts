@@ -1,8 +1,9 @@
 /**
- * The pods, nodes, service accounts and Secrets in the caches, as tokens that are bound to them need them: whether one is there,
- * by its UID, and the moment when one of those is deleted.
+ * Looks up the pods, nodes, service accounts and Secrets that tokens are bound to: whether the object with a given UID
+ * exists, and when it is deleted.
  *
- * The cache answers while it is fresh. What it does not have may be newer than it, so it is looked for by a consistent read.
+ * The cache answers while it is fresh. An object that it does not have may be newer than the cache, so a consistent
+ * read looks for it.
  */
 import type { BoundObject, BoundObjects, Standing } from '../auth/authn/service-account.js'
 import type { CacheBatch } from '../../engine/cache/cache-batch.js'

@@ -52,9 +52,12 @@ export function followResource(
 }
 
 class Following implements CacheListener {
-  /** The names of the present objects by key, kept only if `onAbsent` is set. */
+  /** The names of the existing objects by key, kept only if `onAbsent` is set. */
   readonly #names = new Map<Key, string>()
-  /** After a restart a cache begins with a past state, whose definitions would be served until the present replaced them. */
+  /**
+   * After a restart a cache begins with a past state, whose definitions would be served until the current state
+   * replaced them.
+   */
   #isPresent = false
 
   constructor(

@@ -1,6 +1,6 @@
 /**
- * Keeps Kubernetes' own Roles and bindings in etcd where this server stands alone, as the API server does at its start:
- * until they are there, callers bound to them would be refused, so the server is not ready.
+ * Stores Kubernetes' own Roles and bindings in etcd at the start, as the API server does, if this server runs without
+ * an API server. Until they are stored, callers bound to them would be refused, so the server is not ready.
  */
 import { type PlainObject, reconcile } from '../auth/authz/bootstrap-roles.js'
 import { isRecord, plainCopy, treeFrom } from '../../kubernetes/codec/json-tree.js'

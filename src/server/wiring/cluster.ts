@@ -1,6 +1,6 @@
 /**
- * One cluster with everything read from it: its etcd, or several of them, its resources and their registry, what its
- * objects define, how fresh it is and whether it can answer. A process serves a cluster; ports, limits and the gate
+ * One cluster and everything read from it: its etcd (or several), its resources and their registry, what its objects
+ * define, how fresh its data is and whether it can answer. A process serves a cluster; ports, limits and the gate
  * belong to the process.
  */
 import type { Pump } from '../../engine/broadcast/pump.js'

@@ -1,4 +1,4 @@
-/** Checks at startup that everyone may read what caches may serve to everyone (`--public-caching`). */
+/** Checks at startup that everyone may read the resources that caches may serve to everyone (`--public-caching`). */
 import { type Resource, resourceId } from '../../engine/model/resource.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
 import { sleep } from '../../support/clock.js'

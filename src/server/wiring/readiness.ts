@@ -1,4 +1,7 @@
-/** Whether the server can answer from its caches: the checks of `/readyz`, and one log line when it first can. */
+/**
+ * Decides whether the server can answer from its caches: the checks of `/readyz`, and one log line when they first
+ * pass.
+ */
 import { resourceId } from '../../engine/model/resource.js'
 import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
 import type { Clock } from '../../support/clock.js'

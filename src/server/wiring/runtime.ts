@@ -1,6 +1,6 @@
 /**
- * The program that runs the server. Node is what everything is tested on. Bun starts the same package and serves watches,
- * but lacks what docs/runtimes.md lists, so the log says so, and what cannot work is refused.
+ * The runtime of the server. Everything is tested on Node. Bun starts the same package and serves watches, but lacks
+ * what docs/runtimes.md lists. The log says so, and options that cannot work there are refused.
  */
 import type { Config } from '../config/load.js'
 import { ConfigError } from '../config/config-error.js'

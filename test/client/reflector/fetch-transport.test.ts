@@ -1,4 +1,4 @@
-/** What the transports must not send. */
+/** Tests which headers the transports must not send. */
 import t from 'tap'
 import { fetchTransport, nodeTransport, SharedInformer, type Transport } from '../../../src/client/index.js'
 import { startApp } from '../../support/app.js'

@@ -89,7 +89,7 @@ void t.test('it answers every widget, with two workers and no more permissions t
     token: 'admin-token',
     printed: () => client.errors(),
     held: async () => (await client.ask('held')) as readonly string[],
-    // What each widget must have when the operator has done its work.
+    // The members that each widget must have once the operator has done its work.
     listed: async () => {
       const { items } = await list<{ items: readonly Widget[] }>(stage, widgetsPath, 'admin-token')
       return items.flatMap(({ metadata: { name }, spec: { size } }) => [

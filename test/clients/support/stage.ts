@@ -87,7 +87,7 @@ abstract class AnyStage implements Stage {
   constructor(
     readonly t: Test,
     readonly etcd: EtcdProcess,
-    /** Of the access logs of all servers. */
+    /** From the access logs of all servers. */
     readonly folder: string,
     readonly world: World,
     readonly flags: readonly string[],

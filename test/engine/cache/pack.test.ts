@@ -20,7 +20,7 @@ function contentOf(object: StoredObject): unknown {
 
 const NAMES = ['a', 'b', 'a-b', 'A', 'z'.repeat(253)].sort((a, b) => (podKey('x', a) < podKey('x', b) ? -1 : 1))
 
-void t.test('an object in a pack is what it was, and so is one that was taken out again', async (t) => {
+void t.test('an object reads the same in a pack, and after it was taken out', async (t) => {
   const binary = Buffer.from([0, 0xff, 0x6b, 0x38, 0x73])
   const key = keyFromText('/registry/pods/ÿ/\u00ff')
   const large = [rev(2 ** 40), rev(2 ** 53 - 1), 2 ** 35] as const
@@ -34,7 +34,7 @@ void t.test('an object in a pack is what it was, and so is one that was taken ou
   t.equal(packOf(loosened(found[0]!)), null)
 })
 
-void t.test('what is known about an object is known whenever it is read, and after it was taken out', async (t) => {
+void t.test('facts about an object stay known at every reading, and after it was taken out', async (t) => {
   const [object] = packed([podObject('x', 'a', 1), podObject('x', 'b', 1)])
   const again = packOf(object!)!.object(0)
   object!.notes.facts = NAMES

@@ -118,7 +118,7 @@ void t.test(
   },
 )
 
-void t.test('an answer that waits for its turn is of the history that is there then', async (t) => {
+void t.test('an answer that waits for its turn belongs to the history of that moment', async (t) => {
   const many = Array.from({ length: 5_000 }, (_, i) => podKeyValue('x', `p${i}`, 11))
   const cache = list(openCache(), 20, many)
   const asked = digest(cache, 20)

@@ -695,7 +695,7 @@ void t.test('a read at exactly a revision', (t) => {
     t.same(namesIn(await cache.snapshotAt(rev(16))), ['e@12'])
     t.same(namesIn(await cache.snapshotAt(rev(10))), [], 'across it the ring is right again')
   })
-  void t.test('too many reads of old states are said to be too many', async (t) => {
+  void t.test('too many reads of old states are refused as too many requests', async (t) => {
     const busy = new TooManyRequestsError('too many reads of old revisions at once', 1)
     const { cache, replace } = setUp({ freshness: { readState: () => Promise.reject(busy) } })
     replace(20, 'coalesce', podKeyValue('x', 'a', 15))

@@ -263,7 +263,7 @@ void t.test('the watch begins right after the list, and is verified like any oth
 })
 
 void t.test(
-  'after a list of the present there is nothing to catch up with, whatever etcd has written since',
+  'after a list of the current state there is nothing to catch up with, whatever etcd has written since',
   async (t) => {
     const { state } = next(states.listing, { ...inputs.listed, isPresent: true }, expire)
     const same = next(state, inputs['same-history'], expire)

@@ -245,7 +245,7 @@ void t.test('a compaction of revisions that only progress had covered is no gap'
   t.equal(sink.revision, 53)
 })
 
-void t.test('nor is it one when etcd reports it only after the history was compared', async (t) => {
+void t.test('a compaction that etcd reports only after the history was compared is no gap either', async (t) => {
   const late: (() => void)[] = []
   const tap: WatchTap = {
     end: (end, say) => void (end.kind === 'compacted' ? late.push(() => say.onEnd(end)) : say.onEnd(end)),
@@ -650,7 +650,7 @@ void t.test(
 )
 
 void t.test(
-  'after a restore the state is replaced as a whole: another history is listed at the present, not in the past',
+  'after a restore the state is replaced as a whole: another history is listed in its current state, not a past one',
   async (t) => {
     const h = harness(t)
     for (let i = 0; i < 20; i++) h.write(put(`k${i}`))

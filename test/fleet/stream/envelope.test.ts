@@ -1,4 +1,6 @@
-/** What a key has signed can be read by holders of the key, only as what and where it was written, and by nobody else. */
+/**
+ * Signed data can be read only by holders of the key, and only with the kind and at the place with which it was signed.
+ */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { Envelope, parseSigningKeys, type Sealed } from '../../../src/fleet/stream/envelope.js'

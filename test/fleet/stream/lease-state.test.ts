@@ -1,4 +1,4 @@
-/** Tests what follows from a state of the lease: when a candidate may take it, and when a holder is certain. */
+/** Tests the conclusions from each state of the lease: when a candidate may take it, and when a holder is certain. */
 import t from 'tap'
 import {
   isCertain,

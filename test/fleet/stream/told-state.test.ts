@@ -5,7 +5,7 @@ import { type Facts, nextTold, SILENT_MS, type Told } from '../../../src/fleet/s
 
 const WELL: Facts = { followedMs: 60_000, isCurrent: true, isInTrouble: false, ageMs: 0 }
 
-void t.test('nothing is called fresh that no publisher has confirmed within its silence', (t) => {
+void t.test('content that no publisher has confirmed in time is never called fresh', (t) => {
   const random = seededRandom(7)
   const isTrue = (share: number): boolean => random.next() < share
   let told: Told = 'nothing'

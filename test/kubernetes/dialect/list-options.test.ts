@@ -290,7 +290,7 @@ void t.test('a list of one object has no pages, so a revision means "not older t
 })
 
 void t.test(
-  '00 with a limit or read exactly is the present in etcd, and has pages; for 0 there is one page',
+  '00 with a limit or read exactly means the current state in etcd, and has pages; for 0 there is one page',
   async (t) => {
     t.match(parseListParameters(query('limit=2&resourceVersion=00')), { read: { kind: 'consistent' }, limit: 2 })
     const match = (name: string) =>

@@ -73,7 +73,7 @@ void t.test('a malformed selector is refused in the words of the API server', as
   }
 })
 
-void t.test('what is no expression is refused with its place', async (t) => {
+void t.test('text that is not an expression is refused with its position', async (t) => {
   const places: [string, number][] = [
     ['shardRange(', 12],
     [`${LOW} ||`, LOW.length + 4],

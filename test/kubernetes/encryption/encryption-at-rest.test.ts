@@ -138,7 +138,7 @@ void t.test('an entry is found by its name, then by its group, then by *.*', asy
   }
 })
 
-void t.test('another configuration is used at once, and listeners hear of it', async (t) => {
+void t.test('another configuration is used at once, and listeners are notified', async (t) => {
   const encryption = atRest(configuration([[['secrets'], provider('aescbc', 'two')]]))
   const value = await sealedWith(CBC)
   let told = 0

@@ -1,4 +1,4 @@
-/** What a kube-apiserver sends in protobuf is read whatever its chunks are, and keeps every byte of the objects. */
+/** A kube-apiserver's protobuf is read however it is chunked, and every byte of the objects is kept. */
 import t from 'tap'
 import type { BytesObject } from '../../../src/client/reflector/bytes-codec.js'
 import { type DecodedEvent, INITIAL_EVENTS_END } from '../../../src/client/reflector/object-codec.js'
@@ -82,7 +82,7 @@ void t.test('a list has its objects, its revision and its token', async (t) => {
   )
 })
 
-void t.test('what is no such object is an error', async (t) => {
+void t.test('anything that is not such an object is an error', async (t) => {
   const foreign = encodeWatchEvent('ADDED', encodeBookmark('v1', 'Node', { resourceVersion: '5' }))
   const malformed = { name: 'WatchFailure', kind: 'malformed' }
   t.throws(() => codec.decodeEvent(foreign), malformed)

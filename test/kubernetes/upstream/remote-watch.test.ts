@@ -1,4 +1,6 @@
-/** When a watch at another server is lost: silence alone does not say so of a server that sends no bookmarks. */
+/**
+ * Tests when a watch at another server counts as lost: silence alone proves nothing if the server sends no bookmarks.
+ */
 import http from 'node:http'
 import type net from 'node:net'
 import t, { type Test } from 'tap'

@@ -87,7 +87,7 @@ interface Case {
   readonly cause?: string
   readonly retryAfter?: string
   readonly message?: string
-  /** What the budget allows afterwards; undefined means unchanged. */
+  /** The disruptions that the budget allows afterwards; undefined means unchanged. */
   readonly left?: number
 }
 

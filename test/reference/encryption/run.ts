@@ -23,7 +23,7 @@ import { phases } from './configurations.js'
 import { buildPlugin, Plugin } from './plugin.js'
 import { runMain } from '../../support/run-main.js'
 
-/** What no log, metric or error may hold; in base64 as it is in a Secret, and as it is in a config map. */
+/** Text that no log, metric or error may contain: in base64, as in a Secret, and plain, as in a config map. */
 const MARKER = 'plaintext-that-must-not-leak'
 
 const QUESTIONS = [
@@ -94,7 +94,7 @@ async function main(): Promise<number> {
   return failed === 0 ? 0 : 1
 }
 
-/** All that processes want of a test is to be told when it ends. */
+/** Processes need only one thing from a test: a call when it ends. */
 class Life {
   readonly #teardowns: (() => unknown)[] = []
   readonly t = { teardown: (done: () => unknown) => void this.#teardowns.push(done) } as unknown as Test
@@ -303,7 +303,7 @@ async function writePhase(server: Server, namespaces: readonly string[], phase: 
   }
 }
 
-/** What we write is stored as the first provider says, and the API server reads it. */
+/** Objects written by us are stored with the first provider, and the API server can read them. */
 async function writeByUs(world: World, phase: number): Promise<void> {
   const expected = [
     ['k8s:enc:aescbc:v1:one:', 'k8s:enc:aesgcm:v1:one:', 'k8s:enc:secretbox:v1:one:'],

@@ -1267,7 +1267,7 @@ scenario(
   get(`${CONFIG_MAPS}/collected-b`),
 )
 
-// What kubectl does to one object.
+// The requests that kubectl sends for one object.
 const LAST = 'kubectl.kubernetes.io/last-applied-configuration'
 scenario(
   'kubectl apply on the client side',

@@ -1,4 +1,4 @@
-/** Answers that HTTP does not allow, or that hardly any server sends. */
+/** Answers that HTTP does not allow, or that real servers rarely send. */
 
 export const OK = 'HTTP/1.1 200 OK\r\n'
 export const EMPTY = 'Content-Length: 0\r\n\r\n'

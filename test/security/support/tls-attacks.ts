@@ -1,4 +1,4 @@
-/** Bytes for a TLS port that are no handshake, or half of one. */
+/** Bytes sent to a TLS port that are not a handshake, or only half of one. */
 import { type Random, randomInteger } from '../../../src/support/random.js'
 
 const bytes = (random: Random, length: number): Buffer =>

@@ -294,7 +294,7 @@ void t.test('a changed definition begins new feeds, after the API server has had
   t.same(changes, ['+0 -1'], 'a deleted one does not come back')
 })
 
-void t.test('one that returns changed while its last events are awaited begins new feeds too', async (t) => {
+void t.test('a definition that returns changed while its last events are awaited begins new feeds too', async (t) => {
   const waiting: (() => void)[] = []
   const whenEmptied = (): Promise<void> => new Promise((resolve) => waiting.push(resolve))
   const { definitions, registry, clock } = world({ areReadThere: true, whenEmptied })

@@ -1,4 +1,4 @@
-/** What a server prints at start-up, besides its log. */
+/** Tests what a server prints at start-up in addition to its log. */
 import t from 'tap'
 import { load } from '../../../src/server/config/load.js'
 import { checkConfig } from '../../../src/server/wiring/check-config.js'

@@ -1,7 +1,7 @@
 /**
- * What the server needs of the program that runs it. Each thing that Bun lacks is a small program of its own, which shows it
- * without the server. Run under Bun (`npm run test:bun`), a program whose wish has come true fails here, so docs/runtimes.md
- * stays true.
+ * Tests what the server needs from its runtime. For each feature that Bun lacks, a small program shows the fault
+ * without the server. Under Bun (`npm run test:bun`) the test fails once such a program succeeds, so docs/runtimes.md
+ * stays correct.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'

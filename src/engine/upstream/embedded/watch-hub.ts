@@ -89,7 +89,7 @@ export class WatchHub {
     })
   }
 
-  /** Whether a pass is still to come. */
+  /** Whether a pass is scheduled. */
   protected get isScheduled(): boolean {
     return this.#isScheduled
   }

@@ -4,7 +4,7 @@
  *
  * A connection alone is not enough: a member that is stopped or cut off from its peers accepts connections but gives no
  * useful answers. A caller that meets such a member reports it, and for a few seconds it is a last resort. If all are
- * suspects, responsive ones come before silent ones, then the one with the oldest report.
+ * suspect, responsive members come before silent ones, and among equals the one with the oldest report comes first.
  */
 import type { Clock } from '../../../support/clock.js'
 import { UpstreamError } from '../upstream.js'

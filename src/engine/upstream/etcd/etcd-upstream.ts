@@ -236,7 +236,7 @@ class EtcdUpstream implements Upstream {
     }
   }
 
-  /** Callers at one time share an answer, which is never older than the call. */
+  /** Concurrent callers share an answer, which is never older than the call. */
   status(signal?: AbortSignal): Promise<UpstreamStatus> {
     return this.#status.join(signal)
   }

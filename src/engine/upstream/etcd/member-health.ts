@@ -100,7 +100,7 @@ export class MemberHealth<E> {
 
   #compare(member: E, revision: Revision, askedAtMs: number): void {
     const { clock, onBehind } = this.#options
-    // A member that goes back was restored, and what the others had was of another history.
+    // A member whose revision goes back was restored, and the others' revisions belonged to another history.
     if (revision < (this.#answers.get(member)?.revision ?? 0)) this.#highest = []
     const bound = this.#highest.findLast(({ atMs }) => atMs <= askedAtMs - BEHIND_MS)
     if (bound !== undefined && revision < bound.revision) onBehind(member, revision, bound.revision)

@@ -8,7 +8,7 @@
 import { type Key, keyToText } from '../../model/event.js'
 import type { Logger } from '../../../support/log.js'
 
-/** As many resources as a large cluster has. Others are not reported. */
+/** As many as a large cluster has resources. Changes to further prefixes are not reported. */
 const MAX_PREFIXES = 2_000
 
 export class ReadablePrefixes {
@@ -21,13 +21,13 @@ export class ReadablePrefixes {
     this.#logger = logger
   }
 
-  /** One that was not refused the last time, if possible; null before the first. */
+  /** A prefix that was not refused the last time, if possible; null before the first. */
   get likely(): Key | null {
     for (const prefix of this.#known) if (!this.#refused.has(prefix)) return prefix
     return this.#refused.values().next().value ?? null
   }
 
-  /** Each in turn, so that every change is noticed; only the refused ones while there are any. */
+  /** Returns each prefix in turn, so that every change is noticed, but only refused ones while there are any. */
   next(): Key | null {
     const prefixes = this.#refused.size > 0 ? this.#refused : this.#known
     const prefix = prefixes.values().next().value

@@ -12,7 +12,7 @@ export const certificatePrinters: Readonly<Record<string, Printer>> = {
     column(
       'SignerName',
       'string',
-      'Who is asked to sign.',
+      'The signer that is asked to sign.',
       (object) => textAt(object, 'spec', 'signerName') || '<none>',
     ),
     column('Requestor', 'string', 'The user who made the request.', (object) => textAt(object, 'spec', 'username')),
@@ -33,10 +33,10 @@ export const certificatePrinters: Readonly<Record<string, Printer>> = {
   ),
   PodCertificateRequest: printer(
     NAME,
-    column('PodName', 'string', 'Pod that asks.', podOf('podName')),
+    column('PodName', 'string', 'The requesting pod.', podOf('podName')),
     column('ServiceAccountName', 'string', 'Service account of the pod.', podOf('serviceAccountName')),
     column('NodeName', 'string', 'Node of the pod.', podOf('nodeName')),
-    column('SignerName', 'string', 'Who is asked to sign.', podOf('signerName')),
+    column('SignerName', 'string', 'The signer that is asked to sign.', podOf('signerName')),
     column('State', 'string', 'What was decided.', (object) =>
       listAt(object, 'status', 'conditions')
         .map((condition) => textAt(condition, 'type'))

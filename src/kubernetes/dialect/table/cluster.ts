@@ -71,7 +71,7 @@ const BINDING = printer(
 export const clusterPrinters: Readonly<Record<string, Printer>> = {
   Node: printer(
     NAME,
-    column('Status', 'string', 'Whether it is ready and takes pods.', nodeStatus),
+    column('Status', 'string', 'Whether it is ready and accepts pods.', nodeStatus),
     column('Roles', 'string', 'Its roles.', nodeRoles),
     AGE,
     column('Version', 'string', 'Version of its kubelet.', (node) =>
@@ -126,7 +126,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     column(
       'Data',
       'string',
-      'Entries in it.',
+      'Number of entries.',
       (object) => entriesAt(object, 'data').length + entriesAt(object, 'binaryData').length,
     ),
     AGE,
@@ -134,7 +134,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   Secret: printer(
     NAME,
     column('Type', 'string', 'What it is for.', (object) => textAt(object, 'type') || 'Opaque'),
-    column('Data', 'string', 'Entries in it.', (object) => entriesAt(object, 'data').length),
+    column('Data', 'string', 'Number of entries.', (object) => entriesAt(object, 'data').length),
     AGE,
   ),
   ServiceAccount: printer(NAME, AGE),
@@ -146,7 +146,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ),
   PriorityClass: printer(
     NAME,
-    column('Value', 'integer', 'The priority: higher goes first.', (object) => countAt(object, 'value')),
+    column('Value', 'integer', 'The priority; higher values go first.', (object) => countAt(object, 'value')),
     column('Global-Default', 'boolean', 'Whether it applies to pods that name no priority class.', (object) =>
       isTrue(object, 'globalDefault'),
     ),
@@ -185,7 +185,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
       'Version in which all servers store.',
       (object) => textAt(object, 'status', 'commonEncodingVersion') || '<unset>',
     ),
-    column('StorageVersions', 'string', 'Version in which each server stores.', (object) =>
+    column('StorageVersions', 'string', 'Storage version of each server.', (object) =>
       firstFew(
         listAt(object, 'status', 'storageVersions').map(
           (each) => `${textAt(each, 'apiServerID')}=${textAt(each, 'encodingVersion')}`,
@@ -198,11 +198,11 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ),
   StorageVersionMigration: printer(
     { ...NAME, format: '' },
-    column('Resource', 'string', 'What is stored again.', (object) => {
+    column('Resource', 'string', 'The resource whose objects are rewritten.', (object) => {
       const group = textAt(object, 'spec', 'resource', 'group')
       return `${textAt(object, 'spec', 'resource', 'resource')}${group === '' ? '' : `.${group}`}`
     }),
-    column('Status', 'string', 'How far it is.', (object) =>
+    column('Status', 'string', 'Its progress.', (object) =>
       listAt(object, 'status', 'conditions')
         .filter((condition) => textAt(condition, 'status') === 'True')
         .map((condition) => textAt(condition, 'type'))
@@ -216,13 +216,18 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ValidatingWebhookConfiguration: WEBHOOKS,
   ValidatingAdmissionPolicy: printer(
     NAME,
-    column('Validations', 'integer', 'Rules in it.', (object) => listAt(object, 'spec', 'validations').length),
+    column(
+      'Validations',
+      'integer',
+      'Number of validations.',
+      (object) => listAt(object, 'spec', 'validations').length,
+    ),
     PARAM_KIND,
     AGE,
   ),
   MutatingAdmissionPolicy: printer(
     NAME,
-    column('Mutations', 'integer', 'Changes in it.', (object) => listAt(object, 'spec', 'mutations').length),
+    column('Mutations', 'integer', 'Number of mutations.', (object) => listAt(object, 'spec', 'mutations').length),
     PARAM_KIND,
     AGE,
   ),
@@ -234,7 +239,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
       column('PriorityLevel', 'string', 'Priority level of its requests.', (object) =>
         textAt(object, 'spec', 'priorityLevelConfiguration', 'name'),
       ),
-      column('MatchingPrecedence', 'string', 'The lower, the sooner it is tried.', (object) =>
+      column('MatchingPrecedence', 'string', 'Lower values are tried first.', (object) =>
         countAt(object, 'spec', 'matchingPrecedence'),
       ),
       column(
@@ -256,7 +261,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   PriorityLevelConfiguration: priorityLevel('NominalConcurrencyShares'),
   APIService: printer(
     NAME,
-    column('Service', 'string', 'Who serves it.', (object) => {
+    column('Service', 'string', 'The service that serves it.', (object) => {
       const service = field(object, 'spec', 'service')
       return has(service) ? `${textAt(service, 'namespace')}/${textAt(service, 'name')}` : 'Local'
     }),

@@ -36,7 +36,7 @@ const unused: CellColumn['cell'] = () => null
 const COLUMNS = [
   NAME,
   column('Ready', 'string', 'Ready containers of all containers.', unused),
-  column('Status', 'string', 'What the pod is doing, or what keeps it from it.', unused),
+  column('Status', 'string', 'What the pod is doing, or what prevents it.', unused),
   column('Restarts', 'string', 'Restarts of its containers, and the time since the last one.', unused),
   AGE,
   wide('IP', 'Address of the pod.', (pod) => textAt(listAt(pod, 'status', 'podIPs')[0], 'ip') || podIp(pod)),

@@ -1,21 +1,21 @@
-/** Rows of pods that are scheduled together, and of pods that are asked to go. */
+/** Rows of kinds that schedule pods together, and of kinds that move pods off a node. */
 import { countAt, field, has, listAt, textAt } from '../../../support/fields.js'
 import { ageOf, humanDuration, timeOf } from '../../../support/human-duration.js'
 import { conditionOf, AGE, column, firstFew, NAME, type Printer, printer, wide } from './printer.js'
 
-const POLICY = column('Policy', 'string', 'Whether all are scheduled or none.', (object) =>
+const POLICY = column('Policy', 'string', 'Whether pods are scheduled all together or one by one.', (object) =>
   has(object, 'spec', 'schedulingPolicy', 'gang') ? 'Gang' : 'Basic',
 )
 const WORKLOAD = column('Workload', 'string', 'Workload it belongs to.', (object) =>
   has(object, 'spec', 'workloadRef') ? textAt(object, 'spec', 'workloadRef', 'workloadName') : '<none>',
 )
-const TARGET = column('Target', 'string', 'What is to go.', (object) =>
+const TARGET = column('Target', 'string', 'The object to evict.', (object) =>
   isOfPod(object) ? textAt(object, 'spec', 'target', 'pod', 'name') : '<unset>',
 )
-const TARGET_TYPE = column('Target Type', 'string', 'Kind of what is to go.', (object) =>
+const TARGET_TYPE = column('Target Type', 'string', 'Kind of the object to evict.', (object) =>
   isOfPod(object) ? 'Pod' : '<unset>',
 )
-const EVICTION_STATUS = column('Status', 'string', 'How far it is.', evictionStatus)
+const EVICTION_STATUS = column('Status', 'string', 'How far the eviction has come.', evictionStatus)
 
 export const schedulingPrinters: Readonly<Record<string, Printer>> = {
   Workload: printer(NAME, AGE),
@@ -26,8 +26,8 @@ export const schedulingPrinters: Readonly<Record<string, Printer>> = {
     TARGET,
     TARGET_TYPE,
     EVICTION_STATUS,
-    column('Requester', 'string', 'Who asks.', (object) => textAt(object, 'spec', 'requester')),
-    column('Intent', 'string', 'What is asked.', (object) => textAt(object, 'spec', 'intent')),
+    column('Requester', 'string', 'Who requested it.', (object) => textAt(object, 'spec', 'requester')),
+    column('Intent', 'string', 'What was requested.', (object) => textAt(object, 'spec', 'intent')),
     AGE,
   ),
   Eviction: printer(
@@ -35,27 +35,27 @@ export const schedulingPrinters: Readonly<Record<string, Printer>> = {
     TARGET,
     TARGET_TYPE,
     EVICTION_STATUS,
-    column('Active Responder', 'string', 'Who sees to it, and how many have.', (object) => {
+    column('Active Responder', 'string', 'Who handles it now, and how many responders have been called.', (object) => {
       const called = listAt(object, 'status', 'targetResponders')
       const met = called.filter((responder) => textAt(responder, 'state') === 'Active' || isProcessed(responder))
       const name = nameOf(activeResponder(object)) || '<unset>'
       return `${name} (${met.length}/${called.length})`
     }),
-    column('Responder Status', 'string', 'What it says.', responderStatus),
-    column('Responder Expected Finish', 'string', 'When it will be done.', expectedFinish),
-    column('Requesters', 'string', 'Who asks.', (object) => {
+    column('Responder Status', 'string', 'What the active responder reports.', responderStatus),
+    column('Responder Expected Finish', 'string', 'When the responder expects to finish.', expectedFinish),
+    column('Requesters', 'string', 'Who requested it.', (object) => {
       const requesters = listAt(object, 'status', 'requesters')
       const still = requesters.filter((one) => textAt(one, 'intent') !== 'Withdrawn').map(nameOf)
       return firstFew(still.toSorted(), 1, requesters.length > 0 ? '<withdrawn>' : '<none>')
     }),
     AGE,
-    wide('Responder Heartbeat', 'Time since it was last heard.', (object, nowMs) => {
+    wide('Responder Heartbeat', 'Time since its last heartbeat.', (object, nowMs) => {
       const heartbeat = field(responder(object), 'heartbeatTime')
       return has(heartbeat) ? `${ageOf(heartbeat, nowMs)} ago` : '<unset>'
     }),
     wide(
       'Responder Status Message',
-      'What it says, in a sentence.',
+      'The message of the active responder.',
       (object) => textAt(responder(object), 'message').trim() || '<unset>',
     ),
   ),

@@ -56,7 +56,7 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
   ),
   StorageClass: printer(
     { ...NAME, cell: (object) => nameOf(object) + (isDefaultClass(object) ? ' (default)' : '') },
-    column('Provisioner', 'string', 'What makes its volumes.', (object) => textAt(object, 'provisioner')),
+    column('Provisioner', 'string', 'What creates its volumes.', (object) => textAt(object, 'provisioner')),
     column(
       'ReclaimPolicy',
       'string',

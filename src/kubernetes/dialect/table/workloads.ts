@@ -35,13 +35,13 @@ const READY = column(
 export const workloadPrinters: Readonly<Record<string, Printer>> = {
   Scale: printer(
     { ...NAME, format: '' },
-    column('Desired', 'integer', 'Pods that there should be.', (object) => countAt(object, 'spec', 'replicas')),
-    column('Available', 'integer', 'Pods that there are.', (object) => countAt(object, 'status', 'replicas')),
+    column('Desired', 'integer', 'Desired number of pods.', (object) => countAt(object, 'spec', 'replicas')),
+    column('Available', 'integer', 'Existing pods.', (object) => countAt(object, 'status', 'replicas')),
     AGE,
   ),
   ReplicationController: printer(
     NAME,
-    column('Desired', 'integer', 'Pods wanted.', replicas),
+    column('Desired', 'integer', 'Desired number of pods.', replicas),
     column('Current', 'integer', 'Number of existing pods.', status('replicas')),
     column('Ready', 'integer', 'Pods that are ready.', status('readyReplicas')),
     AGE,
@@ -51,7 +51,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
   ),
   ReplicaSet: printer(
     NAME,
-    column('Desired', 'integer', 'Pods wanted.', replicas),
+    column('Desired', 'integer', 'Desired number of pods.', replicas),
     column('Current', 'integer', 'Number of existing pods.', status('replicas')),
     column('Ready', 'integer', 'Pods that are ready.', status('readyReplicas')),
     AGE,
@@ -88,7 +88,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
   Job: printer(
     NAME,
     column('Status', 'string', 'State of the job.', jobStatus),
-    column('Completions', 'string', 'Succeeded pods of the wanted ones.', jobCompletions),
+    column('Completions', 'string', 'Succeeded pods, of the desired number.', jobCompletions),
     column('Duration', 'string', 'How long it has run, or ran.', jobDuration),
     AGE,
     CONTAINERS,
@@ -108,7 +108,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
       const value = field(object, 'spec', 'suspend')
       return typeof value === 'boolean' ? (value ? 'True' : 'False') : '<unset>'
     }),
-    column('Active', 'integer', 'Jobs that run now.', (object) => listAt(object, 'status', 'active').length),
+    column('Active', 'integer', 'Running jobs.', (object) => listAt(object, 'status', 'active').length),
     column('Last Schedule', 'string', 'Time since the last run.', (object, nowMs) =>
       has(object, 'status', 'lastScheduleTime') ? ageOf(field(object, 'status', 'lastScheduleTime'), nowMs) : '<none>',
     ),
@@ -127,8 +127,10 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
       return `${textAt(target, 'kind')}/${textAt(target, 'name')}`
     }),
     column('Targets', 'string', 'Current and target values of the metrics.', hpaTargets),
-    column('MinPods', 'string', 'Fewest pods.', (object) => scalarAt('<unset>', object, 'spec', 'minReplicas')),
-    column('MaxPods', 'string', 'Most pods.', (object) => countAt(object, 'spec', 'maxReplicas')),
+    column('MinPods', 'string', 'Minimum number of pods.', (object) =>
+      scalarAt('<unset>', object, 'spec', 'minReplicas'),
+    ),
+    column('MaxPods', 'string', 'Maximum number of pods.', (object) => countAt(object, 'spec', 'maxReplicas')),
     column('Replicas', 'string', 'Number of existing pods.', status('currentReplicas')),
     AGE,
   ),
@@ -152,7 +154,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
   ),
   ControllerRevision: printer(
     NAME,
-    column('Controller', 'string', 'What it is a revision of.', controllerOf),
+    column('Controller', 'string', 'The object that it is a revision of.', controllerOf),
     column('Revision', 'string', 'Number of the revision.', (object) => countAt(object, 'revision')),
     AGE,
   ),

@@ -1,4 +1,7 @@
-/** Texts in messages, as Go's %q writes them: the API server's words are searched for as they are. Source: `strconv.Quote`. */
+/**
+ * Quotes texts in messages as Go's %q does, because people search for the API server's exact words. Source:
+ * `strconv.Quote`.
+ */
 
 const SHORT: Readonly<Record<string, string>> = {
   '\u0007': '\\a',

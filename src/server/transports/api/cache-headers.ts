@@ -1,5 +1,5 @@
 /**
- * The headers by which caches keep answers of gets and lists: ETag, Vary and Cache-Control.
+ * The headers that let caches keep answers to gets and lists: ETag, Vary and Cache-Control.
  *
  * An ETag is computed before the body, from everything that determines its bytes: the callers below pass that, and this
  * file adds our release and the caller's permissions. Callers with different permissions share one only for a public
@@ -10,10 +10,10 @@
  * history of its state, which is random for each process: after a restart, and from another replica, a client gets a full answer once.
  * The state of an uncached resource has no history, and is named by its content.
  *
- * A list's parts also include its revision, so writes to other keys change its ETag. A tag of the resource's newest change was
- * rejected: after a 304 a client would keep the revision of its older answer. Another replica, whose history begins later, answers a
- * watch from there with 410, and the next list is a 304 again. The 304 of a consistent list confirms etcd's present revision,
- * and no history begins after that.
+ * A list's parts also include its revision, so writes to other keys change its ETag. A tag of the resource's newest
+ * change was rejected: after a 304 a client would keep the revision of its older answer. A replica whose history begins
+ * later would answer a watch from there with 410, and the next list would be a 304 again. The 304 of a consistent list
+ * confirms etcd's current revision, and no history begins after that.
  */
 import { createHash } from 'node:crypto'
 import type { Key } from '../../../engine/model/event.js'

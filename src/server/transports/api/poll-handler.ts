@@ -1,7 +1,7 @@
 /**
- * Answers a long poll, `?watch=1&resourceVersion=R&wait=30s&history=H`: one document with the events after R as soon as there are any, and
- * the position to ask from next. What follows a position (`position.ts`) never changes, so caches may keep such an answer, and equal
- * requests that wait can be one, at whichever replica.
+ * Answers a long poll, `?watch=1&resourceVersion=R&wait=30s&history=H`: one document with the events after R as soon as
+ * there are any, and the position at which the next poll begins. What follows a position (`position.ts`) never changes,
+ * so caches may keep such an answer, and equal waiting requests can be merged into one, which any replica can answer.
  *
  * Every other answer to the same URL is short-lived: without events it may be kept for a second, and errors not at all. The position is
  * in the URL, so a cache never joins two histories.

@@ -1,7 +1,7 @@
 /**
- * Moves the clients of one port elsewhere before the server ends: over HTTP/2 by GOAWAY; over HTTP/1.1 by `Connection:
- * close` on every answer from then on, and, once the drain begins, by closing connections after answers whose heads
- * were sent before.
+ * Moves the clients of one port elsewhere before the server ends. Over HTTP/2 it sends GOAWAY. Over HTTP/1.1 it sends
+ * `Connection: close` with every answer from then on, and once the drain begins, it closes connections after answers
+ * whose heads were sent earlier.
  *
  * Running streams and responses are not cut. Without this, a client whose watch has ended would retry on its open
  * connection, get 503, and retry there for as long as the server drains.

@@ -1,5 +1,5 @@
 /**
- * Holds the unread body of a request in little memory. Node keeps every chunk, frame or packet as a buffer, up to 64 KB
+ * Keeps the unread body of a request small in memory. Node keeps every chunk, frame or packet as a buffer, up to 64 KB
  * in all: sent one byte at a time, these take 10 MB per request that waits for its turn, its authentication or its
  * slot, and for as long as a watch lives.
  *

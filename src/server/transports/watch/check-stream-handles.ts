@@ -1,8 +1,8 @@
 /**
- * Tests Node's private stream handles before the server relies on them: writes through the handle of a TCP connection
- * over loopback and of an HTTP/2 stream on another, more than the peer takes at once, between writes through the stream
- * itself, and compares what arrives with what was written. A kind of stream that fails is written through its public
- * API from then on.
+ * Tests Node's private stream handles before the server relies on them, on a TCP connection over loopback and on an
+ * HTTP/2 stream. It writes more through the handle than the peer takes at once, then writes through the stream itself,
+ * and compares what arrives with what was written. A kind of stream that fails is written through its public API from
+ * then on.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'

@@ -1,6 +1,6 @@
 /**
- * Takes the first events of a watch, and ends it: the answer to a long poll. What is written ends between two revisions, so whatever has
- * been written makes a whole document.
+ * Answers a long poll: takes the first events of a watch, and ends it. Each write ends between two revisions, so
+ * whatever has been written by then makes a complete document.
  */
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { type Status, StatusError } from '../../../engine/model/status.js'

@@ -80,7 +80,7 @@ void t.test('a recreated key is a new one', async (t) => {
   t.match(await upstream.readKey(key('/a'), { revision: rev(2) }), { createRevision: 2 })
 })
 
-void t.test('a failed compare changes nothing and returns the present value', async (t) => {
+void t.test('a failed compare changes nothing and returns the current value', async (t) => {
   const { upstream } = setUp(t)
   await upstream.write([{ key: key('/a'), modRevision: rev(0) }], [put('/a')])
   const conflict = await upstream.write(

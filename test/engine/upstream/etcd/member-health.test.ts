@@ -104,7 +104,7 @@ void t.test('a single member is never queried, and none is queried after the end
 
 type Third = Name | 'c'
 
-/** What three members answer, for longer than a member may be behind, and which are found to be. */
+/** The answers of three members, for longer than a member may be behind, and which members are found to be behind. */
 const cases: Record<string, { answers: readonly (readonly (number | null)[])[]; behind: readonly string[] }> = {
   'nobody, when all go along': {
     answers: [

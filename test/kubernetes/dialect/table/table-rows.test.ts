@@ -735,7 +735,7 @@ void t.test('every table begins with the columns that name the object, and no co
   }
 })
 
-void t.test('pods that are to be scheduled or to go show how far that is', async (t) => {
+void t.test('pods that wait to be scheduled or evicted show their progress', async (t) => {
   const group = served('podgroups')
   const conditions = (type: string, status: string, reason = ''): object => ({
     status: { conditions: [{ type, status, reason }] },

@@ -1,4 +1,4 @@
-/** The keys of the plugin with which values were recorded, in this process: what the plugin of Go does with the same keys. */
+/** The keys with which the plugin sealed the recorded values, used in this process as the Go plugin uses them. */
 import { createHash } from 'node:crypto'
 import { aesGcm } from '../../../../src/kubernetes/encryption/ciphers.js'
 import type { KeyService } from '../../../../src/kubernetes/encryption/key-service.js'

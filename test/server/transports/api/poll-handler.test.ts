@@ -143,7 +143,7 @@ void t.test('a poll is JSON for everyone who takes it, however much they prefer 
   }
 })
 
-void t.test('polls of callers with rights of their own are private, and end with the right', async (t) => {
+void t.test('polls of callers with their own permissions are private, and end with the permission', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'polls-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const file = (name: string, text: string): string => {

@@ -1,4 +1,7 @@
-/** What HTTP/2 without TLS needs: the first bytes of a connection tell its protocol before the HTTP/1.1 server reads them. */
+/**
+ * HTTP/2 without TLS needs this: the first bytes of a connection show its protocol before the HTTP/1.1 server reads
+ * them.
+ */
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { end } from './verdict.js'

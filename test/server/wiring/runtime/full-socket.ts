@@ -1,4 +1,4 @@
-/** What bounds the memory of a slow reader over HTTP/1.1: the socket of a response says when it is full. */
+/** The memory of a slow reader over HTTP/1.1 is bounded only if the socket of a response reports when it is full. */
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { end } from './verdict.js'

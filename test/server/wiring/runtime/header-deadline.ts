@@ -1,6 +1,6 @@
 /**
- * What ends a client that sends its headers a byte at a time over TLS: the deadline for headers, which a server with HTTP/2
- * has for HTTP/1.1, too.
+ * A client that sends its headers a byte at a time over TLS is ended by the deadline for headers, which a server with
+ * HTTP/2 must also apply to HTTP/1.1.
  */
 import { readFileSync } from 'node:fs'
 import { createSecureServer } from 'node:http2'

@@ -1,4 +1,4 @@
-/** What workers need: a child opens a socket to its parent from a descriptor that it was started with. */
+/** Workers need this: a child opens a socket to its parent from a descriptor that it inherited. */
 import { spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
