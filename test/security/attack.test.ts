@@ -11,8 +11,8 @@ import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { type Random, seededRandom } from '../../src/support/random.js'
-import { type Attack, bodyAttacks, get, headerAttacks, pathAttacks, smugglingAttacks, webSocketAttacks } from './support/http1-attacks.js' // prettier-ignore
-import { flood, floods, malformedRequests, randomFrames } from './support/http2-attacks.js'
+import { type Attack, bodyAttacks, get, headerAttacks, pathAttacks, pathSpellings, smugglingAttacks, webSocketAttacks } from './support/http1-attacks.js' // prettier-ignore
+import { flood, floods, malformedRequests, randomFrames, requestFor } from './support/http2-attacks.js'
 import { answered } from './support/http2-frames.js'
 import { type Heard, type Layer, open, send, statuses } from './support/raw.js'
 import { BAIT, HonestClients, LOOT, TOKENS, type Stage, pause, setStage } from './support/stage.js'
@@ -96,6 +96,12 @@ async function attackOnce(stage: Stage, random: Random, judge: Judge): Promise<v
   await each(malformedRequests(), async ([name, bytes]) => {
     const layer = random.next() < 0.5 ? 'h2' : 'h2c'
     judge.hearsFrames(name, (await send(server, layer, [bytes])).bytes, false)
+  })
+  // Longer ones need more than one frame.
+  const paths = pathSpellings(random, 40).filter((path) => path.length < 14_000)
+  await each(paths, async (path) => {
+    const layer = random.next() < 0.5 ? 'h2' : 'h2c'
+    judge.hearsFrames(`HTTP/2: path ${path.slice(0, 100)}`, (await send(server, layer, [requestFor(path)])).bytes, true)
   })
   await each(tlsAttacks(random, 30), async ([name, bytes]) => {
     judge.hears(name, await send(server, 'tcp-to-tls', [bytes], { withinMs: 300 }))

@@ -1,8 +1,12 @@
 /** Every problem in the configuration, found in one run: main prints one line per problem and exits with 2. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
+  /** Without the user and password of any URL that they quote. */
+  readonly problems: readonly string[]
 
-  constructor(readonly problems: readonly string[]) {
-    super(problems.join('\n'))
+  constructor(problems: readonly string[]) {
+    const printable = problems.map((problem) => problem.replaceAll(/[^\s"'/@#=]+:[^\s"'/@]*@/g, '…@'))
+    super(printable.join('\n'))
+    this.problems = printable
   }
 }

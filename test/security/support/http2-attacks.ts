@@ -53,6 +53,11 @@ export function malformedRequests(): readonly (readonly [name: string, bytes: Bu
   return rows.map(([name, bytes]) => [`HTTP/2: ${name}`, Buffer.concat([start, bytes])])
 }
 
+/** A request for this path, with the credentials of a caller who may read the open namespace. */
+export function requestFor(path: string): Buffer {
+  return Buffer.concat([start, request(1, path, low)])
+}
+
 /** Bytes of which only the preface is HTTP/2. */
 export function randomFrames(random: Random): Buffer {
   const frames = Array.from({ length: randomInteger(random, 1, 40) }, () => {

@@ -196,8 +196,26 @@ void t.test('a value of the wrong kind is rejected with the value shown', async 
   }
 })
 
-void t.test('a password in an etcd URL is not printed', async (t) => {
-  t.notMatch(problems({ args: ['--etcd-servers=http://root:geheim@a:2379'] }).join(), /geheim/)
+void t.test('a password in a URL is not printed', async (t) => {
+  const args = [
+    '--etcd-servers=http://root:geheim@a:2379',
+    '--etcd-servers=root:geheim@a:2379',
+    '--etcd-servers-overrides=/events#http://root:geheim@a:2379',
+    '--nats-servers=nats://root:geheim@a:4222',
+    '--nats-servers=root:geheim@a',
+    '--upstream=http://root:geheim@a:1',
+    '--passthrough=https://root:geheim@a:1',
+    '--apiservice=a.b/v1=https://root:geheim@a:1',
+    '--tracing-otlp-endpoint=http://root:geheim@a:1',
+    '--cors-allowed-origins=https://root:geheim@a',
+    'http://root:geheim@a:1',
+  ]
+  for (const arg of args) {
+    const found = problems({ args: [arg] })
+    t.ok(found.length > 0, arg)
+    t.notMatch(found.join(), /geheim/, arg)
+  }
+  t.match(problems({ args: ['--upstream=http://root:geheim@a:1'] }).join(), '"http://…@a:1"', 'the rest of it is')
 })
 
 void t.test('all problems are reported at once', async (t) => {

@@ -14,7 +14,7 @@ const LOADER_ONLY = ['config', 'etcdServersOverrides', 'resource']
 /** All sources except the option table. */
 function readSources(): string {
   return readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts') && !file.startsWith('config/'))
+    .filter((file) => file.endsWith('.ts') && !file.startsWith('server/config/'))
     .map((file) => readFileSync(path.join(SOURCE, file), 'utf8'))
     .join('\n')
 }

@@ -54,6 +54,11 @@ export interface Listener {
 /** Selectors travel in the URL, and kube-proxies and controllers write long ones. Node's default is 16 KB. */
 const MAX_HEADER_BYTES = 64 * 1024
 /**
+ * No limit but that of the bytes: Node ignores headers beyond this number without an error, and with them a gateway's
+ * `Impersonate-User`, or a second Host or token.
+ */
+const MAX_HEADERS = 0
+/**
  * The time limit for a TLS handshake, and for the headers of a request, which also limits how long a slow-loris client
  * holds a socket.
  */
@@ -95,6 +100,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     },
     handler,
   )
+  http1.maxHeadersCount = MAX_HEADERS
   const http2 = createHttp2Server(http2Options(limits), asHttp2Handler(handler))
   http2.on('checkContinue', continued(asHttp2Handler(handler)))
   admitStreams(http2)
@@ -138,6 +144,7 @@ export function createSecureListener(
   // The options of an HTTP/2 server lack these limits of HTTP/1.1; Node reads them from the server for each connection.
   Object.assign(server, {
     maxHeaderSize: MAX_HEADER_BYTES,
+    maxHeadersCount: MAX_HEADERS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
