@@ -42,7 +42,7 @@ void t.test(
       'src/engine/upstream/embedded/sample-cluster.json',
       'src/kubernetes/codec/protobuf/kubernetes-schema.txt',
       'src/kubernetes/dialect/well-known-resources.txt',
-      'src/kubernetes/writes/merge-keys.txt',
+      'src/kubernetes/codec/kubernetes-openapi.json',
       'src/server/auth/authz/bootstrap-roles.json',
       'LICENSE',
       'NOTICE',
@@ -55,7 +55,7 @@ void t.test(
     t.same(
       files.filter(
         (path) =>
-          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/kubernetes\/codec\/protobuf\/kubernetes-schema\.txt|src\/kubernetes\/writes\/merge-keys\.txt|src\/kubernetes\/dialect\/well-known-resources\.txt|src\/server\/auth\/authz\/bootstrap-roles\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/kubernetes\/codec\/protobuf\/kubernetes-schema\.txt|src\/kubernetes\/codec\/kubernetes-openapi\.json|src\/kubernetes\/dialect\/well-known-resources\.txt|src\/server\/auth\/authz\/bootstrap-roles\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
             path,
           ),
       ),

@@ -121,7 +121,7 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
       const [document, ...more] = readCbor(body)
       if (document !== undefined && more.length === 0) return document
     }
-    if (type.includes('proto-openapi.spec.v3')) return decodeOpenApi(body)
+    if (type.includes('proto-openapi.spec')) return decodeOpenApi(body, type.includes('.v2') ? 'v2' : 'v3')
     if (isObjectType(type)) return decoded(body)
     if (code === 200 && type === `${PROTOBUF};stream=watch`)
       return orderedEvents(question, framesOf(body).map(readFrame))

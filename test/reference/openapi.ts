@@ -21,7 +21,7 @@ export function comparableOpenApi(
     info: info ?? null,
   })
   return {
-    theirs: { ...rest(a), paths: theirPaths(a, b), schemas: tidySchemas(theirSchemas(a, b)) },
+    theirs: { ...rest(a), paths: theirPaths(withParameters(a), b), schemas: tidySchemas(theirSchemas(a, b)) },
     ours: { ...rest(b), paths: ourPaths(b), schemas: tidySchemas(schemasOf(b)) },
   }
 }
@@ -42,15 +42,32 @@ function theirPaths(theirs: Members, ours: Members): LosslessJson {
   const wanted = membersOf(ours['paths'])
   const kept: Members = {}
   for (const [path, item] of Object.entries(membersOf(theirs['paths']))) {
-    // Discovery has its own documents; a watch by path equals a watch by parameter; streams are not reads.
+    // Discovery has its own documents; a watch by path equals a watch by parameter; streams are not reads; component
+    // statuses are not stored.
     if (
-      !/\/$|\/watch\/|^\/(version|openid)|\/(attach|exec|log|portforward|proxy)(\/\{path\})?$/.test(path) &&
+      !/\/$|\/watch\/|\/componentstatuses|^\/(version|openid)|\/(attach|exec|log|portforward|proxy)(\/\{path\})?$/.test(
+        path,
+      ) &&
       isObject(item) &&
       'get' in item
     )
       kept[path] = tidyItem(item, membersOf(wanted[path]))
   }
   return kept
+}
+
+/** v2 names each parameter once, and refers to it. */
+function withParameters(document: Members): Members {
+  const named = membersOf(document['parameters'])
+  const whole = (parameter: LosslessJson): LosslessJson => {
+    const { $ref } = membersOf(parameter)
+    return typeof $ref === 'string' ? (named[$ref.replace('#/parameters/', '')] ?? null) : parameter
+  }
+  const paths = Object.entries(membersOf(document['paths'])).map(([path, item]) => {
+    const { parameters, ...rest } = membersOf(item)
+    return [path, isArray(parameters) ? { ...rest, parameters: parameters.map(whole) } : rest] as const
+  })
+  return { ...document, paths: Object.fromEntries(paths) }
 }
 
 function tidyItem(item: Readonly<Members>, wanted: Members): Members {
@@ -98,7 +115,6 @@ function tidySchemas(schemas: Members): Members {
 }
 
 const TIME = /^#\/(?:components\/schemas|definitions)\/io\.k8s\.apimachinery\.pkg\.apis\.meta\.v1\.(Micro)?Time$/
-const FIELDS = '#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1'
 
 /**
  * A schema without prose. A reference in a list of its own becomes the plain reference; the list only allows siblings.
@@ -112,7 +128,6 @@ function tidy(schema: LosslessJson, isOfGo: boolean): LosslessJson {
   if (isArray(allOf) && allOf.length === 1) return tidy({ ...rest, ...membersOf(allOf[0]) }, isOfGo)
   const { $ref } = schema
   if (typeof $ref === 'string' && TIME.test($ref)) return { type: 'string', format: 'date-time' }
-  if ($ref === FIELDS) return { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
   const kept: Members = {}
   for (const [name, value] of Object.entries(schema)) {
     if (name === 'description' && typeof value === 'string') continue
@@ -129,8 +144,20 @@ export function decodeOpenApi(bytes: Buffer, version: 'v2' | 'v3' = 'v3'): Lossl
   return message(version === 'v2' ? 'v2.Document' : 'Document', bytes)
 }
 
+const inItem = OPENAPI_MESSAGES['v2.PathItem']!.fields['parameters']![1] as { readonly each: Chosen }
+/** The parameters that the paths of theirs refer to, which are those of a path without the choice of a reference. */
+const named: Chosen = {
+  by: 'in',
+  choices: Object.fromEntries(
+    Object.entries(inItem.each.choices).map(([place, [path, name]]) => [place, [path.slice(1), name]]),
+  ),
+}
+type Chosen = Extract<FieldType, { readonly by: string }>
+
 function message(name: string, bytes: Buffer): Members {
-  const { fields, extensions } = OPENAPI_MESSAGES[name]!
+  const { extensions, fields: ours } = OPENAPI_MESSAGES[name]!
+  const parameters: FieldType = { byName: named, at: 1 }
+  const fields = name === 'v2.Document' ? { ...ours, parameters: [10, parameters] as const } : ours
   const byNumber = new Map(Object.entries(fields).map(([member, [number, type]]) => [number, { member, type }]))
   const members: Members = {}
   for (const { number, value } of fieldsOf(bytes)) {
@@ -173,6 +200,8 @@ function valueOf(type: FieldType, value: number | Buffer): LosslessJson {
     return first.number === 2 ? { $ref: String([...fieldsOf(first.value as Buffer)][0]!.value) } : message(type.messageOrReference, first.value as Buffer)
   if ('onlyOf' in type) return valueOf(type.onlyOf, first.value)
   if ('by' in type) {
+    const reference = type === named || first.number !== 2 ? undefined : [...fieldsOf(first.value as Buffer)][0]
+    if (reference !== undefined) return { $ref: String(reference.value) }
     for (const [path, name] of Object.values(type.choices)) {
       const found = path.reduce<Buffer | undefined>((inner, at) => inner && ([...fieldsOf(inner)].find(({ number }) => number === at)?.value as Buffer | undefined), value)
       if (found !== undefined) return message(name, found)

@@ -1,12 +1,13 @@
 /**
  * OpenAPI v3 schemas of the served resources. Built-in kinds come from a table of messages and fields (that of the
- * protobuf codec), custom ones from their definitions, declared prefixes from the shape of a KeyValue. There are no
- * field descriptions, so `kubectl explain` shows fields and types; the API reference has the prose.
+ * protobuf codec) and what the API server's documents say of them, custom ones from their definitions, declared prefixes from the shape of a KeyValue. There are no
+ * field descriptions, so `kubectl explain` shows fields, types and values; the API reference has the prose.
  */
 import type { ServedResource } from './resource-registry.js'
 import { apiVersion } from '../../engine/model/resource.js'
 import { isObject } from '../../support/fields.js'
-import { isObsolete, OBJECT_META } from '../codec/protobuf/schema.js'
+import { factsOf, type MessageFacts, messageNameOf, schemaNameOf, type SchemaFacts } from '../codec/openapi-facts.js'
+import { OBJECT_META } from '../codec/protobuf/schema.js'
 
 /** The part of a table of messages used here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
 export interface SchemaSource {
@@ -21,6 +22,7 @@ export interface SchemaMessage {
    * `items` means that in JSON the message is the array in its only field, `either` that it is one of several types.
    */
   readonly form: 'object' | 'items' | 'either'
+  readonly isKind: boolean
   readonly fields: readonly SchemaField[]
 }
 
@@ -35,28 +37,7 @@ export interface SchemaField {
 export type JsonSchema = Readonly<Record<string, unknown>>
 
 const LIST_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta'
-/** Extensions that the API server adds to the schemas of its own types: GitOps tools need them to merge objects. */
-const FACTS: Readonly<Record<string, { readonly itself?: JsonSchema; readonly fields?: Record<string, JsonSchema> }>> =
-  {
-    [OBJECT_META]: {
-      fields: {
-        finalizers: { 'x-kubernetes-list-type': 'set', 'x-kubernetes-patch-strategy': 'merge' },
-        managedFields: { 'x-kubernetes-list-type': 'atomic' },
-        ownerReferences: {
-          'x-kubernetes-list-type': 'map',
-          'x-kubernetes-list-map-keys': ['uid'],
-          'x-kubernetes-patch-merge-key': 'uid',
-          'x-kubernetes-patch-strategy': 'merge',
-        },
-      },
-    },
-    'k8s.io.apimachinery.pkg.apis.meta.v1.OwnerReference': {
-      itself: { required: ['apiVersion', 'kind', 'name', 'uid'], 'x-kubernetes-map-type': 'atomic' },
-    },
-    'k8s.io.api.autoscaling.v1.ScaleStatus': { itself: { required: ['replicas'] } },
-    'k8s.io.apimachinery.pkg.apis.meta.v1.ShardInfo': { itself: { required: ['selector'] } },
-  }
-
+const SCHEMAS = '#/components/schemas/'
 const QUANTITY = 'io.k8s.apimachinery.pkg.api.resource.Quantity'
 const INT_OR_STRING = 'io.k8s.apimachinery.pkg.util.intstr.IntOrString'
 
@@ -106,7 +87,7 @@ export class SchemaCollector {
     const selectable = fields.length === 0 ? {} : { 'x-kubernetes-selectable-fields': fields }
     const message =
       served.origin === 'well-known' ? this.#source?.messageOfKind(apiVersion(served.resource), kind) : undefined
-    const name = message === undefined ? `${reversed(group)}.${version}.${kind}` : definitionName(message.fullName)
+    const name = message === undefined ? `${reversed(group)}.${version}.${kind}` : schemaNameOf(message.fullName)
     const schema = message === undefined ? this.#unlisted(served) : this.#message(message)
     this.schemas[name] = {
       description: `${kind}, as etcd stores it.`,
@@ -181,13 +162,13 @@ export class SchemaCollector {
   #metadata(fullName: string, plain: JsonSchema): JsonSchema {
     const message = this.#source?.message(fullName)
     if (message !== undefined) return this.#reference(message)
-    const name = definitionName(fullName)
+    const name = schemaNameOf(fullName)
     this.schemas[name] ??= plain
     return reference(name)
   }
 
   #reference(message: SchemaMessage): JsonSchema {
-    const name = definitionName(message.fullName)
+    const name = schemaNameOf(message.fullName)
     if (!Object.hasOwn(this.schemas, name)) {
       // The name is reserved first, so that a self-containing message ends the recursion here.
       this.schemas[name] = {}
@@ -200,19 +181,41 @@ export class SchemaCollector {
     const [only] = message.fields
     if (message.form === 'either') return { 'x-kubernetes-preserve-unknown-fields': true }
     if (message.form === 'items' && only !== undefined) return this.#field(only)
-    const properties: Record<string, JsonSchema> = {}
-    const { itself, fields = {} } = FACTS[message.fullName] ?? {}
-    for (const inner of message.fields) {
-      const { jsonName } = inner
-      if (isObsolete(message, inner)) continue
-      if (jsonName !== '') {
-        properties[jsonName] = { ...this.#field(inner), ...fields[jsonName] }
-        continue
-      }
-      const inlined = this.#source?.message(inner.messageName)
-      if (inlined !== undefined) Object.assign(properties, propertiesOf(this.#message(inlined)))
+    const { properties: facts = {}, ...itself } = factsOf(message.fullName)
+    const properties = {
+      ...(message.isKind ? { apiVersion: API_VERSION, kind: KIND } : {}),
+      ...this.#members(message, facts),
     }
-    return { type: 'object', ...itself, properties }
+    return { type: 'object', ...itself, ...(Object.keys(properties).length === 0 ? {} : { properties }) }
+  }
+
+  /** @param facts also of the members of inlined messages. */
+  #members({ fields }: SchemaMessage, facts: NonNullable<MessageFacts['properties']>): Record<string, JsonSchema> {
+    const members: Record<string, JsonSchema> = {}
+    for (const one of fields) {
+      const { jsonName, messageName } = one
+      const inlined = jsonName === '' ? this.#source?.message(messageName) : undefined
+      if (inlined !== undefined) Object.assign(members, this.#members(inlined, facts))
+      const said = facts[jsonName]
+      if (jsonName !== '' && said !== null) members[jsonName] = this.#withFacts(this.#field(one), said)
+    }
+    return members
+  }
+
+  #withFacts(schema: JsonSchema, facts: SchemaFacts = {}): JsonSchema {
+    const { $ref } = facts
+    if (typeof $ref === 'string') {
+      const name = $ref.slice(SCHEMAS.length)
+      this.schemas[name] ??= factsOf(messageNameOf(name))
+      return { $ref }
+    }
+    // What stands beside a reference would be ignored.
+    const isPlainReference = '$ref' in schema && Object.keys(facts).length > 0
+    const merged: Record<string, unknown> = { ...(isPlainReference ? { allOf: [schema] } : schema), ...facts }
+    for (const name of ['items', 'additionalProperties']) {
+      if (isObject(facts[name])) merged[name] = this.#withFacts(isObject(schema[name]) ? schema[name] : {}, facts[name])
+    }
+    return merged
   }
 
   #field({ label, type, messageName }: SchemaField): JsonSchema {
@@ -289,13 +292,7 @@ function addIntOrString(schema: Record<string, unknown>): void {
 }
 
 function reference(name: string): JsonSchema {
-  return { $ref: `#/components/schemas/${name}` }
-}
-
-/** Turns `k8s.io.api.core.v1.Pod` into `io.k8s.api.core.v1.Pod`, the form of OpenAPI. */
-function definitionName(fullName: string): string {
-  const written = fullName.replace('apiextensions_apiserver', 'apiextensions-apiserver')
-  return written.replace('kube_aggregator', 'kube-aggregator').replace(/^k8s\.io\./, 'io.k8s.')
+  return { $ref: SCHEMAS + name }
 }
 
 /** Turns `edge.example.com` into `com.example.edge`; the core group has a special name. */

@@ -3,9 +3,10 @@
  * compare objects (Argo CD, `kubectl` before 1.27) build the schema of every kind from its definitions, which they find
  * by `x-kubernetes-group-version-kind`.
  *
- * Source: the API server drops what the older grammar cannot express (oneOf, anyOf, not, nullable), and the members of
+ * Source: the API server drops what the older grammar cannot express (oneOf, anyOf, not, nullable; of allOf a lone reference stays), and the members of
  * schemas that allow anything, which its clients could not read.
  */
+import { isObject } from '../../support/fields.js'
 import type { JsonSchema } from './openapi-schema.js'
 
 /** One v3 document. */
@@ -31,11 +32,27 @@ export function openApiV2(info: V2Document['info'], parts: Iterable<V3Part>): V2
   return { swagger: '2.0', info, paths, definitions }
 }
 
-/** A kind is an object, whatever else it may contain. */
+/**
+ * A kind is an object, whatever else it may contain; of one that keeps unknown members, nothing more is said. A quantity,
+ * for which v3 names two types, is a text.
+ */
 function definition(schema: JsonSchema): JsonSchema {
-  const { type } = schema
-  return { ...(type === 'object' ? { type } : {}), ...v2Schema(schema) }
+  const { type = 'oneOf' in schema ? 'string' : undefined } = schema
+  const known = type === 'object' || type === 'string' ? { type } : {}
+  return { ...known, ...v2Schema(schema[KEEPS_UNKNOWN] === true ? ofKind(schema) : schema) }
 }
+
+function ofKind(schema: JsonSchema): JsonSchema {
+  return mapMembers(schema, (value, name) => (OF_KIND.has(name) ? value : undefined))
+}
+
+const KEEPS_UNKNOWN = 'x-kubernetes-preserve-unknown-fields'
+const OF_KIND: ReadonlySet<string> = new Set([
+  'description',
+  'x-kubernetes-group-version-kind',
+  'x-kubernetes-selectable-fields',
+])
+const OF_EMBEDDED: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata'])
 
 const METHODS = new Set(['get', 'put', 'post', 'delete', 'patch'])
 
@@ -76,37 +93,40 @@ function parameters(given: unknown): readonly JsonSchema[] {
 }
 
 /** Keywords that only v3 has. Clients would apply a default. */
-const LEFT_OUT: ReadonlySet<string> = new Set([
-  'oneOf',
-  'anyOf',
-  'allOf',
-  'not',
-  'nullable',
-  'default',
-  'x-kubernetes-validations',
-])
+const LEFT_OUT: ReadonlySet<string> = new Set(['oneOf', 'anyOf', 'allOf', 'not', 'nullable', 'default'])
 
 function v2Schema(schema: JsonSchema): JsonSchema {
-  const { $ref } = schema
+  const { $ref, allOf } = schema
   if (typeof $ref === 'string') return { $ref: $ref.replace('#/components/schemas/', '#/definitions/') }
-  const isAnything = schema['nullable'] === true || schema['x-kubernetes-preserve-unknown-fields'] === true
+  const only: unknown = Array.isArray(allOf) && allOf.length === 1 ? allOf[0] : undefined
+  if (isObject(only) && '$ref' in only) return { ...v2Schema({ ...schema, allOf: undefined }), ...v2Schema(only) }
+  const keepsUnknown = schema[KEEPS_UNKNOWN] === true
+  const isAnything = schema['nullable'] === true || keepsUnknown
+  const isEmbedded = schema['x-kubernetes-embedded-resource'] === true
+  const isLeftOut = (member: string): boolean => isAnything && (keepsUnknown || !isEmbedded || !OF_EMBEDDED.has(member))
   return mapMembers(schema, (value, name) => {
     if (LEFT_OUT.has(name)) return undefined
     // For these clients, a list or an object without further details has no type.
     if (name === 'type') return isAnything || (value === 'array' && schema['items'] === undefined) ? undefined : value
-    if (name === 'properties')
-      return isAnything ? undefined : mapMembers(value as JsonSchema, (one) => v2Schema(one as JsonSchema))
+    if (name === 'properties') {
+      const left = mapMembers(value as JsonSchema, (one, of) =>
+        isLeftOut(of) ? undefined : v2Schema(one as JsonSchema),
+      )
+      return isAnything && Object.keys(left).length === 0 ? undefined : left
+    }
     if (name === 'items') return isAnything ? undefined : v2Schema(value as JsonSchema)
-    if (name === 'required') return required(schema, value as readonly string[], isAnything)
+    if (name === 'required') return required(schema, value as readonly string[], keepsUnknown && isEmbedded)
     return name === 'additionalProperties' && typeof value === 'object' ? v2Schema(value as JsonSchema) : value
   })
 }
 
-/** A member that may be null cannot be required: without `nullable` that would reject the null. */
-function required(schema: JsonSchema, names: readonly string[], isAnything: boolean): readonly string[] | undefined {
+/**
+ * A member that may be null cannot be required: without `nullable` that would reject the null.
+ *
+ * @param isUnsaid whether it is an embedded object whose type is not among its members.
+ */
+function required(schema: JsonSchema, names: readonly string[], isUnsaid: boolean): readonly string[] | undefined {
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, JsonSchema>>
-  // Nor can the type of an embedded object whose members are unspecified.
-  const isUnsaid = isAnything && schema['x-kubernetes-embedded-resource'] === true
   const left = names.filter(
     (name) => properties[name]?.['nullable'] !== true && !(isUnsaid && ['kind', 'apiVersion'].includes(name)),
   )

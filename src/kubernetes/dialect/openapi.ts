@@ -36,6 +36,7 @@ export interface OpenApiForm {
   readonly encoding: 'json' | 'protobuf'
 }
 
+const SCALE = { group: 'autoscaling', kind: 'Scale', version: 'v1' }
 const INFO = { title: 'Kubernetes', version: KUBERNETES_RELEASE.replace(/\.\d+$/, '') }
 /** Every API server gives all definitions this title and version. */
 const CUSTOM_INFO = { title: 'Kubernetes CRD Swagger', version: 'v0.1.0' }
@@ -161,7 +162,7 @@ function document(content: object): Document {
 
 /** kubectl finds the kind of a resource by its paths. */
 function pathsOf(
-  { resource, subresources }: ServedResource,
+  { resource, subresources, origin }: ServedResource,
   schemaName: string,
   scaleName: string | null,
   writable: boolean,
@@ -175,10 +176,11 @@ function pathsOf(
     required: true,
     schema: { type: 'string', uniqueItems: true },
   })
-  const operation = (action: string, schema: string): JsonSchema => ({
+  const own = { group, kind, version }
+  const operation = (action: string, schema: string, returned = own): JsonSchema => ({
     get: {
       'x-kubernetes-action': action,
-      'x-kubernetes-group-version-kind': { group, kind, version },
+      'x-kubernetes-group-version-kind': returned,
       responses: {
         200: {
           description: 'OK',
@@ -189,7 +191,7 @@ function pathsOf(
   })
   const listName = schemaName.slice(0, -kind.length) + resource.listKind
   const inNamespace = namespaced ? [parameter('namespace')] : []
-  const patch = writable ? patchOperation({ group, kind, version }, schemaName) : {}
+  const patch = writable ? patchOperation(own, schemaName, origin === 'well-known') : {}
   return {
     ...(namespaced ? { [`${root}/${plural}`]: operation('list', listName) } : {}),
     [collection]: { ...operation('list', listName), parameters: inNamespace },
@@ -198,19 +200,17 @@ function pathsOf(
       ...patch,
       parameters: [...inNamespace, parameter('name')],
     },
-    ...(subresources.status
-      ? {
-          [`${collection}/{name}/status`]: {
-            ...operation('get', schemaName),
-            parameters: [...inNamespace, parameter('name')],
-          },
-        }
-      : {}),
+    ...Object.fromEntries(
+      [...(subresources.status ? ['status'] : []), ...subresources.readOnly].map((name) => [
+        `${collection}/{name}/${name}`,
+        { ...operation('get', schemaName), parameters: [...inNamespace, parameter('name')] },
+      ]),
+    ),
     ...(scaleName === null
       ? {}
       : {
           [`${collection}/{name}/scale`]: {
-            ...operation('get', scaleName),
+            ...operation('get', scaleName, origin === 'custom' ? own : SCALE),
             parameters: [...inNamespace, parameter('name')],
           },
         }),
@@ -218,10 +218,10 @@ function pathsOf(
 }
 
 /**
- * kubectl reads this one operation and its parameters before it writes a kind. The bodies do not name strategic merge
- * patches: their merge keys are not in these schemas, and kubectl knows those of the built-in kinds itself.
+ * kubectl reads this one operation, its parameters and its bodies before it writes a kind: only built-in kinds take
+ * strategic merge patches.
  */
-function patchOperation(kind: JsonSchema, schema: string): JsonSchema {
+function patchOperation(kind: JsonSchema, schema: string, isBuiltIn: boolean): JsonSchema {
   const query = (name: string, type: string): JsonSchema => ({ name, in: 'query', schema: { type, uniqueItems: true } })
   const patch = { schema: { $ref: `#/components/schemas/${schema}` } }
   return {
@@ -239,6 +239,7 @@ function patchOperation(kind: JsonSchema, schema: string): JsonSchema {
           'application/apply-patch+yaml': patch,
           'application/json-patch+json': { schema: { type: 'array' } },
           'application/merge-patch+json': patch,
+          ...(isBuiltIn ? { 'application/strategic-merge-patch+json': patch } : {}),
         },
       },
       responses: { 200: { description: 'OK', content: { 'application/json': patch } } },

@@ -1,11 +1,11 @@
 /**
  * The part of an object's schema that writes need: which members are declared, and how lists and maps are merged. The
- * shape of a built-in kind comes from the table of messages and `merge-keys.txt`, that of a custom kind from the schema
- * of its definition. A kind with neither gets `ANY`: every member is allowed, and lists are one value.
+ * shape of a built-in kind comes from the table of messages and what Kubernetes' OpenAPI documents say of them, that of a
+ * custom kind from the schema of its definition. A kind with neither gets `ANY`: every member is allowed, and lists are one value.
  */
-import { readPackageFile } from '../../support/package-file.js'
 import { field, type Fields, isObject } from '../../support/fields.js'
 import { type Json, record } from '../codec/json-tree.js'
+import { factsOf, type MessageFacts, type SchemaFacts } from '../codec/openapi-facts.js'
 
 export interface Shape {
   /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
@@ -127,54 +127,54 @@ export class BuiltInShapes {
   #make(message: ShapeMessage): Shape {
     if (message.form === 'either') return ANY
     const [only] = message.fields
-    if (message.form === 'items' && only !== undefined) return this.#field(only, '')
-    const marks = marksOf(message.fullName)
+    if (message.form === 'items' && only !== undefined) return this.#field(only, {})
+    const facts = factsOf(message.fullName)
     let members: Map<string, Shape> | null = null
     return {
       ...BASE,
       type: 'object',
       goType: message.fullName.split('.').slice(-2).join('.'),
       items: ANY,
-      isAtomic: marks.isAtomic,
+      isAtomic: isAtomicMap(facts),
       // Members are built on first use, because messages contain each other.
-      member: (name) => (members ??= this.#members(message, marks)).get(name),
+      member: (name) => (members ??= this.#members(message, facts)).get(name),
     }
   }
 
-  #members(message: ShapeMessage, marks: Marks): Map<string, Shape> {
+  /** @param facts also of the members of inlined messages. */
+  #members(message: ShapeMessage, facts: MessageFacts): Map<string, Shape> {
     const members = new Map<string, Shape>()
     for (const field of message.fields) {
       if (field.jsonName !== '') {
-        members.set(field.jsonName, this.#field(field, marks.fields.get(field.jsonName) ?? ''))
+        members.set(field.jsonName, this.#field(field, facts.properties?.[field.jsonName] ?? {}))
         continue
       }
       const inlined = this.source.message(field.messageName)
       if (inlined === undefined) continue
-      for (const [name, shape] of this.#members(inlined, marksOf(inlined.fullName))) members.set(name, shape)
+      for (const [name, shape] of this.#members(inlined, facts)) members.set(name, shape)
     }
     return members
   }
 
-  #field({ label, type, messageName }: ShapeMessage['fields'][number], mark: string): Shape {
+  #field({ label, type, messageName }: ShapeMessage['fields'][number], facts: SchemaFacts): Shape {
     const value = this.#value(type, messageName)
+    const isAtomic = isAtomicMap(facts)
     if (label === 'map') {
       const goType = value.goType === '' ? '' : `map[string]${value.goType}`
-      return { ...BASE, type: 'map', goType, member: () => value, items: ANY, isAtomic: mark.startsWith('!') }
+      return { ...BASE, type: 'map', goType, member: () => value, items: ANY, isAtomic }
     }
-    if (label !== 'repeated') return mark.startsWith('!') ? { ...value, isAtomic: true } : value
-    const keys = /^k\(([^)]*)\)/.exec(mark)?.[1]
-    const patch = /p(?:\(([^)]*)\))?/.exec(mark.replace(/^(s|k\([^)]*\)|!)/, ''))
+    if (label !== 'repeated') return isAtomic ? { ...value, isAtomic } : value
+    const patchKey = facts['x-kubernetes-patch-merge-key']
     return {
       ...BASE,
       type: 'list',
       goType: value.goType === '' ? '' : `[]${value.goType}`,
       member: () => undefined,
       items: value,
-      list: mark.startsWith('s') ? 'set' : keys === undefined ? 'atomic' : 'keyed',
-      keys: keys?.split(',') ?? [],
+      ...mergeOf(facts),
       keyDefaults: BUILT_IN_KEY_DEFAULTS,
-      isPatchMerged: patch !== null,
-      patchKey: patch?.[1] ?? '',
+      isPatchMerged: String(facts['x-kubernetes-patch-strategy']).split(',').includes('merge'),
+      patchKey: typeof patchKey === 'string' ? patchKey : '',
     }
   }
 
@@ -192,38 +192,18 @@ function withType(shape: Shape): Shape {
 /** The only key of a built-in kind's list with a default. */
 const BUILT_IN_KEY_DEFAULTS: Shape['keyDefaults'] = { protocol: 'TCP' }
 
-interface Marks {
-  readonly isAtomic: boolean
-  readonly fields: ReadonlyMap<string, string>
+function isAtomicMap(facts: SchemaFacts): boolean {
+  return facts['x-kubernetes-map-type'] === 'atomic'
 }
 
-/**
- * `@` starts a package, then each line is a message; `!` after its name means that it is applied as a whole. A list is
- * a set (`s`) or has keys (`k(name)`). A strategic patch merges it (`p`), by a key (`p(name)`), or keeps only its keys
- * (`r`).
- */
-const MERGE_KEYS_FILE = 'src/kubernetes/writes/merge-keys.txt'
-
-const NO_MARKS: Marks = { isAtomic: false, fields: new Map() }
-let table: ReadonlyMap<string, Marks> | null = null
-
-function marksOf(fullName: string): Marks {
-  table ??= parseMarks()
-  return table.get(fullName) ?? NO_MARKS
-}
-
-function parseMarks(): ReadonlyMap<string, Marks> {
-  const marks = new Map<string, Marks>()
-  let packageName = ''
-  for (const line of readPackageFile(MERGE_KEYS_FILE).toString('utf8').split('\n')) {
-    const [head = '', ...words] = line.split(' ')
-    if (head === '@') packageName = words[0] ?? ''
-    else if (head !== '' && head !== '#') {
-      const fields = words.map((word) => word.split('=', 2) as [string, string])
-      marks.set(`${packageName}.${head.replace('!', '')}`, { isAtomic: head.endsWith('!'), fields: new Map(fields) })
-    }
+/** How a list is merged. */
+function mergeOf(facts: SchemaFacts): Pick<Shape, 'list' | 'keys'> {
+  const type = facts['x-kubernetes-list-type']
+  const keys = facts['x-kubernetes-list-map-keys']
+  return {
+    list: type === 'set' ? 'set' : type === 'map' ? 'keyed' : 'atomic',
+    keys: Array.isArray(keys) ? keys.filter((key) => typeof key === 'string') : [],
   }
-  return marks
 }
 
 /** Returns the shape of a custom resource. @param metadata the shape of every object's metadata. */
@@ -239,12 +219,10 @@ export function customShape(schema: Fields | undefined, metadata: Shape): Shape 
 
 function schemaShape(schema: Fields): Shape {
   const { properties, additionalProperties: additional, items } = schema
-  const isAtomic = schema['x-kubernetes-map-type'] === 'atomic'
+  const isAtomic = isAtomicMap(schema)
   const keepsUnknown = schema['x-kubernetes-preserve-unknown-fields'] === true
   if (isObject(items)) {
-    const type = schema['x-kubernetes-list-type']
-    const given = schema['x-kubernetes-list-map-keys']
-    const keys = Array.isArray(given) ? given.filter((key) => typeof key === 'string') : []
+    const merge = mergeOf(schema)
     let shape: Shape | null = null
     return {
       ...BASE,
@@ -253,9 +231,8 @@ function schemaShape(schema: Fields): Shape {
       get items(): Shape {
         return (shape ??= schemaShape(items))
       },
-      list: type === 'set' ? 'set' : type === 'map' ? 'keyed' : 'atomic',
-      keys,
-      keyDefaults: defaultsOf(keys, items),
+      ...merge,
+      keyDefaults: defaultsOf(merge.keys, items),
     }
   }
   if (isObject(additional)) {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { readDefinition } from '../../../src/kubernetes/dialect/crd.js'
 import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
 import { OpenApi, type OpenApiOptions } from '../../../src/kubernetes/dialect/openapi.js'
@@ -25,15 +26,27 @@ const of = (jsonName: string, type: string, label: SchemaField['label'] = 'value
 
 /** A small table of messages in the format of the protobuf codec's. */
 const MESSAGES = new Map<string, Omit<SchemaMessage, 'fullName'>>([
-  [META, { form: 'object', fields: [text('name'), of('creationTimestamp', 'time'), of('labels', 'string', 'map')] }],
+  [
+    META,
+    {
+      form: 'object',
+      isKind: false,
+      fields: [text('name'), of('creationTimestamp', 'time'), of('labels', 'string', 'map')],
+    },
+  ],
   [
     'k8s.io.api.core.v1.Pod',
-    { form: 'object', fields: [message('metadata', META), message('spec', 'k8s.io.api.core.v1.PodSpec')] },
+    {
+      form: 'object',
+      isKind: false,
+      fields: [message('metadata', META), message('spec', 'k8s.io.api.core.v1.PodSpec')],
+    },
   ],
   [
     'k8s.io.api.core.v1.PodSpec',
     {
       form: 'object',
+      isKind: false,
       fields: [
         message('containers', 'k8s.io.api.core.v1.Container', 'repeated'),
         message('', 'k8s.io.api.core.v1.Inlined'),
@@ -51,10 +64,10 @@ const MESSAGES = new Map<string, Omit<SchemaMessage, 'fullName'>>([
       ],
     },
   ],
-  ['k8s.io.api.core.v1.Container', { form: 'object', fields: [text('image')] }],
-  ['k8s.io.api.core.v1.Inlined', { form: 'object', fields: [text('inlinedName')] }],
-  ['k8s.io.api.core.v1.Args', { form: 'items', fields: [of('items', 'string', 'repeated')] }],
-  ['k8s.io.api.core.v1.Either', { form: 'either', fields: [text('a'), text('b')] }],
+  ['k8s.io.api.core.v1.Container', { form: 'object', isKind: false, fields: [text('image')] }],
+  ['k8s.io.api.core.v1.Inlined', { form: 'object', isKind: false, fields: [text('inlinedName')] }],
+  ['k8s.io.api.core.v1.Args', { form: 'items', isKind: false, fields: [of('items', 'string', 'repeated')] }],
+  ['k8s.io.api.core.v1.Either', { form: 'either', isKind: false, fields: [text('a'), text('b')] }],
 ])
 const schemas: NonNullable<OpenApiOptions['schemas']> = {
   message: (fullName) => {
@@ -100,7 +113,14 @@ void t.test('the fields of a built-in kind are those of the table', async (t) =>
     },
   })
   t.same(document.components.schemas['io.k8s.api.core.v1.PodSpec']?.properties, {
-    containers: { type: 'array', items: ref('io.k8s.api.core.v1.Container') },
+    containers: {
+      type: 'array',
+      items: ref('io.k8s.api.core.v1.Container'),
+      'x-kubernetes-list-map-keys': ['name'],
+      'x-kubernetes-list-type': 'map',
+      'x-kubernetes-patch-merge-key': 'name',
+      'x-kubernetes-patch-strategy': 'merge',
+    },
     inlinedName: { type: 'string' },
     self: ref('io.k8s.api.core.v1.PodSpec'),
     args: { type: 'array', items: { type: 'string' } },
@@ -121,12 +141,36 @@ void t.test('the fields of a built-in kind are those of the table', async (t) =>
       '/api/v1/namespaces/{namespace}/pods',
       '/api/v1/namespaces/{namespace}/pods/{name}',
       '/api/v1/namespaces/{namespace}/pods/{name}/status',
+      '/api/v1/namespaces/{namespace}/pods/{name}/ephemeralcontainers',
+      '/api/v1/namespaces/{namespace}/pods/{name}/resize',
     ],
   )
   t.match(document.paths['/api/v1/pods'], {
     get: { 'x-kubernetes-group-version-kind': { group: '', kind: 'Pod', version: 'v1' } },
   })
 })
+
+void t.test(
+  'a built-in kind says which members are required, their values, and how its lists are merged',
+  async (t) => {
+    const document = await spec(start({ schemas: kubernetesSchema() }).openApi, '', 'v1')
+    t.same(danglingReferences(document), [])
+    const { schemas: all } = document.components
+    t.match(all['io.k8s.api.core.v1.PodSpec'], {
+      required: ['containers'],
+      properties: { restartPolicy: { type: 'string', enum: ['Always', 'Never', 'OnFailure'] } },
+    })
+    t.notOk(
+      Object.hasOwn(all['io.k8s.api.core.v1.PodSpec']!.properties, 'workloadRef'),
+      'what Kubernetes has removed is only read',
+    )
+    t.match(
+      all['io.k8s.api.core.v1.EphemeralContainer']?.properties['ports'],
+      { 'x-kubernetes-list-map-keys': ['containerPort', 'protocol'] },
+      'also members of an inlined message',
+    )
+  },
+)
 
 void t.test('without a table a kind still has its metadata, in every group', async (t) => {
   const { registry, openApi } = start()

@@ -373,6 +373,15 @@ void t.test('an update takes ownership of the fields that it changes', (t) => {
   t.end()
 })
 
+void t.test('webhooks, whose list has a capital in protobuf, are merged by their names', (t) => {
+  const shape = shapes.ofKind('admissionregistration.k8s.io/v1', 'MutatingWebhookConfiguration')!
+  const before = '{"webhooks":[{"name":"a","timeoutSeconds":1},{"name":"b"}]}'
+  const patch = '{"webhooks":[{"name":"a","timeoutSeconds":2}]}'
+  const merged = applyStrategicPatch(object(before), object(patch), shape)
+  t.equal(text(merged), '{"webhooks":[{"name":"a","timeoutSeconds":2},{"name":"b"}]}')
+  t.end()
+})
+
 void t.test('the cost of a list in a strategic merge patch grows only with its length', (t) => {
   // So many that comparing every pair would take minutes.
   const count = 60_000

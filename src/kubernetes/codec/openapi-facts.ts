@@ -1,0 +1,38 @@
+/**
+ * What Kubernetes' OpenAPI documents say of its own messages beyond the types of their fields: which members are required,
+ * their values if there are only a few, and by what lists and maps are merged. The table is
+ * `kubernetes-openapi.json`, made by `npm run generate:openapi`.
+ */
+import { readPackageFile } from '../../support/package-file.js'
+
+/** Keywords of OpenAPI. */
+export type SchemaFacts = Readonly<Record<string, unknown>>
+
+export interface MessageFacts extends SchemaFacts {
+  /** By member. null: removed, in the release of the table. */
+  readonly properties?: Readonly<Record<string, SchemaFacts | null>>
+}
+
+const FACTS_FILE = 'src/kubernetes/codec/kubernetes-openapi.json'
+const NONE: MessageFacts = {}
+
+let table: ReadonlyMap<string, MessageFacts> | null = null
+
+/** @param fullName of the message: `k8s.io.api.core.v1.Pod`. */
+export function factsOf(fullName: string): MessageFacts {
+  table ??= new Map(
+    Object.entries(JSON.parse(readPackageFile(FACTS_FILE).toString('utf8')) as Record<string, MessageFacts>),
+  )
+  return table.get(schemaNameOf(fullName)) ?? NONE
+}
+
+/** Turns `k8s.io.api.core.v1.Pod` into `io.k8s.api.core.v1.Pod`, the form of OpenAPI. */
+export function schemaNameOf(fullName: string): string {
+  const written = fullName.replace('apiextensions_apiserver', 'apiextensions-apiserver')
+  return written.replace('kube_aggregator', 'kube-aggregator').replace(/^k8s\.io\./, 'io.k8s.')
+}
+
+/** The opposite of `schemaNameOf`. */
+export function messageNameOf(schemaName: string): string {
+  return schemaName.replace(/^io\.k8s\./, 'k8s.io.').replaceAll('-', '_')
+}
