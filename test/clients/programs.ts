@@ -56,3 +56,5 @@ export const istiod: GoProgram = {
 }
 
 export const openTelemetry: GoProgram = { source: `${others}opentelemetry` }
+
+export const argoCd: GoProgram = { source: `${others}argocd` }

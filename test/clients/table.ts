@@ -2,6 +2,7 @@
 
 import type { GoProgram } from '../support/go-program.js'
 import {
+  argoCd,
   clientGo,
   coreDns,
   descheduler,
@@ -250,5 +251,13 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/onboarding/in-cluster.ts',
     runsIn: 'npm run test:onboarding',
     program: openTelemetry,
+  },
+  {
+    name: 'Argo CD',
+    version: '3.2’s engine',
+    does: 'its cache of all objects that it may read, and a sync',
+    test: 'test/onboarding/in-cluster.ts',
+    runsIn: 'npm run test:onboarding',
+    program: argoCd,
   },
 ]

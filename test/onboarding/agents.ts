@@ -7,6 +7,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import {
+  argoCd,
   clientGo,
   coreDns,
   descheduler,
@@ -25,6 +26,7 @@ import { startProcess } from '../clients/support/start-process.js'
 import { COLOUR, startTerminal } from '../clients/support/terminal.js'
 import { widget, widgetDefinition, widgetsPath } from '../clients/support/widgets.js'
 import { ask, type Server, serverAt } from '../reference/ask.js'
+import { discover, groupPath, type Served } from '../reference/discovered.js'
 import { ADMIN } from '../reference/control-plane.js'
 import { freePort } from '../support/free-port.js'
 import { buildGoProgram } from '../support/go-program.js'
@@ -80,13 +82,21 @@ export class World {
     return JSON.parse(body.toString()) as T
   }
 
+  async served(): Promise<readonly Served[]> {
+    return await discover(this.#server)
+  }
+
   async items<T>(path: string): Promise<readonly T[]> {
     return (await this.get<{ readonly items: readonly T[] }>(path)).items
   }
 }
 
 interface Named {
-  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> }
+  readonly metadata: {
+    readonly name: string
+    readonly namespace?: string
+    readonly labels?: Readonly<Record<string, string>>
+  }
 }
 
 const turnOf = ({ metadata: { labels } }: Named): string => labels?.['turn'] ?? 'null'
@@ -287,6 +297,30 @@ const dns: Agent = {
 }
 
 // Agents that write
+
+/** Argo CD excludes these, and so does the program. */
+const EXCLUDED = new Set(['events.k8s.io', 'coordination.k8s.io'])
+const EXCLUDED_KINDS = new Set(['Event', 'Endpoints', 'EndpointSlice', 'CertificateSigningRequest'])
+
+const delivery: Agent = {
+  name: 'argocd',
+  client: 'Argo CD',
+  start: (...pod) => asked([buildGoProgram(argoCd)], 'what', 'create ')(...pod),
+  expected: async (world) => {
+    const lines = new Set<string>()
+    for (const { group, version, kind, plural, verbs } of await world.served()) {
+      if (!verbs.includes('list') || !verbs.includes('watch')) continue
+      if (EXCLUDED.has(group) || EXCLUDED_KINDS.has(kind)) continue
+      for (const object of await world.items<Named>(`${groupPath(group, version)}/${plural}`)) {
+        const { namespace = '', name } = object.metadata
+        lines.add(`${group}/${kind} ${namespace}/${name} ${turnOf(object)}`)
+      }
+    }
+    return [...lines]
+  },
+  follows: ['pods', 'services', 'configmaps', 'nodes', 'namespaces', 'customresourcedefinitions', 'widgets'],
+  rules: [reading('*', '*'), { apiGroups: [''], resources: ['configmaps'], verbs: ['create', 'patch', 'update'] }],
+}
 
 interface Widget extends Named {
   readonly spec: { readonly size: number }
@@ -546,6 +580,7 @@ export const agents: readonly Agent[] = [
   prometheus,
   dns,
   operator,
+  delivery,
   installer,
   evictor,
   database,
