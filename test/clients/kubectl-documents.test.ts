@@ -11,7 +11,8 @@ import { negotiateDiscovery, negotiateOpenApi } from '../../src/kubernetes/diale
 import { readDefinition } from '../../src/kubernetes/dialect/crd.js'
 import { resolveResources } from '../../src/kubernetes/dialect/declared-resource.js'
 import { Discovery, type Document } from '../../src/kubernetes/dialect/discovery.js'
-import { OpenApi } from '../../src/kubernetes/dialect/openapi.js'
+import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
+import { makeOpenApi, OpenApi } from '../../src/kubernetes/dialect/openapi.js'
 import { parseRequestPath } from '../../src/kubernetes/dialect/request-path.js'
 import { ResourceRegistry, type ServedResource } from '../../src/kubernetes/dialect/resource-registry.js'
 import { encodeTableRow, TABLE_TAIL, tableHead } from '../../src/kubernetes/dialect/table/encode-table.js'
@@ -61,7 +62,10 @@ const cache = readDefinition(
 )
 if (cache.kind === 'defined') registry.set('crd', cache.resources)
 const discovery = new Discovery(registry, { productVersion: '0.1.0' })
-const openApi = new OpenApi(registry, { productVersion: '0.1.0' })
+const openApi = new OpenApi(registry, {
+  productVersion: '0.1.0',
+  make: async (resources, form) => makeOpenApi(resources, form, kubernetesSchema(), false),
+})
 const asked: string[] = []
 
 async function answer(path: string, accept: string): Promise<{ type: string; body: Buffer } | null> {

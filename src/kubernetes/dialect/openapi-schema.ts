@@ -7,63 +7,14 @@ import type { ServedResource } from './resource-registry.js'
 import { apiVersion } from '../../engine/model/resource.js'
 import { isObject } from '../../support/fields.js'
 import { factsOf, type MessageFacts, messageNameOf, schemaNameOf, type SchemaFacts } from '../codec/openapi-facts.js'
-import { OBJECT_META } from '../codec/protobuf/schema.js'
-
-/** The part of a table of messages used here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
-export interface SchemaSource {
-  /** @param apiVersion `v1`, `apps/v1`. */
-  messageOfKind(apiVersion: string, kind: string): SchemaMessage | undefined
-  message(fullName: string): SchemaMessage | undefined
-}
-
-export interface SchemaMessage {
-  readonly fullName: string
-  /**
-   * `items` means that in JSON the message is the array in its only field, `either` that it is one of several types.
-   */
-  readonly form: 'object' | 'items' | 'either'
-  readonly isKind: boolean
-  readonly fields: readonly SchemaField[]
-}
-
-export interface SchemaField {
-  /** The name is '' for an inlined message. */
-  readonly jsonName: string
-  readonly label: 'value' | 'pointer' | 'repeated' | 'map'
-  readonly type: string
-  readonly messageName: string
-}
+import { type Field, type Message, META_PACKAGE, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-const LIST_META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ListMeta'
+const LIST_META = `${META_PACKAGE}.ListMeta`
 const SCHEMAS = '#/components/schemas/'
 const QUANTITY = 'io.k8s.apimachinery.pkg.api.resource.Quantity'
 const INT_OR_STRING = 'io.k8s.apimachinery.pkg.util.intstr.IntOrString'
-
-/** The metadata schema when no table is given: the members that identify an object. */
-const PLAIN_OBJECT_META: JsonSchema = {
-  type: 'object',
-  properties: {
-    name: { type: 'string' },
-    namespace: { type: 'string' },
-    uid: { type: 'string' },
-    resourceVersion: { type: 'string' },
-    generation: { type: 'integer', format: 'int64' },
-    creationTimestamp: { type: 'string', format: 'date-time' },
-    deletionTimestamp: { type: 'string', format: 'date-time' },
-    labels: { type: 'object', additionalProperties: { type: 'string' } },
-    annotations: { type: 'object', additionalProperties: { type: 'string' } },
-  },
-}
-const PLAIN_LIST_META: JsonSchema = {
-  type: 'object',
-  properties: {
-    resourceVersion: { type: 'string' },
-    continue: { type: 'string' },
-    remainingItemCount: { type: 'integer', format: 'int64' },
-  },
-}
 
 const API_VERSION = { type: 'string', description: 'Group and version of this representation of the object.' }
 const KIND = { type: 'string', description: 'Kind of the object.' }
@@ -74,10 +25,11 @@ const SCALE_NAME = 'io.k8s.api.autoscaling.v1.Scale'
 /** Collects the schemas of one group version. Each message is added once, with all messages it refers to. */
 export class SchemaCollector {
   readonly schemas: Record<string, JsonSchema> = {}
-  readonly #source: SchemaSource | undefined
+  readonly #table: Schema
 
-  constructor(source: SchemaSource | undefined) {
-    this.#source = source
+  /** @param table the fields of the built-in kinds. */
+  constructor(table: Schema) {
+    this.#table = table
   }
 
   /** Adds the resource's kind and its list kind. @returns the name of the kind's schema. */
@@ -86,7 +38,7 @@ export class SchemaCollector {
     const fields = served.selectableFields.map((path) => ({ fieldPath: path.replace(/^\./, '') }))
     const selectable = fields.length === 0 ? {} : { 'x-kubernetes-selectable-fields': fields }
     const message =
-      served.origin === 'well-known' ? this.#source?.messageOfKind(apiVersion(served.resource), kind) : undefined
+      served.origin === 'well-known' ? this.#table.messageOfKind(apiVersion(served.resource), kind) : undefined
     const name = message === undefined ? `${reversed(group)}.${version}.${kind}` : schemaNameOf(message.fullName)
     const schema = message === undefined ? this.#unlisted(served) : this.#message(message)
     this.schemas[name] = {
@@ -103,7 +55,7 @@ export class SchemaCollector {
       properties: {
         apiVersion: API_VERSION,
         kind: KIND,
-        metadata: this.#metadata(LIST_META, PLAIN_LIST_META),
+        metadata: this.#messageNamed(LIST_META),
         items: { type: 'array', items: reference(name) },
       },
       'x-kubernetes-group-version-kind': [{ group, kind: listKind, version }],
@@ -114,8 +66,7 @@ export class SchemaCollector {
 
   /** Adds the kind of scales. @returns its name. */
   addScale(): string {
-    const message = this.#source?.messageOfKind('autoscaling/v1', 'Scale')
-    const schema = message === undefined ? { type: 'object', properties: {} } : this.#message(message)
+    const schema = this.#message(this.#table.messageOfKind('autoscaling/v1', 'Scale')!)
     this.schemas[SCALE_NAME] = {
       description: 'How many there are to be, and how many there are.',
       ...schema,
@@ -127,7 +78,7 @@ export class SchemaCollector {
 
   /** Handles a custom resource, a declared prefix, or a kind missing from the table. */
   #unlisted({ resource, schema }: ServedResource): JsonSchema {
-    const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
+    const metadata = this.#messageNamed(OBJECT_META)
     if (schema !== undefined) {
       const published = this.#published(schema.parsed)
       return { ...published, properties: { ...propertiesOf(published), metadata } }
@@ -151,7 +102,7 @@ export class SchemaCollector {
     if (isObject(additionalProperties)) published['additionalProperties'] = this.#published(additionalProperties)
     if (schema['x-kubernetes-int-or-string'] === true && !saysIntOrString(schema)) addIntOrString(published)
     if (schema['x-kubernetes-embedded-resource'] === true) {
-      const metadata = this.#metadata(OBJECT_META, PLAIN_OBJECT_META)
+      const metadata = this.#messageNamed(OBJECT_META)
       const required = Array.isArray(schema['required']) ? (schema['required'] as unknown[]) : []
       published['properties'] = { ...propertiesOf(published), apiVersion: API_VERSION, kind: KIND, metadata }
       published['required'] = [...required, ...['kind', 'apiVersion'].filter((name) => !required.includes(name))]
@@ -159,15 +110,7 @@ export class SchemaCollector {
     return published
   }
 
-  #metadata(fullName: string, plain: JsonSchema): JsonSchema {
-    const message = this.#source?.message(fullName)
-    if (message !== undefined) return this.#reference(message)
-    const name = schemaNameOf(fullName)
-    this.schemas[name] ??= plain
-    return reference(name)
-  }
-
-  #reference(message: SchemaMessage): JsonSchema {
+  #reference(message: Message): JsonSchema {
     const name = schemaNameOf(message.fullName)
     if (!Object.hasOwn(this.schemas, name)) {
       // The name is reserved first, so that a self-containing message ends the recursion here.
@@ -177,7 +120,7 @@ export class SchemaCollector {
     return reference(name)
   }
 
-  #message(message: SchemaMessage): JsonSchema {
+  #message(message: Message): JsonSchema {
     const [only] = message.fields
     if (message.form === 'either') return { 'x-kubernetes-preserve-unknown-fields': true }
     if (message.form === 'items' && only !== undefined) return this.#field(only)
@@ -190,11 +133,11 @@ export class SchemaCollector {
   }
 
   /** @param facts also of the members of inlined messages. */
-  #members({ fields }: SchemaMessage, facts: NonNullable<MessageFacts['properties']>): Record<string, JsonSchema> {
+  #members({ fields }: Message, facts: NonNullable<MessageFacts['properties']>): Record<string, JsonSchema> {
     const members: Record<string, JsonSchema> = {}
     for (const one of fields) {
       const { jsonName, messageName } = one
-      const inlined = jsonName === '' ? this.#source?.message(messageName) : undefined
+      const inlined = jsonName === '' ? this.#table.message(messageName) : undefined
       if (inlined !== undefined) Object.assign(members, this.#members(inlined, facts))
       const said = facts[jsonName]
       if (jsonName !== '' && said !== null) members[jsonName] = this.#withFacts(this.#field(one), said)
@@ -218,14 +161,14 @@ export class SchemaCollector {
     return merged
   }
 
-  #field({ label, type, messageName }: SchemaField): JsonSchema {
+  #field({ label, type, messageName }: Field): JsonSchema {
     const value = type === 'message' ? this.#messageNamed(messageName) : this.#scalar(type)
     if (label === 'repeated') return { type: 'array', items: value }
     return label === 'map' ? { type: 'object', additionalProperties: value } : value
   }
 
   #messageNamed(fullName: string): JsonSchema {
-    const message = this.#source?.message(fullName)
+    const message = this.#table.message(fullName)
     if (message === undefined) return { type: 'object' }
     return message.form === 'object' ? this.#reference(message) : this.#message(message)
   }

@@ -9,16 +9,15 @@
 import { createHash } from 'node:crypto'
 
 import { exactText } from '../codec/exact-json.js'
+import type { Schema } from '../codec/protobuf/schema.js'
 import { apiVersion } from '../../engine/model/resource.js'
 import { documentOf, type Document, groupsOf, KUBERNETES_RELEASE } from './discovery.js'
 import { openApiV2, type V3Part } from './openapi-v2.js'
 import { openApiProtobuf } from './openapi-protobuf.js'
-import { type JsonSchema, SchemaCollector, type SchemaSource } from './openapi-schema.js'
+import { type JsonSchema, SchemaCollector } from './openapi-schema.js'
 import { type ResourceRegistry, type ServedResource, valueOf } from './resource-registry.js'
 
 export interface OpenApiOptions {
-  /** The fields of the built-in kinds. Without them, `explain` shows only a kind's metadata. */
-  readonly schemas?: SchemaSource
   /**
    * Whether writes are enabled: kubectl looks here for `dryRun` and `fieldValidation` before it relies on them. Default
    * false.
@@ -26,8 +25,8 @@ export interface OpenApiOptions {
   readonly writable?: boolean
   /** A part of every hash, because another version of this project may build different documents. */
   readonly productVersion?: string
-  /** Builds a document like `makeOpenApi`. Default: that function, synchronously. */
-  readonly make?: (resources: readonly ServedResource[], form: OpenApiForm) => Promise<Document>
+  /** Builds a document like `makeOpenApi`. */
+  readonly make: (resources: readonly ServedResource[], form: OpenApiForm) => Promise<Document>
 }
 
 export interface OpenApiForm {
@@ -44,16 +43,13 @@ const CUSTOM_INFO = { title: 'Kubernetes CRD Swagger', version: 'v0.1.0' }
 export class OpenApi {
   readonly #registry: ResourceRegistry
   readonly #options: OpenApiOptions
-  readonly #make: NonNullable<OpenApiOptions['make']>
   #documents = new Map<string, Promise<Document>>()
   #index: Document | null = null
   #generation = -1
 
-  constructor(registry: ResourceRegistry, options: OpenApiOptions = {}) {
+  constructor(registry: ResourceRegistry, options: OpenApiOptions) {
     this.#registry = registry
     this.#options = options
-    this.#make =
-      options.make ?? ((resources, form) => Promise.resolve().then(() => makeOpenApi(resources, form, options)))
   }
 
   /** The document of `/openapi/v2`, in the negotiated form. */
@@ -99,8 +95,8 @@ export class OpenApi {
   }
 
   #hash(resources: readonly ServedResource[]): string {
-    const { productVersion = '', schemas, writable = false } = this.#options
-    const content = JSON.stringify([productVersion, schemas !== undefined, resources.map(valueOf), writable])
+    const { productVersion = '', writable = false } = this.#options
+    const content = JSON.stringify([productVersion, resources.map(valueOf), writable])
     return createHash('sha256').update(content).digest('hex').toUpperCase()
   }
 
@@ -111,7 +107,7 @@ export class OpenApi {
     const key = `${name} ${form.encoding}`
     let making = documents.get(key)
     if (making === undefined) {
-      documents.set(key, (making = this.#make(resources, form)))
+      documents.set(key, (making = this.#options.make(resources, form)))
       making.catch(() => documents.delete(key))
     }
     return making
@@ -129,10 +125,11 @@ export class OpenApi {
 export function makeOpenApi(
   resources: readonly ServedResource[],
   { version, encoding }: OpenApiForm,
-  { schemas: source, writable = false }: Pick<OpenApiOptions, 'schemas' | 'writable'>,
+  schema: Schema,
+  writable: boolean,
 ): Document {
   if (version === 'v3') {
-    const { paths, schemas } = partOf(resources, source, writable)
+    const { paths, schemas } = partOf(resources, schema, writable)
     const isCustom = resources.length > 0 && resources.every(({ origin }) => origin === 'custom')
     const content = { openapi: '3.0.0', info: isCustom ? CUSTOM_INFO : INFO, paths, components: { schemas } }
     return encoding === 'protobuf' ? documentOf(openApiProtobuf('v3', content)) : document(content)
@@ -140,13 +137,13 @@ export function makeOpenApi(
   const versions = groupsOf(resources).flatMap((group) => group.versions)
   const whole = openApiV2(
     INFO,
-    versions.map((one) => partOf(one.resources, source, writable)),
+    versions.map((one) => partOf(one.resources, schema, writable)),
   )
   return encoding === 'protobuf' ? documentOf(openApiProtobuf('v2', whole)) : document(whole)
 }
 
-function partOf(resources: readonly ServedResource[], source: SchemaSource | undefined, writable: boolean): V3Part {
-  const collector = new SchemaCollector(source)
+function partOf(resources: readonly ServedResource[], schema: Schema, writable: boolean): V3Part {
+  const collector = new SchemaCollector(schema)
   const paths: Record<string, JsonSchema> = {}
   for (const served of resources) {
     const scaleName = served.subresources.scale === null ? null : collector.addScale()

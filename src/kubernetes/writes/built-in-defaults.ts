@@ -16,9 +16,9 @@ import {
   textMember,
   treeFrom,
 } from '../codec/json-tree.js'
+import type { Field, Message, Schema } from '../codec/protobuf/schema.js'
 import { type Condition, DEFAULT_FACTS, type DefaultRow, type DefaultValue } from './default-facts.js'
 import { pullPolicyOf } from './pull-policy.js'
-import type { ShapeMessage, ShapeSource } from './shape.js'
 
 interface Plan {
   readonly rows: readonly Row[]
@@ -39,7 +39,7 @@ interface Row {
 interface Child {
   /** The name is '' for an inlined message. */
   readonly name: string
-  readonly label: ShapeMessage['fields'][number]['label']
+  readonly label: Field['label']
   readonly messageName: string
 }
 
@@ -47,11 +47,11 @@ const API = 'k8s.io.api.'
 const NOTHING: Plan = { rows: [], children: [] }
 
 export class BuiltInDefaults {
-  readonly #source: ShapeSource
+  readonly #source: Schema
   readonly #plans = new Map<string, Plan>()
   readonly #facts: ReadonlyMap<string, readonly DefaultRow[]>
 
-  constructor(source: ShapeSource, facts = DEFAULT_FACTS) {
+  constructor(source: Schema, facts = DEFAULT_FACTS) {
     this.#source = source
     this.#facts = byMessage(facts)
   }
@@ -89,7 +89,7 @@ export class BuiltInDefaults {
     return message === undefined ? NOTHING : this.#planOf(message)
   }
 
-  #planOf(message: ShapeMessage): Plan {
+  #planOf(message: Message): Plan {
     const known = this.#plans.get(message.fullName)
     if (known !== undefined) return known
     // Only schemas contain themselves, and no row applies inside one. A member that leads back to a message being
@@ -101,7 +101,7 @@ export class BuiltInDefaults {
     return plan
   }
 
-  #childrenOf(message: ShapeMessage): readonly Child[] {
+  #childrenOf(message: Message): readonly Child[] {
     const children: Child[] = []
     for (const { jsonName, label, type, messageName } of message.fields) {
       if (type !== 'message') continue
@@ -112,10 +112,10 @@ export class BuiltInDefaults {
   }
 
   /** Returns null if the table of messages lacks the member, as in a descriptor set of another release. */
-  #row(message: ShapeMessage, [path, value, ...when]: DefaultRow): Row | null {
+  #row(message: Message, [path, value, ...when]: DefaultRow): Row | null {
     const lists = path.split('[].').map((part) => part.split('.'))
-    let at: ShapeMessage | undefined = message
-    let field: ShapeMessage['fields'][number] | undefined
+    let at: Message | undefined = message
+    let field: Field | undefined
     for (const name of lists.flat()) {
       field = at === undefined ? undefined : this.#fieldOf(at, name)
       if (field === undefined) return null
@@ -126,7 +126,7 @@ export class BuiltInDefaults {
     return { lists, parents, name, value, when, isPointer: field!.label === 'pointer' }
   }
 
-  #fieldOf(message: ShapeMessage, name: string): ShapeMessage['fields'][number] | undefined {
+  #fieldOf(message: Message, name: string): Field | undefined {
     for (const field of message.fields) {
       if (field.jsonName === name) return field
       if (field.jsonName !== '') continue

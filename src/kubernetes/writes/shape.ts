@@ -6,6 +6,7 @@
 import { field, type Fields, isObject } from '../../support/fields.js'
 import { type Json, record } from '../codec/json-tree.js'
 import { factsOf, type MessageFacts, type SchemaFacts } from '../codec/openapi-facts.js'
+import { type Field, type Message, META_PACKAGE, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
 
 export interface Shape {
   /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
@@ -72,30 +73,11 @@ const GO_TYPES: Readonly<Record<string, string>> = {
   intorstring: 'intstr.IntOrString',
 }
 
-/** The part of a table of messages used here; `kubernetes/codec/protobuf/schema.ts` has this shape. */
-export interface ShapeSource {
-  messageOfKind(apiVersion: string, kind: string): ShapeMessage | undefined
-  message(fullName: string): ShapeMessage | undefined
-}
-
-export interface ShapeMessage {
-  readonly fullName: string
-  readonly form: 'object' | 'items' | 'either'
-  readonly fields: readonly {
-    readonly jsonName: string
-    readonly label: 'value' | 'pointer' | 'repeated' | 'map'
-    readonly type: string
-    readonly messageName: string
-  }[]
-}
-
-const META = 'k8s.io.apimachinery.pkg.apis.meta.v1'
-
 /** Shapes of the built-in kinds. Each message's shape is built once. */
 export class BuiltInShapes {
   readonly #messages = new Map<string, Shape>()
 
-  constructor(private readonly source: ShapeSource) {}
+  constructor(private readonly source: Schema) {}
 
   /** Returns undefined for a kind missing from the table. */
   ofKind(apiVersion: string, kind: string): Shape | undefined {
@@ -104,11 +86,11 @@ export class BuiltInShapes {
   }
 
   get objectMeta(): Shape {
-    return this.#named(`${META}.ObjectMeta`)
+    return this.#named(OBJECT_META)
   }
 
   get deleteOptions(): Shape {
-    return withType(this.#named(`${META}.DeleteOptions`))
+    return withType(this.#named(`${META_PACKAGE}.DeleteOptions`))
   }
 
   #named(fullName: string): Shape {
@@ -116,7 +98,7 @@ export class BuiltInShapes {
     return message === undefined ? ANY : this.#message(message)
   }
 
-  #message(message: ShapeMessage): Shape {
+  #message(message: Message): Shape {
     const known = this.#messages.get(message.fullName)
     if (known !== undefined) return known
     const made = this.#make(message)
@@ -124,7 +106,7 @@ export class BuiltInShapes {
     return made
   }
 
-  #make(message: ShapeMessage): Shape {
+  #make(message: Message): Shape {
     if (message.form === 'either') return ANY
     const [only] = message.fields
     if (message.form === 'items' && only !== undefined) return this.#field(only, {})
@@ -142,7 +124,7 @@ export class BuiltInShapes {
   }
 
   /** @param facts also of the members of inlined messages. */
-  #members(message: ShapeMessage, facts: MessageFacts): Map<string, Shape> {
+  #members(message: Message, facts: MessageFacts): Map<string, Shape> {
     const members = new Map<string, Shape>()
     for (const field of message.fields) {
       if (field.jsonName !== '') {
@@ -156,7 +138,7 @@ export class BuiltInShapes {
     return members
   }
 
-  #field({ label, type, messageName }: ShapeMessage['fields'][number], facts: SchemaFacts): Shape {
+  #field({ label, type, messageName }: Field, facts: SchemaFacts): Shape {
     const value = this.#value(type, messageName)
     const isAtomic = isAtomicMap(facts)
     if (label === 'map') {

@@ -54,7 +54,7 @@ function definitionOf({ object, etcdPrefix }: DefinitionMessage): SharedReading 
 }
 
 function documentOf({ resources, form, writable }: OpenApiMessage): Document {
-  const { body, etag } = makeOpenApi(fromShared(resources), form, { schemas: schema, writable })
+  const { body, etag } = makeOpenApi(fromShared(resources), form, schema, writable)
   // Buffers with shared memory cannot be transferred.
   const own = body.byteLength === body.buffer.byteLength ? body : new Uint8Array(body)
   return { body: own as Buffer, etag }

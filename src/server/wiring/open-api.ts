@@ -49,7 +49,6 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     openApi: new OpenApi(stage.registry, {
       productVersion,
       writable,
-      schemas: stage.schema,
       make: (resources, form) => documents.makeOpenApi(resources, form),
     }),
     writes: parts.writes,

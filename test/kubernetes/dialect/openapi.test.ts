@@ -1,87 +1,34 @@
 import t from 'tap'
-import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
+import { kubernetesSchema, Schema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { readDefinition } from '../../../src/kubernetes/dialect/crd.js'
 import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
-import { OpenApi, type OpenApiOptions } from '../../../src/kubernetes/dialect/openapi.js'
-import type { SchemaField, SchemaMessage } from '../../../src/kubernetes/dialect/openapi-schema.js'
+import { makeOpenApi, OpenApi, type OpenApiOptions } from '../../../src/kubernetes/dialect/openapi.js'
 import { ResourceRegistry } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { parseLossless } from '../../reference/lossless.js'
 import { decodeOpenApi } from '../../reference/openapi.js'
 import { anything, definitionObject, integer, listOf, mapOf, object, text as string } from '../../support/definition.js'
 
-const META = 'k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta'
-const text = (jsonName: string): SchemaField => ({ jsonName, label: 'value', type: 'string', messageName: '' })
-const message = (jsonName: string, messageName: string, label: SchemaField['label'] = 'value'): SchemaField => ({
-  jsonName,
-  label,
-  type: 'message',
-  messageName,
-})
-const of = (jsonName: string, type: string, label: SchemaField['label'] = 'value'): SchemaField => ({
-  jsonName,
-  label,
-  type,
-  messageName: '',
-})
+/** A small table of messages. */
+const TABLE = Schema.parse(`
+@ k8s.io.apimachinery.pkg.apis.meta.v1 meta.k8s.io/v1
+ObjectMeta name?:1:string creationTimestamp?:8:time labels?:11:{}string
+ListMeta resourceVersion?:2:string
+@ k8s.io.api.core.v1 v1
+Pod* metadata?:1:k8s.io.apimachinery.pkg.apis.meta.v1/ObjectMeta spec?:2:PodSpec
+PodSpec containers:1:[]Container :2:Inlined self:3:*PodSpec args:4:Args any:5:Either gone:6:Nowhere grace:7:*int64 limits:8:{}quantity port:9:intorstring raw:10:json data:11:bytes ratio:12:double on:13:bool
+Container image:1:string
+Inlined inlinedName:1:string
+Args[] items:1:[]string
+Either|array a:1:string b:2:string
+@ k8s.io.api.autoscaling.v1 autoscaling/v1
+Scale* metadata?:1:k8s.io.apimachinery.pkg.apis.meta.v1/ObjectMeta
+`)
 
-/** A small table of messages in the format of the protobuf codec's. */
-const MESSAGES = new Map<string, Omit<SchemaMessage, 'fullName'>>([
-  [
-    META,
-    {
-      form: 'object',
-      isKind: false,
-      fields: [text('name'), of('creationTimestamp', 'time'), of('labels', 'string', 'map')],
-    },
-  ],
-  [
-    'k8s.io.api.core.v1.Pod',
-    {
-      form: 'object',
-      isKind: false,
-      fields: [message('metadata', META), message('spec', 'k8s.io.api.core.v1.PodSpec')],
-    },
-  ],
-  [
-    'k8s.io.api.core.v1.PodSpec',
-    {
-      form: 'object',
-      isKind: false,
-      fields: [
-        message('containers', 'k8s.io.api.core.v1.Container', 'repeated'),
-        message('', 'k8s.io.api.core.v1.Inlined'),
-        message('self', 'k8s.io.api.core.v1.PodSpec', 'pointer'),
-        message('args', 'k8s.io.api.core.v1.Args'),
-        message('any', 'k8s.io.api.core.v1.Either'),
-        message('gone', 'k8s.io.api.core.v1.Nowhere'),
-        of('grace', 'int64', 'pointer'),
-        of('limits', 'quantity', 'map'),
-        of('port', 'intorstring'),
-        of('raw', 'json'),
-        of('data', 'bytes'),
-        of('ratio', 'double'),
-        of('on', 'bool'),
-      ],
-    },
-  ],
-  ['k8s.io.api.core.v1.Container', { form: 'object', isKind: false, fields: [text('image')] }],
-  ['k8s.io.api.core.v1.Inlined', { form: 'object', isKind: false, fields: [text('inlinedName')] }],
-  ['k8s.io.api.core.v1.Args', { form: 'items', isKind: false, fields: [of('items', 'string', 'repeated')] }],
-  ['k8s.io.api.core.v1.Either', { form: 'either', isKind: false, fields: [text('a'), text('b')] }],
-])
-const schemas: NonNullable<OpenApiOptions['schemas']> = {
-  message: (fullName) => {
-    const found = MESSAGES.get(fullName)
-    return found === undefined ? undefined : { fullName, ...found }
-  },
-  messageOfKind: (apiVersion, kind) =>
-    apiVersion === 'v1' && kind === 'Pod' ? schemas.message('k8s.io.api.core.v1.Pod') : undefined,
-}
-
-function start(options: OpenApiOptions = {}): { registry: ResourceRegistry; openApi: OpenApi } {
+function start({ table = TABLE, writable = false } = {}): { registry: ResourceRegistry; openApi: OpenApi } {
   const registry = new ResourceRegistry()
   registry.set('start', resolveResources({ names: ['flags=/flags/'] }).resources)
-  return { registry, openApi: new OpenApi(registry, options) }
+  const make: OpenApiOptions['make'] = async (resources, form) => makeOpenApi(resources, form, table, writable)
+  return { registry, openApi: new OpenApi(registry, { make, writable }) }
 }
 
 interface Spec {
@@ -100,7 +47,7 @@ function danglingReferences(document: Spec): string[] {
 }
 
 void t.test('the fields of a built-in kind are those of the table', async (t) => {
-  const document = await spec(start({ schemas }).openApi, '', 'v1')
+  const document = await spec(start().openApi, '', 'v1')
   t.same(danglingReferences(document), [])
   const ref = (name: string): object => ({ $ref: `#/components/schemas/${name}` })
   t.match(document.components.schemas['io.k8s.api.core.v1.Pod'], {
@@ -153,7 +100,7 @@ void t.test('the fields of a built-in kind are those of the table', async (t) =>
 void t.test(
   'a built-in kind says which members are required, their values, and how its lists are merged',
   async (t) => {
-    const document = await spec(start({ schemas: kubernetesSchema() }).openApi, '', 'v1')
+    const document = await spec(start({ table: kubernetesSchema() }).openApi, '', 'v1')
     t.same(danglingReferences(document), [])
     const { schemas: all } = document.components
     t.match(all['io.k8s.api.core.v1.PodSpec'], {
@@ -172,7 +119,7 @@ void t.test(
   },
 )
 
-void t.test('without a table a kind still has its metadata, in every group', async (t) => {
+void t.test('a kind that is missing from the table has its metadata, in every group', async (t) => {
   const { registry, openApi } = start()
   for (const { resource } of registry.list()) {
     const document = await spec(openApi, resource.group, resource.version)
@@ -192,7 +139,7 @@ void t.test('a declared prefix has the members of a KeyValue', async (t) => {
 })
 
 void t.test('a custom resource has its definition’s schema, and the index changes with it', async (t) => {
-  const { registry, openApi } = start({ schemas })
+  const { registry, openApi } = start()
   const define = (description: string): void => {
     const reading = readDefinition(
       {
@@ -240,7 +187,7 @@ void t.test('a custom resource has its definition’s schema, and the index chan
 
 void t.test('a null in a definition’s schema has no meaning, and breaks no document', async (t) => {
   const nulls = { required: null, enum: null, items: null, additionalProperties: null, minLength: null, nullable: null }
-  const { registry, openApi } = start({ schemas })
+  const { registry, openApi } = start()
   const openAPIV3Schema = {
     type: 'object',
     ...nulls,
@@ -294,7 +241,7 @@ const WIDGETS = definitionObject({
 })
 
 void t.test('the v2 document has every kind, in the grammar of v2', async (t) => {
-  const { registry, openApi } = start({ schemas, writable: true })
+  const { registry, openApi } = start({ writable: true })
   const read = readDefinition(WIDGETS, '/registry')
   if (read.kind !== 'defined') throw new Error(read.reason)
   registry.set('crd', read.resources)
@@ -338,7 +285,7 @@ void t.test('the v2 document has every kind, in the grammar of v2', async (t) =>
 })
 
 void t.test('the v2 document in protobuf has the same content', async (t) => {
-  const { registry, openApi } = start({ schemas, writable: true })
+  const { registry, openApi } = start({ writable: true })
   const read = readDefinition(WIDGETS, '/registry')
   if (read.kind !== 'defined') throw new Error(read.reason)
   registry.set('crd', read.resources)

@@ -10,15 +10,7 @@ import { orderlyMetadata } from '../object-metadata.js'
 import { BackwardWriter } from './backward-writer.js'
 import { CodecError } from './codec-error.js'
 import { encodeEnvelope } from './resource-version.js'
-import {
-  type Field,
-  isObsolete,
-  kubernetesSchema,
-  type Message,
-  META_PACKAGE,
-  OBJECT_META,
-  type Schema,
-} from './schema.js'
+import { type Field, kubernetesSchema, type Message, META_PACKAGE, OBJECT_META, type Schema } from './schema.js'
 import { FIXED64, VARINT } from './wire.js'
 
 /** The units of durations in Go. */
@@ -77,13 +69,23 @@ function messageOf(schema: Schema, apiVersion: string, kind: string): Message | 
   return { ...item, fullName: `${item.fullName}List`, fields: [field, items] }
 }
 
+/** Fields that Go wrote even when they were empty, and has no more. Stored objects may still have them. */
+const OBSOLETE: ReadonlySet<string> = new Set([
+  `${OBJECT_META}.clusterName`,
+  'k8s.io.api.core.v1.EphemeralVolumeSource.readOnly',
+  'k8s.io.api.core.v1.EventSeries.state',
+  'k8s.io.api.events.v1beta1.EventSeries.state',
+])
+
 /** The fields of messages as they are written: from the end. */
 const BACKWARDS = new WeakMap<Message, readonly Field[]>()
 
 function backwards(message: Message): readonly Field[] {
   const known = BACKWARDS.get(message)
   if (known !== undefined) return known
-  const fields = message.fields.filter((field) => !isObsolete(message, field)).sort((a, b) => b.number - a.number)
+  const fields = message.fields
+    .filter(({ jsonName }) => !OBSOLETE.has(`${message.fullName}.${jsonName}`))
+    .sort((a, b) => b.number - a.number)
   BACKWARDS.set(message, fields)
   return fields
 }

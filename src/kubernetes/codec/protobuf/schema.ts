@@ -68,19 +68,6 @@ export const META_PACKAGE = 'k8s.io.apimachinery.pkg.apis.meta.v1'
 export const OBJECT_META = `${META_PACKAGE}.ObjectMeta`
 const NO_FIELDS: readonly string[] = []
 
-/** Fields that Go wrote even when they were empty, and has no more. Stored objects may still have them. */
-const OBSOLETE: ReadonlySet<string> = new Set([
-  `${OBJECT_META}.clusterName`,
-  'k8s.io.api.core.v1.EphemeralVolumeSource.readOnly',
-  'k8s.io.api.core.v1.EventSeries.state',
-  'k8s.io.api.events.v1beta1.EventSeries.state',
-])
-
-/** Whether nobody writes the field any more, not even empty. */
-export function isObsolete({ fullName }: Pick<Message, 'fullName'>, { jsonName }: Pick<Field, 'jsonName'>): boolean {
-  return OBSOLETE.has(`${fullName}.${jsonName}`)
-}
-
 /** A descriptor set's additions: whole messages, and the kinds among them. */
 export interface SchemaAdditions {
   readonly messages: Iterable<Message>
