@@ -10,7 +10,7 @@ import type { ConnectionCount } from './connection-count.js'
 export interface ApiServerReadinessOptions {
   /** Default: unknown, so that `/readyz` is asked at each denial. */
   readonly connections?: ConnectionCount
-  /** Returns the status of `/readyz`. A rejection means that there is no answer, which is as bad as a bad one. */
+  /** Returns the status of `/readyz`. A rejection means that there is no answer, which counts like a bad one. */
   readonly readyz: () => Promise<number>
   readonly clock: Pick<Clock, 'monotonic'>
 }

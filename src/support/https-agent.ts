@@ -67,7 +67,9 @@ function assertCertificate(ca: string | Buffer): void {
   }
 }
 
-/** Makes an upgrade that the request did not ask for its error: without a listener Node drops the request without a word. */
+/**
+ * Fails a request if the server upgrades it without being asked: without a listener, Node silently drops the request.
+ */
 export function refuseUpgrade(request: http.ClientRequest): void {
   request.once('upgrade', (_answer, socket) => {
     socket.destroy()

@@ -22,7 +22,7 @@ export class InOrder {
     if (pending !== undefined) void this.#drain(pending)
   }
 
-  /** No step is taken any more. */
+  /** No further step is taken. */
   stop(): void {
     this.#isStopped = true
     this.#waiting = []

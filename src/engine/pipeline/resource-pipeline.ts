@@ -122,7 +122,7 @@ export class ResourcePipeline {
     this.dispatcher.reread()
   }
 
-  /** Tries again to open the values that no key opened. */
+  /** Tries again to open the values that no key could open. */
   async reopen(): Promise<void> {
     const { sealedValues } = this.cache
     if (this.#transform === null || sealedValues.length === 0) return

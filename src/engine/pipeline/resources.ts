@@ -80,7 +80,7 @@ export class Resources<S extends Served> {
     for (const pipeline of this.pipelines()) pipeline.setRingBounds(this.#ringOf(pipeline.resource))
   }
 
-  /** Tries again to open the values that no key opened. */
+  /** Tries again to open the values that no key could open. */
   async reopen(): Promise<void> {
     await Promise.all([...this.pipelines()].map((pipeline) => pipeline.reopen()))
   }
@@ -140,8 +140,8 @@ export class Resources<S extends Served> {
   }
 
   /**
-   * The watchers of a version that goes alone end at once. Where all versions of a pipeline go, all watchers get its last
-   * events first.
+   * If only one version is removed, its watchers end at once. If all versions of a pipeline are removed, all watchers
+   * get its last events first.
    */
   #release(released: readonly { readonly served: S; readonly isReplaced: boolean }[]): void {
     for (const { served } of released) {

@@ -37,8 +37,9 @@ export interface StatusListenerOptions extends Pick<StreamContext, 'names' | 'en
 
 const CHECK_MS = 500
 /**
- * After this long without a word from the publisher, no server will help: NATS has elected its leaders, and the
- * connection has tried every server. Other publishers may be fine, and all resources share the connection.
+ * After this long without a status from the publisher, moving to another server will not help: NATS has elected its
+ * leaders, and the connection has tried every server. Other publishers may be fine, and all resources share the
+ * connection.
  */
 const SERVER_DOUBTED_MS = 2 * 60_000
 /** A confirmation of the age is valid for this long, which is less than two of the publisher's statuses. */

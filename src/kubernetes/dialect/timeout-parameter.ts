@@ -28,7 +28,7 @@ export function checkTimeout(query: Query): void {
   if (problem !== null) throw new BadRequestError(`invalid timeout specified in the request URL - ${problem}`)
 }
 
-/** Returns why Go's `time.ParseDuration` does not read the text; null if it does. */
+/** Returns why Go's `time.ParseDuration` rejects the text; null if it accepts it. */
 function durationProblem(text: string): string | null {
   const invalid = `time: invalid duration ${JSON.stringify(text)}`
   let rest = text.replace(/^[-+]/, '')

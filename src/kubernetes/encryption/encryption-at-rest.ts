@@ -43,7 +43,7 @@ const IDENTITY: Provider = { prefix: '', cipher: null, family: '', noKey: '' }
 const NO_PROVIDER = 'no matching prefix found'
 const IDENTITY_ONLY = 'identity transformer tried to read encrypted data'
 
-/** How soon values are tried again whose key the plugin did not decrypt. */
+/** How soon values are retried if the plugin did not decrypt their key. */
 const RETRY_MS = 5_000
 /** Plugins of the configuration before are closed later: they may be answering. */
 const CLOSE_AFTER_MS = 30_000

@@ -38,9 +38,9 @@ interface WriteKey {
 const MOST_KEYS = 10_000
 const SEED_BYTES = 32
 const MAX_KEY_BYTES = 1_024
-/** Values that share a key which cannot be decrypted ask once in this time. */
+/** For a key that cannot be decrypted, the plugin is called once in this time, however many values share the key. */
 const FAILED_FOR_MS = 1_000
-/** The plugin is asked so often whether its key for writes is still the same; without an answer the last one lasts longer. */
+/** How often the plugin is asked for its key for writes. Without an answer, the last key stays in use for longer. */
 const CONFIRM_EVERY_MS = 60_000
 const WRITE_KEY_LASTS_MS = 180_000
 

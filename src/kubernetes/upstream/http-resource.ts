@@ -64,7 +64,10 @@ const MAX_TOKENS = 64
  */
 const API_SERVER_PROOF_SECONDS = 3
 const PROOF_SECONDS = 1
-/** Up to this many objects, a kube-apiserver is asked for all of them sooner than for a bookmark, which takes a second or two. */
+/**
+ * With up to this many objects, listing them all is faster than waiting for a bookmark of a kube-apiserver, which takes
+ * a second or two.
+ */
 const FEW_OBJECTS = 500
 /** How long the watch may take to follow its state, which must be stored first. */
 const FOLLOW_MS = 60_000

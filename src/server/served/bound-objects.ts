@@ -27,7 +27,10 @@ const MAX_STALENESS_MS = 10_000
 /** As in the API server, an object that is being deleted counts until so long after the end of its grace period. */
 const LEEWAY_MS = 60_000
 const READ_MS = 5_000
-/** As many as tokens that are remembered, which have two each: a service account and a pod. Each takes some 200 bytes. */
+/**
+ * Enough for all remembered tokens, each of which is bound to two objects: a service account and a pod. Each object
+ * takes some 200 bytes.
+ */
 const MAX_WATCHED = 32_768
 
 interface Facts {
@@ -107,7 +110,7 @@ function readFacts({ encoding, bytes }: StoredObject): Facts {
   return { uid, endsAtMs: deletionTimestamp === null ? null : Date.parse(deletionTimestamp) }
 }
 
-/** Nothing that is not as the API server writes it is the object that a token is bound to. */
+/** An object without the metadata that the API server writes cannot be the one that a token is bound to. */
 function metadataOf(json: Buffer): { readonly uid: string; readonly deletionTimestamp: string | null } {
   const { metadata } = JSON.parse(json.toString('utf8')) as { readonly metadata?: Readonly<Record<string, unknown>> }
   const { uid, deletionTimestamp } = metadata ?? {}

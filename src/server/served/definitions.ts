@@ -28,7 +28,7 @@ import type { ObjectFollower } from './followed-objects.js'
 /** The form in which definitions are read here. */
 export const DEFINITION_VIEW: ViewTarget = { apiVersion: 'apiextensions.k8s.io/v1', convertsByName: false, rules: null }
 
-/** How long an API server may take until it reads objects by a changed definition. */
+/** How long an API server may take before it reads objects by a changed definition. */
 const CHANGE_MS = 1_500
 
 /** A crash that repeats costs a new thread each time. */
@@ -65,13 +65,13 @@ export class Definitions implements ObjectFollower {
   /** The definition being read; null if none is, or if its result no longer counts. */
   #reading: StoredObject | null = null
   #isReading = false
-  /** By name of the definition, where objects are read there: what decides how they arrive. */
+  /** What determines how objects arrive, by the name of their definition, if another server reads them. */
   readonly #requested = new Map<string, string>()
-  /** By name, of definitions that have changed: what serves them a moment later. */
+  /** Timers that serve changed definitions a moment later, by name. */
   readonly #changing = new Map<string, Timer>()
-  /** By name, of definitions that are gone: what waits for the last events of their objects. */
+  /** The waits for the last events of the objects of deleted definitions, by name. */
   readonly #leaving = new Map<string, Promise<unknown>>()
-  /** By name, of definitions whose reading crashed: what reads them again. */
+  /** Timers that reread definitions whose reading crashed, by name. */
   readonly #later = new Map<string, Timer>()
 
   constructor(options: DefinitionsOptions) {

@@ -123,7 +123,10 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
   }
 }
 
-/** The objects of a cache by a value that each has. It is made in turns at the first question, and then follows the cache. */
+/**
+ * Indexes the objects of a cache by one of their values. It is built in turns at the first request, and then follows
+ * the cache.
+ */
 class CacheIndex {
   readonly #cache: WatchCache
   readonly #valueOf: (object: StoredObject) => string
@@ -270,7 +273,7 @@ function secretsOfVolume(volume: unknown): ReadonlySet<string> {
   add(textAt(azure, 'secretNamespace') || own, field(azure, 'secretName'))
   for (const source of SOURCES) {
     const reference = field(spec, source, 'secretRef')
-    // Those of volumes that were made before there was a namespace are in that of the claim.
+    // Volumes created before this field existed have the Secret in the claim's namespace.
     const otherwise = NAMESPACED.has(source) ? '' : own
     add(textAt(reference, 'namespace') || otherwise, field(reference, 'name'))
   }

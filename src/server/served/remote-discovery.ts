@@ -120,7 +120,7 @@ export class RemoteDiscovery {
     this.#problem = null
   }
 
-  /** @param silent those that stay, as they are. */
+  /** @param silent group versions without an answer this time, whose resources stay as they are. */
   #choose(
     { resources, customNames }: Discovered,
     product: Product,

@@ -187,7 +187,7 @@ function described({ config, sources }: Run): string[] {
   ]
 }
 
-/** What the server would connect to, by name, each open until the next is asked for. */
+/** Yields the servers that this one would connect to, by name. Each stays open until the next is requested. */
 async function* sources(config: Config): AsyncGenerator<readonly [name: string, ask: () => Promise<string>]> {
   if (config.etcdServers.length > 0) {
     const { upstream: main, others } = openUpstreams(config, logger, new Metrics('check'))

@@ -190,7 +190,7 @@ class Reader {
     for (let i = 0; i < text.length; i++) this.#json[this.#length++] = text.charCodeAt(i)
   }
 
-  /** Spells a string as Go's JSON does, which pages may embed. */
+  /** Writes a string as Go's JSON does, so that web pages can embed it. */
   #string(bytes: Uint8Array): void {
     const text = isUtf8(bytes) ? bytes : goText(bytes)
     this.#ensure(text.length + 2)
@@ -267,7 +267,7 @@ function goText(bytes: Uint8Array): Uint8Array {
   return text.subarray(0, length)
 }
 
-/** @returns the number of bytes of the sign in UTF-8 that begins here; 0 if none does (RFC 3629, 4). */
+/** @returns the number of bytes of the UTF-8 character that begins here; 0 if none does (RFC 3629, 4). */
 function sizeOfSign(bytes: Uint8Array, at: number): number {
   const first = bytes[at]!
   if (first < 0x80) return 1

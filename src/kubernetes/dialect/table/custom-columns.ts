@@ -17,8 +17,8 @@ import { AGE, type Cell, type CellColumn, type Column, column, NAME, type Printe
 const EXCERPT_LENGTH = 60
 
 /**
- * The values that the columns of a definition may look at for one row, all together: some milliseconds of the event loop. Columns
- * beyond show nothing. Those of usual definitions look at some dozens each.
+ * The number of values that all columns of a definition together may examine for one row, which takes some milliseconds
+ * of the event loop. Columns beyond that show nothing. Usual columns examine a few dozen values each.
  */
 const ROW_VALUES = 50_000
 
@@ -55,7 +55,7 @@ export const declaredPrinter: Printer = printer(
   AGE,
 )
 
-/** The column of a definition that says nothing of columns. */
+/** The column of a definition that declares none. */
 const CUSTOM_AGE: PrinterColumn = {
   name: AGE.name,
   type: 'date',
@@ -127,7 +127,7 @@ function customCell({ type, path }: CustomColumn, object: Json, nowMs: number, w
   }
 }
 
-/** Returns undefined also for what would take too long to find, or to print. */
+/** Also returns undefined for a value that would take too long to find, or to print. */
 function firstFound(path: JsonPath, object: Json, work: Work): Json | undefined {
   try {
     const [value] = evaluatePath(path, object, work)

@@ -56,7 +56,7 @@ function pools(object: unknown): readonly unknown[] {
   return listAt(object, 'status', 'pools')
 }
 
-/** The first of the conditions that says that the request is done with; undefined while it is pending. */
+/** The first condition that says that the request has been handled; undefined while it is pending. */
 function outcomeOf(object: unknown): unknown {
   return listAt(object, 'status', 'conditions').find(
     (condition) => /^(Complete|Failed)$/.test(textAt(condition, 'type')) && textAt(condition, 'status') === 'True',

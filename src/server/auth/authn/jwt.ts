@@ -20,7 +20,7 @@ const DISCOVERY_COOLDOWN_MS = 1_000
 const JWKS_COOLDOWN_MS = 30_000
 const JWKS_MAX_AGE_MS = 10 * 60_000
 
-/** kube-apiserver offers the first alone, and most issuers the second. */
+/** kube-apiserver offers only the first, and most issuers only the second. */
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json'
 
 /** The first token loads the package, so that only servers with an issuer spend the time and memory. */
@@ -159,7 +159,7 @@ async function verifyByEachKey(token: string, keys: KeySet, options: JWTVerifyOp
         try {
           return (await jwtVerify(token, key, options)).payload
         } catch (failure) {
-          // Another kind of error is about a key that cannot be used, such as one that is too short.
+          // Any other error means that a key cannot be used, for example because it is too short.
           const isOfToken = failure instanceof errors.JOSEError
           if (isOfToken && !(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure
         }

@@ -27,7 +27,7 @@ const NGINX_EXPIRES = 'x-accel-expires'
 /** Proxies give up on a silent answer after a minute. */
 const MAX_WAIT_SECONDS = 50
 
-/** @returns how long a poll waits; null for a watch that is none. @throws BadRequestError */
+/** @returns how long a poll waits; null for a watch that is not a poll. @throws BadRequestError */
 export function waitMsOf(query: Query): number | null {
   const text = parameter(query, 'wait')
   if (text === undefined) return null
@@ -71,8 +71,9 @@ export async function handlePoll(context: ApiContext, request: WatchRequest, wai
 }
 
 /**
- * nginx lets requests that wait for an answer which it may not keep go on one by one, two a second. A refusal is the same for all of them,
- * so they share it for a second. The header has to come before Cache-Control, and no other cache knows it.
+ * If an answer may not be cached, nginx releases the requests that wait for it one by one, two a second. A refusal is
+ * the same for all of them, so they share it for a second. The header must come before Cache-Control, and only nginx
+ * knows it.
  */
 function shareRefusals({ headers }: WatchRequest['exchange']): void {
   const kept = headers['cache-control']

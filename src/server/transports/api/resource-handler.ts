@@ -165,7 +165,7 @@ async function openUncached(
   const slots = verb === 'get' ? null : verb === 'list' ? initialStates : pastStates
   const release = await slots?.acquire(caller.identity, exchange.signal)
   const open = async (): ReturnType<UncachedResource['open']> => {
-    // Those that had a slot before may have filled the memory.
+    // Requests that held slots before may have filled the memory.
     memory.admit()
     assertStillServed(context, request, resource)
     return await resource.open(asked, exchange.signal)

@@ -253,7 +253,7 @@ export class RequestGate {
     const address = this.addressOf(exchange)
     const asked = this.#askedOf(exchange)
     const found = this.#judgementOf(exchange, attributes)
-    // It would stand in the log of the other server.
+    // It would appear in the other server's log.
     if (asked.ticket !== undefined) throw new UnauthorizedError('Unauthorized', { cause: 'a ticket is not forwarded' })
     const user = guard === null ? null : await this.#authenticate(guard, asked, exchange.request)
     if (user !== null) found.client = { user, impersonator: null }
@@ -298,7 +298,7 @@ export class RequestGate {
     if (shown.length === 0) return asked
     exchange.headers['cache-control'] = 'private, no-store'
     const isRead = request.method === 'GET' || request.method === 'HEAD'
-    // Two are none.
+    // Two are as good as none.
     const text = shown.length > 1 ? '' : shown[0]!
     return { ...asked, ticket: { text, path, isRead, atMs: this.#options.clock.now() } }
   }

@@ -26,7 +26,7 @@ export interface Judgement {
   isCounted: boolean
 }
 
-/** Errors that another try may not meet. */
+/** Errors that may be gone at the next attempt. */
 const PASSING: ReadonlySet<number> = new Set([410, 429, 503, 504])
 
 export class Exchange {
