@@ -17,7 +17,7 @@ sub vcl_recv {
   if (req.http.Upgrade ~ "(?i)^(websocket|spdy/)" || (req.url ~ "[?&]watch=" && req.url !~ "[?&]wait=") || req.url ~ "^/apis?/([^/]+/)?[^/]+/watch/") {
     return (pipe);
   }
-  # Who sends a credential is answered alone.
+  # The answer to a client with a credential is only for that client.
   if ((req.method != "GET" && req.method != "HEAD") || req.http.Authorization || req.url ~ "[?&]ticket=") {
     return (pass);
   }
@@ -37,7 +37,7 @@ sub vcl_backend_response {
     set beresp.grace = 0s;
     set beresp.keep = 0s;
   }
-  # For a second the next requests do not wait for each other. By default it would be two minutes.
+  # For one second (by default, two minutes), further requests for this do not wait for each other.
   if (beresp.http.Cache-Control ~ "(?i)no-cache|no-store|private") {
     set beresp.uncacheable = true;
     set beresp.ttl = 1s;

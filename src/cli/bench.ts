@@ -42,7 +42,7 @@ export const benchCommand = defineCommand<typeof benchFlags>({
   name: 'bench',
   summary: 'open many watches on a server and measure delivery',
   description:
-    'Works with any Kubernetes-style watch endpoint. It writes nothing: it counts the events that happen meanwhile. It times objects with an annotation distributary.io/sent-at (seconds since 1970, with a fraction, by a clock that agrees with this machine’s). For all others it shows the spread between the first watcher and the rest.\n\nOne process generates the load, on one core. If its CPU nears 100 %, you are measuring the load generator: run several.',
+    'Works with any Kubernetes-style watch endpoint. It writes nothing, and counts the events that arrive while it runs. It times objects with an annotation distributary.io/sent-at (seconds since 1970, with a fraction, by a clock that agrees with this machine’s). For all others it shows the spread between the first watcher and the rest.\n\nOne process generates the load, on one core. If its CPU nears 100 %, you are measuring the load generator: run several of them.',
   positionals: '<RESOURCE>',
   flags: benchFlags,
   examples: [

@@ -17,7 +17,7 @@ const watchFlags = {
   since: {
     kind: 'duration',
     min: 1,
-    doc: 'Of the existing objects, print only those created, changed or deleted within this time, by their own metadata; then all changes.',
+    doc: 'Of the existing objects, print only those that were created, changed or deleted within this time, according to their own metadata. Then print all changes.',
   },
   'only-changes': { kind: 'boolean', doc: 'Do not print the existing objects.' },
   timeout: {

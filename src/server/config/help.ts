@@ -43,7 +43,7 @@ export function helpText(which: 'first' | 'all'): string {
     'distributary: watch fan-out proxy and edge cache in front of etcd, in the dialect of the Kubernetes API server',
     '',
     'Usage: distributary [flags]           run the server',
-    '       distributary COMMAND …         run a command, see the list at the end',
+    '       distributary COMMAND …         run a command (listed at the end)',
     '',
     ...wrap(
       'Every flag can also be set by an environment variable (--etcd-servers by DISTRIBUTARY_ETCD_SERVERS) and by its YAML key in the --config file (etcdServers). A flag takes precedence over the environment, the environment over the file.',
