@@ -1,6 +1,6 @@
 /**
- * Programs that take their settings only from a pod's variables and token directory, each with a service account: how
- * to start it, what it follows or does, and what the API server should have in the end.
+ * Programs that take their settings from a pod's variables and token directory, and nothing else, each with a service account:
+ * how to start it, what it follows or does, and what the API server has of that.
  */
 import { Resolver } from 'node:dns/promises'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -12,6 +12,7 @@ import {
   coreDns,
   descheduler,
   helm,
+  istiod,
   k9s,
   kubeStateMetrics,
   openTelemetry,
@@ -28,8 +29,8 @@ import { widget, widgetDefinition, widgetsPath } from '../clients/support/widget
 import { ask, type Server, serverAt } from '../reference/ask.js'
 import { discover, groupPath, type Served } from '../reference/discovered.js'
 import { ADMIN } from '../reference/control-plane.js'
-import { freePort } from '../support/free-port.js'
-import { buildGoProgram } from '../support/go-program.js'
+import { freePort, freePorts } from '../support/free-port.js'
+import { buildGoProgram, moduleFolder } from '../support/go-program.js'
 import { until } from '../support/until.js'
 import { type Cluster, kubeconfigOf, temporaryFolder, tokenOf } from './cluster.js'
 import { DIRECTORY, type Pod } from './pod.js'
@@ -294,6 +295,84 @@ const dns: Agent = {
   follows: ['services', 'endpointslices', 'namespaces'],
   rules: [reading('', 'services', 'namespaces'), reading('discovery.k8s.io', 'endpointslices')],
   turn: servicesOf,
+}
+
+const MESH = 'istio-system'
+
+const ROUTES = '/apis/networking.istio.io/v1/virtualservices'
+
+interface Route extends Named {
+  readonly spec: { readonly http: readonly { readonly timeout: string }[] }
+}
+
+const lineOfService = (host: string, ports: Service['spec']['ports']): string =>
+  [host, ...ports.map(({ port }) => port)].join(' ')
+
+const lineOfRoute = ({ metadata: { name }, spec }: Route): string => `${name} ${spec.http[0]?.timeout}`
+
+/** Its debug pages show what it has computed. */
+const mesh: Agent = {
+  name: 'istiod',
+  client: 'istiod',
+  start: async (t, pod, { cluster }) => {
+    const definitions = join(moduleFolder(istiod, 'istio.io/istio'), 'manifests/charts/base/files/crd-all.gen.yaml')
+    cluster.kubectl(['apply', '--server-side', '-f', definitions])
+    const [http = 0, monitoring = 0, introspection = 0] = await freePorts(3)
+    const flags = [
+      'discovery',
+      `--httpAddr=127.0.0.1:${http}`,
+      `--monitoringAddr=127.0.0.1:${monitoring}`,
+      `--ctrlz_port=${introspection}`,
+      '--httpsAddr=',
+      '--grpcAddr=',
+      '--secureGRPCAddr=',
+    ]
+    const environment = [`POD_NAMESPACE=${MESH}`, 'POD_NAME=istiod', 'ENABLE_DEBUG_ON_HTTP=true']
+    const folder = [`--chdir=${temporaryFolder(t)}`]
+    const client = startProcess(
+      t,
+      pod.run('env', ...folder, ...LISTING.slice(1), ...environment, buildGoProgram(istiod), ...flags),
+    )
+    const page = async <T>(name: string): Promise<readonly T[]> =>
+      (await (await fetch(`http://127.0.0.1:${http}/debug/${name}`)).json()) as readonly T[]
+    return {
+      held: async () => {
+        const services = await page<{ hostname: string; ports?: Service['spec']['ports'] }>('registryz')
+        const routes = (await page<Route & { kind: string }>('configz')).filter(({ kind }) => kind === 'VirtualService')
+        return [
+          ...services.map(({ hostname, ports = [] }) => lineOfService(hostname, ports)),
+          ...routes.map(lineOfRoute),
+        ]
+      },
+      printed: () => client.printed(),
+    }
+  },
+  expected: async (world) => {
+    const services = await world.items<Service>('/api/v1/services')
+    return [
+      ...services.map(({ metadata: { name, namespace }, spec: { ports } }) =>
+        lineOfService(`${name}.${namespace}.svc.cluster.local`, ports),
+      ),
+      ...(await world.items<Route>(ROUTES)).map(lineOfRoute),
+    ]
+  },
+  follows: ['services', 'pods', 'endpointslices', 'virtualservices', 'destinationrules'],
+  rules: [
+    reading('*', '*'),
+    { apiGroups: [''], resources: ['configmaps', 'secrets'], verbs: ['create', 'update', 'patch', 'delete'] },
+    { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['create', 'update', 'patch'] },
+  ],
+  objects: [{ apiVersion: 'v1', kind: 'Namespace', metadata: { name: MESH } }],
+  turn: (turn) =>
+    ['route', turn].map((name) => ({
+      apiVersion: 'networking.istio.io/v1',
+      kind: 'VirtualService',
+      metadata: { name, namespace: 'default' },
+      spec: {
+        hosts: [`${name}.example.org`],
+        http: [{ timeout: `${++turns}s`, route: [{ destination: { host: 'web' } }] }],
+      },
+    })),
 }
 
 // Agents that write
@@ -579,6 +658,7 @@ export const agents: readonly Agent[] = [
   rust('kube-streaming', 'streaming'),
   prometheus,
   dns,
+  mesh,
   operator,
   delivery,
   installer,
