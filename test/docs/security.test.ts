@@ -19,6 +19,7 @@ void t.test('every threat in SECURITY.md names a test that exists', async (t) =>
     for (const [, file = '', names = ''] of files) {
       const exists = existsSync(fileURLToPath(new URL(file, root)))
       t.ok(exists, file)
+      t.ok(names !== '', `${file} has many tests: ${row}`)
       for (const [, name = ''] of names.matchAll(/"([^"]+)"/g))
         t.ok(exists && read(file).includes(name), `${file}: ${name}`)
     }

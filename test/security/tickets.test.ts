@@ -8,11 +8,13 @@ import { SignJWT } from 'jose'
 import { WebSocket } from 'ws'
 import { keyFromText } from '../../src/engine/model/event.js'
 import { type AppHarness, startApp } from '../support/app.js'
+import { startApiServer } from '../support/api-server-stand-in.js'
 import { openPage } from '../support/chromium.js'
 import { until } from '../support/until.js'
 import { type Clock, systemClock } from '../../src/support/clock.js'
 import { serveModules } from '../client/serve-modules.js'
 import { startHttpFaults } from '../client/reflector/http-faults.js'
+import { hold, TRANSPORTS } from './support/transports.js'
 
 const FLAGS = '/apis/distributary.io/v1/flags'
 const KEY = 'the-key-of-all-replicas-0123456789'
@@ -191,6 +193,29 @@ void t.test('nothing else is opened by a ticket', async (t) => {
   ]) {
     t.equal((await post(app, '/tickets', bearer('ann'), body)).status, 400, body)
   }
+})
+
+void t.test('a ticket is not forwarded, over no transport', async (t) => {
+  const behind = await startApiServer(t)
+  const { app } = await startWorld(t, ['--passthrough', behind.url])
+  const paths = ['/api/v1/secrets', '/api/v1/namespaces/a/pods/x/log', '/apis/other.example/v1/things']
+  for (const path of paths) {
+    const ticket = await ticketOf(app, 'ann', path)
+    for (const transport of TRANSPORTS) {
+      for (const headers of [{}, bearer('ann')]) {
+        const held = await hold(app.url, transport, `${path}?watch=1&ticket=${ticket}`, { headers })
+        t.equal(held.status, 401, `${transport}: ${path}`)
+        held.close()
+      }
+    }
+    t.equal(await codeOf(app, `${path}?ticket=${ticket}`, { method: 'POST', body: '{}' }), 401)
+  }
+  const seen = behind.seen.map(({ url }) => url)
+  t.same(
+    seen.filter((url) => url.includes('ticket') || paths.some((path) => url.startsWith(path))),
+    [],
+    'the server behind sees none of it',
+  )
 })
 
 void t.test('a ticket is valid only in the cluster that issued it, even if another one has the same key', async (t) => {
