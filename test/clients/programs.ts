@@ -58,3 +58,8 @@ export const istiod: GoProgram = {
 export const openTelemetry: GoProgram = { source: `${others}opentelemetry` }
 
 export const argoCd: GoProgram = { source: `${others}argocd` }
+
+export const ciliumOperator: GoProgram = {
+  source: `${others}cilium-operator`,
+  package: 'github.com/cilium/cilium/operator',
+}

@@ -3,6 +3,7 @@
 import type { GoProgram } from '../support/go-program.js'
 import {
   argoCd,
+  ciliumOperator,
   clientGo,
   coreDns,
   descheduler,
@@ -259,5 +260,13 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/onboarding/in-cluster.ts',
     runsIn: 'npm run test:onboarding',
     program: argoCd,
+  },
+  {
+    name: 'Cilium operator',
+    version: '1.15.19',
+    does: 'it creates its definitions, holds its Lease, and writes the addresses of load balancers',
+    test: 'test/onboarding/in-cluster.ts',
+    runsIn: 'npm run test:onboarding',
+    program: ciliumOperator,
   },
 ]

@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import {
   argoCd,
+  ciliumOperator,
   clientGo,
   coreDns,
   descheduler,
@@ -35,6 +36,9 @@ import { until } from '../support/until.js'
 import { type Cluster, kubeconfigOf, temporaryFolder, tokenOf } from './cluster.js'
 import { DIRECTORY, type Pod } from './pod.js'
 import { deschedulerPolicy } from '../clients/support/descheduler-policy.js'
+
+/** Some clients read the token again only each minute; others wait half a minute before they reconnect. */
+export const WITHIN_MS = 120_000
 
 /** The variable with the names of the clients that this machine lacks, separated by commas. */
 export const LACKING = 'ONBOARDING_LACKING'
@@ -437,6 +441,75 @@ function withoutIdentity(object: object): object {
   return { ...rest, metadata: named }
 }
 
+interface Balanced extends Service {
+  readonly spec: Service['spec'] & { readonly type?: string }
+  readonly status: { readonly loadBalancer: { readonly ingress?: readonly { readonly ip: string }[] } }
+}
+
+const balanced = async (world: World): Promise<readonly Balanced[]> =>
+  (await world.items<Balanced>('/api/v1/services')).filter(({ spec: { type } }) => type === 'LoadBalancer')
+
+/** It creates its own definitions, and writes the addresses of load balancers into the status of their services. */
+const balancer: Agent = {
+  name: 'cilium-operator',
+  client: 'Cilium operator',
+  start: async (t, pod, world) => {
+    const { cluster } = world
+    const flags = [
+      `--operator-api-serve-addr=127.0.0.1:${await freePort()}`,
+      `--gops-port=${await freePort()}`,
+      '--identity-allocation-mode=crd',
+      '--ipam=kubernetes',
+      '--enable-ipv4',
+      '--k8s-namespace=default',
+      // The API may be away for longer than its ten seconds on a busy machine.
+      '--leader-election-lease-duration=60s',
+      '--leader-election-renew-deadline=50s',
+    ]
+    const client = startProcess(t, pod.run(...LISTING, buildGoProgram(ciliumOperator), ...flags))
+    const created = 'ciliumloadbalancerippools.cilium.io'
+    await until(
+      () => client.hasEnded() || cluster.kubectl(['get', 'crd', '--ignore-not-found', created, '-o', 'name']) !== '',
+      () => `it has created its definitions: ${client.printed()}`,
+      WITHIN_MS,
+    )
+    cluster.kubectl(['wait', '--for=condition=Established', `crd/${created}`])
+    cluster.kubectl(['apply', '--server-side', '-f', '-'], JSON.stringify(POOL))
+    return {
+      held: async () =>
+        (await balanced(world)).map(
+          ({ metadata: { name }, status }) => `${name} ${status.loadBalancer.ingress?.length ?? 0}`,
+        ),
+      printed: () => client.printed(),
+    }
+  },
+  expected: async (world) => (await balanced(world)).map(({ metadata: { name } }) => `${name} 1`),
+  follows: ['services', 'ciliumloadbalancerippools'],
+  rules: [
+    reading('', 'namespaces', 'nodes', 'pods', 'secrets', 'serviceaccounts', 'services'),
+    reading('discovery.k8s.io', 'endpointslices'),
+    { apiGroups: [''], resources: ['services/status'], verbs: ['patch', 'update'] },
+    { apiGroups: ['cilium.io'], resources: ['*'], verbs: ['*'] },
+    {
+      apiGroups: ['apiextensions.k8s.io'],
+      resources: ['customresourcedefinitions'],
+      verbs: ['get', 'list', 'watch', 'create', 'update'],
+    },
+    { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },
+  ],
+  turn: (turn) => {
+    const { spec, ...rest } = service(`balanced-${turn}`, turn, 80) as Service
+    return [{ ...rest, spec: { ...spec, type: 'LoadBalancer' } }]
+  },
+}
+
+const POOL = {
+  apiVersion: 'cilium.io/v2alpha1',
+  kind: 'CiliumLoadBalancerIPPool',
+  metadata: { name: 'pool' },
+  spec: { blocks: [{ cidr: '192.0.2.0/24' }] },
+}
+
 const CHART: Readonly<Record<string, string>> = {
   'Chart.yaml': 'apiVersion: v2\nname: shop\nversion: 1.0.0\n',
   'templates/map.yaml': 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n',
@@ -661,6 +734,7 @@ export const agents: readonly Agent[] = [
   mesh,
   operator,
   delivery,
+  balancer,
   installer,
   evictor,
   database,

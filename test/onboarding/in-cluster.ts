@@ -9,12 +9,10 @@ import type { Answered } from '../clients/support/stage.js'
 import { momentAfter } from '../clients/support/disruptions.js'
 import { freePort } from '../support/free-port.js'
 import { pause, until } from '../support/until.js'
-import { type Agent, agents, LACKING, podsOf, type RunningAgent, World } from './agents.js'
+import { type Agent, agents, LACKING, podsOf, type RunningAgent, WITHIN_MS, World } from './agents.js'
 import { install, listOf, startCluster, temporaryFolder, tokenOf, trustBoth } from './cluster.js'
 import { makePod, type Pod } from './pod.js'
 
-/** Some clients read the token again only each minute; others wait half a minute before they reconnect. */
-const WITHIN_MS = 120_000
 /** All of them are asked all the time, on a machine that they share. */
 const POLL_MS = 250
 
