@@ -43,6 +43,7 @@ void t.test(
       'src/kubernetes/codec/protobuf/kubernetes-schema.txt',
       'src/kubernetes/dialect/well-known-resources.txt',
       'src/kubernetes/codec/kubernetes-openapi.json',
+      'src/kubernetes/writes/default-facts.json',
       'src/server/auth/authz/bootstrap-roles.json',
       'LICENSE',
       'NOTICE',

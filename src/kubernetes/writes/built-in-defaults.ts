@@ -1,5 +1,5 @@
 /**
- * Defaults of the built-in kinds. An object is walked along its messages, and the rows in `default-facts.ts` for each
+ * Defaults of the built-in kinds. An object is walked along its messages, and the rows in `default-facts.json` for each
  * message fill in what is unset. The rows follow the API server. Whether a member is set is decided as in Go: a pointer
  * is set when present, any other member when not empty.
  *
@@ -17,7 +17,7 @@ import {
   treeFrom,
 } from '../codec/json-tree.js'
 import type { Field, Message, Schema } from '../codec/protobuf/schema.js'
-import { type Condition, DEFAULT_FACTS, type DefaultRow, type DefaultValue } from './default-facts.js'
+import { type Condition, type DefaultFacts, defaultFacts, type DefaultRow, type DefaultValue } from './default-facts.js'
 import { pullPolicyOf } from './pull-policy.js'
 
 interface Plan {
@@ -49,11 +49,11 @@ const NOTHING: Plan = { rows: [], children: [] }
 export class BuiltInDefaults {
   readonly #source: Schema
   readonly #plans = new Map<string, Plan>()
-  readonly #facts: ReadonlyMap<string, readonly DefaultRow[]>
+  readonly #facts: DefaultFacts
 
-  constructor(source: Schema, facts = DEFAULT_FACTS) {
+  constructor(source: Schema, facts = defaultFacts()) {
     this.#source = source
-    this.#facts = byMessage(facts)
+    this.#facts = facts
   }
 
   /** Does nothing for a kind missing from the table of messages. @param object is changed. */
@@ -95,7 +95,9 @@ export class BuiltInDefaults {
     // Only schemas contain themselves, and no row applies inside one. A member that leads back to a message being
     // planned is skipped.
     this.#plans.set(message.fullName, NOTHING)
-    const rows = (this.#facts.get(message.fullName) ?? []).flatMap((row) => this.#row(message, row) ?? [])
+    const { fullName } = message
+    const facts = fullName.startsWith(API) ? this.#facts[fullName.slice(API.length)] : undefined
+    const rows = (facts ?? []).flatMap((row) => this.#row(message, row) ?? [])
     const plan: Plan = message.form === 'object' ? { rows, children: this.#childrenOf(message) } : NOTHING
     this.#plans.set(message.fullName, plan)
     return plan
@@ -136,15 +138,6 @@ export class BuiltInDefaults {
     }
     return undefined
   }
-}
-
-function byMessage(facts: Readonly<Record<string, readonly DefaultRow[]>>): Map<string, readonly DefaultRow[]> {
-  const map = new Map<string, readonly DefaultRow[]>()
-  for (const [key, rows] of Object.entries(facts)) {
-    const [, group, versions, name] = /^(.+)\.([^.]+)\.(\w+)$/.exec(key)!
-    for (const version of versions!.split('|')) map.set(`${API}${group}.${version}.${name}`, rows)
-  }
-  return map
 }
 
 function holds(condition: Condition, object: JsonRecord): boolean {
