@@ -12,9 +12,9 @@ import type { KeyValue } from '../../engine/model/event.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import { orAborted } from '../../support/deadline.js'
 import { errorMessage } from '../../support/error-message.js'
+import { FrameSplitter } from '../../support/frame-splitter.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { bytesOf, pagesOf, readFailure, readKeyValues, writeFailure, writeKeyValues } from '../key-value-codec.js'
-import { FrameSplitter, LENGTH_BYTES } from './frame-splitter.js'
 
 /** The requests that one end answers, by name. */
 type Methods = Readonly<Record<string, (...args: never[]) => unknown>>
@@ -72,6 +72,23 @@ interface Question {
 /** States and answers wait while the socket holds more bytes than this. */
 const ROOM_BYTES = 1024 * 1024
 
+const LENGTH_BYTES = 4
+/**
+ * The bytes are out of step when a frame is empty, or longer than any batch: each batch is one frame, and etcd's largest
+ * transaction is far below this.
+ */
+const MAX_FRAME_BYTES = 256 * 1024 * 1024
+
+/** Its `push` throws RangeError when the length of a frame is impossible. */
+export function frameSplitter(onFrame: (frame: Buffer) => void): FrameSplitter {
+  const lengthIn = (head: Buffer, at: number): number => {
+    const length = head.readUInt32BE(at)
+    if (length === 0 || length > MAX_FRAME_BYTES) throw new RangeError(`a frame of ${length} bytes`)
+    return length
+  }
+  return new FrameSplitter(LENGTH_BYTES, lengthIn, onFrame)
+}
+
 /** @param expectedBytes the size of the body, roughly. */
 export function encodeFrame(message: object, writeBody?: (writer: ByteWriter) => void, expectedBytes = 0): Buffer {
   const head = Buffer.from(JSON.stringify(message), 'utf8')
@@ -90,7 +107,7 @@ export function decodeFrame(frame: Buffer): { readonly message: unknown; readonl
 
 export class Link<Heard extends { readonly kind: string }, Asked extends Methods, Asks extends Methods> {
   readonly #options: LinkOptions<Heard, Asked>
-  readonly #splitter = new FrameSplitter()
+  readonly #frames = frameSplitter((frame) => this.#frame(frame))
   readonly #questions = new Map<number, Question>()
   readonly #answering = new Map<number, AbortController>()
   /** Answers, for which clients wait: sent in turns while the socket has room, before whole states. */
@@ -195,15 +212,17 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
 
   #received(chunk: Buffer): void {
     try {
-      this.#splitter.push(chunk, (frame) => {
-        if (this.#closed !== null) return
-        const { message, body } = decodeFrame(frame)
-        this.#heard(message as Heard | Call, body)
-      })
+      this.#frames.push(chunk)
     } catch (error) {
       this.#options.onBug(error)
       this.close(`a message could not be handled: ${errorMessage(error)}`)
     }
+  }
+
+  #frame(frame: Buffer): void {
+    if (this.#closed !== null) return
+    const { message, body } = decodeFrame(frame)
+    this.#heard(message as Heard | Call, body)
   }
 
   #heard(message: Heard | Call, body: ByteReader): void {

@@ -23,6 +23,7 @@ import { encodeEnvelope } from '../codec/protobuf/resource-version.js'
 import { kubernetesSchema } from '../codec/protobuf/schema.js'
 import { WireReader } from '../codec/protobuf/wire.js'
 import { bufferOf } from '../../support/buffer-of.js'
+import { FrameSplitter } from '../../support/frame-splitter.js'
 
 /** As for JSON lines. */
 const MAX_FRAME_BYTES = 64 * 2 ** 20
@@ -31,9 +32,9 @@ const LENGTH_BYTES = 4
 export const protobufWire: EventWire = {
   accept: `${PROTOBUF_CONTENT_TYPE};stream=watch`,
   open(codec, onEvent) {
-    const frames = new FrameSplitter()
+    const frames = new FrameSplitter(LENGTH_BYTES, lengthIn, (frame) => onEvent(codec.decodeEvent(frame), null))
     return {
-      push: (chunk) => frames.push(chunk, (frame) => onEvent(codec.decodeEvent(frame), null)),
+      push: (chunk) => frames.push(bufferOf(chunk)),
       get pendingBytes() {
         return frames.pendingBytes
       },
@@ -41,33 +42,10 @@ export const protobufWire: EventWire = {
   },
 }
 
-class FrameSplitter {
-  /** The chunks of an unfinished frame, which are joined once, when it ends. */
-  #partial: Uint8Array[] = []
-  pendingBytes = 0
-  /** Nothing can be read of that frame before this many bytes have arrived. */
-  #neededBytes = LENGTH_BYTES
-
-  push(chunk: Uint8Array, onFrame: (frame: Buffer) => void): void {
-    this.#partial.push(chunk)
-    this.pendingBytes += chunk.length
-    if (this.pendingBytes < this.#neededBytes) return
-    const bytes = bufferOf(this.#partial.length === 1 ? chunk : Buffer.concat(this.#partial))
-    let at = 0
-    for (;;) {
-      this.pendingBytes = bytes.length - at
-      this.#partial = this.pendingBytes === 0 ? [] : [bytes.subarray(at)]
-      this.#neededBytes = LENGTH_BYTES
-      if (this.pendingBytes >= LENGTH_BYTES) this.#neededBytes += bytes.readUInt32BE(at)
-      if (this.#neededBytes > MAX_FRAME_BYTES) {
-        throw new WatchFailure('malformed', `a watch event of ${this.#neededBytes} bytes`)
-      }
-      if (this.pendingBytes < this.#neededBytes) return
-      const start = at + LENGTH_BYTES
-      at += this.#neededBytes
-      onFrame(bytes.subarray(start, at))
-    }
-  }
+function lengthIn(head: Buffer, at: number): number {
+  const length = head.readUInt32BE(at)
+  if (length > MAX_FRAME_BYTES) throw new WatchFailure('malformed', `a watch event of ${length} bytes`)
+  return length
 }
 
 /** Returns a codec for the objects of a built-in resource. */

@@ -1,6 +1,5 @@
 import { Duplex } from 'node:stream'
 import t from 'tap'
-import { FrameSplitter } from '../../../src/fleet/workers/frame-splitter.js'
 import {
   batchBytes,
   PAGE_BYTES,
@@ -9,7 +8,7 @@ import {
   readFailure,
   readKeyValues,
 } from '../../../src/fleet/key-value-codec.js'
-import { decodeFrame, encodeFrame, Link } from '../../../src/fleet/workers/link.js'
+import { decodeFrame, encodeFrame, frameSplitter, Link } from '../../../src/fleet/workers/link.js'
 import { batchFrames, feedFrame } from '../../../src/fleet/workers/messages.js'
 import { writeKeyValues } from '../../../src/fleet/key-value-codec.js'
 import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
@@ -51,17 +50,15 @@ void t.test('written frames can be read back, however they are chunked', (t) => 
   ]
   const stream = Buffer.concat(frames)
   const whole: Buffer[] = []
-  new FrameSplitter().push(stream, (frame) => whole.push(frame))
+  frameSplitter((frame) => whole.push(frame)).push(stream)
   t.same(
     whole,
     frames.map((frame) => frame.subarray(4)),
   )
   for (const size of [1, 2, 3, 4, 5, 7, 64, 65_536, stream.length]) {
     const split: Buffer[] = []
-    const splitter = new FrameSplitter()
-    for (let at = 0; at < stream.length; at += size) {
-      splitter.push(stream.subarray(at, at + size), (frame) => split.push(frame))
-    }
+    const splitter = frameSplitter((frame) => split.push(frame))
+    for (let at = 0; at < stream.length; at += size) splitter.push(stream.subarray(at, at + size))
     t.ok(split.length === whole.length && split.every((frame, i) => frame.equals(whole[i]!)), `in chunks of ${size}`)
   }
   t.same(decodeFrame(whole[1]!).message, { text: 'ä\u0000€', key: '\u00ff\u0000', big })
@@ -100,9 +97,9 @@ void t.test('a state is split into pages, and none of them is empty', (t) => {
 })
 
 void t.test('bytes that are out of step are rejected at once', (t) => {
-  const splitter = new FrameSplitter()
-  t.throws(() => splitter.push(Buffer.from([0, 0, 0, 0, 1]), () => {}), { message: 'a frame of 0 bytes' })
-  t.throws(() => new FrameSplitter().push(Buffer.from([255, 255, 255, 255, 1]), () => {}), RangeError)
+  const splitter = frameSplitter(() => t.fail('a frame'))
+  t.throws(() => splitter.push(Buffer.from([0, 0, 0, 0, 1])), { message: 'a frame of 0 bytes' })
+  t.throws(() => splitter.push(Buffer.from([255, 255, 255, 255, 1])), RangeError)
   t.throws(() => decodeFrame(Buffer.from([0, 0, 0, 200, 5])), { message: '200 bytes needed, but only 1 left' })
   t.end()
 })

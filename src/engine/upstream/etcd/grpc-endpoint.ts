@@ -8,7 +8,7 @@
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, constants } from 'node:http2'
 import { keepWithStream } from '../../../support/keep-with-stream.js'
-import { frameMessage, MessageReader } from './grpc-framing.js'
+import { frameMessage, messageSplitter } from './grpc-framing.js'
 import { type EtcdTls, GrpcConnection, type GrpcConnectionOptions } from './grpc-connection.js'
 import { RpcError, RpcStatus, statusOfHttp, statusOfReset, statusOfTrailers } from './rpc-status.js'
 
@@ -279,14 +279,14 @@ class GrpcCall implements GrpcStream {
       return null // the connection was lost in this turn, and its event has not arrived yet
     }
     keepWithStream(session, stream)
-    const reader = new MessageReader(maxReceivedBytes, (message) => {
+    const messages = messageSplitter(maxReceivedBytes, (message) => {
       if (!this.#isOver) this.#handlers.onMessage(message)
     })
     let isGrpc = true
     stream.on('data', (chunk: Buffer) => {
       if (this.#isOver || !isGrpc) return
       try {
-        reader.take(chunk)
+        messages.push(chunk)
       } catch (error) {
         if (!(error instanceof RpcError)) throw error
         this.#end(error)

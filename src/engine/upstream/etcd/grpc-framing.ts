@@ -4,6 +4,7 @@
  *
  * Source: grpc/grpc doc/PROTOCOL-HTTP2.md, "Length-Prefixed-Message".
  */
+import { FrameSplitter } from '../../../support/frame-splitter.js'
 import { RpcError, RpcStatus } from './rpc-status.js'
 
 const HEAD_BYTES = 5
@@ -23,68 +24,17 @@ export function frameMessage(message: Uint8Array): readonly Uint8Array[] {
 }
 
 /**
- * Assembles messages from the chunks of a stream. A message within one chunk is a slice of it; any other is copied once
- * into separate memory, whatever the number of chunks.
+ * Finds the messages in a stream; one that is too large is not read into memory.
+ *
+ * Its `push` throws RpcError for a message that is compressed or too large.
  */
-export class MessageReader {
-  readonly #maxBytes: number
-  readonly #onMessage: (message: Buffer) => void
-  readonly #head = Buffer.alloc(HEAD_BYTES)
-  #headBytes = 0
-  /** The message being assembled; null between messages. */
-  #message: Buffer | null = null
-  #messageBytes = 0
-
-  constructor(maxBytes: number, onMessage: (message: Buffer) => void) {
-    this.#maxBytes = maxBytes
-    this.#onMessage = onMessage
-  }
-
-  /** @throws RpcError for a compressed message, or one that is too large, which is not read into memory. */
-  take(chunk: Buffer): void {
-    let at = 0
-    while (at < chunk.length) {
-      if (this.#message !== null) {
-        at = this.#goOn(this.#message, chunk, at)
-      } else if (this.#headBytes === 0 && chunk.length - at >= HEAD_BYTES) {
-        const length = this.#lengthIn(chunk, at)
-        at = this.#begin(length, chunk, at + HEAD_BYTES)
-      } else {
-        this.#head[this.#headBytes++] = chunk[at++]!
-        if (this.#headBytes < HEAD_BYTES) continue
-        this.#headBytes = 0
-        at = this.#begin(this.#lengthIn(this.#head, 0), chunk, at)
-      }
-    }
-  }
-
-  #lengthIn(head: Buffer, at: number): number {
+export function messageSplitter(maxBytes: number, onMessage: (message: Buffer) => void): FrameSplitter {
+  const lengthIn = (head: Buffer, at: number): number => {
     if (head[at] !== 0) throw new RpcError(RpcStatus.INTERNAL, 'received a compressed message')
     const length = head.readUInt32BE(at + 1)
-    if (length > this.#maxBytes) {
-      const details = `received message larger than max (${length} vs ${this.#maxBytes})`
-      throw new RpcError(RpcStatus.RESOURCE_EXHAUSTED, details)
-    }
-    return length
+    if (length <= maxBytes) return length
+    const details = `received message larger than max (${length} vs ${maxBytes})`
+    throw new RpcError(RpcStatus.RESOURCE_EXHAUSTED, details)
   }
-
-  #begin(length: number, chunk: Buffer, at: number): number {
-    if (chunk.length - at >= length) {
-      this.#onMessage(chunk.subarray(at, at + length))
-      return at + length
-    }
-    this.#message = Buffer.allocUnsafeSlow(length)
-    this.#messageBytes = 0
-    return this.#goOn(this.#message, chunk, at)
-  }
-
-  #goOn(message: Buffer, chunk: Buffer, at: number): number {
-    const copied = chunk.copy(message, this.#messageBytes, at)
-    this.#messageBytes += copied
-    if (this.#messageBytes === message.length) {
-      this.#message = null
-      this.#onMessage(message)
-    }
-    return at + copied
-  }
+  return new FrameSplitter(HEAD_BYTES, lengthIn, onMessage)
 }

@@ -1,0 +1,67 @@
+/**
+ * Finds frames, each a head with its length and then its content, in the chunks of a stream. A content within one chunk
+ * is a slice of it; any other is copied once into separate memory, whatever the number of chunks.
+ */
+export class FrameSplitter {
+  readonly #head: Buffer
+  #headBytes = 0
+  /** The content being assembled; null between frames, and within a head. */
+  #content: Buffer | null = null
+  #contentBytes = 0
+
+  /**
+   * @param headBytes the size of every head.
+   * @param lengthIn reads the length of the content from a whole head, and throws to end the stream.
+   */
+  constructor(
+    private readonly headBytes: number,
+    private readonly lengthIn: (head: Buffer, at: number) => number,
+    private readonly onFrame: (content: Buffer) => void,
+  ) {
+    this.#head = Buffer.alloc(headBytes)
+  }
+
+  /** The bytes of an unfinished frame. */
+  get pendingBytes(): number {
+    return this.#headBytes + (this.#content === null ? 0 : this.headBytes + this.#contentBytes)
+  }
+
+  /** @throws whatever `lengthIn` or `onFrame` throws. */
+  push(chunk: Buffer): void {
+    const { headBytes } = this
+    let at = 0
+    while (at < chunk.length) {
+      if (this.#content !== null) {
+        at = this.#goOn(this.#content, chunk, at)
+      } else if (this.#headBytes === 0 && chunk.length - at >= headBytes) {
+        const length = this.lengthIn(chunk, at)
+        at = this.#begin(length, chunk, at + headBytes)
+      } else {
+        this.#head[this.#headBytes++] = chunk[at++]!
+        if (this.#headBytes < headBytes) continue
+        this.#headBytes = 0
+        at = this.#begin(this.lengthIn(this.#head, 0), chunk, at)
+      }
+    }
+  }
+
+  #begin(length: number, chunk: Buffer, at: number): number {
+    if (chunk.length - at >= length) {
+      this.onFrame(chunk.subarray(at, at + length))
+      return at + length
+    }
+    this.#content = Buffer.allocUnsafeSlow(length)
+    this.#contentBytes = 0
+    return this.#goOn(this.#content, chunk, at)
+  }
+
+  #goOn(content: Buffer, chunk: Buffer, at: number): number {
+    const copied = chunk.copy(content, this.#contentBytes, at)
+    this.#contentBytes += copied
+    if (this.#contentBytes === content.length) {
+      this.#content = null
+      this.onFrame(content)
+    }
+    return at + copied
+  }
+}
