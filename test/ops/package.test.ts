@@ -56,7 +56,7 @@ void t.test(
     t.same(
       files.filter(
         (path) =>
-          !/^(dist\/.*\.(js|d\.ts|css)|src\/engine\/upstream\/embedded\/sample-cluster\.json|src\/kubernetes\/codec\/protobuf\/kubernetes-schema\.txt|src\/kubernetes\/codec\/kubernetes-openapi\.json|src\/kubernetes\/dialect\/well-known-resources\.txt|src\/server\/auth\/authz\/bootstrap-roles\.json|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+          !/^(dist\/.*\.(js|d\.ts|css)|src\/(engine|kubernetes|server)\/.*\.(json|txt)|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
             path,
           ),
       ),
