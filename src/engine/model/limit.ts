@@ -18,6 +18,7 @@ export const LIMITS = [
   'headers',
   'request-time',
   'handshake-time',
+  'connections',
 ] as const
 
 export type Limit = (typeof LIMITS)[number]

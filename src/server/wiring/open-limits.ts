@@ -6,6 +6,7 @@ import type { Resources } from '../../engine/pipeline/resources.js'
 import { BodyBudget } from '../transports/bodies/body-budget.js'
 import { BodyCache } from '../transports/bodies/body-cache.js'
 import { MemoryPressure } from '../transports/limits/memory-pressure.js'
+import { Strangers } from '../transports/limits/strangers.js'
 import type { Basis } from './basis.js'
 import { type ClientLimits, fairSemaphore, isOpenToAll, NO_QUEUE, SEMAPHORE_WAIT_MS } from './open-client-limits.js'
 import { memoryTargetOf } from './memory-target.js'
@@ -24,6 +25,11 @@ const WRITE_THREADS = 2
 /** The share of the memory target for list bodies being sent, and the limit in bytes without a target. */
 const SENT_SHARE = 1 / 4
 const SENT_BYTES = 512 * 1024 * 1024
+/** The share of the memory target for connections of unknown clients, and the limit in bytes without a target. */
+const STRANGERS_SHARE = 1 / 4
+const STRANGERS_BYTES = 1024 * 1024 * 1024
+/** While caches have to shrink, a connection may wait that long before its client is known. */
+const STRANGER_MS = 2_000
 
 export interface Limits {
   readonly bodies: BodyCache
@@ -35,6 +41,7 @@ export interface Limits {
   /** Slots of the threads that compute larger writes. */
   readonly writeThreads: FairSemaphore
   readonly memory: MemoryPressure
+  readonly strangers: Strangers
   readonly watchers: IdentitySemaphore
 }
 
@@ -50,11 +57,17 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
     onRejected: () => metrics.rejected('list-bytes'),
   })
   const bodies = new BodyCache({ maxBytes: config.listCacheBytes, semaphore: lists, budget })
+  const strangers = new Strangers({
+    clock,
+    maxBytes: strangersBytes(targetBytes),
+    onRejected: () => metrics.rejected('connections'),
+  })
   const memory = new MemoryPressure({
     targetBytes,
     residentBytes: () => process.memoryUsage.rss(),
     clock,
     relieve: () => {
+      strangers.closeOlderThan(STRANGER_MS)
       bodies.clear()
       for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
     },
@@ -64,6 +77,7 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
     const target = memoryTargetOf(changed)
     bodies.resize(changed.listCacheBytes)
     budget.setMaxBytes(sentBytes(target))
+    strangers.setMaxBytes(strangersBytes(target))
     memory.setTarget(target)
   })
   return {
@@ -80,10 +94,15 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
     writes,
     writeThreads: fairSemaphore(basis, 'write-threads', WRITE_THREADS),
     memory,
+    strangers,
     watchers,
   }
 }
 
 function sentBytes(targetBytes: number | null): number {
   return targetBytes === null ? SENT_BYTES : Math.floor(targetBytes * SENT_SHARE)
+}
+
+function strangersBytes(targetBytes: number | null): number {
+  return targetBytes === null ? STRANGERS_BYTES : Math.floor(targetBytes * STRANGERS_SHARE)
 }

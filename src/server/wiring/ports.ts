@@ -8,6 +8,7 @@ import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { RapidResets } from '../transports/limits/rapid-resets.js'
+import type { Strangers } from '../transports/limits/strangers.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
@@ -25,6 +26,7 @@ export interface PortsOptions {
   readonly live: CurrentConfig
   readonly server: ServerOptions
   readonly resets: RapidResets
+  readonly strangers: Strangers
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics: Metrics
@@ -39,9 +41,9 @@ export class Ports {
 
   /** @throws Error that names the file when a certificate or key is unusable. */
   constructor(options: PortsOptions) {
-    const { config, live, server, resets } = options
+    const { config, live, server, resets, strangers } = options
     this.#config = config
-    const limits = { maxStreams: config.http2MaxStreamsPerConnection, resets }
+    const limits = { maxStreams: config.http2MaxStreamsPerConnection, resets, strangers }
     this.#plain = config.port === null ? null : createServer(server, (handler) => createPlainListener(handler, limits))
     this.#tls = config.securePort === null ? null : openTls(options)
     const tls = this.#tls

@@ -139,7 +139,8 @@ export class Process {
     closing.add(() => this.#readiness.stop())
     metrics.observe(() => [...cluster.pipelines()].map((pipeline) => pipeline.gauges()))
     closing.add(followCertificateExpiry(config, basis.clock, metrics))
-    this.#ports = new Ports({ ...basis, server: this.#serverOptions(api), resets: clients.resets })
+    const { strangers } = this.#limits
+    this.#ports = new Ports({ ...basis, server: this.#serverOptions(api), resets: clients.resets, strangers })
     closing.add(() => this.#ports.stop())
   }
 

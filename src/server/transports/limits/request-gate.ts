@@ -27,6 +27,7 @@ import { unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import type { Exchange, Judgement } from '../server/exchange.js'
 import { identityTurn } from './arrivals.js'
 import { noteIdentity } from './rapid-resets.js'
+import { noteAllowed, noteKnown } from './strangers.js'
 
 export interface RequestGateOptions {
   /** null if nobody is authenticated and everything is allowed. */
@@ -125,6 +126,7 @@ export class RequestGate {
     const { guard, spendInitialBytes } = this.#options
     if (guard !== null) return this.#checkGuarded(guard, exchange, attributes)
     this.#admitAnybody(exchange, attributes)
+    noteAllowed(exchange.request, exchange.response)
     const identity = identityOf(null, this.addressOf(exchange))
     return {
       identity,
@@ -146,6 +148,7 @@ export class RequestGate {
     const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, attributes, grant)
     // The request has waited for its turn.
     await confirm()
+    noteAllowed(exchange.request, exchange.response)
     return {
       identity,
       rights: identityKey(acting.user),
@@ -191,7 +194,10 @@ export class RequestGate {
   async #authenticate(guard: AccessGuard, asked: Asked, request: IncomingMessage): Promise<Authenticated> {
     try {
       const user = await guard.authenticate(asked)
-      if (!user.groups.includes(ALL_UNAUTHENTICATED)) noteIdentity(request, user.name)
+      if (!user.groups.includes(ALL_UNAUTHENTICATED)) {
+        noteIdentity(request, user.name)
+        noteKnown(request)
+      }
       return user
     } catch (error) {
       if (error instanceof UnauthorizedError) await this.#options.countRequest(networkOf(asked.address))
@@ -259,6 +265,7 @@ export class RequestGate {
     if (user !== null) found.client = { user, impersonator: null }
     await this.#count(found, user, address)
     found.rule = 'passed on'
+    noteAllowed(exchange.request, exchange.response)
     const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
     return { user, isAnonymous, byToken: user?.byToken === true, address }
   }

@@ -20,11 +20,13 @@ import {
   createSecureServer,
 } from 'node:http2'
 import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import { endWithSession } from '../../../support/end-with-session.js'
 import { keepWithStream } from '../../../support/keep-with-stream.js'
 import { noticeDeparture } from '../../../support/notice-departure.js'
 import { admitStream } from '../limits/arrivals.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
+import type { Strangers } from '../limits/strangers.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { deferClose } from './defer-close.js'
 import { endSocket } from '../watch/linger.js'
@@ -34,6 +36,8 @@ export interface ListenerLimits {
   readonly maxStreams: number
   /** Counts the requests that clients reset at once. Default: not counted. */
   readonly resets?: RapidResets
+  /** Limits the connections of unknown clients. Default: not limited. */
+  readonly strangers?: Strangers
   /** The time limit from the start of an HTTP/2 connection to its first request, in milliseconds. Default: as for headers. */
   readonly firstRequestMs?: number
   /** The longest silence of an HTTP/2 connection without open requests, in milliseconds. Default: as for HTTP/1.1. */
@@ -110,7 +114,8 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   if (canSniff) http1.removeAllListeners('connection')
   http1.on('connection', (socket: Socket) => {
     follow(socket, sockets)
-    if (!canSniff) return
+    limits.strangers?.add(socket)
+    if (socket.destroyed || !canSniff) return
     sniff(socket, (isHttp2) => {
       if (!isHttp2) return accept.call(http1, socket)
       // An HTTP/1.1 client may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
@@ -158,9 +163,12 @@ export function createSecureListener(
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {
     follow(socket, sockets)
+    limits.strangers?.add(socket)
+    if (socket.destroyed) return
     socket.setNoDelay(true)
     accept.call(server, socket)
   })
+  server.on('secureConnection', (socket: TLSSocket) => limits.strangers?.carry(socket, socket))
   server.on('upgrade', upgradeAsRequest(serve))
   return Object.assign(server, {
     closeAllConnections: () => closeAll(sessions, sockets),
@@ -275,12 +283,19 @@ function followSessions(
   limits: ListenerLimits,
   drain: ConnectionDrain,
 ): { destroyAll(): void } {
-  const { firstRequestMs = HEADERS_TIMEOUT_MS, idleMs = KEEP_ALIVE_TIMEOUT_MS, probeMs = PROBE_MS, resets } = limits
+  const {
+    firstRequestMs = HEADERS_TIMEOUT_MS,
+    idleMs = KEEP_ALIVE_TIMEOUT_MS,
+    probeMs = PROBE_MS,
+    resets,
+    strangers,
+  } = limits
   const sessions = new Set<ServerHttp2Session>()
   server.on('session', (session) => {
     sessions.add(session)
     endWithSession(session)
     noticeDeparture(session)
+    strangers?.carry(session, session.socket as Socket)
     let streams = 0
     const onAnswered = deferClose(session, () => streams)
     drain.follow(session)
@@ -292,7 +307,9 @@ function followSessions(
     session.on('stream', (stream) => {
       keepWithStream(session, stream)
       if (streams++ === 0) listenAgain()
+      strangers?.countStreams(session, 1)
       stream.once('close', () => {
+        strangers?.countStreams(session, -1)
         if (--streams === 0) listenAgain()
         onAnswered()
       })

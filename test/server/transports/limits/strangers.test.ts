@@ -1,0 +1,174 @@
+/** Connections of unknown clients at the ports themselves. */
+import { once } from 'node:events'
+import { connect as connectHttp2 } from 'node:http2'
+import { type AddressInfo, type Socket, connect } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import t, { type Test } from 'tap'
+import { noteAllowed, noteKnown, Strangers } from '../../../../src/server/transports/limits/strangers.js'
+import { createPlainListener, createSecureListener } from '../../../../src/server/transports/server/listeners.js'
+import { selfSignedCertificate } from '../../../support/issue-certificate.js'
+import { until } from '../../../support/until.js'
+import { VirtualClock } from '../../../support/virtual-clock.js'
+
+const CONNECTION = 96 * 1024
+/** The age from which a connection gives way to newer ones. */
+const OLD_MS = 5_000
+
+interface Client {
+  readonly socket: Socket
+  readonly isClosed: boolean
+  /** Sends a request over HTTP/1.1, and waits for the head of its answer. */
+  ask(path: string): Promise<void>
+}
+
+/** @param most the number of idle connections that unknown clients may have. */
+async function listen(t: Test, most: number) {
+  const clock = new VirtualClock()
+  let rejected = 0
+  const strangers = new Strangers({ clock, maxBytes: most * CONNECTION, onRejected: () => rejected++ })
+  const limits = { maxStreams: 100, strangers }
+  const serve: Parameters<typeof createPlainListener>[0] = (request, response) => {
+    if (request.url === '/known') noteKnown(request)
+    if (request.url!.startsWith('/allowed')) noteAllowed(request, response)
+    response.write('an answer')
+    if (!request.url!.endsWith('watch')) response.end()
+  }
+  const { cert, key } = selfSignedCertificate()
+  const [plain, secure] = [createPlainListener(serve, limits), createSecureListener(serve, limits, { cert, key })]
+  for (const listener of [plain, secure]) {
+    listener.listen(0, '0.0.0.0')
+    await once(listener, 'listening')
+    t.teardown(() => {
+      listener.closeAllConnections()
+      listener.close()
+    })
+  }
+  const [port, securePort] = [plain, secure].map((listener) => (listener.address() as AddressInfo).port)
+  let accepted = 0
+  for (const listener of [plain, secure]) listener.on('connection', () => accepted++)
+  let connects = 0
+
+  /** Connects from an address, and waits until the server has counted it. */
+  const from = async (address: string, overTls = false): Promise<Client> => {
+    const tcp = connect({ port: overTls ? securePort! : port!, host: '127.0.0.1', localAddress: address })
+    tcp.on('error', () => {})
+    const socket = overTls ? connectTls({ socket: tcp, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] }) : tcp
+    socket.on('error', () => {})
+    socket.resume()
+    let isClosed = false
+    socket.once('close', () => (isClosed = true))
+    t.teardown(() => socket.destroy())
+    const number = ++connects
+    await until(() => accepted >= number, 'it is accepted')
+    return {
+      socket,
+      get isClosed() {
+        return isClosed
+      },
+      async ask(path) {
+        socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+        await once(socket, 'data')
+      },
+    }
+  }
+  const closes = async (client: Client): Promise<void> => {
+    await until(() => client.isClosed, 'it is closed')
+  }
+  return { clock, strangers, from, closes, port: port!, rejected: () => rejected, countConnect: () => ++connects }
+}
+
+const CROWD = '127.0.0.1'
+const OTHER = '127.0.0.2'
+
+void t.test(
+  'beyond the limit the address with the most connections loses its oldest, and others are let in',
+  async (t) => {
+    const h = await listen(t, 4)
+    const crowd = [await h.from(CROWD), await h.from(CROWD, true), await h.from(CROWD), await h.from(CROWD)]
+    h.clock.advance(OLD_MS)
+    const other = await h.from(OTHER)
+    await h.closes(crowd[0]!)
+    const neighbour = await h.from(CROWD)
+    await h.closes(crowd[1]!)
+    for (const client of [other, neighbour]) await client.ask('/known')
+    t.equal(h.rejected(), 2)
+    t.same(
+      [...crowd.slice(2), other, neighbour].map(({ isClosed }) => isClosed),
+      [false, false, false, false],
+    )
+  },
+)
+
+void t.test('while all are young, those that came first stay, as when all clients reconnect', async (t) => {
+  const h = await listen(t, 3)
+  const first = [await h.from(CROWD), await h.from(CROWD), await h.from(CROWD)]
+  const late = await h.from(CROWD)
+  await h.closes(late)
+  const other = await h.from(OTHER)
+  await h.closes(first[0]!)
+  for (const client of [first[1]!, first[2]!, other]) await client.ask('/known')
+  t.equal(h.rejected(), 2)
+})
+
+void t.test('a connection counts until its first authenticated request, with TLS or without', async (t) => {
+  const h = await listen(t, 2)
+  const clients: Client[] = []
+  for (let i = 0; i < 10; i++) {
+    const client = await h.from(CROWD, i % 2 === 1)
+    await client.ask('/known')
+    clients.push(client)
+  }
+  const session = connectHttp2(`http://127.0.0.1:${h.port}`)
+  h.countConnect()
+  t.teardown(() => session.destroy())
+  const streams = Array.from({ length: 50 }, () => session.request({ ':path': '/watch' }).on('error', () => {}))
+  const known = session.request({ ':path': '/known' })
+  await once(session, 'close')
+  t.ok(known.destroyed, 'before that its open requests count too')
+  t.ok(streams.every(({ destroyed }) => destroyed))
+  t.equal(h.rejected(), 1)
+  t.ok(clients.every(({ isClosed }) => !isClosed))
+})
+
+void t.test('an HTTP/2 session that has authenticated may have any number of requests', async (t) => {
+  const h = await listen(t, 2)
+  const session = connectHttp2(`http://127.0.0.1:${h.port}`)
+  h.countConnect()
+  t.teardown(() => session.destroy())
+  await once(session.request({ ':path': '/known' }).resume(), 'end')
+  const streams = Array.from({ length: 50 }, () => session.request({ ':path': '/watch' }).on('error', () => {}))
+  await Promise.all(streams.map((stream) => once(stream, 'data')))
+  await Promise.all([h.from(CROWD), h.from(CROWD)])
+  t.equal(h.rejected(), 0)
+})
+
+void t.test('an anonymous client counts only between its requests', async (t) => {
+  const h = await listen(t, 2)
+  const watches = [await h.from(CROWD), await h.from(CROWD, true), await h.from(CROWD), await h.from(CROWD)]
+  t.equal(h.rejected(), 2, 'before')
+  const open = watches.slice(0, 2)
+  for (const client of open) await client.ask('/allowed/watch')
+  const idle = [await h.from(CROWD), await h.from(CROWD)]
+  for (const client of idle) await client.ask('/allowed')
+  t.equal(h.rejected(), 2)
+  h.clock.advance(OLD_MS)
+  await h.from(OTHER)
+  await h.closes(idle[0]!)
+  t.ok([...open, idle[1]!].every(({ isClosed }) => !isClosed))
+})
+
+void t.test('when memory runs out, those that have waited for long are closed', async (t) => {
+  const h = await listen(t, 100)
+  const [known, old] = [await h.from(CROWD), await h.from(CROWD, true)]
+  await known.ask('/known')
+  h.clock.advance(2_000)
+  const young = await h.from(CROWD)
+  h.strangers.closeOlderThan(2_000)
+  await h.closes(old)
+  await young.ask('/known')
+  t.notOk(known.isClosed)
+  h.strangers.setMaxBytes(0)
+  const none = await h.from(CROWD)
+  await h.closes(none)
+  t.notOk(young.isClosed)
+})
