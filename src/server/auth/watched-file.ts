@@ -116,13 +116,16 @@ export class WatchedFiles<T> implements Watched<T> {
       logger.info({ paths }, 'a watched file can be read again')
     }
     const isSettled = this.#changing !== null && areEqual(contents, this.#changing)
-    this.#changing = areEqual(contents, this.#seen) || isSettled ? null : contents
-    if (!isSettled) return
+    const isSeen = areEqual(contents, this.#seen)
+    this.#changing = isSeen || isSettled ? null : contents
+    // Parsing may read more files: what failed while those were swapped is tried again.
+    if (!isSettled && !(isSeen && this.#isInvalid)) return
     this.#seen = contents
     try {
       this.#value = this.#parse(...contents)
       this.#isInvalid = false
     } catch (error) {
+      if (isSeen && this.#isInvalid) return
       this.#isInvalid = true
       this.#tell()
       logger.error(

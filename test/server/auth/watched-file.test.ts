@@ -1,6 +1,6 @@
 /** Tests when a changed file is read. */
 import { execFileSync } from 'node:child_process'
-import { appendFileSync, unlinkSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { WatchedFiles } from '../../../src/server/auth/watched-file.js'
@@ -99,6 +99,34 @@ void t.test('a named pipe or a device is refused, at the start and later, and no
   writeFileSync(path, 'ann\n')
   clock.advance(2_100)
   t.same(states.splice(0), [[path, true]], 'the content in force is a valid change too')
+  files.close()
+  t.end()
+})
+
+void t.test('content that could not be parsed is tried again, and told of once', (t) => {
+  const folder = t.testdir()
+  const [path, other] = [join(folder, 'kubeconfig'), join(folder, 'key')]
+  writeFileSync(path, 'first')
+  writeFileSync(other, '')
+  const clock = new VirtualClock()
+  const told: string[] = []
+  const tell = (_fields: object, message: string): void => void told.push(message)
+  const logger = { ...silentLogger, error: tell, info: tell }
+  const files = new WatchedFiles(
+    { paths: [path], clock, logger },
+    (content) => `${content.toString()} ${readFileSync(other, 'utf8')}`,
+  )
+  writeFileSync(path, 'second')
+  unlinkSync(other)
+  clock.advance(10_000)
+  t.equal(files.value, 'first ')
+  t.same(told.splice(0), ['a changed file is invalid; its previous content stays in use'])
+  writeFileSync(other, 'key')
+  clock.advance(2_000)
+  t.equal(files.value, 'second key')
+  t.same(told.splice(0), ['a changed file was read'])
+  clock.advance(10_000)
+  t.same(told, [])
   files.close()
   t.end()
 })
