@@ -98,16 +98,16 @@ export class RangeDecoding {
   part(): boolean {
     const cursor = this.#cursor
     const { length } = cursor.bytes
-    const end = Math.min(length, cursor.at + PART_BYTES)
-    while (cursor.at < end) {
+    const end = Math.min(length, cursor.pos + PART_BYTES)
+    while (cursor.pos < end) {
       const tag = cursor.tag()
       if (tag === RANGE_KVS) this.#keyValues.push(readKeyValue(cursor, cursor.length(), this.isPage))
       else if (tag === RANGE_HEADER) this.#headerRevision = readHeaderRevision(cursor, cursor.length())
       else if (tag === RANGE_MORE) this.#more = cursor.bool()
       else if (tag === RANGE_COUNT) this.#count = cursor.int64()
-      else cursor.skip(tag)
+      else cursor.pass(tag)
     }
-    return cursor.at < length
+    return cursor.pos < length
   }
 
   /** Complete only after the last part. */
@@ -124,14 +124,14 @@ export class RangeDecoding {
 /** Returns the RangeResponse in a RangeStreamResponse. @throws UpstreamError 'protocol' */
 export function rangeOfStream(message: Buffer): Buffer {
   const cursor = new WireCursor(message)
-  while (cursor.at < message.length) {
+  while (cursor.pos < message.length) {
     const tag = cursor.tag()
     if (tag !== STREAM_RANGE) {
-      cursor.skip(tag)
+      cursor.pass(tag)
       continue
     }
     const length = cursor.length()
-    return message.subarray(cursor.at, cursor.at + length)
+    return message.subarray(cursor.pos, cursor.pos + length)
   }
   return message.subarray(message.length)
 }
@@ -162,9 +162,9 @@ export class WatchDecoding {
   part(): boolean {
     const cursor = this.#cursor
     const { length } = cursor.bytes
-    const end = Math.min(length, cursor.at + PART_BYTES)
-    while (cursor.at < end) this.#field(cursor, cursor.tag())
-    return cursor.at < length
+    const end = Math.min(length, cursor.pos + PART_BYTES)
+    while (cursor.pos < end) this.#field(cursor, cursor.tag())
+    return cursor.pos < length
   }
 
   /** Complete only after the last part. */
@@ -206,18 +206,18 @@ export class WatchDecoding {
         if (cursor.bool()) throw new UpstreamError('protocol', 'a part of a watch answer, which was not asked for')
         return
       default:
-        cursor.skip(tag)
+        cursor.pass(tag)
     }
   }
 }
 
 function readHeaderRevision(cursor: WireCursor, length: number): number {
-  const end = cursor.at + length
+  const end = cursor.pos + length
   let revision = 0
-  while (cursor.at < end) {
+  while (cursor.pos < end) {
     const tag = cursor.tag()
     if (tag === HEADER_REVISION) revision = cursor.int64()
-    else cursor.skip(tag)
+    else cursor.pass(tag)
   }
   return revision
 }
@@ -227,14 +227,14 @@ interface OpenBatch extends Batch {
 }
 
 function readEvent(cursor: WireCursor, length: number, batches: OpenBatch[]): void {
-  const end = cursor.at + length
+  const end = cursor.pos + length
   let isDelete = false
   let keyValue: KeyValue | null = null
-  while (cursor.at < end) {
+  while (cursor.pos < end) {
     const tag = cursor.tag()
     if (tag === EVENT_KV) keyValue = readKeyValue(cursor, cursor.length())
     else if (tag === EVENT_TYPE) isDelete = cursor.int64() === 1
-    else cursor.skip(tag)
+    else cursor.pass(tag)
   }
   keyValue ??= EMPTY_KEY_VALUE
   const event: KeyEvent = isDelete ? { type: 'delete', key: keyValue.key } : { type: 'put', keyValue }
@@ -245,14 +245,14 @@ function readEvent(cursor: WireCursor, length: number, batches: OpenBatch[]): vo
 }
 
 function readKeyValue(cursor: WireCursor, length: number, isSlice = false): KeyValue {
-  const end = cursor.at + length
+  const end = cursor.pos + length
   let key = ''
   let value = EMPTY
   let createRevision = 0
   let modRevision = 0
   let version = 0
   let leaseId = '0'
-  while (cursor.at < end) {
+  while (cursor.pos < end) {
     const tag = cursor.tag()
     switch (tag) {
       case KV_KEY:
@@ -260,8 +260,10 @@ function readKeyValue(cursor: WireCursor, length: number, isSlice = false): KeyV
         break
       case KV_VALUE: {
         const size = cursor.length()
-        value = isSlice ? cursor.bytes.subarray(cursor.at, cursor.at + size) : ownBytes(cursor.bytes, cursor.at, size)
-        cursor.at += size
+        value = isSlice
+          ? cursor.bytes.subarray(cursor.pos, cursor.pos + size)
+          : ownBytes(cursor.bytes, cursor.pos, size)
+        cursor.pos += size
         break
       }
       case KV_CREATE_REVISION:
@@ -277,7 +279,7 @@ function readKeyValue(cursor: WireCursor, length: number, isSlice = false): KeyV
         leaseId = cursor.int64Text()
         break
       default:
-        cursor.skip(tag)
+        cursor.pass(tag)
     }
   }
   return {
