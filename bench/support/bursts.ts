@@ -50,6 +50,8 @@ const COUNT = 4_000
 const LIST = '/api/v1/namespaces/bad/pods?resourceVersion=0&labelSelector=is%3Dnowhere'
 /** See `floods.ts`. */
 const ADDRESS = '127.0.0.9'
+/** The other client does not come through the proxy: whoever shares its connections' address shares its turns before authentication. */
+const OTHER_ADDRESS = '127.0.0.8'
 const ANSWER_MS = 30_000
 
 /** Sixty terms that no other watch has. */
@@ -76,7 +78,8 @@ export const bursts: readonly Burst[] = [
 
 /** @returns what the other client sees until `meanwhile` is over. @throws Error when one of its gets is refused. */
 export async function otherClient(port: number, meanwhile: () => Promise<unknown>): Promise<OtherClient> {
-  const worker = new Worker(new URL('other-client.js', import.meta.url), { workerData: port })
+  const workerData = { port, localAddress: OTHER_ADDRESS }
+  const worker = new Worker(new URL('other-client.js', import.meta.url), { workerData })
   try {
     await once(worker, 'message')
     const seen = once(worker, 'message') as Promise<[OtherClient]>
@@ -87,9 +90,12 @@ export async function otherClient(port: number, meanwhile: () => Promise<unknown
   }
 }
 
-/** @returns what the other client sees meanwhile. */
-export async function sendBurst({ send }: Burst, ports: Ports, scale = 1): Promise<OtherClient> {
-  return await otherClient(ports.plain, () => send(ports, scale))
+/** Sends it from a thread of its own. @returns what the other client sees meanwhile. */
+export async function sendBurst({ name }: Burst, ports: Ports, scale = 1): Promise<OtherClient> {
+  return await otherClient(ports.plain, async () => {
+    const worker = new Worker(new URL('burst-sender.js', import.meta.url), { workerData: { name, ports, scale } })
+    await once(worker, 'exit')
+  })
 }
 
 function requests({ name, asked, count = COUNT }: Kind, transport: Transport): Burst {

@@ -3,12 +3,16 @@
  * burst this would measure how long that thread is busy.
  */
 import { once } from 'node:events'
-import { connect } from 'node:http2'
+import { connect as connectHttp2 } from 'node:http2'
+import { connect } from 'node:net'
 import { parentPort, workerData } from 'node:worker_threads'
 import { BYSTANDER } from './bad-requests.js'
 import { askHttp2, type OtherClient } from './bursts.js'
 
-const session = connect(`http://127.0.0.1:${workerData as number}`)
+const { port, localAddress } = workerData as { readonly port: number; readonly localAddress: string }
+const session = connectHttp2(`http://127.0.0.1:${port}`, {
+  createConnection: () => connect({ host: '127.0.0.1', port, localAddress, noDelay: true }),
+})
 await once(session, 'connect')
 let isOver = false
 parentPort!.once('message', () => (isOver = true))
