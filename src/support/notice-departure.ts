@@ -16,6 +16,9 @@ interface Handle {
   readStart?(): unknown
 }
 
+/** Sockets that are not read for a moment on purpose. */
+export const heldSockets = new WeakSet<Socket>()
+
 const sockets = new Set<Socket>()
 let timer: NodeJS.Timeout | undefined
 
@@ -37,6 +40,6 @@ function readAgain(): void {
   for (const socket of sockets) {
     const { _handle: handle } = socket as { _handle?: Handle | null }
     // Node also stops reading while a peer does not take what is sent to it; that must not be undone.
-    if (handle?.writeQueueSize === 0) handle.readStart?.()
+    if (handle?.writeQueueSize === 0 && !heldSockets.has(socket)) handle.readStart?.()
   }
 }

@@ -17,8 +17,11 @@ const BUSY_SLICE_MS = 2
 /** For this long after sending to a watcher, more is likely to follow, so requests get short slices. */
 const BUSY_MS = 100
 
-/** The slice for arrivals, once where they arrive and once where they continue, besides the other slices. */
-const ARRIVALS_MS = 2
+/**
+ * The slice for arrivals, for each kind of them, besides the other slices. A request passes several kinds, so somebody who is not
+ * part of a burst waits for about as many iterations.
+ */
+const ARRIVALS_MS = 1
 
 /** The separate slice for data from the source, besides that of requests. */
 const SOURCE_MS = 4

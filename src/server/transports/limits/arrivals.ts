@@ -1,36 +1,69 @@
 /**
- * Schedules the requests to all ports of this process: before authentication by address, and within an address by
+ * Schedules the connections and requests to all ports of this process: before authentication by address, and within an address by
  * connection; after authentication by identity, so that one user with a thousand addresses delays only itself.
  *
- * Node reads some hundred HTTP/2 requests of a connection at once. They wait as streams, which cost a third of a
- * request, and those that the client has reset by then are never begun.
+ * Connections wait with their first bytes, since the work of a handshake follows these, and a new HTTP/2 connection may bring hundreds
+ * of requests. Of an open one Node reads some hundred requests at once. They wait as streams, which cost a third of a request,
+ * those that the client has reset by then are never begun, and further connections are read in turns.
  */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
 import { Arrivals, type ArrivalSource } from '../../../support/turns.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import { networkOf } from '../../auth/client-address.js'
 import type { Exchange } from '../server/exchange.js'
+import { handleUse } from '../watch/stream-handle.js'
+import { SessionReads } from './session-reads.js'
 
+/** Connections whose first bytes have arrived, before the TLS handshake or the HTTP/2 session. */
+const connecting = new Arrivals()
 /** HTTP/2 streams without a body, before there is a request. */
 const opening = new Arrivals()
 /** Requests before authentication. */
 const arriving = new Arrivals()
 /** Requests after authentication. */
 const identified = new Arrivals()
+const reads = new SessionReads()
 
 /** A name for each connection, to distinguish those of one address. */
 const connections = new WeakMap<object, string>()
 let opened = 0
+/** Where the streams of each HTTP/2 session come from: finding out takes as long as a tenth of Node's work on a stream. */
+const sources = new WeakMap<ServerHttp2Session, ArrivalSource>()
+
+/** Begins a connection now or later, or never if the client closes it before. */
+export function admitConnection(socket: Socket, begin: () => void): void {
+  const source = { client: networkOf(socket.remoteAddress ?? ''), connection: '' }
+  const beginUnlessGone = (): void => {
+    if (!socket.destroyed) begin()
+  }
+  if (!connecting.admit(beginUnlessGone, source)) socket.destroy()
+}
 
 /** Begins an HTTP/2 request now or later, or never if the client gives it up before. */
 export function admitStream(stream: ServerHttp2Stream, session: ServerHttp2Session, begin: () => void): void {
+  if (!opening.isBusy) return begin()
+  reads.streamWaits(session)
   // The bytes of a body must be gathered from the first one on.
-  if (!stream.endAfterHeaders || !opening.isBusy) return begin()
-  const source = { client: networkOf(session.socket.remoteAddress ?? ''), connection: nameOf(session) }
+  if (!stream.endAfterHeaders) return begin()
   const beginUnlessGone = (): void => {
     if (!stream.destroyed) begin()
   }
-  if (!opening.admit(beginUnlessGone, source)) begin()
+  if (!opening.admit(beginUnlessGone, sourceOf(session))) begin()
+}
+
+/** Call it for each HTTP/2 session, before its streams. */
+export function followReads(session: ServerHttp2Session): void {
+  if (handleUse().http2) reads.follow(session, sourceOf(session).client)
+}
+
+function sourceOf(session: ServerHttp2Session): ArrivalSource {
+  let source = sources.get(session)
+  if (source === undefined) {
+    source = { client: networkOf(session.socket.remoteAddress ?? ''), connection: nameOf(session) }
+    sources.set(session, source)
+  }
+  return source
 }
 
 /** Begins a request now or later; rejects it when too many wait. */

@@ -24,7 +24,7 @@ import type { TLSSocket } from 'node:tls'
 import { endWithSession } from '../../../support/end-with-session.js'
 import { keepWithStream } from '../../../support/keep-with-stream.js'
 import { noticeDeparture } from '../../../support/notice-departure.js'
-import { admitStream } from '../limits/arrivals.js'
+import { admitConnection, admitStream, followReads } from '../limits/arrivals.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import type { Strangers } from '../limits/strangers.js'
 import { ConnectionDrain } from './connection-drain.js'
@@ -116,11 +116,15 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     follow(socket, sockets)
     limits.strangers?.add(socket)
     if (socket.destroyed || !canSniff) return
-    sniff(socket, (isHttp2) => {
-      if (!isHttp2) return accept.call(http1, socket)
-      // An HTTP/1.1 client may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
-      socket.allowHalfOpen = false
-      http2.emit('connection', socket)
+    const silence = { ms: HEADERS_TIMEOUT_MS, onLate: () => socket.destroy() }
+    whenFirstBytesTell(socket, silence, isHttp2, (startsHttp2) => {
+      admitConnection(socket, () => {
+        // An HTTP/1.1 client may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
+        if (startsHttp2) socket.allowHalfOpen = false
+        if (startsHttp2) http2.emit('connection', socket)
+        else accept.call(http1, socket)
+        process.nextTick(() => socket.resume())
+      })
     })
   })
   // An upgraded connection ends with its answer or its watch, so the drain need not follow it.
@@ -166,7 +170,16 @@ export function createSecureListener(
     limits.strangers?.add(socket)
     if (socket.destroyed) return
     socket.setNoDelay(true)
-    accept.call(server, socket)
+    if (!canSniff) return accept.call(server, socket)
+    const onLate = (): void => void server.emit('clientError', handshakeTimeout(), socket)
+    const silence = { ms: options.handshakeTimeout!, onLate }
+    // The whole work of a handshake follows the first bytes.
+    whenFirstBytesTell(
+      socket,
+      silence,
+      () => true,
+      () => admitConnection(socket, () => accept.call(server, socket)),
+    )
   })
   server.on('secureConnection', (socket: TLSSocket) => limits.strangers?.carry(socket, socket))
   server.on('upgrade', upgradeAsRequest(serve))
@@ -248,31 +261,50 @@ function continued(handler: ReturnType<typeof asHttp2Handler>): typeof handler {
  */
 const canSniff = process.versions['bun'] === undefined
 
-/** Calls back once the first bytes tell which protocol the client speaks; never for a client that stays silent. */
-function sniff(socket: Socket, then: (isHttp2: boolean) => void): void {
+/** Whether a connection begins with the preface of HTTP/2; null while that is open. */
+function isHttp2(seen: Buffer): boolean | null {
+  const length = Math.min(seen.length, PREFACE_SIGN_BYTES)
+  const couldBe = seen.compare(PREFACE, 0, length, 0, length) === 0
+  return couldBe && seen.length < PREFACE_SIGN_BYTES ? null : couldBe
+}
+
+/** The same error as Node's own. */
+function handshakeTimeout(): Error {
+  return Object.assign(new Error('TLS handshake timeout'), { code: 'ERR_TLS_HANDSHAKE_TIMEOUT' })
+}
+
+/**
+ * Pauses the socket and calls back once its first bytes tell something; never for a client that stays silent. Whoever takes over the
+ * socket reads them again.
+ *
+ * @param told returns null while the bytes tell nothing.
+ */
+function whenFirstBytesTell<T>(
+  socket: Socket,
+  silence: { readonly ms: number; readonly onLate: () => void },
+  told: (seen: Buffer) => T | null,
+  then: (what: T) => void,
+): void {
   const giveUp = (): void => {
     socket.destroy()
   }
-  socket.setTimeout(HEADERS_TIMEOUT_MS, giveUp)
-  socket.on('error', giveUp)
+  socket.setTimeout(silence.ms, silence.onLate)
+  // It may fail before anybody else listens.
+  socket.on('error', ignore)
   // Half-open connections are allowed, so one whose client has left without sending anything must be ended here.
   socket.on('end', giveUp)
   let seen: Buffer | null = null
   const onData = (bytes: Buffer): void => {
     seen = seen === null ? bytes : Buffer.concat([seen, bytes])
-    const length = Math.min(seen.length, PREFACE_SIGN_BYTES)
-    const couldBe = seen.compare(PREFACE, 0, length, 0, length) === 0
-    if (couldBe && seen.length < PREFACE_SIGN_BYTES) return
+    const what = told(seen)
+    if (what === null) return
     socket.off('data', onData)
-    socket.off('error', giveUp)
     socket.off('end', giveUp)
     socket.setTimeout(0)
-    socket.off('timeout', giveUp)
-    // The bytes go back to the socket; the server that takes over reads them again once it is set up.
+    socket.off('timeout', silence.onLate)
     socket.pause()
     socket.unshift(seen)
-    then(couldBe)
-    process.nextTick(() => socket.resume())
+    then(what)
   }
   socket.on('data', onData)
 }
@@ -296,6 +328,7 @@ function followSessions(
     endWithSession(session)
     noticeDeparture(session)
     strangers?.carry(session, session.socket as Socket)
+    followReads(session)
     let streams = 0
     const onAnswered = deferClose(session, () => streams)
     drain.follow(session)

@@ -334,3 +334,38 @@ void t.test('requests that are reset in the packet that brings them are counted,
   flood.resume()
   await once(flood, 'close')
 })
+
+void t.test('handshakes are begun in fair turns, by address', async (t) => {
+  const { cert, key } = selfSignedCertificate()
+  const server = createSecureListener((_asked, answer) => answer.end(), { maxStreams: 10 }, { cert, key })
+  const made: (string | undefined)[] = []
+  let accepted = 0
+  server.on('connection', () => accepted++)
+  server.on('secureConnection', (socket: Socket) => made.push(socket.remoteAddress))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const addresses = [...Array<string>(100).fill('127.0.0.1'), '127.0.0.2']
+  const sockets = addresses.map((localAddress) => connect({ host: '127.0.0.1', port, localAddress }))
+  t.teardown(() => sockets.forEach((socket) => socket.destroy()))
+  await until(() => accepted === sockets.length, 'every connection is taken')
+  for (const socket of sockets) connectTls({ socket, rejectUnauthorized: false }).on('error', () => {})
+  await until(() => made.length === sockets.length, 'every handshake is done')
+  t.ok(made.indexOf('127.0.0.2') < 50, `the last one, from another address, is done after ${made.indexOf('127.0.0.2')}`)
+})
+
+void t.test('a connection that ends or fails while it waits for its turn is released', async (t) => {
+  const h = await listen(t, {})
+  const sockets = Array.from({ length: 200 }, () => connect(h.port, '127.0.0.1'))
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')))
+  for (const [i, socket] of sockets.entries()) {
+    socket.write(Buffer.concat([PREFACE, settings(), request(1, '/watch')]))
+    if (i % 2 === 0) socket.resetAndDestroy()
+    else socket.end()
+  }
+  await until(async () => (await h.connections()) === 0, 'no connection is left')
+})

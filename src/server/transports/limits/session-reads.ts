@@ -1,0 +1,122 @@
+/**
+ * Reads the HTTP/2 connections of a client in turns while its streams have to wait. Node reads every connection that is ready in
+ * one iteration of the event loop, and makes a stream of each header block: 4,000 requests on 40 connections delayed everyone by
+ * 50 ms before any of them could be put off.
+ *
+ * Once an iteration has spent its time on such streams, the other connections of the client are held until the next one. A
+ * connection that has been read continues after all others of its client. Unread bytes stay in the kernel, which slows down the sender. A
+ * held connection waits only for time, never for another connection.
+ *
+ * Node has no public API for this: its session reads in C++, from the handle of the socket.
+ */
+import type { ServerHttp2Session } from 'node:http2'
+import type { Socket } from 'node:net'
+import { heldSockets } from '../../../support/notice-departure.js'
+import { LoopSlice } from '../../../support/turns.js'
+
+/** The time per iteration of the event loop for reading streams that have to wait. */
+const READ_MS = 1
+/** The number of connections of a client that continue per iteration: holding one costs 2 µs. */
+const AT_ONCE = 256
+
+interface Handle {
+  readStop(): number
+  readStart(): number
+  /** The bytes that the kernel has not taken. Node's session reads on by itself once it has. */
+  readonly writeQueueSize: number
+}
+
+interface Connection {
+  readonly of: Client
+  readonly socket: Socket
+  /** Whether it has brought streams in this round. */
+  hasRead: boolean
+}
+
+interface Client {
+  readonly reading: Set<Connection>
+  /** To be read in this round. */
+  readonly held: Set<Connection>
+  /** To be read in the next round. */
+  readonly later: Set<Connection>
+}
+
+export class SessionReads {
+  readonly #slice: { readonly isOver: boolean }
+  readonly #clients = new Map<string, Client>()
+  readonly #connections = new WeakMap<ServerHttp2Session, Connection>()
+  /** The clients of held connections. */
+  readonly #waiting = new Set<Client>()
+  readonly #continue = (): void => {
+    for (const client of this.#waiting) {
+      if (resumeSome(client)) this.#waiting.delete(client)
+    }
+    if (this.#waiting.size > 0) setImmediate(this.#continue)
+  }
+
+  constructor(slice: { readonly isOver: boolean } = new LoopSlice(READ_MS)) {
+    this.#slice = slice
+  }
+
+  /** @param client whose connections take turns. */
+  follow(session: ServerHttp2Session, client: string): void {
+    // `session.socket` is a proxy, but its `once` returns the socket itself.
+    const socket: Socket = session.socket.once('close', () => end())
+    const of = this.#clients.get(client) ?? { reading: new Set(), held: new Set(), later: new Set() }
+    this.#clients.set(client, of)
+    const { reading, held, later } = of
+    // As if read: new connections do not get ahead of those that wait.
+    const connection = { of, socket, hasRead: true }
+    reading.add(connection)
+    this.#connections.set(session, connection)
+    const end = (): void => {
+      for (const one of [reading, held, later]) one.delete(connection)
+      if (reading.size + held.size + later.size === 0) this.#clients.delete(client)
+    }
+  }
+
+  /** Call it for each stream that has to wait. */
+  streamWaits(session: ServerHttp2Session): void {
+    const connection = this.#connections.get(session)
+    if (connection === undefined) return
+    connection.hasRead = true
+    if (!this.#slice.isOver) return
+    const { of } = connection
+    for (const one of of.reading) {
+      handleOf(one)?.readStop?.()
+      heldSockets.add(one.socket)
+      const next = one.hasRead ? of.later : of.held
+      next.add(one)
+    }
+    of.reading.clear()
+    // Node's session reads on after a write, even if the connection was held.
+    handleOf(connection)?.readStop?.()
+    if (this.#waiting.size === 0) setImmediate(this.#continue)
+    this.#waiting.add(of)
+  }
+}
+
+function handleOf({ socket }: Connection): Partial<Handle> | null {
+  return (socket as { readonly _handle?: Partial<Handle> | null })._handle ?? null
+}
+
+/** @returns whether none is held any more. */
+function resumeSome({ reading, held, later }: Client): boolean {
+  if (held.size === 0) {
+    for (const one of later) {
+      one.hasRead = false
+      held.add(one)
+    }
+    later.clear()
+  }
+  let left = AT_ONCE
+  for (const one of held) {
+    if (left-- === 0) break
+    held.delete(one)
+    reading.add(one)
+    heldSockets.delete(one.socket)
+    const handle = handleOf(one)
+    if (handle?.writeQueueSize === 0) handle.readStart?.()
+  }
+  return held.size + later.size === 0
+}
