@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { Answered } from '../clients/support/stage.js'
 import { momentAfter } from '../clients/support/disruptions.js'
+import { eachAtOnce } from '../reference/at-once.js'
 import { freePort } from '../support/free-port.js'
 import { pause, until } from '../support/until.js'
 import { type Agent, agents, LACKING, podsOf, type RunningAgent, WITHIN_MS, World } from './agents.js'
@@ -15,6 +16,9 @@ import { makePod, type Pod } from './pod.js'
 
 /** All of them are asked all the time, on a machine that they share. */
 const POLL_MS = 250
+
+/** So many start at once: on two cores all of them together would not be ready in a minute. */
+const STARTING = 3
 
 const PODS = 30
 
@@ -40,16 +44,15 @@ void t.test('agents in pods hold what the API server has, through restarts and n
   const ca = trustBoth(cluster, ours, 'monitoring')
 
   const pods = new Map<string, Pod>()
-  const running = await Promise.all(
-    chosen.map(async (agent): Promise<Agent & RunningAgent> => {
-      const { name, start } = agent
-      const token = tokenOf(cluster, 'monitoring', name, `${name}-first`)
-      const host = 'distributary.distributary.svc'
-      const pod = makePod(t, { host, port: new URL(ours.url).port, ca, token })
-      pods.set(name, pod)
-      return { ...agent, ...(await start(t, pod, world)) }
-    }),
-  )
+  const running: (Agent & RunningAgent)[] = []
+  await eachAtOnce(chosen, STARTING, async (agent) => {
+    const { name, start } = agent
+    const token = tokenOf(cluster, 'monitoring', name, `${name}-first`)
+    const host = 'distributary.distributary.svc'
+    const pod = makePod(t, { host, port: new URL(ours.url).port, ca, token })
+    pods.set(name, pod)
+    running.push({ ...agent, ...(await start(t, pod, world)) })
+  })
 
   const write = (turn: string): void => {
     cluster.kubectl(['delete', 'pod', 'p0'])
