@@ -208,6 +208,7 @@ export const outsideClients: readonly OutsideClient[] = [
     runsIn: 'npm run test:clients',
     program: k9s,
     needsApiServer: true,
+    note: 'in a pod, give it a kubeconfig with a context, as the test does: without one it asks for a context with an empty name, at any server, and shows `n/a`',
   },
   {
     name: 'descheduler',
