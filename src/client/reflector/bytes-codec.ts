@@ -4,10 +4,17 @@
  *
  * The bytes of each object are copied: a slice would keep the whole network chunk in memory as long as the object.
  */
-import { type StatusLike, WatchFailure } from './failure.js'
+import type { StatusLike } from './failure.js'
 import { eachElement, eachMember, stringAt } from './json-members.js'
-import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
-import { errorMessage } from '../../support/error-message.js'
+import {
+  type DecodedEvent,
+  type DecodedList,
+  eventOf,
+  INITIAL_EVENTS_END,
+  type ObjectCodec,
+  objectKey,
+  orMalformed,
+} from './object-codec.js'
 
 /** An object as the bytes that the server sent. */
 export interface BytesObject {
@@ -35,10 +42,10 @@ export const bytesCodec: ObjectCodec<BytesObject> = {
         return type === '' || object === null
       })
       if (object === null) throw new Error('no object')
-      return eventOf(type, object)
+      return decoded(type, object)
     }),
 
-  decodeObject: (type, object) => orMalformed('a watch event', () => eventOf(type, object)),
+  decodeObject: (type, object) => orMalformed('a watch event', () => decoded(type, object)),
 
   decodeList: (body) =>
     orMalformed('a list', () => {
@@ -65,14 +72,11 @@ export const bytesCodec: ObjectCodec<BytesObject> = {
     }),
 }
 
-function eventOf(type: string, bytes: Uint8Array): DecodedEvent<BytesObject> {
+function decoded(type: string, bytes: Uint8Array): DecodedEvent<BytesObject> {
   if (type === 'ERROR') return { type, status: JSON.parse(decoder.decode(bytes)) as StatusLike }
   const { object, endsInitialEvents } = bytesObject(bytes)
-  const { resourceVersion } = object
-  if (resourceVersion === '') throw new Error('no resourceVersion')
-  if (type === 'BOOKMARK') return { type, resourceVersion, endsInitialEvents }
-  if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED') throw new Error(`unknown type ${type}`)
-  return { type, object, key: objectKey(object.namespace, object.name), resourceVersion }
+  const { namespace, name, resourceVersion } = object
+  return eventOf(type, { object, key: objectKey(namespace, name), resourceVersion }, endsInitialEvents)
 }
 
 function bytesObject(bytes: Uint8Array): { object: BytesObject; endsInitialEvents: boolean } {
@@ -103,14 +107,4 @@ function countAt(bytes: Uint8Array, start: number, end: number): number {
   const count = Number(decoder.decode(bytes.subarray(start, end)))
   if (!Number.isSafeInteger(count) || count < 0) throw new Error('remainingItemCount is not a count')
   return count
-}
-
-function orMalformed<R>(what: string, decode: () => R): R {
-  try {
-    return decode()
-  } catch (error) {
-    throw new WatchFailure('malformed', `${what}: ${errorMessage(error)}`, {
-      cause: error,
-    })
-  }
 }

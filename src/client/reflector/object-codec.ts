@@ -3,7 +3,8 @@
  * JavaScript objects or the received bytes: `tree-codec.ts` is for clients, `bytes-codec.ts` for a server that passes
  * objects on.
  */
-import type { StatusLike } from './failure.js'
+import { errorMessage } from '../../support/error-message.js'
+import { type StatusLike, WatchFailure } from './failure.js'
 
 /** The kind of change. */
 export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED'
@@ -63,6 +64,35 @@ export interface ObjectCodec<T> {
   /** @throws WatchFailure 'malformed' */
   decodeList(body: Uint8Array): DecodedList<T>
   keyOf(object: T): string
+}
+
+/** The one place that knows the types of events with an object of the resource. @throws WatchFailure 'malformed' */
+export function eventOf<T>(
+  type: string,
+  { object, key, resourceVersion }: Omit<Change<T>, 'type'>,
+  endsInitialEvents: boolean,
+): Change<T> | Bookmark {
+  if (resourceVersion === '') throw new WatchFailure('malformed', `an event of type ${type} without a resourceVersion`)
+  switch (type) {
+    case 'BOOKMARK':
+      return { type, resourceVersion, endsInitialEvents }
+    case 'ADDED':
+    case 'MODIFIED':
+    case 'DELETED':
+      return { type, object, key, resourceVersion }
+    default:
+      throw new WatchFailure('malformed', `an event of unknown type ${type}`)
+  }
+}
+
+/** @throws WatchFailure 'malformed' for any error. */
+export function orMalformed<R>(what: string, decode: () => R): R {
+  try {
+    return decode()
+  } catch (error) {
+    if (error instanceof WatchFailure) throw error
+    throw new WatchFailure('malformed', `${what}: ${errorMessage(error)}`, { cause: error })
+  }
 }
 
 /** The annotation of the bookmark that ends the initial events. Source: Kubernetes API concepts, "streaming lists". */

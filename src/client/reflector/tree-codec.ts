@@ -4,7 +4,14 @@
  */
 import { WatchFailure, type StatusLike } from './failure.js'
 import { StringPool } from './string-pool.js'
-import { type DecodedEvent, type DecodedList, INITIAL_EVENTS_END, type ObjectCodec, objectKey } from './object-codec.js'
+import {
+  type DecodedEvent,
+  type DecodedList,
+  eventOf,
+  INITIAL_EVENTS_END,
+  type ObjectCodec,
+  objectKey,
+} from './object-codec.js'
 
 /** The metadata of any object. */
 export interface ObjectMetadata {
@@ -74,41 +81,35 @@ export function treeCodec<T extends ObjectLike>(options: TreeCodecOptions = {}):
     }
   }
   const keyOf = ({ metadata }: T): string => objectKey(metadata?.namespace, metadata?.name ?? '')
-  const eventOf = (type: unknown, object: unknown): DecodedEvent<T> => {
-    if (type === 'ERROR') return { type, status: (object ?? {}) as StatusLike }
-    const tree = object as T & KubeObject
-    const metadata = tree?.metadata as ObjectMetadata | undefined
-    const resourceVersion = metadata?.resourceVersion
-    if (typeof resourceVersion !== 'string') {
-      throw new WatchFailure('malformed', `an event of type ${String(type)} without a resourceVersion`)
-    }
-    if (type === 'BOOKMARK') {
-      return { type, resourceVersion, endsInitialEvents: metadata?.annotations?.[INITIAL_EVENTS_END] === 'true' }
-    }
-    if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED') {
-      throw new WatchFailure('malformed', `an event of unknown type ${String(type)}`)
-    }
-    pool?.share(tree)
-    return { type, object: tree, key: keyOf(tree), resourceVersion }
+  const decoded = (type: unknown, tree: unknown): DecodedEvent<T> => {
+    if (type === 'ERROR') return { type, status: (tree ?? {}) as StatusLike }
+    const object = tree as T & KubeObject
+    const metadata = object?.metadata as ObjectMetadata | undefined
+    const key = objectKey(metadata?.namespace, metadata?.name ?? '')
+    const resourceVersion = typeof metadata?.resourceVersion === 'string' ? metadata.resourceVersion : ''
+    const endsInitialEvents = metadata?.annotations?.[INITIAL_EVENTS_END] === 'true'
+    const event = eventOf<T>(String(type), { object, key, resourceVersion }, endsInitialEvents)
+    if (event.type !== 'BOOKMARK') pool?.share(object)
+    return event
   }
   return {
     keyOf,
     decodeEvent(line) {
       const event = parse(line) as { type?: unknown; object?: unknown } | null
-      return eventOf(event?.type, event?.object)
+      return decoded(event?.type, event?.object)
     },
     decodeEvents(lines) {
       // JSON contains line feeds only between tokens. One call for many objects costs half of many calls.
       const ends = exchange(lines, LINE_FEED, COMMA)
       try {
         const events = JSON.parse(`[${decoder.decode(lines)}]`) as ({ type?: unknown; object?: unknown } | null)[]
-        return events.map((event) => eventOf(event?.type, event?.object))
+        return events.map((event) => decoded(event?.type, event?.object))
       } catch {
         for (const end of ends) lines[end] = LINE_FEED
         return null
       }
     },
-    decodeObject: (type, object) => eventOf(type, parse(object)),
+    decodeObject: (type, object) => decoded(type, parse(object)),
     decodeList(body): DecodedList<T> {
       const list = parse(body) as WireList | null
       const resourceVersion = list?.metadata?.resourceVersion

@@ -9,12 +9,13 @@ import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js
 import {
   type DecodedEvent,
   type DecodedList,
+  eventOf,
   INITIAL_EVENTS_END,
   type ObjectCodec,
   objectKey,
+  orMalformed,
 } from '../../client/reflector/object-codec.js'
 import { apiVersion, type Resource } from '../../engine/model/resource.js'
-import { errorMessage } from '../../support/error-message.js'
 import { decodeObject } from '../codec/protobuf/decode.js'
 import { contentsAt } from '../codec/protobuf/edit.js'
 import { openEnvelope, PROTOBUF_CONTENT_TYPE, rawOf } from '../codec/protobuf/envelope.js'
@@ -60,20 +61,16 @@ export function protobufCodec(resource: Resource): ObjectCodec<BytesObject> {
     return { object: { bytes, name, namespace, resourceVersion }, metadata }
   }
 
-  const eventOf = (type: string, enveloped: Buffer): DecodedEvent<BytesObject> => {
+  const decoded = (type: string, enveloped: Buffer): DecodedEvent<BytesObject> => {
     if (type === 'ERROR') return { type, status: statusOf(enveloped) }
     const envelope = openEnvelope(enveloped)
     if (envelope.apiVersion !== version || envelope.kind !== kind) {
       throw new Error(`${envelope.kind} of ${envelope.apiVersion} instead of ${kind} of ${version}`)
     }
     const { object, metadata } = read(rawOf(envelope))
-    const { resourceVersion } = object
-    if (resourceVersion === '') throw new Error('no resourceVersion')
-    if (type === 'BOOKMARK') {
-      return { type, resourceVersion, endsInitialEvents: metadata.annotations.get(INITIAL_EVENTS_END) === 'true' }
-    }
-    if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED') throw new Error(`unknown type ${type}`)
-    return { type, object, key: objectKey(object.namespace, object.name), resourceVersion }
+    const { namespace, name, resourceVersion } = object
+    const endsInitialEvents = metadata.annotations.get(INITIAL_EVENTS_END) === 'true'
+    return eventOf(type, { object, key: objectKey(namespace, name), resourceVersion }, endsInitialEvents)
   }
 
   return {
@@ -85,10 +82,10 @@ export function protobufCodec(resource: Resource): ObjectCodec<BytesObject> {
         const type = contentsAt(message, [1]).at(-1)?.toString('utf8') ?? ''
         const object = contentsAt(message, [2, 1]).at(-1)
         if (object === undefined) throw new Error('no object')
-        return eventOf(type, object)
+        return decoded(type, object)
       }),
 
-    decodeObject: (type, object) => orMalformed('an object', () => eventOf(type, bufferOf(object))),
+    decodeObject: (type, object) => orMalformed('an object', () => decoded(type, bufferOf(object))),
 
     decodeList: (body) =>
       orMalformed('a list', () => {
@@ -123,12 +120,4 @@ function listMetadata(message: Buffer): Omit<DecodedList<BytesObject>, 'items'> 
     reader.skip(tag & 7, message.length)
   }
   return list
-}
-
-function orMalformed<R>(what: string, decode: () => R): R {
-  try {
-    return decode()
-  } catch (error) {
-    throw new WatchFailure('malformed', `${what}: ${errorMessage(error)}`, { cause: error })
-  }
 }
