@@ -15,6 +15,7 @@ import type { EtcdProcess } from '../../support/etcd-process.js'
 import { freePort } from '../../support/free-port.js'
 import { NoProgramError } from '../../support/go-program.js'
 import { type ServerProcess, startServer } from '../../support/server-process.js'
+import { firstFigures } from '../../support/status-page.js'
 import { type Answer, ask, type Server, serverAt, watch } from '../ask.js'
 import { ADMIN, startApiServer } from '../control-plane.js'
 import { buildKubernetes } from '../programs.js'
@@ -217,7 +218,7 @@ async function compare(world: World, records: boolean): Promise<void> {
   for (const [where, text] of [
     ['the log', ours.log()],
     ['the metrics', (await get(world.ours, '/metrics')).body.toString()],
-    ['the status page', (await get(world.ours, '/ui/status.json')).body.toString()],
+    ['the status page', await firstFigures(ours.url, { authorization: `Bearer ${ADMIN}` })],
   ] as const) {
     const isThere = text.includes(MARKER) || text.includes(Buffer.from(MARKER).toString('base64').slice(0, 30))
     check(`${where} holds no plaintext`, !isThere)
