@@ -70,25 +70,14 @@ export class SpecialValues {
   /** Go writes quantities in canonical form, so the stored text is the JSON text. An absent text means zero. */
   quantity(start: number, stop: number): void {
     const { reader, writer } = this
-    let from = -1
-    let to = -1
-    reader.pos = start
-    while (reader.pos < stop) {
-      const tag = reader.readTag(stop)
-      if (tag === 0x0a) {
-        const length = reader.readLength(stop)
-        from = reader.pos
-        to = from + length
-        reader.pos = to
-      } else if (tag >>> 3 === 1) {
-        throw new CodecError('wire-type', `a quantity has wire type ${tag & 7}`, reader.pos)
-      } else {
-        this.unknownFields++
-        reader.skip(tag & 7, stop)
-      }
-    }
-    if (from === to) writer.raw(ZERO_QUANTITY)
-    else writer.string(reader.bytes, from, to)
+    const from = this.firstField(start, stop, 'a quantity')
+    if (from === reader.pos) writer.raw(ZERO_QUANTITY)
+    else writer.string(reader.bytes, from, reader.pos)
+  }
+
+  /** Returns where the bytes of a RawExtension, FieldsV1 or JSON start. They end at `reader.pos`, and may be empty. */
+  embeddedStart(start: number, stop: number): number {
+    return this.firstField(start, stop, 'embedded JSON')
   }
 
   intOrString(start: number, stop: number): void {
@@ -128,8 +117,8 @@ export class SpecialValues {
     writer.raw(Buffer.from(JSON.stringify(formatDuration(nanoseconds)), 'utf8'))
   }
 
-  /** Returns where the bytes of a RawExtension, FieldsV1 or JSON start. They end at `reader.pos`, and may be empty. */
-  embeddedStart(start: number, stop: number): number {
+  /** Returns where field 1, which is text or bytes, starts. It ends at `reader.pos`. Empty when absent. */
+  private firstField(start: number, stop: number, what: string): number {
     const { reader } = this
     let from = 0
     let to = 0
@@ -142,7 +131,7 @@ export class SpecialValues {
         to = from + length
         reader.pos = to
       } else if (tag >>> 3 === 1) {
-        throw new CodecError('wire-type', `embedded JSON has wire type ${tag & 7}`, reader.pos)
+        throw new CodecError('wire-type', `${what} has wire type ${tag & 7}`, reader.pos)
       } else {
         this.unknownFields++
         reader.skip(tag & 7, stop)
