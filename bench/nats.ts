@@ -128,7 +128,7 @@ interface Priced {
   /** CPU seconds. */
   readonly cpu: Cpu
   readonly sentBytes: number
-  /** Made by the publisher meanwhile. */
+  /** Made by the publisher in that time. */
   readonly snapshots: number
 }
 

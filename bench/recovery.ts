@@ -114,7 +114,7 @@ interface Scene {
   told(revision: number): Promise<void>
   /** The member that has most of our watches. */
   watchedMember(): Promise<EtcdProcess>
-  /** One round, from a fault at `sinceMs` on: a write to these members, and consistent lists meanwhile. */
+  /** One round, from a fault at `sinceMs` on: a write to these members, and consistent lists in the meantime. */
   recovered(members: readonly EtcdProcess[], sinceMs: number): Promise<Round>
 }
 

@@ -13,7 +13,7 @@ const CONNECTIONS = 10_000
 const RESOURCES = 10
 const OBJECTS_EACH = 100
 const RATE = 2
-/** Files that a process opens besides its connections. */
+/** Files that a process opens in addition to its connections. */
 const OTHER_FILES = 200
 
 export const watches: Question = async (choice) => {

@@ -16,7 +16,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 const source = join(root, 'src')
 const tests = join(root, 'test')
 
-/** The stages that each stage may import, besides itself, `engine/model` and `support`. */
+/** The stages that each stage may import, in addition to itself, `engine/model` and `support`. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   support: [],
   'engine/model': [],

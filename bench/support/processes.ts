@@ -174,7 +174,7 @@ function family(pid: number): number[] {
       const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
       children.set(parent, [...(children.get(parent) ?? []), Number(name)])
     } catch {
-      // It has ended meanwhile.
+      // It has ended in the meantime.
     }
   }
   const found = [pid]

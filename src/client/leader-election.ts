@@ -227,7 +227,7 @@ export class LeaderElection {
     const isNew = lease.metadata.resourceVersion === undefined
     const path = isNew ? this.#path.slice(0, this.#path.lastIndexOf('/')) : this.#path
     const method = isNew ? 'POST' : 'PUT'
-    // With the resourceVersion, the server rejects it if the Lease has changed meanwhile.
+    // With the resourceVersion, the server rejects it if the Lease has changed in the meantime.
     this.#observe(await requestJson<Lease>(this.#options.transport, { method, path, body: lease, signal }))
   }
 

@@ -1,4 +1,4 @@
-/** One JSON request, for everything besides watching: read one object, create, update, delete. */
+/** One JSON request, for everything except watching: read one object, create, update, delete. */
 import { failureOf } from './reflector/list-pages.js'
 import { readBody, type Transport } from './reflector/transport.js'
 

@@ -29,7 +29,7 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
   ReflectorOptions<T>,
   'codec' | 'store' | 'onStatus'
 > {
-  /** Indexes by name, besides the one by namespace. */
+  /** Indexes by name, in addition to the one by namespace. */
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>
   /**
    * Applied to each object before it is stored, to drop unused parts (managed fields, large annotations). It must keep

@@ -4,7 +4,7 @@ import { toRevision } from '../engine/model/revision.js'
 import { UpstreamError, type UpstreamErrorCode } from '../engine/upstream/upstream.js'
 import type { ByteReader, ByteWriter } from './byte-codec.js'
 
-/** The approximate overhead of a batch besides its events, and of an event besides its key and value. */
+/** The approximate overhead of a batch, not counting its events, and of an event, not counting its key and value. */
 const BATCH_BYTES = 16
 const EVENT_BYTES = 48
 

@@ -49,7 +49,7 @@ export class ByteCache<K extends {}, V extends {}> {
 
   #bounded(maxBytes: number): LRUCache<K, V> {
     const { sizeOf, entryShare = 1 } = this.#options
-    // To lru-cache 0 means "no limit"; no entry is as small as 1.
+    // To lru-cache, 0 means "no limit"; no entry is as small as 1.
     const maxSize = Math.max(1, maxBytes)
     return new LRUCache({ maxSize, maxEntrySize: Math.ceil(maxSize * entryShare), sizeCalculation: sizeOf })
   }

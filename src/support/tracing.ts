@@ -46,7 +46,9 @@ export function beginSpan(name: string, options: SpanOptions): Span {
   return new ApiSpanOf(start(name, options, parentOf(options)))
 }
 
-/** Runs work inside a span: spans begun meanwhile are its children, and an error of the work is its failure. */
+/**
+ * Runs work inside a span: spans that begin while it runs are its children, and an error of the work is its failure.
+ */
 export async function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   const parent = parentOf(options)
   const begun = start(name, options, parent)

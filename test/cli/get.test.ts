@@ -194,19 +194,22 @@ void t.test(
   },
 )
 
-void t.test('a watch from a resourceVersion shows everything in an etcd restored meanwhile', async (t) => {
-  const own = await startApp(t, { objects: { 'pods/r/x': pod('x', { namespace: 'r' }) } })
-  const backup = own.upstream.snapshot()
-  own.delete('pods/r/x')
-  for (let i = 0; i < 3; i++) own.put('pods/r/y', pod('y', { namespace: 'r', labels: { i: String(i) } }))
-  const from = String(own.upstream.revision)
-  own.put('pods/r/y', pod('y', { namespace: 'r' }))
-  const running = startCli(t, ['watch', 'pods', '-n', 'r', '-s', own.url, '--resource-version', from], {})
-  await until(() => running.stdout().includes('r/y'), 'it watches')
-  own.upstream.restore(backup)
-  await until(() => /DELETED +\d+ +r\/y\n/.test(running.stdout()), 'what is gone', 20_000)
-  await until(() => /ADDED +\d+ +r\/x\n/.test(running.stdout()), 'what is back, older than the place of the watch')
-})
+void t.test(
+  'a watch from a resourceVersion shows everything in an etcd that was restored in the meantime',
+  async (t) => {
+    const own = await startApp(t, { objects: { 'pods/r/x': pod('x', { namespace: 'r' }) } })
+    const backup = own.upstream.snapshot()
+    own.delete('pods/r/x')
+    for (let i = 0; i < 3; i++) own.put('pods/r/y', pod('y', { namespace: 'r', labels: { i: String(i) } }))
+    const from = String(own.upstream.revision)
+    own.put('pods/r/y', pod('y', { namespace: 'r' }))
+    const running = startCli(t, ['watch', 'pods', '-n', 'r', '-s', own.url, '--resource-version', from], {})
+    await until(() => running.stdout().includes('r/y'), 'it watches')
+    own.upstream.restore(backup)
+    await until(() => /DELETED +\d+ +r\/y\n/.test(running.stdout()), 'what is gone', 20_000)
+    await until(() => /ADDED +\d+ +r\/x\n/.test(running.stdout()), 'what is back, older than the place of the watch')
+  },
+)
 
 void t.test(
   'after a restore of etcd, watch and get -w print an object that was written again at the same revision',

@@ -111,7 +111,7 @@ for (const transport of ['streams', 'polls'] as const) {
     await until(() => faults.requests.length > 1, 'it asks')
     t.match(informer.status, { isLive: false, isRefused: false })
     faults.fault = () => null
-    await until(() => shown(informer) === 'b=3,c=4', 'what happened meanwhile arrives')
+    await until(() => shown(informer) === 'b=3,c=4', 'what happened in the meantime arrives')
     t.equal(informer.status.isLive, true)
     t.equal(lists(faults), 0, 'and nothing was listed')
   })
@@ -271,7 +271,7 @@ void t.test('the saved state follows the changes of a running informer', async (
   await until(() => saved().includes('"name":"a"'), 'a change is saved, as before a kill -9')
 })
 
-void t.test('files are for this user alone, bounded together, and a damaged one is no state', async (t) => {
+void t.test('files are for this user alone, bounded together, and a damaged one is ignored', async (t) => {
   const folder = scratch(t)
   const store = fileStore(folder, { maxBytes: 100 })
   t.equal(await store.load('a'), null)

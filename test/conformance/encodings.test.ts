@@ -65,7 +65,7 @@ const ACCEPT: readonly (readonly [promise: string, accept: string, form: Pick<Ro
     yaml,
   ],
   ['q=0 refuses', 'application/json;q=0,*/*;q=0.1', yaml],
-  ['what is no media range is passed over', 'json,,;q=1,application/yaml', yaml],
+  ['what is not a media range is passed over', 'json,,;q=1,application/yaml', yaml],
 ]
 
 overEveryUpstream(t, 'the media type that Accept selects', { seeds: SEEDS }, async (t, w) => {

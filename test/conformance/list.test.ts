@@ -89,7 +89,7 @@ overEveryUpstream(t, 'the table of resourceVersion, resourceVersionMatch and lim
       names: ALL,
       check: whole,
     },
-    { promise: 'a limit of 0 is no limit', path: `${PODS}?limit=0`, code: 200, names: ALL, check: whole },
+    { promise: 'a limit of 0 means no limit', path: `${PODS}?limit=0`, code: 200, names: ALL, check: whole },
     {
       promise: 'with a selector there is no remaining count',
       path: `${PODS}?limit=1&labelSelector=app%3Dweb`,

@@ -4,7 +4,7 @@ import t from 'tap'
 import { startApp } from '../support/app.js'
 
 const CASES: readonly (readonly [promise: string, sent: string, code: number, message: string])[] = [
-  ['bytes that are no request', 'nonsense\r\n\r\n', 400, 'the request cannot be read'],
+  ['bytes that are not a request', 'nonsense\r\n\r\n', 400, 'the request cannot be read'],
   [
     'headers beyond all measure',
     `GET /api HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(128 * 1024)}\r\n\r\n`,

@@ -79,7 +79,7 @@ void t.test('the shell loop resumes after a cut and relists after a 410', async 
   await until(() => seen().length === 2, 'an event')
   faults.cut()
   app.put('pods/default/c', pod('c'))
-  await until(() => seen().length === 3, 'what happened meanwhile', 20_000)
+  await until(() => seen().length === 3, 'what happened in the meantime', 20_000)
   const before = watches()
   faults.fault = ({ isWatch }) =>
     isWatch ? { status: 410, body: '{"kind":"Status","code":410,"reason":"Expired"}\n' } : null

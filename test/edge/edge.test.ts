@@ -120,7 +120,7 @@ for (const name of ['nginx', 'varnish'] as const) {
     await reach(await write())
     t.ok(
       pollers.every(({ lists }) => lists === 1),
-      'nor of the server, which has read back what was written meanwhile',
+      'nor of the server, which has read back what was written in the meantime',
     )
     const after = origin.requests.length
     await reach(await write())

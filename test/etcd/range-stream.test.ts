@@ -76,7 +76,7 @@ function checkAll(t: Test, keyValues: readonly KeyValue[]): void {
   t.same(wrong, [], 'every key in its place, with its value')
 }
 
-void t.test('a long list is one stream at one revision, whatever is written meanwhile', async (t) => {
+void t.test('a long list is one stream at one revision, whatever is written in the meantime', async (t) => {
   const { upstream, writer, asked, hasStream } = await start(t)
   const keyValues = await list(upstream, async (page) => {
     if (page > 3) return

@@ -1,4 +1,7 @@
-/** The etcd releases that the tests run on besides Debian's, each built from the Go module in the folder of its name. */
+/**
+ * The etcd releases that the tests run on in addition to Debian's, each built from the Go module in the folder of its
+ * name.
+ */
 import { fileURLToPath } from 'node:url'
 import { buildGoProgram } from '../support/go-program.js'
 

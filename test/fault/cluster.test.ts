@@ -152,7 +152,7 @@ for (const [role, which] of cuts) {
     await s.reached(last)
     t.comment(`${Math.round(performance.now() - startedAt)} ms`)
     const list = await fetch(`${s.h.url}/api/v1/pods`)
-    t.equal(list.status, 200, 'consistent reads are answered meanwhile')
+    t.equal(list.status, 200, 'consistent reads are answered in the meantime')
     await list.arrayBuffer()
     const settled = await s.settle()
     t.same(ends(watches), [`open ×${watches.length}`])

@@ -57,7 +57,7 @@ export class ControlBesideUs {
       this.#recorders.push(begun)
       if (this.#isClosed) begun.close()
     } catch {
-      // etcd is down, or has compacted meanwhile.
+      // etcd is down, or has compacted in the meantime.
     }
   }
 }

@@ -76,7 +76,7 @@ class Cancelling {
 }
 
 void t.test(
-  'no watcher is left on a dead broadcast when etcd cancels its watch (etcd #21813, #18231), neither connected ones nor those that arrive meanwhile',
+  'no watcher is left on a dead broadcast when etcd cancels its watch (etcd #21813, #18231), neither connected ones nor those that arrive in the meantime',
   async (t) => {
     const cancelling = new Cancelling()
     const s = await startScenario(t, { wrap: (upstream) => cancelling.wrap(upstream) })

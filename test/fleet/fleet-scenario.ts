@@ -179,7 +179,7 @@ export class FleetScenario {
     return from[randomInteger(this.random, 0, from.length - 1)] as T
   }
 
-  /** The watches on etcd besides the test's own. */
+  /** The watches on etcd other than the test's own. */
   async etcdWatches(): Promise<number> {
     return ((await this.etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? 0) - 1
   }

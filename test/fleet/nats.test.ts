@@ -255,7 +255,7 @@ void t.test('a candidate continues from etcd while no publisher is heard, althou
   t.teardown(() => proxy.close())
   const etcd = new CountedUpstream()
   etcd.put('a')
-  // Nobody takes the lease over meanwhile.
+  // Nobody takes the lease over in the meantime.
   const options = { upstream: etcd.upstream, leaseMs: 120_000 }
   const publisher = startReplica(t, { ...options, servers: [`nats://127.0.0.1:${proxy.port}`] })
   await until(() => publisher.isPublishing && publisher.sink.isSynced, 'one publishes')

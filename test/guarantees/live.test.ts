@@ -315,7 +315,7 @@ class Schedule {
               ? { ...scope, limit }
               : { ...scope, resourceVersion: revision, resourceVersionMatch: 'Exact' as const }
     const list = this.#recorder.list(request).catch((error: unknown) => {
-      // Compacted meanwhile, or stalled for too long: correct answers. Anything else is a failure.
+      // Compacted in the meantime, or stalled for too long: correct answers. Anything else is a failure.
       if (!(error instanceof ListError) || ![410, 429, 504].includes(error.status)) throw error
     })
     this.#lists.push(list)

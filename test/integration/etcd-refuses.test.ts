@@ -100,7 +100,7 @@ void t.test('a server that may read nothing is not ready', async (t) => {
 })
 
 void t.test(
-  'a permission that is revoked while a server runs is reported once, and concerns only its prefix',
+  'a permission that is revoked while a server runs is reported once, and affects only its prefix',
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'distributary-refused-'))
     t.teardown(() => rmSync(directory, { recursive: true, force: true }))
@@ -153,7 +153,7 @@ void t.test(
   },
 )
 
-void t.test('a server beside a member that is no voter yet waits for its promotion', async (t) => {
+void t.test('a server beside a member that is not a voter yet waits for its promotion', async (t) => {
   const etcd = await startEtcd(t)
   await new EtcdWriter([etcd]).commit(OBJECTS)
   const { member, id } = await startLearner(t, etcd)

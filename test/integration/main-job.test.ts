@@ -170,7 +170,7 @@ void t.test('bad input gets one clear error, and other requests are still served
   await writer.commit({
     '/registry/pods/default/good': pod('good'),
     '/registry/configmaps/default/odd': 'this is not JSON',
-    '/registry/pods/default/two/parts': 'what is no name of an object',
+    '/registry/pods/default/two/parts': 'not the name of an object',
     '/registry/secrets/default/sealed': 'k8s:enc:aescbc:v1:key1:0123456789',
     '/flags/colour': 'blue',
   })

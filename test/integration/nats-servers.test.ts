@@ -127,7 +127,7 @@ void t.test(
       const written = put(etcd, 'waited-for')
       const query = `resourceVersion=${written}&resourceVersionMatch=NotOlderThan`
       const waiting = list(behind.url, query)
-      t.ok(names((await list(edge.url, query)).body).includes('waited-for'), 'who has it answers at once')
+      t.ok(names((await list(edge.url, query)).body).includes('waited-for'), 'the one that has it answers at once')
       await until(() => [...behind.app.sources].some(({ cache }) => cache.waiting > 0), 'it waits')
       proxy.release()
       const { status, body } = await waiting

@@ -111,7 +111,9 @@ export function restartOf(t: Test, replicas: Replicas, object: string): Watched 
   })
 }
 
-/** Kills a replica at the moment at which the API server, or etcd, is restarted; another replica starts meanwhile. */
+/**
+ * Kills a replica at the moment at which the API server, or etcd, is restarted; another replica starts in the meantime.
+ */
 export function jointRestartsOf(t: Test, replicas: Replicas, object: string): readonly Watched[] {
   const { stage, apiServer } = replicas
   const joint = (what: string, restart: () => Promise<void>): Watched =>

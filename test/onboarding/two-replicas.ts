@@ -10,7 +10,7 @@ import { fromEtcd, fromUpstream, jointRestartsOf, restartOf, type Source, startR
 /** client-go gives a lease up when it cannot renew it for ten seconds, no matter who does not answer. */
 const LEASE_MS = 8_000
 
-/** With `expire`, watches end with 410, and each informer begins again once, or not if nothing happened meanwhile. */
+/** With `expire`, watches end with 410, and each informer begins again once, or not if nothing happened in between. */
 const sources: readonly { readonly name: string; readonly source: Source; readonly relists: number }[] = [
   { name: '--upstream, --on-gap=coalesce', source: fromUpstream('coalesce'), relists: 0 },
   { name: '--upstream, --on-gap=expire', source: fromUpstream('expire'), relists: 1 },

@@ -30,7 +30,7 @@ void t.test('credentials and certificates are created once, and kept over upgrad
   )
   const upgraded = secretOf({ objects: renderChart(values, { cluster: old }).objects }, 'try-distributary-nats-auth')
   t.equal(upgraded['password'], secretOf({ objects: first }, 'try-distributary-nats-auth')['password'])
-  t.match(upgraded['edge-password'], /^p\w{39}$/, 'what a newer chart needs besides is added')
+  t.match(upgraded['edge-password'], /^p\w{39}$/, 'what a newer chart needs is added')
 })
 
 void t.test('the sizes fit the disk, and each stream has three replicas', async (t) => {

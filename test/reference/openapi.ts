@@ -195,7 +195,7 @@ function valueOf(type: FieldType, value: number | Buffer): LosslessJson {
   }
   if (first === undefined) return {}
   if (type === 'scalar') return valueOf(first.number === 1 ? 'double' : first.number === 2 ? 'boolean' : 'text', first.value)
-  if (typeof type !== 'object') throw new Error(`${type} is no message`)
+  if (typeof type !== 'object') throw new Error(`${type} is not a message`)
   if ('messageOrReference' in type)
     return first.number === 2 ? { $ref: String([...fieldsOf(first.value as Buffer)][0]!.value) } : message(type.messageOrReference, first.value as Buffer)
   if ('onlyOf' in type) return valueOf(type.onlyOf, first.value)
@@ -208,7 +208,7 @@ function valueOf(type: FieldType, value: number | Buffer): LosslessJson {
     }
   }
   if ('booleanOr' in type) return first.number === 2 ? first.value === 1 : valueOf(type.booleanOr, first.value)
-  throw new Error('a list is no message')
+  throw new Error('a list is not a message')
 } // prettier-ignore
 
 /** Small values: lists and maps of strings, JSON. */

@@ -13,7 +13,7 @@ export interface Shelf {
   readonly isNamespaced: boolean
   /** Readable subresources. */
   readonly subresources: readonly string[]
-  /** Selectable field labels besides name and namespace. */
+  /** Selectable field labels other than name and namespace. */
   readonly fields: readonly string[]
   readonly objects: readonly { readonly namespace: string; readonly name: string; readonly revision: number }[]
   /** The revision of its etcd while nothing is written. */

@@ -1,13 +1,13 @@
 /**
  * `npm run test:reference -- [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: compares
  * distributary with Kubernetes' own API server over one etcd. With `--upstream`, distributary reads that API server
- * instead of etcd; with `--other-etcd`, events, leases and pods are in a second etcd; with `--cbor`, custom resources are
- * stored in CBOR, and all questions are asked in it as well; with `--kubernetes 1.36`, the API server is of the release
- * before. `--resource` limits the questions to some resources; `--callers` asks only who callers are and what they may do,
- * in a minute, and `--server` only for discovery, OpenAPI and health; `--controllers` runs the controllers meanwhile;
- * `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the time for the seed's
- * questions, `--build-seconds` the time to build. `--build` only builds; `--grow` only grows the objects of every kind,
- * which takes minutes, and stores them as data.
+ * instead of etcd; with `--other-etcd`, events, leases and pods are in a second etcd; with `--cbor`, custom resources
+ * are stored in CBOR, and all questions are asked in it as well; with `--kubernetes 1.36`, the API server is of the
+ * release before. `--resource` limits the questions to some resources; `--callers` asks only who callers are and what
+ * they may do, in a minute, and `--server` only for discovery, OpenAPI and health; `--controllers` also runs the
+ * controllers; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the
+ * time for the seed's questions, `--build-seconds` the time to build. `--build` only builds; `--grow` only grows the
+ * objects of every kind, which takes minutes, and stores them as data.
  *
  * First all questions are asked while nothing is written; then whole watches run under random writes, with definitions
  * changing between and under them, and questions are asked about the changed definitions. Ends with `N passed, N

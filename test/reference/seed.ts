@@ -219,7 +219,7 @@ class KindSeeder {
     const grower = this.#grower(root, variant, 'PUT', `${path}/${name}`)
     const object = await grower.growPart(now, part)
     grower.count(object)
-    // One of the server's own controllers may have written meanwhile.
+    // One of the server's own controllers may have written in the meantime.
     await this.#write('PUT', `${path}/${name}`, object).catch(() => {})
   }
 

@@ -157,7 +157,7 @@ async function start({ path, accept }: Pair, side: Side): Promise<void> {
   })
   side.stream = stream
   void stream.ended.then(() => {
-    // Unless it was resumed meanwhile.
+    // Unless it was resumed in the meantime.
     if (side.stream === stream) side.isEnded = true
   })
 }

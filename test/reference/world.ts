@@ -135,7 +135,7 @@ export async function createDefinition(world: World, definition: Definition): Pr
 /** Replaces the definition, whatever its resourceVersion. */
 export async function changeDefinition(world: World, definition: Definition): Promise<void> {
   const path = `${DEFINITIONS}/${definition.plural}.${definition.group}`
-  // The server's own controllers write the status meanwhile: retry with the newest version.
+  // The server's own controllers write the status in the meantime: retry with the newest version.
   await eventually(async () => {
     const now = JSON.parse((await get(world.theirs, path)).body.toString()) as { metadata: object }
     const body = Buffer.from(printLossless({ ...now, spec: definitionSpec(definition) }))

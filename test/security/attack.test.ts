@@ -1,7 +1,7 @@
 /**
  * Attacks a server with raw bytes that break the rules on purpose, on every port and protocol, drawn from a seed. The
  * server must serve nothing that it should not, stay up, keep its memory bounded and its output free of secrets, and
- * serve all honest clients meanwhile.
+ * serve all honest clients in the meantime.
  *
  * `TEST_HALF_OPEN=10000` opens that many silent connections. The test prints how much slower honest clients become,
  * without judging it: on a busy machine the time says more about other processes.

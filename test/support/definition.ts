@@ -31,7 +31,7 @@ export interface Definition {
   readonly versions: readonly Version[]
 }
 
-/** The definition that a client would post. @param metadata besides its name. */
+/** The definition that a client would post. @param metadata other than its name. */
 export function definitionObject(definition: Definition, metadata: JsonObject = {}): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',

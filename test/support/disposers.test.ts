@@ -25,7 +25,7 @@ void t.test('a failure does not stop the others', async (t) => {
   t.same(ended, ['first'])
 })
 
-void t.test('nothing ends twice, and anything added meanwhile ends as well', async (t) => {
+void t.test('nothing ends twice, and anything added in the meantime ends as well', async (t) => {
   const disposers = new Disposers()
   let count = 0
   disposers.add(() => disposers.add(() => count++))

@@ -14,7 +14,7 @@ const [firstOfSystem = 0] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range
 void t.test('the port can be listened on, and the system assigns it to no other process', async (t) => {
   for (let i = 0; i < 50; i++) {
     const port = await freePort('127.0.0.1')
-    t.ok(port < 30_000, 'it is no node port')
+    t.ok(port < 30_000, 'it is not a node port')
     t.ok(port < firstOfSystem, 'and none of an outgoing connection')
     const server = createServer().listen(port, '127.0.0.1')
     await once(server, 'listening')

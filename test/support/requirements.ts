@@ -1,7 +1,7 @@
 /**
- * Checks what tests need besides Node: real servers and real clients. A test needs those whose modules are among its
- * sources. Tests never skip because one is missing: it is installed where that needs no prompt (as root, or with sudo
- * without a password), and otherwise named in one line.
+ * Checks what tests need in addition to Node: real servers and real clients. A test needs those whose modules are among
+ * its sources. Tests never skip because one is missing: it is installed where that needs no prompt (as root, or with
+ * sudo without a password), and otherwise named in one line.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'

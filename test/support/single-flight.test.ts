@@ -24,7 +24,7 @@ void t.test('a call never joins a run that began before it', async (t) => {
   open[0]!.resolve()
   t.equal(await first, 1)
   await nextTurn()
-  t.equal(count(), 2, 'one more for all who came meanwhile')
+  t.equal(count(), 2, 'one more for all who came in the meantime')
   const later = flight.join()
   open[1]!.resolve()
   t.strictSame(await Promise.all(meanwhile), [2, 2, 2])

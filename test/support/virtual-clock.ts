@@ -51,7 +51,9 @@ export class VirtualClock implements Clock {
     return { cancel: () => void this.#timers.delete(timer) }
   }
 
-  /** Runs every timer that falls due, including those set meanwhile; nothing else of the event loop runs in between. */
+  /**
+   * Runs every timer that falls due, including those set while it runs; nothing else of the event loop runs in between.
+   */
   advance(ms: number): void {
     const untilMs = this.#elapsedMs + ms
     for (let timer = this.#nextDue(untilMs); timer !== null; timer = this.#nextDue(untilMs)) {

@@ -157,7 +157,7 @@ void t.test('a watch is resumed at its last bookmark, or at its last event, once
   const { recorder, requests } = await setUp(t, (_, response) => void response.end(streams.shift()))
   const early = recorder.watch({ target: pods, namespace: 'a', sendInitialEvents: true })
   await early.ended
-  t.equal(recorder.resume(early, 'event'), null, 'an initial state that is not complete is no place to resume at')
+  t.equal(recorder.resume(early, 'event'), null, 'an initial state that is not complete is not a place to resume at')
   const watch = recorder.watch({ target: pods, namespace: 'a', sendInitialEvents: true })
   await watch.ended
   t.same([watch.lastBookmark, watch.lastRevision], [5, 7])

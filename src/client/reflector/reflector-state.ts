@@ -130,7 +130,7 @@ export function idle(options: { readonly canStream: boolean; readonly after?: st
 export function next(state: ReflectorState, input: ReflectorInput): ReflectorTransition {
   if (input.kind === 'stop') {
     if (state.kind === 'idle') return stay(state)
-    // A restart begins with a whole state, because the store may have changed meanwhile.
+    // A restart begins with a whole state, because the store may have changed in the meantime.
     return { state: { kind: 'idle', known: { ...state.known, safePosition: null } }, effects: [{ kind: 'cancel' }] }
   }
   switch (state.kind) {

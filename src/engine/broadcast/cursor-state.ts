@@ -14,7 +14,7 @@
  *
  * - `starting`: not placed yet; it will be before the current call returns.
  * - `waiting`: asked for a future revision; waits until the cache gets there.
- * - `initial`: receives a snapshot; events that arrive meanwhile are in the ring.
+ * - `initial`: receives a snapshot; events that arrive in the meantime are in the ring.
  * - `lagging`: fed from the ring, batch by batch; at the head it is parked until its first event.
  * - `active`: reads the group's log from an offset.
  * - `ending`: receives an error in its turn, and nothing else.

@@ -26,9 +26,9 @@ const READ_GAP_MS = 200
 /** The delay after a read without an answer. */
 const RETRY_MS = 1_000
 /**
- * A watcher that waits for the cache is judged again periodically: etcd may be restored meanwhile, and a quiet cache
- * far behind its revision would not notice. Where progress cannot be trusted such a wait may take minutes, for each of
- * some fifty resources, so the reads are rare.
+ * A watcher that waits for the cache is judged again periodically: etcd may be restored in the meantime, and a quiet
+ * cache far behind its revision would not notice. Where progress cannot be trusted such a wait may take minutes, for
+ * each of some fifty resources, so the reads are rare.
  */
 const REPEAT_MS = 30_000
 

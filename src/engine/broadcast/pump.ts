@@ -152,7 +152,7 @@ export class Pump {
 
   #turnCursors(end: number): void {
     let nowMs = performance.now()
-    // At most as many turns as there were cursors: those queued meanwhile wait for the next slice.
+    // At most as many turns as there were cursors: those queued in the meantime wait for the next slice.
     for (let left = this.#cursors.size; left > 0; left--) {
       const { cursor, advance } = this.#cursors.take()!
       const beganMs = nowMs

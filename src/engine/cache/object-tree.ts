@@ -1,6 +1,6 @@
 /**
- * Objects sorted by key, loose or packed: each entry is a loose object, or a run of neighbours in one pack under the key
- * of its first. An object that changes is taken out of its run, which is thereby divided.
+ * Objects sorted by key, loose or packed: each entry is a loose object, or a run of neighbours in one pack under the
+ * key of its first. An object that changes is taken out of its run, which divides the run.
  *
  *     a ── [b c d e] ── f ── [g h]          d changes          a ── [b c] ── d ── [e] ── f ── [g h]
  *
@@ -62,7 +62,8 @@ export class ObjectTree {
   }
 
   /**
-   * Yields the objects from a key on and before another, in key order. The tree must not change meanwhile: read a clone.
+   * Yields the objects from a key on and before another, in key order. The tree must not change in the meantime: read a
+   * clone.
    * @param endKey null for no end.
    */
   *objects(startKey: Key, endKey: Key | null): Generator<StoredObject, void, void> {

@@ -154,7 +154,8 @@ export abstract class CacheReads {
       return rebuilt
     }
     const read = await this.#readState(revision, signal)
-    // The cache may have switched to another history meanwhile, and pages of that one must not come from this state.
+    // The cache may have switched to another history in the meantime, and pages of that one must not come from this
+    // state.
     if (this.history === history) this.#kept.set(revision, read)
     return read
   }

@@ -1,8 +1,8 @@
 /**
  * Bounded history: items in ascending order of revision. The oldest are evicted when bytes or age exceed their limits,
  * or when there are too many and they have been kept for their minimum time. The minimum is a time because a reader
- * needs history to bridge a bookmark interval and a reconnect, however fast it grows meanwhile. The ring knows nothing
- * about its items.
+ * needs history to bridge a bookmark interval and a reconnect, however fast it grows in the meantime. The ring knows
+ * nothing about its items.
  *
  *      floor ┐  oldest            newest
  *            ▼  ▼                 ▼

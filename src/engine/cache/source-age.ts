@@ -2,8 +2,8 @@
 import type { Clock } from '../../support/clock.js'
 
 /**
- * A silent peer is detected after this time at the latest; before that, the connection was alive and the cache
- * complete. etcd allows keepalive pings no more often than every 5 s.
+ * A silent peer is detected within this time; before that, the connection was alive and the cache complete. etcd allows
+ * keepalive pings no more often than every 5 s.
  */
 const NOTICED_WITHIN_MS = 9_000
 

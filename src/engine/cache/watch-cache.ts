@@ -447,7 +447,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
    * @throws ExpiredError when no watch can begin after it.
    */
   async digestAt(revision: Revision): Promise<string> {
-    // A reset meanwhile begins new positions, and more batches may have come than one round has added up.
+    // A reset in the meantime begins new positions, and more batches may have come than one round has added up.
     while (this.isResumable(revision)) {
       const digest = await this.#positions.digestAt(revision)
       if (digest !== null) return digest

@@ -506,7 +506,7 @@ function attemptAfter(state: { readonly openedAt: number | null; readonly attemp
 
 /**
  * Retrying soon would not help: a permission, a limit or a version has to be changed. Credentials that etcd does not
- * accept concern every resource, and the files with them are read again when they change.
+ * accept affect every resource, and the files with them are read again when they change.
  */
 function isRefusal(code: UpstreamErrorCode): boolean {
   return code === 'permission-denied' || code === 'too-large' || code === 'protocol'

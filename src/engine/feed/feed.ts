@@ -255,7 +255,7 @@ export class Feed {
 
     const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
     // The outcome is logged in one line elsewhere: by the cache of a resource that cannot be listed, and by the outage,
-    // which concerns every resource at once.
+    // which affects every resource at once.
     logger.debug(fields, 'feed')
   }
 

@@ -6,7 +6,7 @@ import type { Batch } from '../model/event.js'
 
 /** A comparison may take as long as a read, and any amount of data may come in that time. */
 const MAX_HELD_BYTES = 64 * 1_048_576
-/** The approximate memory of an event besides its value: key, numbers, and the objects around them. */
+/** The approximate memory of an event, not counting its value: key, numbers, and the objects around them. */
 const EVENT_BYTES = 256
 
 export class HeldBatches {

@@ -2,8 +2,8 @@
  * A feed whose values are decrypted on their way into the cache (`value-transform.ts`). Its source, in this process or
  * another, has the values as they are stored.
  *
- * A key may have to be fetched first. Everything the feed hands over meanwhile waits its turn, for as long as fetching may
- * take: a few seconds.
+ * A key may have to be fetched first. Until then, everything the feed hands over waits its turn, for as long as
+ * fetching may take: a few seconds.
  */
 import type { CheckedCache } from '../model/checked-cache.js'
 import type { FeedSink } from '../model/feed-sink.js'

@@ -33,8 +33,8 @@ export interface Page {
   /** The number of keys under [startKey, end of prefix) at that revision, including this page's. */
   readonly count: number
   /**
-   * Whether a watch from the next revision continues the answer that this page came from, so that nothing can lie between
-   * the two. The watch fails if that answer has broken off meanwhile.
+   * Whether a watch from the next revision continues the answer that this page came from, so that nothing can lie
+   * between the two. The watch fails if that answer has broken off in the meantime.
    */
   readonly isContinued?: boolean
 }

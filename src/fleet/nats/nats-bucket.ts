@@ -29,7 +29,7 @@ const CHUNK_TIMEOUT_MS = 5_000
 const CHUNK_BYTES = 128 * 1024
 /**
  * The bytes of an object that may be in flight to the server. The library would hash and send everything in one turn of
- * the event loop, and messages published meanwhile would wait behind 50 MB of a snapshot.
+ * the event loop, and messages published in the meantime would wait behind 50 MB of a snapshot.
  */
 const UNTAKEN_BYTES = 256 * 1024
 

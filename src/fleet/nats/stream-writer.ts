@@ -5,8 +5,8 @@
  * the fence: once another publisher has written, the one write that may be in flight is rejected, and no later one is
  * made. Several writes in flight were rejected as a design. One of them may expect exactly the sequence that another
  * publisher has written, and would be accepted after all; and a second fence, the message that each expects to follow
- * (`Nats-Expected-Last-Msg-Id`), ends the stream on every replica of NATS 2.15 when it rejects one. What arrives
- * meanwhile shares the next message.
+ * (`Nats-Expected-Last-Msg-Id`), ends the stream on every replica of NATS 2.15 when it rejects one. What arrives in the
+ * meantime shares the next message.
  *
  * An unanswered write is resent (`until-answered.ts`). The fence and the message's id make that harmless: the stream
  * accepts one of two copies. If it accepted the first, the answer to it comes first; only if that answer was lost does the

@@ -1,7 +1,7 @@
 /**
- * Repeats a request to NATS until one copy is answered: a stream that changes its leader loses what it was sent meanwhile,
- * and may have a leader a moment later. The pauses grow, so that a slow NATS does not get more work. A shorter timeout
- * for each copy was rejected: a slow NATS would never be heard.
+ * Repeats a request to NATS until one copy is answered: a stream that changes its leader loses what it was sent in the
+ * meantime, and may have a leader a moment later. The pauses grow, so that a slow NATS does not get more work. A
+ * shorter timeout for each copy was rejected: a slow NATS would never be heard.
  */
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'

@@ -4,8 +4,9 @@
  * The order of messages is checked, not trusted: each must follow the revision that the previous one left, under the
  * same epoch or a later one that begins with a claim or a state. A message that does not follow breaks the chain.
  *
- * The sink may be ahead of the chain, because etcd itself fed it meanwhile or the stream was recreated. Then batches
- * that the sink has are skipped, and its last batch is compared with the stream's: the stream may tell another history.
+ * The sink may be ahead of the chain, because etcd itself fed it in the meantime or the stream was recreated. Then
+ * batches that the sink has are skipped, and its last batch is compared with the stream's: the stream may tell another
+ * history.
  */
 import type { Batch } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'

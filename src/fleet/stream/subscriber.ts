@@ -44,7 +44,7 @@ import { errorMessage } from '../../support/error-message.js'
 export interface SubscriberOptions extends StreamContext, StartOptions {
   readonly sink: PlacedSink
   readonly wish: (wish: Wish) => void
-  /** The stream is followed again: whatever fed the sink meanwhile must stop before this returns. */
+  /** The stream is followed again: whatever fed the sink in the meantime must stop before this returns. */
   readonly onFollowing: () => void
   /** Called when the publisher confirms that the sink has everything, and when no publisher does so any more. */
   readonly onConfirmed: (isConfirmed: boolean) => void
@@ -218,7 +218,9 @@ export class Subscriber {
     metrics.broken()
   }
 
-  /** While etcd feeds the sink, a stream without a publisher is no better; after each useless return, wait longer. */
+  /**
+   * While etcd feeds the sink, a stream without a publisher is no improvement; after each useless return, wait longer.
+   */
   async #worthFollowing(signal: AbortSignal): Promise<void> {
     const { clock, random, sink, stayMs } = this.#options
     this.#phase = READING
@@ -245,7 +247,7 @@ export class Subscriber {
     if (stream.created !== this.#state.created) this.#status.forget()
     this.#state = foundStream(this.#state, stream)
     const { sink, store } = this.#options
-    // Etcd may have fed the sink from another cluster meanwhile.
+    // Etcd may have fed the sink from another cluster in the meantime.
     const isSameEtcd = this.#held?.clusterId === this.#state.clusterId
     if (goesOn(this.#state, stream) && isSameEtcd) this.#state = sinkIsAt(this.#state, sink.lastBatch)
     else await this.#begin(chooseStart(this.#state, stream, await store.index(), this.#held, this.#options))
@@ -278,7 +280,7 @@ export class Subscriber {
     const { sequence, revision } = entry
     const pages = await this.#download(entry)
     if (this.#stopping.signal.aborted) return
-    // Meanwhile etcd may have brought the sink further.
+    // Etcd may have brought the sink further in the meantime.
     const position = sink.place?.position ?? null
     const isBehind = position !== null && (reason === 'initial' || position > revision)
     if (this.#isOvertaken || (sink.etcd !== null && isBehind && reason !== 'history-changed')) {

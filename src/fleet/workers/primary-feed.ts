@@ -68,7 +68,7 @@ export class PrimaryFeed implements ResourceFeed {
     if (!this.#tellsAge) this.#sink.confirmed?.(silentMs, Number.POSITIVE_INFINITY)
   }
 
-  /** The primary speaks again, and everything that it sent meanwhile has arrived. */
+  /** The primary speaks again, and everything that it sent in the meantime has arrived. */
   back(): void {
     if (this.#lost === null) return
     this.#status = this.#lost

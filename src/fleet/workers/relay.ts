@@ -22,7 +22,10 @@ import { ReplayableState } from './replayable-state.js'
 export interface RelaySubscriber {
   /** Sends a frame after every frame before it. */
   send(feed: number, frame: Buffer): void
-  /** Sends frames produced one by one while there is room; frames sent for the same feed meanwhile come after them. */
+  /**
+   * Sends frames produced one by one while there is room; frames sent for the same feed in the meantime come after
+   * them.
+   */
   sendAll(feed: number, frames: Iterator<Buffer>): void
 }
 

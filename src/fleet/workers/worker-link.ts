@@ -60,7 +60,7 @@ const SENT = Buffer.alloc(0)
 /** A whole state that is being sent. */
 interface Whole {
   readonly frames: Iterator<Buffer>
-  /** Live frames that arrived meanwhile. */
+  /** Live frames that arrived in the meantime. */
   readonly behind: Buffer[]
 }
 

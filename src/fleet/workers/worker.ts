@@ -203,7 +203,7 @@ export class WorkerChannel {
       case 'suspect':
         return this.limits.heard(message)
       default:
-        // The feed may have been stopped meanwhile.
+        // The feed may have been stopped in the meantime.
         return this.#feedsById.get(message.feed)?.heard(message, body)
     }
   }

@@ -136,7 +136,7 @@ function ingestCbor(keyValue: KeyValue, name: ObjectName, scratch: Scratch | und
   })
   try {
     const scanned = scanObject(cborToJson(keyValue.value, JSON_OF_CBOR * keyValue.value.length), scratch)
-    if (scanned === null || scanned.metadataOffset < 0) return unreadable('it is no object with metadata')
+    if (scanned === null || scanned.metadataOffset < 0) return unreadable('it is not an object with metadata')
     return stored(keyValue, name, { encoding: 'json', ...readJson(scanned) })
   } catch (error) {
     if (!(error instanceof CodecError)) throw error

@@ -303,8 +303,8 @@ function yamlString(text: string): string {
 }
 
 /**
- * A plain string must start with a letter, so that it is no number, date or indicator, and must not be one of the words
- * with a meaning.
+ * A plain string must start with a letter, so that it is not a number, date or indicator, and must not be one of the
+ * words with a meaning.
  */
 function isPlain(text: string): boolean {
   const first = text.charCodeAt(0)

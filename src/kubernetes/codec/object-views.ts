@@ -38,7 +38,7 @@ interface View extends ViewTarget {
   readonly json: Spliceable | null
 }
 
-/** The memory that a view takes besides its bytes. */
+/** The memory that a view takes in addition to its bytes. */
 const VIEW_OVERHEAD_BYTES = 128
 const NO_FIELDS: readonly string[] = []
 

@@ -8,7 +8,7 @@
  * others of the same revision. If two events of one revision arrive separately anyway, the watch ends and is not resumed,
  * which leads to a list and never to a hole.
  *
- * The server ends every watch after some minutes. That is no loss: the next watch begins where it ended.
+ * The server ends every watch after some minutes. Nothing is lost: the next watch begins where it ended.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'

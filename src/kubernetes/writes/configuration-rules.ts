@@ -51,7 +51,7 @@ export function secretProblems(before: JsonRecord | null, object: JsonRecord): r
     problems.push(required(`metadata.annotations[${ACCOUNT_NAME}]`))
   }
   const rule: TypeRule = Object.hasOwn(REQUIRED, type) ? REQUIRED[type]! : { keys: [] }
-  // An empty private key is as good as none.
+  // An empty private key counts as a missing one.
   const missing = rule.keys.filter((key) => !keysOf(data).includes(key) || isEmptyKey(key, data))
   if (rule.isAnyEnough !== true || missing.length === rule.keys.length) {
     problems.push(...missing.map((key) => required(`data[${key}]`)))
@@ -97,5 +97,5 @@ function jsonProblems(key: string, data: Json): readonly FieldProblem[] {
   } catch {
     // Reported below.
   }
-  return [invalid(`data[${key}]`, '<secret contents redacted>', 'it is no JSON object')]
+  return [invalid(`data[${key}]`, '<secret contents redacted>', 'it is not a JSON object')]
 }

@@ -52,7 +52,7 @@ function shown(value: unknown): string {
 }
 
 /**
- * Returns the first characters of the value's JSON without visiting the rest: each of a hundred problems may concern a
+ * Returns the first characters of the value's JSON without visiting the rest: each of a hundred problems may be about a
  * value of megabytes.
  */
 function beginningOf(value: unknown, length: number): string {

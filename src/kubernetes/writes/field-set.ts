@@ -213,7 +213,7 @@ function addFields(set: FieldSet, value: Json, shape: Shape): void {
     for (const name of names) {
       const child = new FieldSet()
       addFields(child, value[name]!, shape.member(name) ?? ANY)
-      // Members of an object are declared, and need no owner besides those of their own members.
+      // Members of an object are declared, and need no owner other than those of their own members.
       if (shape.type !== 'object' || shape.member(name) === undefined) child.isMember = true
       set.put(`f:${name}`, child)
     }

@@ -76,7 +76,7 @@ function operationsOf(patch: Json): readonly JsonRecord[] {
     if (operation === null) return record()
     if (isRecord(operation)) return operation
     throw new BadRequestError(
-      `error decoding patch: ${jsonText(operation).slice(0, 100)} is no operation of a JSON patch`,
+      `error decoding patch: ${jsonText(operation).slice(0, 100)} is not an operation of a JSON patch`,
     )
   })
 }
@@ -114,7 +114,7 @@ class PatchedDocument {
       case 'test':
         return this.#test(path(), operation['value'])
       default:
-        throw unprocessable(`${jsonText(operation['op'] ?? null).slice(0, 100)} is no operation of a JSON patch`)
+        throw unprocessable(`${jsonText(operation['op'] ?? null).slice(0, 100)} is not an operation of a JSON patch`)
     }
   }
 
@@ -178,7 +178,7 @@ class PatchedDocument {
       parent = valueIn(parent, unescapeName(name), pointer)
       if (!Array.isArray(parent) && !isRecord(parent)) throw unprocessable(`there is no ${quote(pointer)}`)
     }
-    if (last === undefined) throw unprocessable(`${quote(pointer)} is no place in the object`)
+    if (last === undefined) throw unprocessable(`${quote(pointer)} is not a place in the object`)
     return { parent, name: unescapeName(last) }
   }
 
@@ -253,7 +253,7 @@ function indexIn(name: string, length: number, pointer: string): number {
   const index = /^[-+]?\d+$/.test(name) ? Number(name) : NaN
   const fromStart = index < 0 ? index + length : Math.abs(index)
   if (fromStart >= 0 && fromStart < length) return fromStart
-  throw unprocessable(`${quote(name)} of ${quote(pointer)} is no index of its array`)
+  throw unprocessable(`${quote(name)} of ${quote(pointer)} is not an index of its array`)
 }
 
 function unescapeName(name: string): string {

@@ -68,7 +68,7 @@ export interface BodyProblems {
   readonly isInOrder: boolean
 }
 
-/** The fields that a client cannot set, besides those with special rules. */
+/** The fields that a client cannot set, apart from those with special rules. */
 const SERVER_SET = [
   'selfLink',
   'generation',

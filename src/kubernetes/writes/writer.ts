@@ -131,7 +131,7 @@ export class Writer {
   }
 
   /**
-   * Writes one of the server's own objects, and tries again if another writer changes it meanwhile.
+   * Writes one of the server's own objects, and tries again if another writer changes it in the meantime.
    *
    * @param decide gets the current object, or null.
    * @returns whether something was written.

@@ -1,6 +1,6 @@
 /**
- * Decides whether requests are let in, and keeps checking whether the running watches are still allowed. A request that waited
- * is checked again before it is answered, unless nothing can have changed meanwhile.
+ * Decides whether requests are let in, and keeps checking whether the running watches are still allowed. A request that
+ * waited is checked again before it is answered, unless nothing can have changed in the meantime.
  *
  * Watches with the same credential and the same attributes share one *entry*, which is judged once however many they
  * are. When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries whose judges can change
@@ -345,7 +345,7 @@ export class AccessGuard {
     })
   }
 
-  /** Never rejects: a failure concerns only the entry it happened to. */
+  /** Never rejects: a failure affects only its own entry. */
   async #pass(concerns: (entry: Entry) => boolean): Promise<void> {
     if (this.#passing) {
       // The change may have come after an entry was judged, so another pass follows.

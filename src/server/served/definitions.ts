@@ -105,7 +105,7 @@ export class Definitions implements ObjectFollower {
     if (emptied !== undefined) {
       this.#leaving.set(name, emptied)
       await emptied
-      // Meanwhile it may have come back.
+      // It may have come back in the meantime.
       if (this.#leaving.get(name) !== emptied) return
       this.#leaving.delete(name)
     }

@@ -2,9 +2,9 @@
  * Finds what belongs to a node, in the caches, for the Node mode: the pods that run on it, the objects they name, the volumes of their
  * claims with their Secrets, and the objects that name the node itself.
  *
- * Two indexes are kept: pods by node, and volumes by claim. The objects that a pod names are looked up when its node makes a request, since most
- * changes to a pod are to its status and concern no request. A mirror pod gives its node access only to itself, because nodes
- * create those.
+ * Two indexes are kept: pods by node, and volumes by claim. The objects that a pod names are looked up when its node
+ * makes a request, since most changes to a pod are to its status and do not matter to any request. A mirror pod gives
+ * its node access only to itself, because nodes create those.
  *
  * Source: the graph of the node authorizer of kubernetes/kubernetes.
  */
@@ -159,7 +159,7 @@ class CacheIndex {
     this.#values.clear()
     for (const object of this.#cache.snapshot().objects(this.#cache.prefix)) {
       if (turns.isOver) await turns.take()
-      // Meanwhile an event may have brought a newer one.
+      // An event may have brought a newer one in the meantime.
       if (!this.#values.has(object.key)) this.#put(object)
     }
     if (this.#resets === resets) this.#made = resets

@@ -1,6 +1,6 @@
 /**
  * Ends all watches within a grace period, so that their clients do not all reconnect at once. Few watches take less
- * time: 200 reconnects a second are no burden to other replicas.
+ * time: other replicas take 200 reconnects a second easily.
  */
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { Resources } from '../../engine/pipeline/resources.js'
@@ -23,7 +23,7 @@ export async function drainWatches(
   for (let steps = Math.max(1, Math.floor(graceMs / STEP_MS)); running.length > 0 && !isStopped(); steps--) {
     const now = Math.max(STEP_WATCHES, Math.ceil(running.length / Math.max(1, steps)))
     for (const { dispatcher, cursor } of running.slice(0, now)) dispatcher.drain(cursor)
-    // Skip watches that have ended meanwhile.
+    // Skip watches that have ended in the meantime.
     running = running.slice(now).filter(({ cursor }) => cursor.state !== 'ended')
     if (running.length > 0) await sleep(clock, STEP_MS)
   }

@@ -231,7 +231,7 @@ for (const status of [500, 502, 503, 504]) {
     const begin = performance.now()
     await until(() => faults.requests.length >= before + 8, 'it keeps asking')
     // 20, 40, 80, 160, 300, 300, 300 ms, the upper half of each random.
-    t.ok(performance.now() - begin >= 600, 'ever more seldom')
+    t.ok(performance.now() - begin >= 600, 'less and less often')
     faults.fault = () => null
     await equalsServer()
   })

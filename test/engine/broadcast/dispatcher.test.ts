@@ -370,7 +370,7 @@ void t.test('selectors', (t) => {
   t.end()
 })
 
-void t.test('with fields=, a change of nothing that is shown is no event, and bookmarks continue', async (t) => {
+void t.test('with fields=, a change to fields that are not shown is not sent, and bookmarks continue', async (t) => {
   const { watch, apply, clock, settle } = createHarness({ revision: 10 })
   const watcher = watch({ encoder: specEncoder, bookmarks: true })
   await apply(batch(11, put('x', 'a', 11, { nodeName: 'n1' })))
@@ -784,7 +784,7 @@ void t.test('an object that cannot be written', (t) => {
       t.same(initial.seen, ['ERROR 406'])
       t.same(other.seen, ['ADDED ok@11', 'MODIFIED ok@13'])
       t.same(plain.seen, ['ADDED ok@11', 'ADDED bad@12', 'MODIFIED ok@13'])
-      t.equal(errors.length, 0, 'what a client asked for is no error of ours')
+      t.equal(errors.length, 0, 'what a client asked for is not our error')
     },
   )
   void t.test('an object that cannot be written because of a bug is answered with 500 and logged', async (t) => {

@@ -145,7 +145,7 @@ void t.test('however many clients ask for such revisions, etcd is read five time
   t.ok(reads <= 10 * 5 + 2, `${reads} reads`)
 })
 
-void t.test('a watch that waits for the cache ends when etcd is restored meanwhile', async (t) => {
+void t.test('a watch that waits for the cache ends when etcd is restored in the meantime', async (t) => {
   // The cache is at 10, before the restored revision, and has no reason to doubt its history.
   const { watch, reads, pass, settle } = harness()
   const watcher = watch({ start: 20 })

@@ -47,22 +47,25 @@ void t.test('cursors are called in order, none before its time', (t) => {
   t.end()
 })
 
-void t.test('thousands due at once are called over several turns, each once, except one that left meanwhile', (t) => {
-  const { watch } = createHarness({ revision: 10 })
-  const cursors = Array.from({ length: 1_200 }, () => watch().cursor)
-  const clock = new VirtualClock()
-  const due: Cursor[] = []
-  const schedule = new Schedule<Cursor>(clock, (cursor) => {
-    due.push(cursor)
-    if (due.length === 1) schedule.remove(cursors[1_199]!)
-  })
-  for (const cursor of cursors) schedule.add(cursor, 1_000)
-  clock.advance(1_250)
-  t.same(due, cursors.slice(0, 1_199))
-  t.equal(schedule.size, 0)
-  t.equal(clock.pending, 0)
-  t.end()
-})
+void t.test(
+  'thousands due at once are called over several turns, each once, except one that left in the meantime',
+  (t) => {
+    const { watch } = createHarness({ revision: 10 })
+    const cursors = Array.from({ length: 1_200 }, () => watch().cursor)
+    const clock = new VirtualClock()
+    const due: Cursor[] = []
+    const schedule = new Schedule<Cursor>(clock, (cursor) => {
+      due.push(cursor)
+      if (due.length === 1) schedule.remove(cursors[1_199]!)
+    })
+    for (const cursor of cursors) schedule.add(cursor, 1_000)
+    clock.advance(1_250)
+    t.same(due, cursors.slice(0, 1_199))
+    t.equal(schedule.size, 0)
+    t.equal(clock.pending, 0)
+    t.end()
+  },
+)
 
 void t.test('a time in the past is due at once', (t) => {
   const { clock, due, schedule, cursor } = setUp()

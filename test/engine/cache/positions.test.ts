@@ -130,7 +130,7 @@ void t.test('an answer that waits for its turn belongs to the history of that mo
 
   const asking = digest(cache, 20)
   cache.apply([batch(21, { type: 'put', keyValue: podKeyValue('x', 'new', 21) })])
-  t.equal(await asking, await digest(list(openCache(), 20, other), 20), 'events go on meanwhile')
+  t.equal(await asking, await digest(list(openCache(), 20, other), 20), 'events go on in the meantime')
   list(cache, 30, many)
   await t.rejects(digest(cache, 20), ExpiredError)
 })

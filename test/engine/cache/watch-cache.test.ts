@@ -147,7 +147,7 @@ void t.test('batches', (t) => {
     t.same(told.batches, ['11: +a', '12: +b'], 'progress counts as having it')
     t.end()
   })
-  void t.test('deleting a missing object is no event', (t) => {
+  void t.test('deleting a missing object makes no event', (t) => {
     const { cache, told } = setUp()
     cache.apply([batch(11, del('x', 'never'))])
     t.same(told.batches, ['11:'])
@@ -347,7 +347,7 @@ void t.test('values that cannot be served', (t) => {
 void t.test('a Kubernetes resource with unreadable values is refused as a whole, until there are none', (t) => {
   const cases: [name: string, value: string, reason: RegExp, encrypted: number][] = [
     ['encrypted at rest', 'k8s:enc:aescbc:v1:key:secret', /encrypted at rest/, 2],
-    ['CBOR', '\xd9\xd9\xf7\xa1\x61a\x01', /cannot be read as CBOR: it is no object with metadata/, 0],
+    ['CBOR', '\xd9\xd9\xf7\xa1\x61a\x01', /cannot be read as CBOR: it is not an object with metadata/, 0],
     ['a broken envelope', 'k8s\0\x0a\x7f', /cannot be read as protobuf/, 0],
     ['anything else', 'text', /neither a JSON object with metadata nor protobuf/, 0],
     ['too large', 'x'.repeat(1024 * 1024 + 1), /exceed the limit/, 0],
@@ -383,7 +383,7 @@ void t.test('a Kubernetes resource with unreadable values is refused as a whole,
       cache.apply([batch(14, del('x', 'b'))])
       t.equal(cache.readiness.kind, 'ready')
       t.same(namesIn(cache.snapshot()), ['a@13'])
-      t.throws(() => cache.assertResumable(rev(13)), { code: 410 }, 'what came meanwhile is no history')
+      t.throws(() => cache.assertResumable(rev(13)), { code: 410 }, 'what came in the meantime is not history')
       cache.assertResumable(rev(14))
       h.replace(20, 'gap', unread('c', 20))
       t.throws(() => cache.assertReadable(), { code: 501 }, 'a list has them as well')
@@ -448,7 +448,7 @@ void t.test('reads that share one read of the source share the sorted state', as
 
 void t.test('waiting for a revision', (t) => {
   void t.test(
-    'a wait ends when the revision arrives, by event or progress, and asks for progress meanwhile',
+    'a wait ends when the revision arrives, by event or progress, and asks for progress in the meantime',
     async (t) => {
       const { cache, clock, asked } = setUp()
       await cache.waitUntil(rev(10))
@@ -651,7 +651,7 @@ void t.test('a read at exactly a revision', (t) => {
       refused,
     )
   })
-  void t.test('is not rebuilt from a ring that has evicted it meanwhile', async (t) => {
+  void t.test('is not rebuilt from a ring that has evicted it in the meantime', async (t) => {
     const { cache } = setUp({
       ring: { maxItems: 8 },
       objects: [podKeyValue('x', 'a', 5)],
@@ -810,7 +810,7 @@ void t.test('a resource that cannot be listed reports why; one that was listed b
 void t.test('staleness counts from the last message of the source', (t) => {
   const { cache, clock } = setUp()
   clock.advance(5_000)
-  t.equal(cache.stalenessMs, 0, 'silence is no staleness')
+  t.equal(cache.stalenessMs, 0, 'silence is not staleness')
   cache.disconnected('reset by peer')
   clock.advance(2_000)
   cache.disconnected('connection refused')
@@ -893,7 +893,7 @@ void t.test('while the watch is down, a value of the same revision is not mistak
       readState: async () => ({ revision: rev(50), keyValues: [theirs] }),
     },
   })
-  cache.disconnected('restored meanwhile, perhaps')
+  cache.disconnected('restored in the meantime, perhaps')
   t.match((await cache.consistentObject(podKey('default', 'a')))?.bytes.toString(), /another-history/)
   const listed = (await cache.consistentSnapshot()).get(podKey('default', 'a'))
   t.match(listed?.bytes.toString(), /another-history/)

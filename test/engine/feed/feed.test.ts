@@ -227,7 +227,7 @@ void t.test('a compaction while the feed is cut off is a gap', async (t) => {
   }
 })
 
-void t.test('a compaction of revisions that only progress had covered is no gap', async (t) => {
+void t.test('a compaction of revisions that only progress had covered leaves no gap', async (t) => {
   const { feed, sink, etcd, metrics, write, settle, pass } = harness(t)
   feed.start()
   await settle()
@@ -245,7 +245,7 @@ void t.test('a compaction of revisions that only progress had covered is no gap'
   t.equal(sink.revision, 53)
 })
 
-void t.test('a compaction that etcd reports only after the history was compared is no gap either', async (t) => {
+void t.test('a compaction that etcd reports only after the history was compared leaves no gap either', async (t) => {
   const late: (() => void)[] = []
   const tap: WatchTap = {
     end: (end, say) => void (end.kind === 'compacted' ? late.push(() => say.onEnd(end)) : say.onEnd(end)),

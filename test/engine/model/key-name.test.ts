@@ -83,7 +83,8 @@ void t.test('any key can be recovered from its name, which every Kubernetes clie
     const shown = JSON.stringify({ seed, rest, name })
     if (restOfName(name) !== rest) t.fail(`does not come back: ${shown}`)
     // What client-go and kubectl reject, and what a request path or a terminal would change.
-    if (name === '' || name === '.' || name === '..' || /[/%\s\0\ufffd]|^-/u.test(name)) t.fail(`is no name: ${shown}`)
+    if (name === '' || name === '.' || name === '..' || /[/%\s\0\ufffd]|^-/u.test(name))
+      t.fail(`is not a name: ${shown}`)
     if (decodeURIComponent(encodeURIComponent(name)) !== name) t.fail(`changes on its way: ${shown}`)
     const other = names.get(name) ?? rest
     if (other !== rest) t.fail(`is also the name of ${JSON.stringify(other)}: ${shown}`)

@@ -55,7 +55,7 @@ async function readContract(t: Test, { upstream }: ContractSubject): Promise<voi
       page = await upstream.read({ prefix, startKey, revision: first.revision, limit: 3 })
       t.equal(page.revision, first.revision)
       t.equal(page.count, remaining, 'count is what remains from the start key on')
-      t.ok(page.currentRevision >= removed, 'the answer names the current revision besides the requested one')
+      t.ok(page.currentRevision >= removed, 'the answer names the current revision as well as the requested one')
       seen.push(...page.keyValues)
     }
     t.same(
@@ -435,7 +435,7 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
     t.match(late, { kind: 'conflict', current: [null] })
   })
 
-  await t.test('deleting a missing key is no revision and no event', async (t) => {
+  await t.test('deleting a missing key makes no revision and no event', async (t) => {
     const prefix = freshPrefix()
     const start = nextRevision(await upstream.currentRevision())
     const nothing = await upstream.write([], [{ type: 'delete', key: under(prefix, 'never') }])

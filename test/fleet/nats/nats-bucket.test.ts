@@ -35,7 +35,7 @@ void t.test('sending a large object blocks neither the event loop nor the connec
   isOver = true
   await asking
   t.ok(turns > size * 2, `${turns} turns of the event loop for ${size} MiB`)
-  t.ok(answered > size, `${answered} other requests were answered meanwhile`)
+  t.ok(answered > size, `${answered} other requests were answered in the meantime`)
   const read = await bucket.getObject('large')
   t.ok(read?.equals(Buffer.concat(chunks)), 'it came as it was sent')
 })

@@ -145,7 +145,7 @@ void t.test('a status that is replayed does not end a wait for the publisher, wh
   t.equal(await heard(status(1, 9)), true)
 })
 
-void t.test('a publisher that was never heard is no reason to leave a server', (t) => {
+void t.test('a publisher that was never heard is not a reason to leave a server', (t) => {
   const { clock, listener, doubtedMs, hear, status } = listen(t)
   listener.moved({ sequence: 7, epoch: 1 }, null)
   listener.following()
@@ -157,7 +157,7 @@ void t.test('a publisher that was never heard is no reason to leave a server', (
   t.end()
 })
 
-void t.test('a publisher that is silent at every server is no reason to leave one server after another', (t) => {
+void t.test('a publisher that is silent at every server is not a reason to leave one server after another', (t) => {
   const { clock, doubtedMs, hear, status } = listen(t)
   hear(status(1, 7))
   const silence = (): number => {

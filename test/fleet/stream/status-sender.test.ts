@@ -126,7 +126,7 @@ void t.test('events that reach the stream after the regular status are reported 
   caughtUp()
   await clock.advanceInTurns(3_000, 50)
   received()
-  // The question asked meanwhile waits for the message in flight; the regular status does not.
+  // The question asked in the meantime waits for the message in flight; the regular status does not.
   const toldBefore = ages.length
   while (ages.length === toldBefore) await clock.advanceInTurns(50, 50)
   t.ok(ages.at(-1)! > 500, `${ages.at(-1)}: as old as the proof before`)

@@ -109,18 +109,21 @@ void t.test('a message that does not follow is reread once, and then the chain i
   t.match(other, { kind: 'broken', state: { isOtherHistory: true } }, 'another history is not read again')
 })
 
-void t.test('a chain goes on in the same stream, and must contain what etcd brought the sink meanwhile', async (t) => {
-  const stream = { created: 'today', first: 11, last: 40 }
-  const begun = chainBegan(foundStream(NOTHING_READ, stream), at(30), null)
-  t.ok(goesOn(begun, stream))
-  t.notOk(goesOn(begun, { first: 32, last: 40 }), 'a message after it was discarded')
-  t.notOk(goesOn(begun, { first: 11, last: 29 }), 'it was lost')
-  const later = batch(310, put('a', '1', 310))
-  t.equal(sinkIsAt(begun, later).chain?.expected, later)
-  t.equal(sinkIsAt(begun, batch(290, put('a', '1', 290))).chain?.expected, null, 'the chain is past it')
-  const recreated = foundStream({ ...begun, brokenAt: 7, refused: 8 }, { created: 'tomorrow', last: 2 })
-  t.match(recreated, { chain: null, brokenAt: 0, refused: 0, target: 2 })
-})
+void t.test(
+  'a chain goes on in the same stream, and must contain what etcd brought the sink in the meantime',
+  async (t) => {
+    const stream = { created: 'today', first: 11, last: 40 }
+    const begun = chainBegan(foundStream(NOTHING_READ, stream), at(30), null)
+    t.ok(goesOn(begun, stream))
+    t.notOk(goesOn(begun, { first: 32, last: 40 }), 'a message after it was discarded')
+    t.notOk(goesOn(begun, { first: 11, last: 29 }), 'it was lost')
+    const later = batch(310, put('a', '1', 310))
+    t.equal(sinkIsAt(begun, later).chain?.expected, later)
+    t.equal(sinkIsAt(begun, batch(290, put('a', '1', 290))).chain?.expected, null, 'the chain is past it')
+    const recreated = foundStream({ ...begun, brokenAt: 7, refused: 8 }, { created: 'tomorrow', last: 2 })
+    t.match(recreated, { chain: null, brokenAt: 0, refused: 0, target: 2 })
+  },
+)
 
 void t.test('reads are answered once everything has arrived that the stream had at first', async (t) => {
   const begun = chainBegan({ ...NOTHING_READ, target: 31 }, at(30), null)

@@ -48,21 +48,24 @@ void t.test('slots are counted over all workers, and a released one goes to any 
   t.equal(semaphores[1].running, 1)
 })
 
-void t.test('a client that stops waiting leaves the queue, and a slot granted meanwhile is released', async (t) => {
-  const limits = countedLimits({ slots: 1 })
-  const h = primaryHarness(t, { limits })
-  const semaphore = semaphoreOf(await h.worker())
-  const leave = await semaphore.acquire('a')
-  const controller = new AbortController()
-  const waiting = semaphore.acquire('b', controller.signal)
-  await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 1, 'the second waits')
-  controller.abort(new Error('gone'))
-  await t.rejects(waiting, { message: 'gone' })
-  await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 0, 'nobody waits')
-  leave()
-  await until(() => limits.semaphores.watchers.running === 0, 'nobody is in')
-  await t.rejects(semaphore.acquire('b', AbortSignal.abort(new Error('gone'))), { message: 'gone' })
-})
+void t.test(
+  'a client that stops waiting leaves the queue, and a slot granted in the meantime is released',
+  async (t) => {
+    const limits = countedLimits({ slots: 1 })
+    const h = primaryHarness(t, { limits })
+    const semaphore = semaphoreOf(await h.worker())
+    const leave = await semaphore.acquire('a')
+    const controller = new AbortController()
+    const waiting = semaphore.acquire('b', controller.signal)
+    await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 1, 'the second waits')
+    controller.abort(new Error('gone'))
+    await t.rejects(waiting, { message: 'gone' })
+    await until(() => (limits.semaphores.watchers as FairSemaphore).waiting === 0, 'nobody waits')
+    leave()
+    await until(() => limits.semaphores.watchers.running === 0, 'nobody is in')
+    await t.rejects(semaphore.acquire('b', AbortSignal.abort(new Error('gone'))), { message: 'gone' })
+  },
+)
 
 void t.test('everything held by a worker’s clients is released with the worker', async (t) => {
   const limits = countedLimits({ slots: 2 })
@@ -131,7 +134,7 @@ void t.test('the requests of an identity are counted over all workers', async (t
 
 void t.test('requests granted to one worker in advance are available to the others', async (t) => {
   const clock = new VirtualClock()
-  // A worker whose clock jumps hears nothing from its primary meanwhile, and would decide alone.
+  // A worker whose clock jumps hears nothing from its primary in the meantime, and would decide alone.
   const clockOfWorkers = new VirtualClock()
   const limits = countedLimits({ requestsPerSecond: 2, clock })
   const h = primaryHarness(t, { limits })

@@ -54,7 +54,7 @@ const PRUNED: readonly (readonly [what: string, schema: OpenApiSchema, before: u
   ['what is kept on purpose', of({ a: { type: 'object', ...keeps } }), { a: { any: { thing: [1] } } }, { a: { any: { thing: [1] } } }],
   ['declared within what is kept', of({ a: of({ b: of({ c: text }) }, keeps) }), { a: { x: { y: 1 }, b: { c: '', d: 1 } } }, { a: { x: { y: 1 }, b: { c: '' } } }],
   ['an object where none is declared is emptied', of({ a: text }), { a: { b: { c: 1 } } }, { a: {} }],
-  ['a map of anything keeps what is no object', of({ m: { type: 'object', additionalProperties: true } }), { m: { n: 1, o: { p: 1 } } }, { m: { n: 1, o: {} } }],
+  ['a map of anything keeps what is not an object', of({ m: { type: 'object', additionalProperties: true } }), { m: { n: 1, o: { p: 1 } } }, { m: { n: 1, o: {} } }],
   ['an embedded object keeps its type and metadata', of({ e: of({ spec: of({}) }, { 'x-kubernetes-embedded-resource': true }) }), { e: { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, more: 1, spec: { x: 1 } } }, { e: { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: {} } }],
   ['members named like those of every object', of({ a: text }), { a: '', toString: 1, ['__proto__']: 1 }, { a: '' }],
 ] // prettier-ignore

@@ -182,6 +182,6 @@ void t.test('declared resources must not clash with each other', async (t) => {
       ],
     }).problems,
     [],
-    'another version or group is another resource, and /a/ is no prefix of /ab/',
+    'another version or group is another resource, and /a/ is not a prefix of /ab/',
   )
 })

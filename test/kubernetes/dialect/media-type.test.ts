@@ -6,7 +6,7 @@ void t.test('clauses are sorted by quality, then by breadth, then as written', a
   const order = (header: string): string[] => parseAccept(header).map(({ type, subtype }) => `${type}/${subtype}`)
   t.strictSame(order('*/*, a/*, a/b, c/d'), ['a/b', 'c/d', 'a/*', '*/*'])
   t.strictSame(order('a/b;q=0.1, */*;q=0.9, c/d;q=0.9'), ['c/d', '*/*', 'a/b'])
-  t.strictSame(order('a/b;q=2, c/d;q=-1, e/f'), ['a/b', 'c/d', 'e/f'], 'what is no quality counts as 1')
+  t.strictSame(order('a/b;q=2, c/d;q=-1, e/f'), ['a/b', 'c/d', 'e/f'], 'an invalid quality counts as 1')
   t.strictSame(order('a, /b, a/, a/b/c, a b/c, , e/f'), ['e/f'])
 })
 

@@ -95,7 +95,7 @@ void t.test('a revoked token ends its watches with 401', async (t) => {
   t.match(ann.ended, { code: 401 })
 })
 
-void t.test('a change that concerns one user takes effect at once, for that user alone', async (t) => {
+void t.test('a change that affects one user takes effect at once, for that user alone', async (t) => {
   const clock = new VirtualClock()
   const asked: string[] = []
   const gone = new Set<string>()

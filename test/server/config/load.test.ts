@@ -264,7 +264,7 @@ void t.test('the variables that Kubernetes sets in a pod’s environment do not 
     DISTRIBUTARY_PORT_8001_TCP: 'x',
   }
   t.equal(config({ env }).port, 8_001)
-  t.equal(config({ env: { DISTRIBUTARY_PORT: '' } }).port, 8_001, 'an empty variable is as good as none')
+  t.equal(config({ env: { DISTRIBUTARY_PORT: '' } }).port, 8_001, 'an empty variable counts as unset')
 })
 
 void t.test('a YAML file is read', async (t) => {

@@ -356,7 +356,7 @@ void t.test('exec, attach and port-forward get a tunnel, for SPDY by POST and We
     const closed = once(socket, 'close')
     socket.end('last')
     await closed
-    t.ok(text.endsWith('LAST'), 'the end of the input is no end of the output')
+    t.ok(text.endsWith('LAST'), 'the end of the input does not end the output')
   }
   await until(() => behind.connections === 0, 'nothing is left open')
 })

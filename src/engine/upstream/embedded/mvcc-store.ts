@@ -41,7 +41,7 @@ interface Tombstone {
 /** Oldest first; never empty. */
 type History = (KeyValue | Tombstone)[]
 
-/** The approximate memory of an event besides its key and value: objects, array slots, a Buffer's own header. */
+/** The approximate memory of an event, not counting its key and value: objects, array slots, a Buffer's own header. */
 const eventOverheadBytes = 200
 
 /** Compaction runs once the history exceeds its limit by this share, so that its cost is spread over many writes. */

@@ -6,7 +6,8 @@
  * stream. A stream costs etcd two goroutines, which is negligible for as many streams as there are resources.
  *
  * A large answer (a watch that is behind receives a thousand revisions in one) is decoded and delivered in time slices.
- * The stream is not read meanwhile; messages already read follow in order. A revision is always delivered whole.
+ * While that lasts, the stream is not read; messages already read follow in order. A revision is always delivered
+ * whole.
  *
  * A lost watch is not reopened here, because the feed decides whether to resume, to relist or to wait. Only opening
  * itself is retried, once and with a fresh token, when etcd refuses the old one.

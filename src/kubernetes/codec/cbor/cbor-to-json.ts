@@ -111,7 +111,7 @@ class Reader {
       const token = this.#next()
       if (token.type === Type.break && length === Infinity) break
       if (token.type !== Type.bytes && token.type !== Type.string)
-        throw this.#fault(`${token.type.name} is no key of an object`)
+        throw this.#fault(`${token.type.name} cannot be the key of an object`)
       const key = token.type === Type.bytes ? bytesOf(token) : this.#textOf(token)
       const start = this.#length
       this.#string(key)

@@ -1,5 +1,5 @@
 /**
- * Encodes what protobuf clients get besides the stored objects themselves: lists, watch events, bookmarks, Status and
+ * Encodes what protobuf clients get in addition to the stored objects: lists, watch events, bookmarks, Status and
  * metadata alone. A Table has no protobuf form.
  *
  * A list is a sequence of chunks, because its parts are copied from the store while the socket takes them. Protobuf

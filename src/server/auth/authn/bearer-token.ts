@@ -30,7 +30,7 @@ export function bearerToken(request: AuthenticationRequest): string | null {
 function headerTokens(request: AuthenticationRequest): string[] {
   return headerValues(request, 'authorization').flatMap((value) => {
     const parts = value.trim().split(' ')
-    // As in the API server, the scheme is case-insensitive, and an empty token is no credential.
+    // As in the API server, the scheme is case-insensitive, and an empty token is not a credential.
     return parts[0]?.toLowerCase() === 'bearer' && parts[1] !== undefined && parts[1] !== '' ? [parts[1]] : []
   })
 }

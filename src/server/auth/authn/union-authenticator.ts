@@ -101,7 +101,7 @@ export function unionAuthenticator({
       const audiences = wanted.length === 0 ? {} : { audiences: wanted }
       try {
         const user = await union.authenticate({ rawHeaders, tlsPeerCertificate: null, address, ...audiences })
-        // A text that is no token at all would be the anonymous user.
+        // A text that is not a token at all would be the anonymous user.
         if (!user.byToken) return null
         const asked = wanted.length === 0 ? apiAudiences : wanted
         return { user, audiences: user.audiences ?? asked.filter((one) => apiAudiences.includes(one)) }

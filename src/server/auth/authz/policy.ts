@@ -203,7 +203,7 @@ const STAR_AT_END: readonly ListName[] = ['namespaces', 'names', 'paths']
 function badPattern(field: ListName, text: string): string | null {
   if (text === '' && field !== 'apiGroups') return 'is empty'
   if (field === 'paths' && text !== '*' && !text.startsWith('/')) return 'must begin with "/"'
-  if (text === '*') return field === 'groups' ? 'is no group: write users: ["*"]' : null
+  if (text === '*') return field === 'groups' ? 'is not a group: write users: ["*"]' : null
   const star = text.indexOf('*')
   if (star === -1 || (field === 'resources' && text.startsWith('*/') && text.lastIndexOf('*') === 0)) return null
   return STAR_AT_END.includes(field) && star === text.length - 1 ? null : 'has a star where none is allowed'

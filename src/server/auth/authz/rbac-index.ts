@@ -138,7 +138,7 @@ export class RbacIndex {
   #aggregate(role: Role, walk: RoleWalk): readonly RoleRules[] {
     const found: RoleRules[] = []
     const leading = [role]
-    // The loop visits the roles that are added meanwhile, so it ends when nothing new is found.
+    // The loop visits the roles that are added in the meantime, so it ends when nothing new is found.
     for (const { aggregates } of leading) {
       for (const selector of aggregates ?? []) {
         const roles = this.#select(selector)

@@ -150,8 +150,8 @@ function checkSubresource(request: Request, found: LiveResource | UncachedResour
 }
 
 /**
- * Opens a cache for this request alone. That of a list or a watch holds a whole state, so it needs a slot: a list until it
- * has been sent, a watch until the state has been read. @returns null if the client has left meanwhile.
+ * Opens a cache for this request alone. That of a list or a watch holds a whole state, so it needs a slot: a list until
+ * it has been sent, a watch until the state has been read. @returns null if the client has left in the meantime.
  */
 async function openUncached(
   context: ApiContext,

@@ -69,7 +69,7 @@ export async function handleWatch(
     // The read may have waited for the very value that is unreadable.
     live.cache.assertReadable()
     if (exchange.signal.aborted) return held.release()
-    // The definition, and with it the form of the objects, may have changed meanwhile.
+    // The definition, and with it the form of the objects, may have changed in the meantime.
     if (live.cache.history !== history) throw changedMeanwhile()
     const cursor = begin(context, request, transport, start, held)
     if (cursor !== null && cursor.state !== 'ended') keepChecking(request, cursor, held)

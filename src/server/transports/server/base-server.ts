@@ -18,7 +18,7 @@ export interface BaseServerOptions {
   /** Called when a connection exceeds a limit before there is a request, and when a host is rejected. */
   readonly onRejected: (limit: Limit) => void
   readonly onInternalError: (error: StatusError) => void
-  /** The host names that clients may use, besides addresses and loopback names; null for any. */
+  /** The host names that clients may use, in addition to addresses and loopback names; null for any. */
   readonly allowedHosts: () => readonly string[] | null
 }
 

@@ -10,7 +10,7 @@ import type { Writable } from 'node:stream'
 const LINGER_MS = 30_000
 /** The minimum rate for reading the last bytes. */
 const MIN_BYTES_PER_SECOND = 16_000
-/** Long enough for the last bytes to arrive. Bytes from the peer are ignored meanwhile. */
+/** Long enough for the last bytes to arrive. Until then, bytes from the peer are ignored. */
 const CLOSE_MS = 5_000
 
 /**

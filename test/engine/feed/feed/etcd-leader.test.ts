@@ -14,7 +14,7 @@ void t.test('a member without a leader: the cache stays, and nothing is lost whe
   await until(() => h.feed.status.state !== 'watching', 'the loss to be noticed')
   t.ok(h.sink.reason)
   await delay(1_500)
-  t.not(h.feed.status.state, 'watching', 'an open stream to a member that knows no leader is no connection')
+  t.not(h.feed.status.state, 'watching', 'an open stream to a member without a leader does not count as connected')
   t.equal(h.sink.state.size, 1)
   for (const other of others) await other.kill('SIGCONT')
   await until(

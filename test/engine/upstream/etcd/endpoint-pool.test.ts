@@ -28,5 +28,5 @@ void t.test('when all endpoints are suspects, a responsive one is used, the earl
   t.equal(await picked(), 2, 'all are silent')
   silent.clear()
   clock.advance(4_900)
-  t.equal(await picked(), 2, 'it is no suspect any more')
+  t.equal(await picked(), 2, 'it is no longer suspected')
 })

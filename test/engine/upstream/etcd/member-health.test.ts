@@ -63,7 +63,7 @@ void t.test('a member that misses the deadline is silent, and no other is', asyn
   t.notOk(h.watch.isSilent('a'), 'and it is welcome again')
 })
 
-void t.test('a member that sends something else meanwhile is not silent', async (t) => {
+void t.test('a member that sends something else in the meantime is not silent', async (t) => {
   const h = observe()
   h.states.a.mode = 'silent'
   for (let i = 0; i < 100; i++) {
@@ -106,7 +106,7 @@ type Third = Name | 'c'
 
 /** The answers of three members, for longer than a member may be behind, and which members are found to be behind. */
 const cases: Record<string, { answers: readonly (readonly (number | null)[])[]; behind: readonly string[] }> = {
-  'nobody, when all go along': {
+  'nobody, when all keep up': {
     answers: [
       [5, 5, 5],
       [9, 9, 9],

@@ -69,7 +69,7 @@ void t.test('each bad value is rejected with its reason', (t) => {
     ['no magic', Buffer.from('{}'), 'malformed'],
     ['a kind nobody knows', envelope('example.com/v1', 'Thing', Buffer.alloc(0)), 'unknown-kind'],
     ['no kind', envelope('', '', Buffer.alloc(0)), 'unknown-kind'],
-    ['a known message that is no kind', envelope('v1', 'PodSpec', Buffer.alloc(0)), 'unknown-kind'],
+    ['a known message that is not a kind', envelope('v1', 'PodSpec', Buffer.alloc(0)), 'unknown-kind'],
     ['nothing but a kind', envelope('v1', 'Pod', Buffer.alloc(0)), 'none'],
     ['metadata as a number', envelope('v1', 'Pod', Buffer.from([0x08, 1])), 'wire-type'],
     ['a name as a number', envelope('v1', 'Pod', lengthDelimited(1, Buffer.from([0x08, 1]))), 'wire-type'],

@@ -62,7 +62,7 @@ void t.test('every verb fills in the defaults', async (t) => {
   t.equal(
     again.body.metadata?.resourceVersion,
     applied.body.metadata?.resourceVersion,
-    'an apply of the same is no write',
+    'applying the same again writes nothing',
   )
   t.match(again.body, { spec: { template: { spec: { containers: { length: 1, 0: { ports: { length: 1 } } } } } } })
   const status = await send('PATCH', `${DEPLOYMENTS}/made/status`, { status: { replicas: 1 } }, MERGE)

@@ -81,7 +81,7 @@ void t.test('8 writers lose no increment over a real etcd', async (t) => {
   await patchTogether(t, upstream, 10)
 })
 
-void t.test('an object is not written into a namespace or a definition that is deleted meanwhile', async (t) => {
+void t.test('an object is not written into a namespace or a definition that is deleted in the meantime', async (t) => {
   const etcd = await startEtcd(t)
   const upstream = connectEtcd({ endpoints: [etcd.url], logger: silentLogger })
   const h = await startApp(t, { upstream, flags: ['--enable-writes'] })

@@ -78,6 +78,6 @@ void t.test('a token removed from the file is no longer known; a broken file cha
   t.equal(told, 1)
   t.equal(await authenticator.authenticate(bearer('t1')), null)
   t.match(await authenticator.authenticate(bearer('t2')), { name: 'bob' })
-  t.equal(await authenticator.authenticate(request([])), null, 'no token is no credential')
+  t.equal(await authenticator.authenticate(request([])), null, 'no token is not a credential')
   authenticator.close()
 })

@@ -139,7 +139,7 @@ void t.test('a policy with one mistake is not used, and every mistake is reporte
     ['rules:\n  - {verbs: [get], paths: [/a]}', /needs users or groups/],
     ['rules:\n  - {users: [a], paths: [/a]}', /needs verbs/],
     ['rules:\n  - {users: ["a*"], verbs: [get], paths: [/a]}', /star where none is allowed/],
-    ['rules:\n  - {groups: ["*"], verbs: [get], paths: [/a]}', /is no group/],
+    ['rules:\n  - {groups: ["*"], verbs: [get], paths: [/a]}', /is not a group/],
     ['rules:\n  - {users: [a], verbs: [get], paths: [/a]}\n  - {users: [b]}', /line 3: a rule needs verbs\nline 3/],
   ]
   for (const [text, expected] of rows) t.throws(() => parsePolicy(text), expected, JSON.stringify(text))

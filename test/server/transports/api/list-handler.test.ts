@@ -60,7 +60,7 @@ async function start(t: Test, options: AppHarnessOptions & { readonly pods?: num
 
 const sourceOf = (app: AppHarness) => [...app.app.sources].find(({ resource }) => resource.plural === 'pods')!
 
-void t.test('pages remain those of one revision during writes', async (t) => {
+void t.test('all pages show one revision, despite writes in between', async (t) => {
   const app = await start(t, { pods: 25 })
   const seen: string[] = []
   const revisions = new Set<string | undefined>()
@@ -96,7 +96,7 @@ void t.test('with a selector the number of remaining items is omitted', async (t
   t.equal(answer.body.metadata.remainingItemCount, undefined)
 })
 
-void t.test('a page token of a namespace does not lead out of it', async (t) => {
+void t.test('a page token for one namespace shows no other', async (t) => {
   const app = await start(t)
   const objects = Object.fromEntries(
     ['a', 'ab', 'b'].flatMap((namespace) =>

@@ -85,7 +85,7 @@ void t.test('a request is authorized with the API server’s attributes', async 
     const [path = '', query] = url.split('?')
     const asked = { request: { method }, path, query: new URLSearchParams(query) }
     const parsed = parseRequestPath(path, () => undefined)
-    if (parsed.kind !== 'resource') throw new Error(`${path} is no resource`)
+    if (parsed.kind !== 'resource') throw new Error(`${path} is not a resource`)
     t.match(
       attributesOf(asked, parsed, verbOf(asked, parsed)),
       { isResourceRequest: true, verb, resource, subresource, namespace, name },

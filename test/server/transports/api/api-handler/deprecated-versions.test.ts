@@ -75,7 +75,7 @@ void t.test('a deprecated version of a custom resource is answered with its warn
   t.equal(
     await warningOf(`${url}/apis/${GROUP}/v1/lasts`),
     '299 - "edge.example.com/v1 Last is deprecated"',
-    'an older version is no advice',
+    'an older version is not recommended',
   )
   t.equal(await warningOf(`${url}/apis/${GROUP}/v1alpha1`), null, 'discovery warns of nothing')
 
