@@ -12,6 +12,7 @@ import { startApiServer } from '../support/api-server-stand-in.js'
 import { openPage } from '../support/chromium.js'
 import { until } from '../support/until.js'
 import { type Clock, systemClock } from '../../src/support/clock.js'
+import { type Logger, silentLogger } from '../../src/support/log.js'
 import { serveModules } from '../client/serve-modules.js'
 import { startHttpFaults } from '../client/reflector/http-faults.js'
 import { hold, TRANSPORTS } from './support/transports.js'
@@ -33,7 +34,7 @@ const POLICY = `rules:
 interface World {
   readonly app: AppHarness
   /** Starts a second replica with the same files. */
-  readonly start: (flags?: readonly string[], clock?: Clock) => Promise<AppHarness>
+  readonly start: (flags?: readonly string[], clock?: Clock, logger?: Logger) => Promise<AppHarness>
   readonly file: (name: string, text?: string) => string
 }
 
@@ -51,9 +52,9 @@ async function startWorld(t: Test, flags: readonly string[] = []): Promise<World
     '--authorization-policy-file', file('policy.yaml', POLICY),
     '--ticket-key-file', file('keys', `${KEY}\n`),
   ]
-  const start: World['start'] = async (more = [], clock) => {
+  const start: World['start'] = async (more = [], clock, logger = silentLogger) => {
     const all = ['--resource', 'flags=/config/flags/', '--requests-per-second=100000', ...access, ...more]
-    const app = await startApp(t, { flags: all, ...(clock === undefined ? {} : { clock }) })
+    const app = await startApp(t, { flags: all, logger, ...(clock === undefined ? {} : { clock }) })
     put(app, 'eu/checkout', 'true')
     return app
   }
@@ -301,7 +302,10 @@ void t.test(
 void t.test('no log has a ticket, nor the access log, an error or a metric', async (t) => {
   const { file, start } = await startWorld(t)
   const log = file('access.log', '')
-  const app = await start(['--audit-log-path', log])
+  const lines: string[] = []
+  const keep = (fields: object, message: string): void => void lines.push(JSON.stringify([fields, message]))
+  const logger = { ...silentLogger, debug: keep, info: keep, warn: keep, error: keep }
+  const app = await start(['--audit-log-path', log], systemClock, logger)
   const ticket = await ticketOf(app, 'bob')
   const asked = [FLAGS, `${FLAGS}/eu:checkout`, '/api/v1/pods', '/metrics', '/nothing', '/tickets', '/%zz']
   let answers = ''
@@ -320,8 +324,10 @@ void t.test('no log has a ticket, nor the access log, an error or a metric', asy
   const logged = readFileSync(log, 'utf8')
   t.match(logged, /"path":"\/tickets","code":201,.*"rule":"a ticket for itself"/)
   const [, claims = '', signature = ''] = ticket.split('.')
+  t.match(lines.join('\n'), 'caller is not authenticated', 'the log says why')
   for (const secret of [signature, claims.slice(0, 40)]) {
     t.notOk(logged.includes(secret), 'the access log')
+    t.notOk(lines.join('\n').includes(secret), 'the log')
     t.notOk(answers.includes(secret), 'answers and metrics')
   }
 })

@@ -33,7 +33,7 @@ void t.test(
       t.equal((await ask(metricsUrl + path)).code, 200, path)
     }
     t.same(await ask(`${metricsUrl}/metrics`, { method: 'HEAD' }), { code: 200, text: '' })
-    for (const path of ['/', '/api', '/api/v1/pods', '/apis', '/version', '/openapi/v2', '/ui/', '/ui/status']) {
+    for (const path of ['/', '/api', '/api/v1/pods', '/apis', '/version', '/openapi/v2', '/ui/', '/ui/events']) {
       t.equal((await ask(metricsUrl + path)).code, 404, path)
     }
     for (const path of ['/consistency-check', '/metrics', '/api/v1/pods']) {
