@@ -31,9 +31,11 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
       if (allowedNames.length > 0 && !allowedNames.includes(peer.commonName)) {
         throw new UnauthorizedError('Unauthorized', { cause: 'proxy certificate name not allowed' })
       }
-      const name = options.usernameHeaders
-        .map((header) => headerValues(request, header)[0] ?? '')
-        .find((value) => value !== '')
+      const names = options.usernameHeaders.map((header) => headerValues(request, header))
+      // A proxy that adds its header to one from its client would otherwise speak for whomever the client likes.
+      if (names.some((values) => values.length > 1))
+        throw new UnauthorizedError('Unauthorized', { cause: 'the proxy names more than one user' })
+      const name = names.flat().find((value) => value !== '')
       if (name === undefined) return null
       return {
         name,

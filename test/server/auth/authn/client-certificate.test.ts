@@ -97,6 +97,8 @@ void t.test('a front proxy identifies the user', async (t) => {
     'not verified',
   )
   await t.rejects(authenticator.authenticate(request(named, peerOf([issue('other', proxies)]))), UnauthorizedError)
+  const twice = [['X-Remote-User', 'of its client'], ...named] as const
+  await t.rejects(authenticator.authenticate(request(twice, front)), UnauthorizedError, 'two names')
   const anyName = requestHeader({ ...options, allowedNames: [] })
   t.match(await anyName.authenticate(request(named, peerOf([issue('other', proxies)]))), { name: 'ann' })
 })
