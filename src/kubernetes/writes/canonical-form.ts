@@ -6,6 +6,7 @@
  */
 import { isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
 import { type Field, type Message, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
+import { isStruct, zeroOf } from '../codec/protobuf/zero-value.js'
 
 export class CanonicalForm {
   constructor(private readonly schema: Pick<Schema, 'messageOfKind' | 'message'>) {}
@@ -81,34 +82,6 @@ export class CanonicalForm {
       default:
         return value
     }
-  }
-}
-
-/** The types of Go that are structs, although their JSON is text or a number: an empty one is never left out. */
-function isStruct({ type }: Field): boolean {
-  return ['time', 'microtime', 'duration', 'quantity', 'intorstring', 'json', 'message'].includes(type)
-}
-
-function zeroOf({ type, enumNames }: Field): Json {
-  switch (type) {
-    case 'string':
-    case 'bytes':
-      return ''
-    case 'bool':
-      return false
-    case 'quantity':
-      return '0'
-    case 'duration':
-      return '0s'
-    case 'time':
-    case 'microtime':
-    case 'json':
-    case 'message':
-      return null
-    case 'enum':
-      return enumNames?.get(0) ?? ''
-    default:
-      return 0
   }
 }
 

@@ -21,7 +21,6 @@ import { type Plan, type PlanField, type Plans, plansOf, WIRE_TYPES } from './pl
 import { OBJECT_META, type Schema } from './schema.js'
 import { SpecialValues } from './special-values.js'
 import { LENGTH, WireReader } from './wire.js'
-import { EMPTY_STRING, zeroText } from './zero-text.js'
 
 export interface DecodedObject {
   /** An exactly sized copy: compact JSON, kind and apiVersion first. */
@@ -65,6 +64,7 @@ export function decodeObject(value: Buffer, schema: Schema, options: DecodeOptio
 const CLAIM = 'k8s.io.api.core.v1.PersistentVolumeClaim'
 
 const NULL = Buffer.from('null', 'latin1')
+const EMPTY_STRING = Buffer.from('""', 'latin1')
 const EMPTY_ARRAY = Buffer.from('[]', 'latin1')
 const TYPE_META_OF_CLAIM = Buffer.from('"kind":"PersistentVolumeClaim","apiVersion":"v1",', 'latin1')
 const NOTHING = Buffer.alloc(0)
@@ -147,7 +147,7 @@ class Decoder {
     const { reader, writer } = this
     const isPointer = field.label === 'pointer'
     if (first === -1 && (isPointer || !field.isStruct)) {
-      this.constant(field, isPointer ? NULL : zeroText(field))
+      this.constant(field, isPointer ? NULL : field.zero)
       return
     }
     const before = writer.length
@@ -157,7 +157,7 @@ class Decoder {
       return
     }
     writer.raw(field.prefix)
-    if (first === -1) writer.raw(zeroText(field))
+    if (first === -1) writer.raw(field.zero)
     else {
       reader.pos = last
       reader.readTag(end)
@@ -257,7 +257,7 @@ class Decoder {
     if (field.label === 'repeated') {
       if (first === -1) writer.raw(EMPTY_ARRAY)
       else this.elements(field, first, last, end, depth)
-    } else if (first === -1) writer.raw(field.label === 'pointer' ? NULL : zeroText(field))
+    } else if (first === -1) writer.raw(field.label === 'pointer' ? NULL : field.zero)
     else {
       reader.pos = last
       reader.readTag(end)
@@ -350,7 +350,7 @@ class Decoder {
       reader.pos = this.entries.valueAt
       this.value(field, entryEnd, depth, false)
     } else if (field.type === 'message') this.message(field.plan(this.plans), 0, 0, depth + 1)
-    else writer.raw(field.type === 'bytes' ? EMPTY_STRING : zeroText(field))
+    else writer.raw(field.type === 'bytes' ? EMPTY_STRING : field.zero)
     writer.byte(COMMA)
     reader.pos = entryEnd
   }

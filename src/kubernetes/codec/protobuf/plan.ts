@@ -5,6 +5,7 @@
 import { CodecError } from './codec-error.js'
 import { type Field, type Message, OBJECT_META, type ScalarType, type Schema, type SpecialType } from './schema.js'
 import { FIXED32, FIXED64, LENGTH, VARINT } from './wire.js'
+import { isStruct, zeroOf } from './zero-value.js'
 
 export type FieldType = ScalarType | SpecialType | 'message'
 
@@ -37,9 +38,6 @@ export const WIRE_TYPES: Record<FieldType, number> = {
   message: LENGTH,
 }
 
-/** Go structs are written even when empty, unless their tag says `omitzero`. */
-const STRUCT_TYPES = new Set<FieldType>(['time', 'microtime', 'duration', 'quantity', 'intorstring', 'json', 'message'])
-
 export class PlanField {
   readonly number: number
   readonly jsonName: string
@@ -54,6 +52,7 @@ export class PlanField {
   readonly omitsEmpty: boolean
   /** Whether a zero struct is omitted. */
   readonly omitsZero: boolean
+  /** Structs are written even when they are empty, unless their tag says `omitzero`. */
   readonly isStruct: boolean
   /**
    * Whether nothing is written for an absent field. That is so for most fields of most messages, which are then skipped
@@ -64,6 +63,8 @@ export class PlanField {
   readonly isHidden: boolean
   /** `"name":` */
   readonly prefix: Buffer
+  /** What is written if the field is absent on the wire. A nil slice of bytes is null. */
+  readonly zero: Buffer
   readonly keyType: ScalarType
   readonly enumNames: ReadonlyMap<number, string> | null
   private readonly messageName: string
@@ -79,7 +80,7 @@ export class PlanField {
     this.isInline = field.jsonName === ''
     this.omitsEmpty = field.isOmittedWhenEmpty
     this.omitsZero = field.isOmittedWhenZero
-    this.isStruct = STRUCT_TYPES.has(field.type)
+    this.isStruct = isStruct(field)
     this.isSkippedWhenAbsent =
       isHidden ||
       (field.label === 'value' && this.isStruct && !this.omitsZero
@@ -87,6 +88,7 @@ export class PlanField {
         : this.omitsEmpty || (field.label === 'pointer' && this.isInline))
     this.isHidden = isHidden
     this.prefix = Buffer.from(`${JSON.stringify(field.jsonName)}:`, 'utf8')
+    this.zero = Buffer.from(JSON.stringify(field.type === 'bytes' ? null : zeroOf(field)), 'utf8')
     this.keyType = field.keyType
     this.enumNames = field.enumNames
     this.messageName = field.messageName

@@ -9,7 +9,7 @@ import { ZERO_TIME_SECONDS, formatDuration, formatMicroTime, formatTime } from '
 import { VARINT, type WireReader } from './wire.js'
 
 const NULL = Buffer.from('null', 'latin1')
-export const ZERO_QUANTITY = Buffer.from('"0"', 'latin1')
+const ZERO_QUANTITY = Buffer.from('"0"', 'latin1')
 const QUOTE = 0x22
 
 export class SpecialValues {

@@ -1,0 +1,42 @@
+/** What Go writes of a field that is not set, by the field's type. */
+import type { Json } from '../json-tree.js'
+import type { Field } from './schema.js'
+
+/** The types of Go that are structs, although the JSON of most is text or a number: Go writes even an empty one. */
+const STRUCTS: ReadonlySet<Field['type']> = new Set([
+  'time',
+  'microtime',
+  'duration',
+  'quantity',
+  'intorstring',
+  'json',
+  'message',
+])
+
+export function isStruct({ type }: Pick<Field, 'type'>): boolean {
+  return STRUCTS.has(type)
+}
+
+/** Returns the zero value of one value of the field. */
+export function zeroOf({ type, enumNames }: Pick<Field, 'type' | 'enumNames'>): Json {
+  switch (type) {
+    case 'string':
+    case 'bytes':
+      return ''
+    case 'bool':
+      return false
+    case 'quantity':
+      return '0'
+    case 'duration':
+      return '0s'
+    case 'time':
+    case 'microtime':
+    case 'json':
+    case 'message':
+      return null
+    case 'enum':
+      return enumNames?.get(0) ?? 0
+    default:
+      return 0
+  }
+}
