@@ -18,7 +18,9 @@ import { createWorkspace, type Workspace } from './support/workspace.js'
 
 const WIRE = 'http2-tls'
 const ROUNDS = 3
-/** Events a second for 300 agents: 8,800 deliveries. More agents get as many deliveries, which is half a core's work. */
+/**
+ * Events a second for 300 agents: 8,800 deliveries. More agents get as many deliveries, which is half a core's work.
+ */
 const RATE = 40
 const RATE_AGENTS = 300
 const WRITE_OBJECTS_MS = 300_000

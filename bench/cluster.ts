@@ -18,7 +18,10 @@ import { openWatchers, writeClassesFile, type Watchers, type WatchersOptions } f
 
 const NODES = 1_000
 const QUICK_NODES = 50
-/** Events per second for a thousand nodes. Smaller clusters get the same rate, so that there are enough events to measure. */
+/**
+ * Events per second for a thousand nodes. Smaller clusters get the same rate, so that there are enough events to
+ * measure.
+ */
 const RATE = 100
 const WARM_ROUNDS = 3
 const MISSED_ROUNDS = 5

@@ -2,9 +2,9 @@
  * Question: how does a cluster with 250 definitions get through a restart, with 5 or 1,200 objects of each? Clients
  * follow every resource and reconnect as soon as they can, while each resource is written to several times a minute.
  *
- * Measured from the start of the process: until one resource that a client asks for is listed, and until the server is ready;
- * the answers that clients got before that; from SIGTERM to the end; and the latest event of the second start, from the time
- * when it was written or the server was ready, whichever was later.
+ * Measured from the start of the process: until one resource that a client asks for is listed, and until the server is
+ * ready; the answers that clients got before that; from SIGTERM to the end; and the latest event of the second start,
+ * from the time when it was written or the server was ready, whichever was later.
  */
 import { get, type IncomingMessage } from 'node:http'
 import { bundlePrograms, programFile } from '../test/support/program.js'
@@ -171,7 +171,9 @@ function answerOf(port: number, path: string): Promise<IncomingMessage> {
   })
 }
 
-/** Lists once and watches from there. When a watch ends, it resumes after a tenth of a second, or when a refusal says. */
+/**
+ * Lists once and watches from there. When a watch ends, it resumes after a tenth of a second, or when a refusal says.
+ */
 class Follower {
   relists = 0
   received = 0

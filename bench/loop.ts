@@ -1,7 +1,8 @@
 /**
- * Question: does any request stop the event loop? Each of the known-bad requests is sent to a running server twice, and each
- * flood and burst once, while a hundred watchers are being sent events: the longest time for which the loop did nothing else, and the
- * delay of the watchers beside it and just before it, because the machine has more and less quiet minutes.
+ * Question: does any request stop the event loop? Each of the known-bad requests is sent to a running server twice, and
+ * each flood and burst once, while a hundred watchers are being sent events: the longest time for which the loop did
+ * nothing else, and the delay of the watchers beside it and just before it, because the machine has more and less quiet
+ * minutes.
  */
 import { writeFileSync } from 'node:fs'
 import { Agent, type ClientRequest, request as httpRequest } from 'node:http'

@@ -8,8 +8,8 @@
  * candidates (worst: 10.1 s) and 29 s at edges (worst: 51 s). Fifty candidates sent etcd about 20,000 requests, at most
  * 7,000 in a second.
  *
- * `NATS_BIN` names the nats-server. A subject is one of the two parts: `cuts`, `fallback`. `--seconds` is the length of the
- * longest cut: one ends earlier once all data has been fresh for a while. `--server-flag` goes to the candidates.
+ * `NATS_BIN` names the nats-server. A subject is one of the two parts: `cuts`, `fallback`. `--seconds` is the length of
+ * the longest cut: one ends earlier once all data has been fresh for a while. `--server-flag` goes to the candidates.
  */
 import { execFileSync } from 'node:child_process'
 import type { Test } from 'tap'

@@ -32,7 +32,9 @@ const WATCHERS = 20
 const OBJECT_BYTES = 1_024
 const READY_MS = 180_000
 const WARM_UP_EVENTS = 1_000
-/** One is due after 10,000 messages, which may carry several events each, or after as many bytes as the last one had. */
+/**
+ * One is due after 10,000 messages, which may carry several events each, or after as many bytes as the last one had.
+ */
 const EVENTS_UNTIL_SNAPSHOT = 60_000
 /** Long enough for one to become due at the pace. */
 const SNAPSHOT_STRETCH_MS = 60_000

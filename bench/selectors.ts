@@ -1,7 +1,8 @@
 /**
- * Question: does the cost of an event depend on its deliveries, or on the number of watchers? N watchers each select their
- * own `spec.nodeName`, their own sub-prefix of a declared prefix, or their own shard, and every event is for one of them. An
- * event should cost about the same with 10,000 selectors or sub-prefixes as with 100, and with 100 shards as with one.
+ * Question: does the cost of an event depend on its deliveries, or on the number of watchers? N watchers each select
+ * their own `spec.nodeName`, their own sub-prefix of a declared prefix, or their own shard, and every event is for one
+ * of them. An event should cost about the same with 10,000 selectors or sub-prefixes as with 100, and with 100 shards
+ * as with one.
  */
 import { createHash } from 'node:crypto'
 import type { WatchQuery } from './subjects/subject.js'

@@ -1,4 +1,7 @@
-/** Summarises the rounds of `bench agents`: the median of each subject, and of its ratio to the API server's in the same round. */
+/**
+ * Summarises the rounds of `bench agents`: the median of each subject, and of its ratio to the API server's in the same
+ * round.
+ */
 import type { Row } from './record.js'
 
 export interface AgentsSummary {

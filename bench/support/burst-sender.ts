@@ -1,6 +1,6 @@
 /**
- * A thread that sends one burst, with the lowest priority: sending it takes a whole core, and the delay of the other client on
- * that core, and of etcd, would measure that.
+ * A thread that sends one burst, with the lowest priority: sending it takes a whole core, and the delay of the other
+ * client on that core, and of etcd, would measure that.
  */
 import { setPriority } from 'node:os'
 import { workerData } from 'node:worker_threads'

@@ -1,6 +1,7 @@
 /**
  * Bursts that one client sends over many connections at once, one for each kind of limit, over both transports, and the
- * delay that another client sees meanwhile. The server trusts the proxy 127.0.0.1, which names the addresses of its clients.
+ * delay that another client sees meanwhile. The server trusts the proxy 127.0.0.1, which names the addresses of its
+ * clients.
  */
 import { once } from 'node:events'
 import { Agent, type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
@@ -50,7 +51,10 @@ const COUNT = 4_000
 const LIST = '/api/v1/namespaces/bad/pods?resourceVersion=0&labelSelector=is%3Dnowhere'
 /** See `floods.ts`. */
 const ADDRESS = '127.0.0.9'
-/** The other client does not come through the proxy: whoever shares its connections' address shares its turns before authentication. */
+/**
+ * The other client does not come through the proxy: whoever shares its connections' address shares its turns before
+ * authentication.
+ */
 const OTHER_ADDRESS = '127.0.0.8'
 const ANSWER_MS = 30_000
 

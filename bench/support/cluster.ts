@@ -173,7 +173,8 @@ function changesOf(
       }),
     )
   const [created, bound, started, ready] = podSteps(['created', 'bound', 'started', 'ready'], round)
-  // A pod created some rounds ago. Both changes are in one round, since a deletion repeats the marker of the change before it.
+  // A pod created some rounds ago. Both changes are in one round, since a deletion repeats the marker of the change
+  // before it.
   const [terminating, deleted] = podSteps(['terminating', 'deleted'], (round + rounds - OLD_ROUNDS) % rounds)
   const others = [
     ...times(COUNTS.slices, (i) => ({

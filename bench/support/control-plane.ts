@@ -1,6 +1,6 @@
 /**
- * A Kubernetes control plane over the run's etcd: API server, controllers and scheduler, and kwok, which simulates the nodes
- * and their pods. All of them share the cores, as on one machine of a small cluster.
+ * A Kubernetes control plane over the run's etcd: API server, controllers and scheduler, and kwok, which simulates the
+ * nodes and their pods. All of them share the cores, as on one machine of a small cluster.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { freePort } from '../../test/support/free-port.js'
@@ -29,7 +29,9 @@ export interface ControlPlane {
   readonly otherPids: readonly number[]
   /** As the administrator. @throws Error unless it is answered with success. */
   request(method: string, path: string, body?: object): Promise<Buffer>
-  /** Ends it and starts it again on the same port; the others come back to it with back-off, after up to half a minute. */
+  /**
+   * Ends it and starts it again on the same port; the others come back to it with back-off, after up to half a minute.
+   */
   restartApiServer(): Promise<void>
   /** All of it, so that nobody is in back-off. */
   restart(): Promise<void>

@@ -17,8 +17,8 @@ export interface Flood {
 }
 
 /**
- * An address of the loopback that nobody else in the bench has: a server that refuses the flood's connections for a while
- * must not refuse the others.
+ * An address of the loopback that nobody else in the bench has: a server that refuses the flood's connections for a
+ * while must not refuse the others.
  */
 const ADDRESS = '127.0.0.9'
 /** A server that has read nothing for so long has protected itself. */
@@ -124,8 +124,8 @@ export const floods: readonly Flood[] = [
 ]
 
 /**
- * Sends it to a port of this machine. @param answeringMs how long the client stays when it has sent everything. @returns the
- * status of the first answer, 0 without one.
+ * Sends it to a port of this machine. @param answeringMs how long the client stays when it has sent everything.
+ * @returns the status of the first answer, 0 without one.
  */
 export async function sendFlood(one: Flood, port: number, answeringMs = ANSWERING_MS): Promise<number> {
   let status = 0
@@ -136,7 +136,9 @@ export async function sendFlood(one: Flood, port: number, answeringMs = ANSWERIN
   return status
 }
 
-/** Sends until the server ends the connection, stops reading, or the time is up. @returns the beginning of its answer. */
+/**
+ * Sends until the server ends the connection, stops reading, or the time is up. @returns the beginning of its answer.
+ */
 async function sendOnce({ pieces, isReading }: Flood, port: number, answeringMs: number): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port, localAddress: ADDRESS })
   const ended = new AbortController()

@@ -1,8 +1,9 @@
 /**
- * Loaded into a measured server with `--import`: measures the longest block of its event loop, as elapsed time and as CPU time
- * of the thread. On a busy machine the elapsed time includes other programs' turns.
+ * Loaded into a measured server with `--import`: measures the longest block of its event loop, as elapsed time and as
+ * CPU time of the thread. On a busy machine the elapsed time includes other programs' turns.
  *
- * A timer fires every millisecond; the time between two firings is one block. `GET /` returns the longest and resets it.
+ * A timer fires every millisecond; the time between two firings is one block. `GET /` returns the longest and resets
+ * it.
  */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'

@@ -1,6 +1,6 @@
 /**
- * The objects that the bench writes, of about 1 KiB of JSON, each with the marker of `native/common.h` in an annotation, at
- * an offset divisible by 3 so that its base64 form is fixed as well.
+ * The objects that the bench writes, of about 1 KiB of JSON, each with the marker of `native/common.h` in an
+ * annotation, at an offset divisible by 3 so that its base64 form is fixed as well.
  *
  * They are pods, or things: a custom resource, for runs with a server that serves nothing else. Both have the same
  * members and the same size.

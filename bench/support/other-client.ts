@@ -1,6 +1,6 @@
 /**
- * A thread that gets one object after another until it is sent a message, and then reports the delays. In the thread that sends a
- * burst this would measure how long that thread is busy.
+ * A thread that gets one object after another until it is sent a message, and then reports the delays. In the thread
+ * that sends a burst this would measure how long that thread is busy.
  */
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'

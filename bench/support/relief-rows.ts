@@ -1,4 +1,7 @@
-/** Summarises the rounds of `bench relief`: the median of each figure and arrangement, and of its ratio to the API server alone. */
+/**
+ * Summarises the rounds of `bench relief`: the median of each figure and arrangement, and of its ratio to the API
+ * server alone.
+ */
 import { median } from './agent-rows.js'
 
 type Row = Readonly<Record<string, unknown>>

@@ -1,6 +1,6 @@
 /**
- * The objects of the simulated cluster: deployments with a service each, one of which is rolled every few seconds, and a
- * service that only the bench changes, with a marker (`native/common.h`) that dates each change.
+ * The objects of the simulated cluster: deployments with a service each, one of which is rolled every few seconds, and
+ * a service that only the bench changes, with a marker (`native/common.h`) that dates each change.
  */
 import { EMPTY_MARK, MAGIC } from './objects.js'
 import { AGENT_NAME, type ControlPlane } from './control-plane.js'

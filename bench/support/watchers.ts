@@ -108,7 +108,9 @@ export interface WatchersReport {
   /** Watches that are answered and, where they began with a list, have all of it; and when the last became so. */
   readonly live: number
   readonly liveMs: number
-  /** Lists that were asked for after the first requests, and what the requests and watches ended with: 410, 429, else. */
+  /**
+   * Lists that were asked for after the first requests, and what the requests and watches ended with: 410, 429, else.
+   */
   readonly relisted: number
   readonly expired: number
   readonly throttled: number

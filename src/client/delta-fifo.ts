@@ -88,7 +88,9 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
     return this.#isPopulated && this.#initialLeft === 0
   }
 
-  /** The callback runs synchronously when an item was added to the empty queue, and when an empty first state arrived. */
+  /**
+   * The callback runs synchronously when an item was added to the empty queue, and when an empty first state arrived.
+   */
   onItem(callback: () => void): void {
     this.#onItem = callback
   }
@@ -100,8 +102,8 @@ export class DeltaFifo<T> implements ReflectorStore<T> {
   }
 
   /**
-   * Accepts a complete state: each object becomes Replaced, and objects that were pending or known but are missing become
-   * Deleted.
+   * Accepts a complete state: each object becomes Replaced, and objects that were pending or known but are missing
+   * become Deleted.
    */
   replace(items: readonly T[]): void {
     // Nothing can be missing if nothing was there.
@@ -217,7 +219,8 @@ function compress<T>(deltas: Delta<T>[], delta: Delta<T>): void {
   const last = deltas.at(-1) as Delta<T>
   if (delta.type !== 'Deleted') {
     if (last.type === 'Deleted') deltas.push(delta)
-    // A run of upserts keeps the type of its first: for the reader it is one step from its current object to the newest.
+    // A run of upserts keeps the type of its first: for the reader it is one step from its current object to the
+    // newest.
     else deltas[deltas.length - 1] = { type: last.type === 'Sync' ? delta.type : last.type, object: delta.object }
     return
   }

@@ -8,7 +8,9 @@ export interface Handler<T> {
   added?(object: T, isInitial: boolean): void | Promise<void>
   /** Also called for a resync, with the same object twice. */
   updated?(object: T, previous: T): void | Promise<void>
-  /** @param isFinalStateUnknown whether `object` is only the last known state, because the deletion itself was not seen. */
+  /**
+   * @param isFinalStateUnknown whether `object` is only the last known state, because the deletion itself was not seen.
+   */
   deleted?(object: T, isFinalStateUnknown: boolean): void | Promise<void>
 }
 

@@ -1,6 +1,6 @@
 /**
- * Saved states in a browser's IndexedDB. The browser keeps them by origin, for all tabs: each write is one transaction, so the last one
- * wins as a whole.
+ * Saved states in a browser's IndexedDB. The browser keeps them by origin, for all tabs: each write is one transaction,
+ * so the last one wins as a whole.
  */
 import type { StateStore } from './saved-state.js'
 

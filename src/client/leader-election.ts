@@ -31,7 +31,9 @@ export interface LeaderElectionOptions {
   readonly leaseDurationMs?: number
   /** How long the leader continues without a successful renewal. Default: 10 s; below `leaseDurationMs`. */
   readonly renewDeadlineMs?: number
-  /** The time between two attempts. Default: 2 s; processes other than the leader add up to 1.2 times as much at random. */
+  /**
+   * The time between two attempts. Default: 2 s; processes other than the leader add up to 1.2 times as much at random.
+   */
   readonly retryPeriodMs?: number
   /** Called when a process becomes leader, including this one. An error thrown here is logged. */
   onLeader?(identity: string): void
@@ -99,7 +101,10 @@ export class LeaderElection {
     this.#path = resourcePath({ group: 'coordination.k8s.io', plural: 'leases', namespace, name })
   }
 
-  /** Whether no other process can lead now: false as soon as the last renewal has expired, however busy this process was. */
+  /**
+   * Whether no other process can lead now: false as soon as the last renewal has expired, however busy this process
+   * was.
+   */
   get isLeader(): boolean {
     return this.#heldSinceMs !== null && this.#clock.monotonic() - this.#heldSinceMs < this.#leaseMs
   }

@@ -1,9 +1,10 @@
 /**
- * A resource as a page shows it: one informer while it has subscribers, and a snapshot that changes only when what is shown changes. The
- * hooks of `distributary/react` are made for it; other frameworks use `subscribe` and `read` the same way.
+ * A resource as a page shows it: one informer while it has subscribers, and a snapshot that changes only when what is
+ * shown changes. The hooks of `distributary/react` are made for it; other frameworks use `subscribe` and `read` the
+ * same way.
  *
- * The informer starts with the first subscriber and stops a moment after the last one has left, so that a component that is mounted
- * again at once (React's StrictMode, another page) finds it running.
+ * The informer starts with the first subscriber and stops a moment after the last one has left, so that a component
+ * that is mounted again at once (React's StrictMode, another page) finds it running.
  */
 import type { Timer } from '../support/clock.js'
 import { type ListSnapshot, NOTHING, type ObjectSnapshot } from './live-snapshot.js'
@@ -39,8 +40,8 @@ export class LiveList<T extends ObjectLike = KubeObject> {
   readonly read = (): ListSnapshot<T> => this.#snapshot
 
   /**
-   * Calls back whenever `read` returns something else. @returns a function that unsubscribes; the informer runs as long as anybody
-   * subscribes.
+   * Calls back whenever `read` returns something else. @returns a function that unsubscribes; the informer runs as long
+   * as anybody subscribes.
    */
   readonly subscribe = (listener: () => void): (() => void) => {
     // The same function may subscribe twice.
@@ -79,7 +80,10 @@ export class LiveList<T extends ObjectLike = KubeObject> {
     }
   }
 
-  /** Closes the list for good and shows nothing: for a user who has logged out. Resolves when nothing is running any more. */
+  /**
+   * Closes the list for good and shows nothing: for a user who has logged out. Resolves when nothing is running any
+   * more.
+   */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#linger?.cancel()

@@ -1,6 +1,7 @@
 /**
- * `distributary/react`: a `LiveList` in components. The resource is followed while a component that shows it is mounted. A server that
- * renders pages makes no request: it renders the state before anything is loaded, and so does the browser's first pass.
+ * `distributary/react`: a `LiveList` in components. The resource is followed while a component that shows it is
+ * mounted. A server that renders pages makes no request: it renders the state before anything is loaded, and so does
+ * the browser's first pass.
  */
 import { useMemo, useSyncExternalStore } from 'react'
 import type { LiveList } from './live-list.js'

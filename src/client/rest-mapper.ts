@@ -77,7 +77,8 @@ export class RestMapper {
   }
 
   /**
-   * Returns the path of an object by its `apiVersion`, `kind` and metadata: `/apis/apps/v1/namespaces/shop/deployments/cart`.
+   * Returns the path of an object by its `apiVersion`, `kind` and metadata:
+   * `/apis/apps/v1/namespaces/shop/deployments/cart`.
    *
    * @throws Error when the server has no such kind, or the object lacks a name, or the namespace that its kind needs.
    */

@@ -1,14 +1,14 @@
 /**
- * An informer's last state, kept by the program, so that it can start while the server is unreachable and then continue after
- * that state instead of listing again.
+ * An informer's last state, kept by the program, so that it can start while the server is unreachable and then continue
+ * after that state instead of listing again.
  *
  *     start ─▶ load ─▶ show it ─▶ watch after its revision, naming its history ─┬─ same history ──▶ continue
  *                                                                               └─ any other answer ─▶ list again
  *
- * A revision means something only inside one history: an etcd restored from a backup repeats revisions with other contents. So the
- * watch continues only if the server names the same history (`X-Distributary-History`), and the state of a server that names none
- * is shown until a list replaces it. A state is kept by server, user and selection, and is removed when the server refuses its
- * reader: nobody is shown what they may no longer read.
+ * A revision means something only inside one history: an etcd restored from a backup repeats revisions with other
+ * contents. So the watch continues only if the server names the same history (`X-Distributary-History`), and the state
+ * of a server that names none is shown until a list replaces it. A state is kept by server, user and selection, and is
+ * removed when the server refuses its reader: nobody is shown what they may no longer read.
  */
 import type { Clock, Timer } from '../support/clock.js'
 import { selectionQuery, type Selection } from './reflector/requests.js'
@@ -19,7 +19,10 @@ import type { KubeObject } from './reflector/tree-codec.js'
 export interface StateStore {
   /** Returns null if there is none. */
   load(key: string): Promise<string | null>
-  /** Replaces the text of the key in one step: a crash leaves the old or the new one. @throws Error when it is too large. */
+  /**
+   * Replaces the text of the key in one step: a crash leaves the old or the new one. @throws Error when it is too
+   * large.
+   */
   save(key: string, text: string): Promise<void>
   remove(key: string): Promise<void>
   /** Removes everything, for a user who logs out. */

@@ -45,8 +45,8 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
   /** Keeps the last state, to start with it while the server is unreachable. */
   readonly saved?: SavedStateOptions
   /**
-   * Called when `validate` rejects an object, and with null when the object is valid again or gone. Default: an error is
-   * logged, to the console if there is no logger.
+   * Called when `validate` rejects an object, and with null when the object is valid again or gone. Default: an error
+   * is logged, to the console if there is no logger.
    */
   onInvalid?(key: string, invalid: InvalidObject | null): void
   /** How often every handler is renotified of every object, as an update. Default: never. */
@@ -60,7 +60,10 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
 export interface InformerStatus extends ReflectorStatus {
   /** Whether the store is the server's current state, and changes arrive. */
   readonly isLive: boolean
-  /** Whether the server's last answer was that this caller may not read the resource (401, 403). The store stays as it is. */
+  /**
+   * Whether the server's last answer was that this caller may not read the resource (401, 403). The store stays as it
+   * is.
+   */
   readonly isRefused: boolean
 }
 
@@ -428,8 +431,8 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 }
 
 /**
- * Whether both are the same version of the same object. The resourceVersion alone does not say that: an etcd restored from a backup
- * repeats its revisions with other contents.
+ * Whether both are the same version of the same object. The resourceVersion alone does not say that: an etcd restored
+ * from a backup repeats its revisions with other contents.
  */
 function isSame(a: ObjectLike, b: ObjectLike): boolean {
   const version = a.metadata?.resourceVersion

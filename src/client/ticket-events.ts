@@ -1,7 +1,7 @@
 /**
- * A browser's EventSource for callers who log in: it cannot send a token, so the URL carries a ticket for a minute (`--ticket-key-file`).
- * The browser repairs a broken connection by itself as long as the ticket lasts; then the server says so in an ERROR event, and this
- * opens another stream with a new ticket, after the last event seen.
+ * A browser's EventSource for callers who log in: it cannot send a token, so the URL carries a ticket for a minute
+ * (`--ticket-key-file`). The browser repairs a broken connection by itself as long as the ticket lasts; then the server
+ * says so in an ERROR event, and this opens another stream with a new ticket, after the last event seen.
  */
 import type { Timer } from '../support/clock.js'
 import { systemRandom } from '../support/random.js'
@@ -17,7 +17,10 @@ export interface TicketEventsOptions<T> extends Pick<FetchTransportOptions, 'ser
   readonly path: string
   /** Selectors, `prefix`, `fields`. */
   readonly query?: Readonly<Record<string, string>>
-  /** Forget every object; all current ones follow. Called at the start, and when the server can no longer tell what has changed. */
+  /**
+   * Forget every object; all current ones follow. Called at the start, and when the server can no longer tell what has
+   * changed.
+   */
   readonly reset: () => void
   readonly event: (type: 'ADDED' | 'MODIFIED' | 'DELETED', object: T) => void
   /** Called with every error; the next attempt follows on its own. */

@@ -21,7 +21,8 @@ export interface InvalidObject {
  * Turns a validator of values into a validator of objects, for the option `validate` of informers: `validate:
  * withValue(Flag.parse)`.
  *
- * @param parse gets the JSON value of a key, or its text; undefined for any other bytes. It returns the value to show, or throws.
+ * @param parse gets the JSON value of a key, or its text; undefined for any other bytes. It returns the value to show,
+ * or throws.
  */
 export function withValue<V>(parse: (value: unknown) => V): (object: unknown) => ValueObject<V> {
   return (object) => {

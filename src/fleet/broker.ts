@@ -1,6 +1,6 @@
 /**
- * The message broker of a fleet, in five verbs: append to a stream, follow a stream, lease a value, keep a blob, and ask
- * another replica. `stream/` knows no more about a broker; `nats/` implements it.
+ * The message broker of a fleet, in five verbs: append to a stream, follow a stream, lease a value, keep a blob, and
+ * ask another replica. `stream/` knows no more about a broker; `nats/` implements it.
  */
 
 /** A connection to the broker, which reconnects by itself. */

@@ -1,4 +1,6 @@
-/** Writes and reads key-values, batches and failures: in streams, in snapshots, and between a primary and its workers. */
+/**
+ * Writes and reads key-values, batches and failures: in streams, in snapshots, and between a primary and its workers.
+ */
 import type { Batch, KeyEvent, KeyValue } from '../engine/model/event.js'
 import { toRevision } from '../engine/model/revision.js'
 import { UpstreamError, type UpstreamErrorCode } from '../engine/upstream/upstream.js'
@@ -40,8 +42,8 @@ export function readKeyValues(reader: ByteReader): KeyValue[] {
 }
 
 /**
- * The size at which batches and states are split: a few of a socket's buffers, so that a long state does not hold up what
- * comes after it.
+ * The size at which batches and states are split: a few of a socket's buffers, so that a long state does not hold up
+ * what comes after it.
  */
 export const PAGE_BYTES = 256 * 1024
 

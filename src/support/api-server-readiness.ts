@@ -1,8 +1,8 @@
 /**
- * Decides whether a denial by an API server counts. One that is starting denies every request until it has loaded roles,
- * bindings and bootstrap tokens. Those denials look like real ones, and only `/readyz` shows the difference. Once found
- * ready, the server is trusted until a new connection, which may reach a process that has just started. Behind a load
- * balancer, `/readyz` may reach another process than the one that denied.
+ * Decides whether a denial by an API server counts. One that is starting denies every request until it has loaded
+ * roles, bindings and bootstrap tokens. Those denials look like real ones, and only `/readyz` shows the difference.
+ * Once found ready, the server is trusted until a new connection, which may reach a process that has just started.
+ * Behind a load balancer, `/readyz` may reach another process than the one that denied.
  */
 import type { Clock } from './clock.js'
 import type { ConnectionCount } from './connection-count.js'
@@ -15,7 +15,9 @@ export interface ApiServerReadinessOptions {
   readonly clock: Pick<Clock, 'monotonic'>
 }
 
-/** A server that can be reached starts in seconds. After this time, the denials of one that never becomes ready count. */
+/**
+ * A server that can be reached starts in seconds. After this time, the denials of one that never becomes ready count.
+ */
 const MAX_DOUBT_MS = 60_000
 const NO_ANSWER = 0
 
@@ -37,7 +39,9 @@ export class ApiServerReadiness {
     return this.#confirmed !== null && this.#options.connections?.count === this.#confirmed
   }
 
-  /** Call this after an answer that is not a denial: while the server is in doubt, it checks whether the doubt is over. */
+  /**
+   * Call this after an answer that is not a denial: while the server is in doubt, it checks whether the doubt is over.
+   */
   accepted(): void {
     if (this.#doubt === null) return
     const now = this.#options.clock.monotonic()

@@ -9,7 +9,9 @@ export interface BackoffOptions {
   readonly capMs: number
 }
 
-/** Returns the wait before attempt `attempt` (1 for the first retry) in milliseconds, between half and all of the step. */
+/**
+ * Returns the wait before attempt `attempt` (1 for the first retry) in milliseconds, between half and all of the step.
+ */
 export function backoffMs(options: BackoffOptions, attempt: number, random: Random): number {
   const step = Math.min(options.capMs, options.firstMs * 2 ** Math.min(attempt - 1, 30))
   return step / 2 + (random.next() * step) / 2

@@ -2,7 +2,9 @@
 export interface Clock {
   /** Milliseconds since the epoch, for timestamps. */
   now(): number
-  /** Milliseconds from an arbitrary start, for durations: they never go back. All processes of a machine have one start. */
+  /**
+   * Milliseconds from an arbitrary start, for durations: they never go back. All processes of a machine have one start.
+   */
   monotonic(): number
   /** Calls back once after `delayMs`. The timer does not keep the process alive. */
   setTimer(delayMs: number, callback: () => void): Timer

@@ -34,7 +34,9 @@ export async function withDeadline<T>(
   }
 }
 
-/** Returns the result, or throws the signal's reason if it aborts first. Only the wait is abandoned; the work continues. */
+/**
+ * Returns the result, or throws the signal's reason if it aborts first. Only the wait is abandoned; the work continues.
+ */
 export function orAborted<T>(result: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return result
   return new Promise((resolve, reject) => {

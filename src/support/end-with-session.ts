@@ -2,9 +2,9 @@
  * Ends the connection of an HTTP/2 session that was destroyed.
  *
  * Node waits for the last write of such a session. If a write over TLS fails immediately because the peer has
- * disconnected, Node still treats it as pending and sends nothing more (`TLSWrap::EncOut`, Node 20 to 24). The session, its
- * connection and about 100 KB would then leak, without a `close` event. An unauthenticated peer can trigger this by sending
- * a request and disconnecting.
+ * disconnected, Node still treats it as pending and sends nothing more (`TLSWrap::EncOut`, Node 20 to 24). The session,
+ * its connection and about 100 KB would then leak, without a `close` event. An unauthenticated peer can trigger this by
+ * sending a request and disconnecting.
  *
  * Node also forgets to stop the timer of such a session, which keeps it in memory until the timer ends.
  */
@@ -21,8 +21,8 @@ export function endWithSession(session: Http2Session): void {
   // Bun has its own implementation.
   if (process.versions['bun'] !== undefined) return
   let timer: NodeJS.Timeout | undefined
-  // `session.socket` is a proxy that cannot be destroyed, but its `once` returns the socket itself. It is forgotten when it
-  // closes: a session can stay in memory long after its connection.
+  // `session.socket` is a proxy that cannot be destroyed, but its `once` returns the socket itself. It is forgotten
+  // when it closes: a session can stay in memory long after its connection.
   let socket: Socket | null = session.socket.once('close', () => {
     clearTimeout(timer)
     socket = null
@@ -33,8 +33,8 @@ export function endWithSession(session: Http2Session): void {
   const destroy = session.destroy.bind(session)
   session.destroy = (error, code) => {
     if (socket?.destroyed === true) {
-      // Its writes are about to end with an error. Node would not tell that to a session that is destroyed now, which would
-      // then keep the streams that wrote.
+      // Its writes are about to end with an error. Node would not tell that to a session that is destroyed now, which
+      // would then keep the streams that wrote.
       socket.prependOnceListener('close', () => {
         stopTimer()
         destroy(error, code)

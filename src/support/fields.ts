@@ -17,7 +17,9 @@ export function field(value: unknown, ...path: readonly string[]): unknown {
   return at
 }
 
-/** One step of `field`. A selector may have 20,000 terms, and a path in an array for each takes several times as long. */
+/**
+ * One step of `field`. A selector may have 20,000 terms, and a path in an array for each takes several times as long.
+ */
 export function member(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
   return (value as Record<string, unknown>)[name]

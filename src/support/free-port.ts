@@ -16,7 +16,9 @@ export interface PortRange {
 
 const OWN: PortRange = { first: 26_384, count: 3_600 }
 
-/** @returns a random port of the range. @throws Error when the host is not one of this machine's, or has no port left. */
+/**
+ * @returns a random port of the range. @throws Error when the host is not one of this machine's, or has no port left.
+ */
 export async function freePort(host: string, { first, count }: PortRange = OWN): Promise<number> {
   const start = randomInt(count)
   for (let tries = 0; tries < count; tries++) {

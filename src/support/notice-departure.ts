@@ -1,9 +1,9 @@
 /**
  * Notices that the peer of an HTTP/2 session has left.
  *
- * After an illegal frame Node 20 sends GOAWAY and stops reading the connection, so it does not see that the peer closes it. The
- * session then stays, with its streams and some 180 KB over TLS, until its time is over or a PING goes unanswered. Node 22 ends
- * such a session itself.
+ * After an illegal frame Node 20 sends GOAWAY and stops reading the connection, so it does not see that the peer closes
+ * it. The session then stays, with its streams and some 180 KB over TLS, until its time is over or a PING goes
+ * unanswered. Node 22 ends such a session itself.
  */
 import type { Http2Session } from 'node:http2'
 import type { Socket } from 'node:net'

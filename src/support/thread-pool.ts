@@ -52,7 +52,9 @@ export interface Job {
 /** Loading the program takes a second on a busy machine; a thread that takes this long will never run. */
 const START_MS = 30_000
 
-/** The limit on a job's total time, in multiples of the deadline: a thread that hangs without computing must end too. */
+/**
+ * The limit on a job's total time, in multiples of the deadline: a thread that hangs without computing must end too.
+ */
 const MAX_STRETCH = 6
 
 function processCpuMs(): number {

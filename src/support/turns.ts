@@ -18,8 +18,8 @@ const BUSY_SLICE_MS = 2
 const BUSY_MS = 100
 
 /**
- * The slice for arrivals, for each kind of them, besides the other slices. A request passes several kinds, so somebody who is not
- * part of a burst waits for about as many iterations.
+ * The slice for arrivals, for each kind of them, besides the other slices. A request passes several kinds, so somebody
+ * who is not part of a burst waits for about as many iterations.
  */
 const ARRIVALS_MS = 1
 
@@ -39,7 +39,9 @@ export class Slice {
   }
 }
 
-/** One slice per iteration of the event loop, for work that nobody requests and that is cut short if it takes longer. */
+/**
+ * One slice per iteration of the event loop, for work that nobody requests and that is cut short if it takes longer.
+ */
 export class LoopSlice {
   readonly #ms: number
   #slice: Slice | null = null
@@ -116,7 +118,10 @@ export class Arrivals {
     return this.#isGoing || this.#slice.isOver
   }
 
-  /** Resolves in call order. For callers that all continue on the same event: each of them would find that there is time. */
+  /**
+   * Resolves in call order. For callers that all continue on the same event: each of them would find that there is
+   * time.
+   */
   turn(): Promise<void> {
     return new Promise((resolve) => this.#wait(resolve, ANYWHERE, (go) => process.nextTick(go)))
   }
@@ -127,7 +132,9 @@ export class Arrivals {
     return new Promise((resolve) => this.#wait(resolve, source, setImmediate))
   }
 
-  /** @param begin called now or later. @returns false, without calling it, when too many of the client's arrivals wait. */
+  /**
+   * @param begin called now or later. @returns false, without calling it, when too many of the client's arrivals wait.
+   */
   admit(begin: () => void, source: ArrivalSource = ANYWHERE): boolean {
     if (!this.isBusy) {
       begin()

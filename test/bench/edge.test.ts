@@ -1,4 +1,7 @@
-/** The quick `edge`, end to end with real caches: every client gets every event once and in order, or the row is a failure. */
+/**
+ * The quick `edge`, end to end with real caches: every client gets every event once and in order, or the row is a
+ * failure.
+ */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'

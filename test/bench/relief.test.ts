@@ -1,4 +1,7 @@
-/** The quick `relief`, end to end with a real control plane: both phases of each arrangement are measured, and every delivery is exact. */
+/**
+ * The quick `relief`, end to end with a real control plane: both phases of each arrangement are measured, and every
+ * delivery is exact.
+ */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'

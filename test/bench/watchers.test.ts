@@ -261,7 +261,9 @@ function objectEvent(type: string, version: number, endsList = false): Buffer {
 /** Sequences by path. */
 type Bodies = Readonly<Record<string, readonly number[]>>
 
-/** Answers each path with its events. Returns the report once all below `owed` have arrived, and the requested paths. */
+/**
+ * Answers each path with its events. Returns the report once all below `owed` have arrived, and the requested paths.
+ */
 async function servedByPath(
   workspace: Workspace,
   bodies: Bodies,

@@ -1,7 +1,7 @@
 /**
- * `npm run test:bun -- [TEST…]`: tests that start the server as a process, with Bun in place of Node; npm's package `bun`
- * brings it. The tests themselves stay on Node. Where npm cannot bring it, a line says that it is skipped. The last line
- * is `N passed, N failed`.
+ * `npm run test:bun -- [TEST…]`: tests that start the server as a process, with Bun in place of Node; npm's package
+ * `bun` brings it. The tests themselves stay on Node. Where npm cannot bring it, a line says that it is skipped. The
+ * last line is `N passed, N failed`.
  */
 import { bundlePrograms } from '../support/program.js'
 import { runtimeProgram } from '../support/runtime-program.js'

@@ -226,8 +226,8 @@ void t.test(
     const gets = [[], ['-o', 'json']].map((output) => startCli(t, ['get', 'flags', '-w', ...output, '-s', faults.url]))
     const all = [watch, ...gets]
     await until(() => all.every((one) => one.stdout().includes('"lost"')), 'they have printed what will be lost')
-    // The table is printed from a list, before its watch begins. A watch that begins after the restore, at a revision that
-    // both histories have, misses the change.
+    // The table is printed from a list, before its watch begins. A watch that begins after the restore, at a revision
+    // that both histories have, misses the change.
     await until(() => own.watchers === all.length, 'all watch')
     // The server ends the watches with 410, and the commands cannot list yet.
     faults.fault = () => ({ status: 503 })

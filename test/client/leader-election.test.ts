@@ -1,4 +1,6 @@
-/** Elections over a real server that stores the Lease: times are real, because the candidates are processes and sockets. */
+/**
+ * Elections over a real server that stores the Lease: times are real, because the candidates are processes and sockets.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** Tests the client's credentials and trust: certificates, tokens, kubeconfig files, against a server that requires them. */
+/**
+ * Tests the client's credentials and trust: certificates, tokens, kubeconfig files, against a server that requires
+ * them.
+ */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * The hooks with React itself: rendered on a server, and in Chromium with a saved state in IndexedDB: offline, back, two tabs, and a
- * right and a token that are revoked.
+ * The hooks with React itself: rendered on a server, and in Chromium with a saved state in IndexedDB: offline, back,
+ * two tabs, and a right and a token that are revoked.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'

@@ -1,4 +1,6 @@
-/** A browser's EventSource with tickets, at a server whose stream breaks. The rest is in test/security/tickets.test.ts. */
+/**
+ * A browser's EventSource with tickets, at a server whose stream breaks. The rest is in test/security/tickets.test.ts.
+ */
 import { getEventListeners } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,4 +1,7 @@
-/** The Go programs share their dependencies in the same versions: a package compiled for one of them is compiled for all. */
+/**
+ * The Go programs share their dependencies in the same versions: a package compiled for one of them is compiled for
+ * all.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'

@@ -1,4 +1,6 @@
-/** kubectl drains a node: pods go by evictions, and an exhausted budget holds the rest back until there is room again. */
+/**
+ * kubectl drains a node: pods go by evictions, and an exhausted budget holds the rest back until there is room again.
+ */
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -11,8 +11,8 @@ export function withCapacity(page: string, recorded: string): string {
 }
 
 /**
- * README.md with its chart, what a cluster gains, and its short table of what a load of watchers costs. @throws Error when
- * the place of one of them is gone.
+ * README.md with its chart, what a cluster gains, and its short table of what a load of watchers costs. @throws Error
+ * when the place of one of them is gone.
  */
 export function withLoads(page: string, recorded: string): string {
   const rows = parseRows(recorded)

@@ -1,4 +1,6 @@
-/** How each documented command is tested: the first matching row applies, and a command that is not run has a reason. */
+/**
+ * How each documented command is tested: the first matching row applies, and a command that is not run has a reason.
+ */
 export type How =
   /** Starts a server, which the page's later commands use. */
   | 'server'

@@ -1,4 +1,7 @@
-/** Checks docs/limits.md: the options, constants, metrics and tests that it names exist, and no counted limit is missing. */
+/**
+ * Checks docs/limits.md: the options, constants, metrics and tests that it names exist, and no counted limit is
+ * missing.
+ */
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'

@@ -1,4 +1,7 @@
-/** Checks the examples of docs/policy.md: each table matches what `config check --explain` prints and what a server does. */
+/**
+ * Checks the examples of docs/policy.md: each table matches what `config check --explain` prints and what a server
+ * does.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,6 +1,7 @@
 /**
- * A web page behind Varnish: logged in by ticket, with a saved state for when it is offline, while the server is killed, etcd is
- * restored from a backup and the right is revoked. It shows every change, and nothing that it should not.
+ * A web page behind Varnish: logged in by ticket, with a saved state for when it is offline, while the server is
+ * killed, etcd is restored from a backup and the right is revoked. It shows every change, and nothing that it should
+ * not.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,7 @@
-/** Streams of every kind through real caches, as `deploy/edge/` configures them: an event arrives when it happens, not with the next ones. */
+/**
+ * Streams of every kind through real caches, as `deploy/edge/` configures them: an event arrives when it happens, not
+ * with the next ones.
+ */
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -14,7 +14,9 @@ import { buildEtcd, etcdVersions, type EtcdVersion } from './versions.js'
 import { fail, print, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
 
-/** `test/etcd` contains the tests that only this run includes: they take minutes, root, or a newer etcd than Debian's. */
+/**
+ * `test/etcd` contains the tests that only this run includes: they take minutes, root, or a newer etcd than Debian's.
+ */
 const SUITES = ['test/engine/upstream', 'test/engine/feed', 'test/fault', 'test/fleet', 'test/integration', 'test/etcd']
 
 async function main(): Promise<number> {

@@ -1,4 +1,7 @@
-/** Answers from the cache state their age from the moment when etcd last answered, not from when its silence was noticed. */
+/**
+ * Answers from the cache state their age from the moment when etcd last answered, not from when its silence was
+ * noticed.
+ */
 import t, { type Test } from 'tap'
 import { type Scenario, startScenario } from './scenario.js'
 import { pause, until } from '../support/until.js'

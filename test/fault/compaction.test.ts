@@ -1,4 +1,6 @@
-/** etcd compacts history before the server has seen it: watchers get an explicit end or the difference, never a hole. */
+/**
+ * etcd compacts history before the server has seen it: watchers get an explicit end or the difference, never a hole.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -86,8 +86,8 @@ export interface ScenarioOptions {
   readonly times?: Partial<typeof KEEP_ALIVE>
   /**
    * Adds a server in between: it reads etcd, and feeds the watched server (`--upstream`) through one more proxy, over
-   * SSE, or as if it were a kube-apiserver, which writes one object per revision: in protobuf, or in JSON lines as custom
-   * resources.
+   * SSE, or as if it were a kube-apiserver, which writes one object per revision: in protobuf, or in JSON lines as
+   * custom resources.
    */
   readonly chain?: Chain
   /** The clock of the server and its connection to etcd. Default: real time. */

@@ -1,4 +1,6 @@
-/** Ordered: the revisions of one stream never decrease, including bookmarks. Initial states are unsorted, and left out. */
+/**
+ * Ordered: the revisions of one stream never decrease, including bookmarks. Initial states are unsorted, and left out.
+ */
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
 import { streamOf } from './stream.js'
 import { Violation } from './violation.js'

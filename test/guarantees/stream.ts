@@ -1,5 +1,6 @@
 /**
- * A recorded watch, cut where the validators need it: the initial state, the revision it shows, and the events after it.
+ * A recorded watch, cut where the validators need it: the initial state, the revision it shows, and the events after
+ * it.
  *
  *     ADDED ADDED ADDED  BOOKMARK(end mark, S)  MODIFIED@S+3  BOOKMARK …
  *     └──── initial ───┘          S             └──────── live ────────┘
@@ -20,7 +21,9 @@ export interface Stream {
   readonly afterRevision: Revision | null
   /** The first of them is the end mark, which is a bookmark. */
   readonly live: readonly WatchItem[]
-  /** The revision from which completeness is no longer promised: the last one seen, if the stream was cut or still runs. */
+  /**
+   * The revision from which completeness is no longer promised: the last one seen, if the stream was cut or still runs.
+   */
   readonly isTailOpen: boolean
 }
 

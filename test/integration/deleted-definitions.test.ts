@@ -1,6 +1,6 @@
 /**
- * A definition is deleted while its objects are watched. The API server deletes the objects first, so a watcher must see all
- * of them deleted before its watch ends: afterwards the resource is unknown, and nobody could resume.
+ * A definition is deleted while its objects are watched. The API server deletes the objects first, so a watcher must
+ * see all of them deleted before its watch ends: afterwards the resource is unknown, and nobody could resume.
  */
 import http from 'node:http'
 import t from 'tap'

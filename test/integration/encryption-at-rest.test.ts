@@ -1,6 +1,7 @@
 /**
- * Objects that the API server has encrypted in etcd (`npm run test:encryption -- --record`), served in every arrangement of
- * processes: each of them opens what it serves, and what lies between them (NATS) has values as they are stored.
+ * Objects that the API server has encrypted in etcd (`npm run test:encryption -- --record`), served in every
+ * arrangement of processes: each of them opens what it serves, and what lies between them (NATS) has values as they are
+ * stored.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

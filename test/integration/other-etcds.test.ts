@@ -271,7 +271,9 @@ class Side {
     return await this.write()
   }
 
-  /** Writes, and compacts that away. The judge must have it first: it may still be reconnecting after the last fault. */
+  /**
+   * Writes, and compacts that away. The judge must have it first: it may still be reconnecting after the last fault.
+   */
   async compact(): Promise<void> {
     const last = await this.writes(5)
     await until(() => this.control.revision >= last, 'the judge has what is compacted')

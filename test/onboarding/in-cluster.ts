@@ -1,6 +1,6 @@
 /**
- * Agents with the settings of a pod (`agents.ts`). They hold what the API server has, write through us, and create what we
- * do not serve, through restarts and the end of the tokens that they began with.
+ * Agents with the settings of a pod (`agents.ts`). They hold what the API server has, write through us, and create what
+ * we do not serve, through restarts and the end of the tokens that they began with.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Kubernetes' own API server is killed and restarted while Patroni holds its lock through two replicas behind one address,
- * which pass its writes to that API server. PostgreSQL is the primary throughout.
+ * Kubernetes' own API server is killed and restarted while Patroni holds its lock through two replicas behind one
+ * address, which pass its writes to that API server. PostgreSQL is the primary throughout.
  */
 import t from 'tap'
 import { create } from '../clients/support/api-server.js'

@@ -1,7 +1,8 @@
 /**
- * Kubernetes' own API server is killed and restarted while client-go's informers and its leader election use two replicas
- * behind one address; then again, and etcd too, at the moment at which one of the replicas is killed. The lease is held and
- * nothing is missed; no other request gets 401, 403, 404 or an empty list, and each 429 or 503 has Retry-After.
+ * Kubernetes' own API server is killed and restarted while client-go's informers and its leader election use two
+ * replicas behind one address; then again, and etcd too, at the moment at which one of the replicas is killed. The
+ * lease is held and nothing is missed; no other request gets 401, 403, 404 or an empty list, and each 429 or 503 has
+ * Retry-After.
  */
 import t from 'tap'
 import { followThrough } from '../clients/support/client-go.js'

@@ -33,7 +33,10 @@ function packageOf(specifier: string): string {
     .join('/')
 }
 
-/** Returns the packages in `import`, `import()`, `require` and `require.resolve` that are neither files nor part of Node. */
+/**
+ * Returns the packages in `import`, `import()`, `require` and `require.resolve` that are neither files nor part of
+ * Node.
+ */
 function packagesIn(source: string): string[] {
   const scanned = ts.preProcessFile(source, true, true).importedFiles.map(({ fileName }) => fileName)
   const resolved = [...source.matchAll(/(?:(?<!Promise)\.resolve|createRequire\([^)]*\))\('([^']+)'\)/g)].map(

@@ -1,4 +1,6 @@
-/** Tests that each change of state is logged in exactly one line: each change is caused once, and the lines are counted. */
+/**
+ * Tests that each change of state is logged in exactly one line: each change is caused once, and the lines are counted.
+ */
 import t, { type Test } from 'tap'
 import { load } from '../../src/server/config/load.js'
 import { keyFromText } from '../../src/engine/model/event.js'

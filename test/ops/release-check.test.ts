@@ -1,4 +1,7 @@
-/** `npm run release:check`, as far as possible without the registry: npm is replaced by a stand-in with prepared answers. */
+/**
+ * `npm run release:check`, as far as possible without the registry: npm is replaced by a stand-in with prepared
+ * answers.
+ */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

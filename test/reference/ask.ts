@@ -98,7 +98,9 @@ export interface Stream {
   close(): void
 }
 
-/** A watch in JSON: hands on every event, parsed. Resolves when the head is there. @param token default: the server's. */
+/**
+ * A watch in JSON: hands on every event, parsed. Resolves when the head is there. @param token default: the server's.
+ */
 export async function watch(
   server: Server,
   path: string,

@@ -1,4 +1,7 @@
-/** Processes the items in order, some at a time. @param deadlineMs of `performance.now()`. Returns how many are left then. */
+/**
+ * Processes the items in order, some at a time. @param deadlineMs of `performance.now()`. Returns how many are left
+ * then.
+ */
 export async function eachAtOnce<T>(
   items: readonly T[],
   atOnce: number,

@@ -14,7 +14,9 @@ import { field, fieldsOf, wireDifference } from './wire.js'
 import { readYaml } from './yaml.js'
 
 export interface Difference {
-  /** `code`, `reason`, `message`, `header warning`, `body .items[].spec`: the same text for the same kind of difference. */
+  /**
+   * `code`, `reason`, `message`, `header warning`, `body .items[].spec`: the same text for the same kind of difference.
+   */
   readonly where: string
   readonly theirs: string
   readonly ours: string
@@ -378,7 +380,9 @@ function namesOf(items: readonly LosslessJson[]): string {
   return `${items.length}: ${names.slice(0, 12).join(' ')}`
 }
 
-/** Returns the content of a page token: the revision, and the key, which begins with a slash in the API server's tokens. */
+/**
+ * Returns the content of a page token: the revision, and the key, which begins with a slash in the API server's tokens.
+ */
 function token(value: LosslessJson | undefined): string {
   if (typeof value !== 'string') return show(value)
   try {

@@ -217,8 +217,8 @@ export class Comparison {
   }
 
   /**
-   * Compares every stream while controllers roll out, scale and clean up, with a restart of ours in between where it has
-   * its history from etcd; and the final state.
+   * Compares every stream while controllers roll out, scale and clean up, with a restart of ours in between where it
+   * has its history from etcd; and the final state.
    */
   async #watchControllers(): Promise<void> {
     await letNamespacesEnd(this.#world)

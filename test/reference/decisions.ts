@@ -193,7 +193,10 @@ function bindingObjects(): [path: string, object: object][] {
 export const NODES = ['worker-1', 'worker-2'] as const
 export const PLACE = 'nodes-judged'
 
-/** For each node, a pod with secrets, config maps, a claim and a service account; and one of each that no pod references. */
+/**
+ * For each node, a pod with secrets, config maps, a claim and a service account; and one of each that no pod
+ * references.
+ */
 function nodeObjects(): [path: string, object: object][] {
   const core = `/api/v1/namespaces/${PLACE}`
   const objects: [string, object][] = [['/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: PLACE } }]]

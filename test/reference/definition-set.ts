@@ -24,7 +24,9 @@ export interface Change {
   readonly isDeleted?: boolean
 }
 
-/** The members other than apiVersion, kind and metadata, as JSON text: much of it would not survive a JavaScript object. */
+/**
+ * The members other than apiVersion, kind and metadata, as JSON text: much of it would not survive a JavaScript object.
+ */
 export type Make = (random: Random, index: number) => Made
 
 export interface Made {

@@ -421,7 +421,10 @@ export class Grower {
     return [...named, ...plainTexts]
   }
 
-  /** Initial values: the required members, alone and with each other member, since some types accept exactly one of many. */
+  /**
+   * Initial values: the required members, alone and with each other member, since some types accept exactly one of
+   * many.
+   */
   #firsts(path: Path): Value[] {
     const { given } = this.#schemaAt(path)
     const name = path.at(-1)

@@ -77,7 +77,9 @@ const kwokSource = fileURLToPath(new URL('../../../test/reference/kwok/', import
 
 export interface Kwok {
   readonly program: string
-  /** The configurations of its fast stages: a pod is ready as soon as it is bound, and gone as soon as it is deleted. */
+  /**
+   * The configurations of its fast stages: a pod is ready as soon as it is bound, and gone as soon as it is deleted.
+   */
   readonly stages: readonly string[]
 }
 

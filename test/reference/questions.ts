@@ -1,4 +1,6 @@
-/** Seeded random questions for both servers: gets, lists, selectors, response forms and short watches of every resource. */
+/**
+ * Seeded random questions for both servers: gets, lists, selectors, response forms and short watches of every resource.
+ */
 import type { Question } from './ask.js'
 import { groupPath } from './discovered.js'
 import { namespaces } from './objects.js'

@@ -28,7 +28,9 @@ function differenceOf(theirs: PatchedCase, ours: Answer): string | null {
 }
 
 const all = recordedPatches()
-/** Whether the operations alone suffice for the same answer: the whole object has metadata that they do not know here. */
+/**
+ * Whether the operations alone suffice for the same answer: the whole object has metadata that they do not know here.
+ */
 const isPlain = ({ type, validation, code, patch }: PatchedCase): boolean =>
   type === 'json' && validation === '' && (code === 200 || code === 422) && !patch.includes('"path":""')
 

@@ -1,6 +1,6 @@
 /**
- * ETags by comparison: whatever a client keeps under one is what it would be sent now, in every form and for every selection; and
- * callers with different rights never share one.
+ * ETags by comparison: whatever a client keeps under one is what it would be sent now, in every form and for every
+ * selection; and callers with different rights never share one.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,7 @@
-/** Mutated connections on every port, beside honest clients. `npm run test:soak -- --fuzz --minutes 60` does it for long. */
+/**
+ * Mutated connections on every port, beside honest clients. `npm run test:soak -- --fuzz --minutes 60` does it for
+ * long.
+ */
 import t from 'tap'
 import { testSeeds } from '../support/test-seeds.js'
 import { fuzz } from './support/fuzz.js'

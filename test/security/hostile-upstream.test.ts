@@ -75,7 +75,10 @@ const endOfState = (resourceVersion: string): object => ({
 })
 const added = (object: object): object => ({ type: 'ADDED', object })
 
-/** The answers to lists, page by page, and the events of the initial-state stream; absent if the server has no such stream. */
+/**
+ * The answers to lists, page by page, and the events of the initial-state stream; absent if the server has no such
+ * stream.
+ */
 interface Lies {
   readonly pages?: (page: number) => object
   readonly state?: readonly (object | string)[]

@@ -1,6 +1,6 @@
 /**
- * The Node mode: a kubelet reads its node, its pods and what they name, over the transports that it uses, and nothing of another
- * node. Thousands of decisions are compared with Kubernetes' own in test/reference.
+ * The Node mode: a kubelet reads its node, its pods and what they name, over the transports that it uses, and nothing
+ * of another node. Thousands of decisions are compared with Kubernetes' own in test/reference.
  */
 import t, { type Test } from 'tap'
 import { Folder } from '../server/auth/fixtures.js'

@@ -76,7 +76,8 @@ async function attack(target: Target, { headers = {} }: Options = {}): Promise<T
 
 /**
  * Clients one after another, each with two requests on its own connection, next to one that watches, until they are
- * stopped and have had enough answers to judge: a slow machine gives few while the attack lasts. @returns the codes of all answers; undefined for none.
+ * stopped and have had enough answers to judge: a slow machine gives few while the attack lasts. @returns the codes of
+ * all answers; undefined for none.
  */
 async function behave(
   target: Target,

@@ -40,7 +40,9 @@ interface Totals {
   lists: number
   faults: number
   ours: number
-  /** Violations by etcd: seen by a direct watch, by a watch through the same faults, and by our clients because of them. */
+  /**
+   * Violations by etcd: seen by a direct watch, by a watch through the same faults, and by our clients because of them.
+   */
   straight: number
   besideUs: number
   throughUs: number
@@ -235,7 +237,9 @@ async function wholeRound(
   })
 }
 
-/** Each fault, with the time until every resource had a publisher again, and the resources that had none for too long. */
+/**
+ * Each fault, with the time until every resource had a publisher again, and the resources that had none for too long.
+ */
 function timed({ faults }: WholeSchedule): string[] {
   return faults.map(({ fault, publishedAfterMs, missing }) => {
     const without = missing.length === 0 ? '' : `, ${missing.join(' ')}`

@@ -133,7 +133,9 @@ export class EtcdHistoryRecorder {
     return { name: 'etcd itself', scope: { prefix }, start, items, end: 'cut', requestedAtMs: 0 }
   }
 
-  /** Why the recorder cannot continue: the history was compacted while it was disconnected, or did not arrive in time. */
+  /**
+   * Why the recorder cannot continue: the history was compacted while it was disconnected, or did not arrive in time.
+   */
   get failure(): Error | null {
     return this.#failure
   }

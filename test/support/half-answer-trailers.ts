@@ -1,9 +1,10 @@
 /**
  * A client whose server sends half of an answer's trailers, and reads no request. Node 20 to 26 then aborts, unless the
- * fault that `keep-with-stream.ts` describes is avoided; otherwise the program ends when the session has been collected.
+ * fault that `keep-with-stream.ts` describes is avoided; otherwise the program ends when the session has been
+ * collected.
  *
- * Arguments: `ours` or `bare`, our client of etcd or one of Node's own; and how the connection ends: it has `failed`, its
- * session is `destroyed` (in ours by an unanswered ping), or the server sends a `reset`.
+ * Arguments: `ours` or `bare`, our client of etcd or one of Node's own; and how the connection ends: it has `failed`,
+ * its session is `destroyed` (in ours by an unanswered ping), or the server sends a `reset`.
  */
 import { once } from 'node:events'
 import http2, { type ClientHttp2Session } from 'node:http2'

@@ -1,9 +1,10 @@
 /**
- * A server whose peer sends half of a request's trailers, and reads no answer. Node 20 to 26 then aborts, unless the fault
- * that `keep-with-stream.ts` describes is avoided; otherwise the program ends when the session has been collected.
+ * A server whose peer sends half of a request's trailers, and reads no answer. Node 20 to 26 then aborts, unless the
+ * fault that `keep-with-stream.ts` describes is avoided; otherwise the program ends when the session has been
+ * collected.
  *
- * Arguments: `ours` or `bare`, a port of ours or a server of Node's own; and how the connection ends: it has `failed`, its
- * session is `destroyed`, or the peer sends a `reset`.
+ * Arguments: `ours` or `bare`, a port of ours or a server of Node's own; and how the connection ends: it has `failed`,
+ * its session is `destroyed`, or the peer sends a `reset`.
  */
 import { once } from 'node:events'
 import { type ServerHttp2Stream, createServer } from 'node:http2'

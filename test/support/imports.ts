@@ -22,7 +22,9 @@ export function importsOf(source: string, { types = false } = {}): string[] {
   })
 }
 
-/** These sources and everything they run: their imports, and modules they refer to with `new URL('…', import.meta.url)`. */
+/**
+ * These sources and everything they run: their imports, and modules they refer to with `new URL('…', import.meta.url)`.
+ */
 export function sourcesOf(sources: readonly string[]): ReadonlySet<string> {
   const found = new Set<string>()
   const waiting = sources.map((source) => normalize(source))

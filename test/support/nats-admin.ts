@@ -1,4 +1,6 @@
-/** Changes the data in NATS as an operator or an accident would: directly through the NATS package, without our code. */
+/**
+ * Changes the data in NATS as an operator or an accident would: directly through the NATS package, without our code.
+ */
 import { connect, type NatsConnection, nkeys } from 'nats'
 import type { Test } from 'tap'
 import type { NatsProcess } from './nats-process.js'

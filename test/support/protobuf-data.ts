@@ -1,4 +1,7 @@
-/** The stored objects shared by the tests of the protobuf codec. `test/data/protobuf/README.md` says where they come from. */
+/**
+ * The stored objects shared by the tests of the protobuf codec. `test/data/protobuf/README.md` says where they come
+ * from.
+ */
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 
@@ -30,7 +33,9 @@ export function apiTestData(file: 'head' | 'removed'): readonly Pair[] {
   })
 }
 
-/** Further pairs, `GROUP.VERSION.KIND.{pb,json}`, from a directory next to the repository; empty when it does not exist. */
+/**
+ * Further pairs, `GROUP.VERSION.KIND.{pb,json}`, from a directory next to the repository; empty when it does not exist.
+ */
 export function sharedTestData(): readonly Pair[] {
   const directory = new URL('../shared/fixtures/api-testdata/', ROOT)
   if (!existsSync(directory)) return []

@@ -8,7 +8,10 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 /** They need a newer etcd than Debian's, and minutes or root: `npm run test:etcd` runs them. */
 const ONLY_BY_NAME = join('test', 'etcd') + sep
 
-/** Scenarios of the whole product, with several processes, faults, attacks, charts or load: `npm run test:system` runs them. */
+/**
+ * Scenarios of the whole product, with several processes, faults, attacks, charts or load: `npm run test:system` runs
+ * them.
+ */
 const SYSTEM = [
   'test/bench',
   'test/cli/doctor.test.ts',

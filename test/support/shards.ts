@@ -13,7 +13,9 @@ export function shardTexts(count: number, field = 'uid'): readonly string[] {
   return Array.from({ length: count }, (_, i) => rangesText([[bound(i), bound(i + 1)]], field))
 }
 
-/** A uid with random digits, as Kubernetes has them: FNV-1a barely spreads texts that differ in their last characters. */
+/**
+ * A uid with random digits, as Kubernetes has them: FNV-1a barely spreads texts that differ in their last characters.
+ */
 export function uidOf(i: number): string {
   return createHash('sha256').update(String(i)).digest('hex').slice(0, 36)
 }

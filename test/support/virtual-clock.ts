@@ -64,7 +64,9 @@ export class VirtualClock implements Clock {
     this.#elapsedMs = Math.max(this.#elapsedMs, untilMs)
   }
 
-  /** As `advance`, but in steps, with a turn of the event loop after each, so that what a timer started can continue. */
+  /**
+   * As `advance`, but in steps, with a turn of the event loop after each, so that what a timer started can continue.
+   */
   async advanceInTurns(ms: number, stepMs: number): Promise<void> {
     for (let left = ms; left > 0; left -= stepMs) {
       this.advance(Math.min(stepMs, left))

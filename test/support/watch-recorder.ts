@@ -280,7 +280,10 @@ export class RecordedWatch {
     return this.items.findLast(({ type }) => type === 'BOOKMARK')?.revision ?? this.#startRevision
   }
 
-  /** Where client-go resumes: at the last event or bookmark. Inside a revision the rest of it is lost, as in the dialect. */
+  /**
+   * Where client-go resumes: at the last event or bookmark. Inside a revision the rest of it is lost, as in the
+   * dialect.
+   */
   get lastRevision(): Revision | null {
     const { type } = this.items.at(-1) ?? {}
     if (type === undefined) return this.#startRevision

@@ -1,6 +1,6 @@
 /**
- * The checks of `distributary doctor`, each of which compares two servers. A check is `wrong` only for what an agent would notice.
- * If a permission or an option is missing for it, it is `skipped` and says so.
+ * The checks of `distributary doctor`, each of which compares two servers. A check is `wrong` only for what an agent
+ * would notice. If a permission or an option is missing for it, it is `skipped` and says so.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'

@@ -1,6 +1,6 @@
 /**
- * Saved states in files of a folder, one for each server, user and resource. Only this user of the machine can read them, because they
- * hold what the server answered.
+ * Saved states in files of a folder, one for each server, user and resource. Only this user of the machine can read
+ * them, because they hold what the server answered.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'

@@ -7,7 +7,10 @@ import { WatchFailure } from './failure.js'
 import { LineSplitter } from './line-splitter.js'
 import type { DecodedEvent, ObjectCodec } from './object-codec.js'
 
-/** @param endsRevision whether the stream may be resumed at this event's resourceVersion; null if the format does not say. */
+/**
+ * @param endsRevision whether the stream may be resumed at this event's resourceVersion; null if the format does not
+ * say.
+ */
 export type OnEvent<T> = (event: DecodedEvent<T>, endsRevision: boolean | null) => void
 
 export interface EventStream {

@@ -54,8 +54,8 @@ export interface ReflectorOptions<T> extends Selection {
   /** Whether to stream list and watch in one request if the server can. Default: true. */
   readonly watchList?: boolean
   /**
-   * Starts with the changes after it, without a state, for a store that already has one. If the server no longer has them, a
-   * complete state arrives, as after any 410.
+   * Starts with the changes after it, without a state, for a store that already has one. If the server no longer has
+   * them, a complete state arrives, as after any 410.
    */
   readonly afterResourceVersion?: string
   /**

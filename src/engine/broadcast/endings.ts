@@ -46,10 +46,10 @@ export class Endings {
   }
 
   /**
-   * The credential is no longer valid, or the permission is gone. Agents replace their token every hour, and on an ERROR
-   * their clients list everything again, or exit. So when a credential ends, a plain HTTP stream ends cleanly: the client's
-   * next request shows whether it has a newer one. A page never sees why its EventSource or WebSocket was refused, so
-   * these streams end with the ERROR.
+   * The credential is no longer valid, or the permission is gone. Agents replace their token every hour, and on an
+   * ERROR their clients list everything again, or exit. So when a credential ends, a plain HTTP stream ends cleanly:
+   * the client's next request shows whether it has a newer one. A page never sees why its EventSource or WebSocket was
+   * refused, so these streams end with the ERROR.
    */
   revoke(cursor: Cursor, error: StatusError): void {
     const { transport } = cursor.group.wire

@@ -48,7 +48,10 @@ export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
 /** Unused columns stay until the table has this many columns. Then it starts over. */
 const MAX_COLUMNS = 2 * MAX_PATHS
 
-/** Byte budget for one resource's shared-row table; enough for a few thousand nodes. Objects beyond it get separate rows. */
+/**
+ * Byte budget for one resource's shared-row table; enough for a few thousand nodes. Objects beyond it get separate
+ * rows.
+ */
 export const SHARED_ROWS_BYTES = 1024 * 1024
 /** Rows longer than this are unlikely to be shared. */
 export const SHARED_ROW_BYTES = 4 * 1024

@@ -25,7 +25,10 @@ export interface LogUsage {
   bytes: number
 }
 
-/** The bytes that a cursor writes next. Afterwards the cursor is at `endOffset` and has seen everything up to `revision`. */
+/**
+ * The bytes that a cursor writes next. Afterwards the cursor is at `endOffset` and has seen everything up to
+ * `revision`.
+ */
 export interface LogSlice extends WriteUnit {
   readonly endOffset: number
   readonly revision: Revision

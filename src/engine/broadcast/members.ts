@@ -14,7 +14,10 @@ export class Members<M extends Member> {
   readonly active: M[] = []
   /** Lagging watchers at the head that have not had an event yet. */
   readonly parked = new Set<M>()
-  /** The position of the pass over `active`: going up, the visited ones are below it; going down, the unvisited ones are. */
+  /**
+   * The position of the pass over `active`: going up, the visited ones are below it; going down, the unvisited ones
+   * are.
+   */
   #passIndex = 0
   #isUpward = false
 

@@ -102,7 +102,10 @@ export class HeldObjects {
     return null
   }
 
-  /** Like `put`, for the values of a list, which are packed if they come in the order of keys. Call `listed` after the last. */
+  /**
+   * Like `put`, for the values of a list, which are packed if they come in the order of keys. Call `listed` after the
+   * last.
+   */
   list(keyValue: KeyValue): void {
     const listing = (this.#listing ??= { packer: new Packer(), scratch: new Scratch(MAX_VALUE_BYTES), lastKey: '' })
     listing.scratch.reset()
@@ -179,7 +182,9 @@ export class HeldObjects {
     if (before !== undefined) this.#leave(before)
   }
 
-  /** A pack that is mostly unused is given up: the rest of it takes little memory, and is likely to be replaced soon. */
+  /**
+   * A pack that is mostly unused is given up: the rest of it takes little memory, and is likely to be replaced soon.
+   */
   #leave(object: StoredObject): void {
     const pack = packOf(object)
     if (pack === null) return

@@ -7,7 +7,8 @@
  *     bytes   └ key value key value …
  *
  * A pack never changes. A reader gets a small object that reads the pack whenever it is asked, so it costs nothing
- * until somebody reads it and nothing after that. Any such object, and any view of its bytes, keeps the whole pack alive.
+ * until somebody reads it and nothing after that. Any such object, and any view of its bytes, keeps the whole pack
+ * alive.
  */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'

@@ -10,8 +10,8 @@
  * each object has 64 lanes of 32 bits from an extendable-output hash, which are added lane by lane, as in LtHash: with
  * as many objects as etcd can hold, either attack takes some 2^100 steps. Clients get the SHA-256 of the sum.
  *
- * Only what clients can see counts: a value that cannot be served is part of no state. An object's revisions count as well as its
- * decrypted bytes, so writing it again changes the digest, even if only the encryption key is new.
+ * Only what clients can see counts: a value that cannot be served is part of no state. An object's revisions count as
+ * well as its decrypted bytes, so writing it again changes the digest, even if only the encryption key is new.
  *
  *     before(b1)  before(b2)  …  before(bn)   newest
  *         └─ b1 ──────┴─ b2 ─ … ──────┴─ bn ────┘

@@ -160,7 +160,9 @@ export abstract class CacheReads {
     return read
   }
 
-  /** @throws StorageReadError when the object is there and no key opens it: it must not be taken for one that is not. */
+  /**
+   * @throws StorageReadError when the object is there and no key opens it: it must not be taken for one that is not.
+   */
   assertOpen(key: Key): void {
     const reason = this.held.sealedReason(key)
     if (reason !== undefined) throw StorageReadError.ofObject(key, reason)

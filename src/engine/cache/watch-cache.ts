@@ -78,8 +78,8 @@ const CUT_LOG_GAP_MS = 3_600_000
 const WAIT_LIMIT_MS = 3_000
 
 /**
- * For each of these milliseconds without a first state, Retry-After grows by a second. A read that has waited here may come
- * back soon, because it will wait again. A read that could not wait doubles the time each time it comes back.
+ * For each of these milliseconds without a first state, Retry-After grows by a second. A read that has waited here may
+ * come back soon, because it will wait again. A read that could not wait doubles the time each time it comes back.
  */
 const MS_PER_RETRY_SECOND = { waited: 8_000, refused: 1_000 }
 
@@ -251,8 +251,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
 
   /**
    * @param isWhole false: for a list or a get, which `assertOpen` judges by the part that it reads.
-   * @throws TooManyRequestsError before the first state, and while a value is sealed; NotImplementedError when it can never be
-   * listed.
+   * @throws TooManyRequestsError before the first state, and while a value is sealed; NotImplementedError when it can
+   * never be listed.
    */
   assertReadable(isWhole = true): void {
     const { readiness } = this
@@ -443,7 +443,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   /**
-   * Returns the digest of the state at a revision not above this cache's, equal in every cache that held the same objects then.
+   * Returns the digest of the state at a revision not above this cache's, equal in every cache that held the same
+   * objects then.
    * @throws ExpiredError when no watch can begin after it.
    */
   async digestAt(revision: Revision): Promise<string> {

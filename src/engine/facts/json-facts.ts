@@ -117,8 +117,8 @@ export class Facts {
   }
 
   /**
-   * Returns '' when the field is missing, null, or not a scalar; booleans, and numbers that are not whole, as written. @throws RangeError
-   * when not in the plan.
+   * Returns '' when the field is missing, null, or not a scalar; booleans, and numbers that are not whole, as written.
+   * @throws RangeError when not in the plan.
    */
   field(path: string): string {
     if (this.known !== null) {

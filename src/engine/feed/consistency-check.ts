@@ -109,7 +109,10 @@ export class ConsistencyCheck {
     this.#loop = null
   }
 
-  /** Checks now. A caller that asks while a check is running gets the next one. A failure of the upstream does not reject. */
+  /**
+   * Checks now. A caller that asks while a check is running gets the next one. A failure of the upstream does not
+   * reject.
+   */
   run(signal?: AbortSignal): Promise<CheckOutcome> {
     return this.#flight.join(signal)
   }

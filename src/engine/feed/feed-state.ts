@@ -27,8 +27,8 @@ import type { ReplaceReason } from '../model/feed-sink.js'
 export const HEALTHY_MS = 10_000
 
 /**
- * How far back a resumed watch of etcd starts at most. etcd reads every revision of every key in that range for us, so a
- * longer range would cost more than listing the keys of an idle prefix.
+ * How far back a resumed watch of etcd starts at most. etcd reads every revision of every key in that range for us, so
+ * a longer range would cost more than listing the keys of an idle prefix.
  */
 export const REPLAY_REVISIONS = 1_000
 

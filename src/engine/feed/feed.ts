@@ -130,8 +130,8 @@ export class Feed {
   }
 
   /**
-   * Everything that etcd had this long ago has been delivered, or is on its way; null while the feed is not watching, or
-   * as long as that is not known.
+   * Everything that etcd had this long ago has been delivered, or is on its way; null while the feed is not watching,
+   * or as long as that is not known.
    */
   get ageMs(): number | null {
     if (this.#state.kind !== 'watching') return null

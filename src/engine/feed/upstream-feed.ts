@@ -29,7 +29,10 @@ export interface UpstreamFeedOptions {
   readonly countsOnly?: () => boolean
 }
 
-/** Rare enough that reading every key costs etcd next to nothing, often enough that a wrong cache does not live for long. */
+/**
+ * Rare enough that reading every key costs etcd next to nothing, often enough that a wrong cache does not live for
+ * long.
+ */
 const CHECK_INTERVAL_MS = 5 * 60_000
 
 export function upstreamFeeds(options: UpstreamFeedOptions): OpenFeed {

@@ -6,7 +6,10 @@ import type { Revision } from './revision.js'
 export interface CheckedKey {
   readonly key: Key
   readonly modRevision: Revision
-  /** The value in the form that `comparable` gives etcd's value; absent where the cache holds none, and then not sampled. */
+  /**
+   * The value in the form that `comparable` gives etcd's value; absent where the cache holds none, and then not
+   * sampled.
+   */
   readonly value?: Buffer
 }
 

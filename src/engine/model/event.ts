@@ -16,7 +16,9 @@ export interface KeyValue {
   readonly version: number
   /** Decimal text, '0' for none; lease ids exceed 2^53. */
   readonly leaseId: string
-  /** Why no key opens the value, which is then as it is stored. Absent for every other value: see `value-transform.ts`. */
+  /**
+   * Why no key opens the value, which is then as it is stored. Absent for every other value: see `value-transform.ts`.
+   */
   readonly sealed?: string
 }
 

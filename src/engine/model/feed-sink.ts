@@ -44,7 +44,10 @@ export interface FeedSink {
    * recovery.
    */
   synced(): void
-  /** The source is disconnected, for a reason to display; the cached state is still served. `synced` or `apply` ends this. */
+  /**
+   * The source is disconnected, for a reason to display; the cached state is still served. `synced` or `apply` ends
+   * this.
+   */
   disconnected(reason: string): void
   /**
    * Everything that existed `ageMs` ago has been delivered, and the source will confirm that again within `validMs`. If

@@ -5,7 +5,10 @@
 import type { Revision } from './revision.js'
 import { BadRequestError } from './status.js'
 
-/** Unset and '0' mean different things to list and watch, so their handlers deal with those first. @throws BadRequestError */
+/**
+ * Unset and '0' mean different things to list and watch, so their handlers deal with those first. @throws
+ * BadRequestError
+ */
 export function parseResourceVersion(text: string): Revision {
   const n = /^[1-9]\d*$/.test(text) ? Number(text) : Number.NaN
   if (!Number.isSafeInteger(n)) {

@@ -8,7 +8,9 @@ export interface Served {
   readonly resource: Resource
   /** The definition that shapes the objects; null without one, when a replaced entry shows objects as before. */
   readonly definition: object | null
-  /** Whether every request reads the source, because what is cached under its prefix cannot be shown as this resource. */
+  /**
+   * Whether every request reads the source, because what is cached under its prefix cannot be shown as this resource.
+   */
   readonly isUncached?: boolean
 }
 

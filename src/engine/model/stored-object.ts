@@ -29,8 +29,8 @@ export interface StoredObject {
    */
   readonly bytes: Buffer
   /**
-   * Values that others keep for this version of the object. In a `WeakMap` the notes stand for the object: an object in a pack is
-   * another JavaScript object each time it is read, but its notes are the same.
+   * Values that others keep for this version of the object. In a `WeakMap` the notes stand for the object: an object in
+   * a pack is another JavaScript object each time it is read, but its notes are the same.
    */
   readonly notes: ObjectNotes
 }

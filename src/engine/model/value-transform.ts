@@ -1,10 +1,10 @@
 /**
- * Encryption at rest: values whose stored form differs from the form in which they are read. Values are opened
- * where they enter a cache and sealed where they leave for etcd, so that everything in between (other processes, NATS) has
+ * Encryption at rest: values whose stored form differs from the form in which they are read. Values are opened where
+ * they enter a cache and sealed where they leave for etcd, so that everything in between (other processes, NATS) has
  * them as they are stored.
  *
- * A value that no key opens is never left out and never an error of the read that brought it: it is marked as `sealed`, and the
- * cache decides what cannot be answered because of it.
+ * A value that no key opens is never left out and never an error of the read that brought it: it is marked as `sealed`,
+ * and the cache decides what cannot be answered because of it.
  */
 import type { Batch, Key, KeyEvent, KeyValue } from './event.js'
 

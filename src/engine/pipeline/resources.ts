@@ -168,8 +168,8 @@ export class Resources<S extends Served> {
 
 /**
  * Returns the identity of a pipeline. What is cached of a declared prefix depends on its declaration, so another
- * declaration of the same prefix gets a new pipeline. A definition may return with another scope, and then its keys have
- * another shape.
+ * declaration of the same prefix gets a new pipeline. A definition may return with another scope, and then its keys
+ * have another shape.
  */
 function sourceOf(resource: Resource): string {
   const { holds, etcdPrefix, kind, namespaced } = resource

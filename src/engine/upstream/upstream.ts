@@ -16,7 +16,9 @@ export interface ReadOptions {
   readonly limit?: number
   /** Whether to leave the values empty. */
   readonly keysOnly?: boolean
-  /** Whether a watch after this state follows at once. A source may then serve both with one answer: see `isContinued`. */
+  /**
+   * Whether a watch after this state follows at once. A source may then serve both with one answer: see `isContinued`.
+   */
   readonly willWatch?: boolean
   readonly signal?: AbortSignal
 }

@@ -345,7 +345,8 @@ function authenticatorOf(options: NatsConnectOptions): Authenticator | null {
 
 /**
  * Reads the secret for each connection. One that cannot be used, as that of a file that is missing or half written, is
- * reported, and the last usable one serves instead: the library closes a connection for good when its authenticator throws.
+ * reported, and the last usable one serves instead: the library closes a connection for good when its authenticator
+ * throws.
  *
  * The first secret has no predecessor, so its error ends the attempt to connect.
  */

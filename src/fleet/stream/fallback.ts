@@ -6,8 +6,8 @@
  *      ▲                     │   ▲                                          │
  *      └────── confirmed ────┘   └────────── the stream takes over ─────────┘
  *
- * Each resource waits for a random time, so that a fleet that loses NATS does not reach etcd in one moment. `subscriber.ts`
- * decides when the stream is worth returning to.
+ * Each resource waits for a random time, so that a fleet that loses NATS does not reach etcd in one moment.
+ * `subscriber.ts` decides when the stream is worth returning to.
  */
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
 import type { FeedRequest } from '../../engine/feed/resource-feed.js'

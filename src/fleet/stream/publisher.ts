@@ -268,8 +268,8 @@ export class Publisher {
   }
 
   /**
-   * Every message expects the sequence left by the previous one. Resolves when the stream has the message and everything
-   * before it; only then may the next be written. @throws BrokerError
+   * Every message expects the sequence left by the previous one. Resolves when the stream has the message and
+   * everything before it; only then may the next be written. @throws BrokerError
    */
   async #write(body: Body, changes: Partial<Pick<Session, 'revision' | 'isSynced'>> = {}): Promise<void> {
     this.#stopping.signal.throwIfAborted()
@@ -313,7 +313,10 @@ export class Publisher {
     return ageMs === null ? (this.#session.continuedAt ?? now) : now - ageMs
   }
 
-  /** Writes a mark before the last message grows too old to be kept: no publisher can continue after a discarded message. */
+  /**
+   * Writes a mark before the last message grows too old to be kept: no publisher can continue after a discarded
+   * message.
+   */
   #keepAlive(): void {
     const { clock, limits } = this.#options
     if (!this.#session.isSynced || this.#status.trouble !== null) return

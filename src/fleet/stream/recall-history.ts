@@ -12,8 +12,8 @@ import type { Message } from './message.js'
 export const FINGERPRINT_EVERY = 8
 
 /**
- * @param messages the end of the stream in ascending order, at least one, starting at the last fingerprint if the stream
- * still has one.
+ * @param messages the end of the stream in ascending order, at least one, starting at the last fingerprint if the
+ * stream still has one.
  */
 export function recallHistory(messages: readonly Message[]): HistoryFingerprint {
   let fingerprint = new HistoryFingerprint()

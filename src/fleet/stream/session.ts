@@ -1,5 +1,6 @@
 /**
- * The state of a publishing session, which is a value, and the message that comes next. `publisher.ts` does the writing.
+ * The state of a publishing session, which is a value, and the message that comes next. `publisher.ts` does the
+ * writing.
  *
  *     continues the stream ── claim ─▶ synced ◀──── progress ────┐
  *                                        └── a whole state ─▶ unsynced

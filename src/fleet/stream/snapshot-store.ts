@@ -125,8 +125,8 @@ export class SnapshotStore {
   }
 
   /**
-   * Whether the snapshot can be a later state of the history that the batch belongs to: it holds none of the batch's keys at
-   * an older revision, and no key that the batch deleted from before the batch. @throws BrokerError
+   * Whether the snapshot can be a later state of the history that the batch belongs to: it holds none of the batch's
+   * keys at an older revision, and no key that the batch deleted from before the batch. @throws BrokerError
    */
   async canFollow(entry: SnapshotEntry, batch: Batch): Promise<boolean> {
     const expected = new Map<Key, Revision | null>()

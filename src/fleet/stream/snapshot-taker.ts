@@ -65,8 +65,8 @@ export class SnapshotTaker {
   }
 
   /**
-   * Called when a subscriber finds no helpful snapshot. It asks until there is one, and one that is about to be listed may
-   * help it: at the start of a fleet every replica asks, and would make etcd read once for each.
+   * Called when a subscriber finds no helpful snapshot. It asks until there is one, and one that is about to be listed
+   * may help it: at the start of a fleet every replica asks, and would make etcd read once for each.
    */
   requestForSubscriber(): void {
     if (this.#listing === 0 && this.#taking === null && this.#options.place() !== null) this.request()
@@ -85,7 +85,10 @@ export class SnapshotTaker {
     this.consider()
   }
 
-  /** Lists a whole state in the index once the stream has it, and drops all earlier snapshots, which are now useless. @throws BrokerError */
+  /**
+   * Lists a whole state in the index once the stream has it, and drops all earlier snapshots, which are now useless.
+   * @throws BrokerError
+   */
   async publishState(name: string, snapshot: SnapshotWriter, place: SnapshotPlace): Promise<void> {
     this.#lastBytes = snapshot.bytes
     this.#listing++

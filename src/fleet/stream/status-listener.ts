@@ -134,8 +134,8 @@ export class StatusListener {
   }
 
   /**
-   * Called when the stream has brought the sink there. @param writtenAt when that was written; null if unknown, or if the
-   * sink was there before.
+   * Called when the stream has brought the sink there. @param writtenAt when that was written; null if unknown, or if
+   * the sink was there before.
    */
   moved({ sequence, epoch }: StreamPosition, writtenAt: number | null): void {
     this.#writtenAt = writtenAt ?? this.#writtenAt

@@ -3,8 +3,8 @@
  * answers.
  *
  * The age counts from the newest request to etcd that was sent after the feed had caught up, once the stream has
- * everything that etcd had sent before its answer. The arrival of an event proves nothing: it may have waited while this
- * process was stopped.
+ * everything that etcd had sent before its answer. The arrival of an event proves nothing: it may have waited while
+ * this process was stopped.
  */
 import type { Feed } from '../../engine/feed/feed.js'
 import type { Timer } from '../../support/clock.js'
@@ -19,7 +19,8 @@ export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'enve
   /** Returns the message up to which the stream is known to have everything. */
   readonly position: () => { readonly epoch: number; readonly sequence: number }
   /**
-   * Called with each answer of etcd that proves how old the stream is, once the stream has everything received before it.
+   * Called with each answer of etcd that proves how old the stream is, once the stream has everything received before
+   * it.
    *
    * @returns whether it has; otherwise `proven` is called then.
    */

@@ -1,6 +1,6 @@
 /**
- * The state of a subscriber, which is a value, and the decisions made from it: where to begin reading the stream, and how to
- * go on after a break of the chain. `subscriber.ts` carries them out.
+ * The state of a subscriber, which is a value, and the decisions made from it: where to begin reading the stream, and
+ * how to go on after a break of the chain. `subscriber.ts` carries them out.
  *
  * | the sink holds      | the stream                                     | begin with                                   |
  * | ------------------- | ---------------------------------------------- | -------------------------------------------- |
@@ -148,7 +148,10 @@ export function isCurrent({ chain, refused, target }: SubscriberState): boolean 
   return chain !== null && chain.isSynced && Math.max(chain.sequence, refused) >= target
 }
 
-/** A message may follow after all when the stream is read from further back: then it is `doubted`, and otherwise `broken`. */
+/**
+ * A message may follow after all when the stream is read from further back: then it is `doubted`, and otherwise
+ * `broken`.
+ */
 export function chainBroke(
   state: SubscriberState,
   { sequence, isMisplaced, isOtherHistory }: Extract<ChainEnd, { kind: 'broken' }>,

@@ -66,8 +66,8 @@ type Outcome = ChainEnd | { readonly kind: 'ended'; readonly reason: string }
  */
 type Phase =
   /**
-   * Waits, or reads where to begin. While etcd feeds the sink, the stream may take over only if it was found to be worth
-   * it: etcd may have taken over in the meantime.
+   * Waits, or reads where to begin. While etcd feeds the sink, the stream may take over only if it was found to be
+   * worth it: etcd may have taken over in the meantime.
    */
   | { readonly kind: 'reading'; readonly isWorthReturning: boolean }
   /** A snapshot is replacing the sink's content. */

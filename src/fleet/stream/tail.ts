@@ -1,4 +1,7 @@
-/** Finds the last whole message of a stream, after which the next publisher continues, and the fingerprint of its history. */
+/**
+ * Finds the last whole message of a stream, after which the next publisher continues, and the fingerprint of its
+ * history.
+ */
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import { type Broker, BrokerError } from '../broker.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'

@@ -38,7 +38,10 @@ export type Answers<M extends Methods> = {
 
 export interface LinkOptions<Heard, Asked extends Methods> {
   readonly socket: Duplex
-  /** @param body what follows the message. Values are slices of it: copy one to keep it, as `kubernetes/codec/ingest.ts` does. */
+  /**
+   * @param body what follows the message. Values are slices of it: copy one to keep it, as `kubernetes/codec/ingest.ts`
+   * does.
+   */
   readonly onMessage: (message: Heard, body: ByteReader) => void
   readonly answers: Answers<Asked>
   /** Called with any other error from a handler, which is a bug; the other end gets only its message. */
@@ -74,8 +77,8 @@ const ROOM_BYTES = 1024 * 1024
 
 const LENGTH_BYTES = 4
 /**
- * The bytes are out of step when a frame is empty, or longer than any batch: each batch is one frame, and etcd's largest
- * transaction is far below this.
+ * The bytes are out of step when a frame is empty, or longer than any batch: each batch is one frame, and etcd's
+ * largest transaction is far below this.
  */
 const MAX_FRAME_BYTES = 256 * 1024 * 1024
 

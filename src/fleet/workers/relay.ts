@@ -76,7 +76,10 @@ export class Relay implements FeedSink {
     this.feed = openFeed({ resource, sink: this, metrics, checked })
   }
 
-  /** Why nothing new arrives while the old state is still served; null when all is well, or when nothing was ever listed. */
+  /**
+   * Why nothing new arrives while the old state is still served; null when all is well, or when nothing was ever
+   * listed.
+   */
   get disconnectedReason(): string | null {
     if (this.#trouble === null || (this.#trouble.kind === 'refused' && !this.#hasState)) return null
     return this.#trouble.reason

@@ -1,8 +1,9 @@
 /**
  * Turns a value from etcd into the object that the cache keeps. JSON objects are checked and compacted once.
  * Kubernetes' protobuf envelope is kept as it is, and its CBOR is turned into JSON once. Any other value among
- * Kubernetes' objects counts as unreadable and is never replaced by something else. A value of a declared prefix is wrapped in an object built from its key, unless
- * whole objects are declared: then the object's own name must match its key, because clients go by it.
+ * Kubernetes' objects counts as unreadable and is never replaced by something else. A value of a declared prefix is
+ * wrapped in an object built from its key, unless whole objects are declared: then the object's own name must match its
+ * key, because clients go by it.
  */
 import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../../engine/model/event.js'
@@ -97,7 +98,9 @@ export function isEncrypted(value: Buffer): boolean {
 /** The longest name of a key that is shown. */
 const MAX_KEY_NAME = 64
 
-/** `k8s:enc:PROVIDER:VERSION:KEY:` is how every encrypted value begins; a plugin's name takes the place of the key's. */
+/**
+ * `k8s:enc:PROVIDER:VERSION:KEY:` is how every encrypted value begins; a plugin's name takes the place of the key's.
+ */
 function encryptionKeyOf(value: Buffer): string {
   if (!isEncrypted(value)) return 'identity'
   const [provider = '', version = '', name = ''] = value.toString('latin1', ENCRYPTED_MAGIC.length, 256).split(':', 3)
@@ -112,7 +115,10 @@ function isProtobuf(value: Buffer): boolean {
   return startsWith(value, PROTOBUF_MAGIC)
 }
 
-/** Opens the envelope, so that a broken one is detected at once. The object inside is decoded only when a client needs it. */
+/**
+ * Opens the envelope, so that a broken one is detected at once. The object inside is decoded only when a client needs
+ * it.
+ */
 function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {
   try {
     const { apiVersion, kind } = openStored(keyValue.value)

@@ -76,9 +76,9 @@ export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | nu
 }
 
 /**
- * Returns a value of any type without white space between tokens, otherwise unchanged: the same bytes, if there is none.
- * null when it is not exactly one JSON value in UTF-8, nests so deeply that an object with this member would exceed
- * `MAX_JSON_DEPTH`, or holds a number beyond a double.
+ * Returns a value of any type without white space between tokens, otherwise unchanged: the same bytes, if there is
+ * none. null when it is not exactly one JSON value in UTF-8, nests so deeply that an object with this member would
+ * exceed `MAX_JSON_DEPTH`, or holds a number beyond a double.
  */
 export function compactJson(value: Buffer): Buffer | null {
   let start = 0

@@ -73,8 +73,8 @@ export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): Json {
 }
 
 /**
- * The API server's limit for different duplicates. Here equal ones count as well: each needs the text of its path, which
- * can be as long as the body.
+ * The API server's limit for different duplicates. Here equal ones count as well: each needs the text of its path,
+ * which can be as long as the body.
  */
 export const MAX_DUPLICATES = 100
 

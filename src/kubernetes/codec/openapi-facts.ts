@@ -1,6 +1,6 @@
 /**
- * What Kubernetes' OpenAPI documents say of its own messages beyond the types of their fields: which members are required,
- * their values if there are only a few, and by what lists and maps are merged. The table is
+ * What Kubernetes' OpenAPI documents say of its own messages beyond the types of their fields: which members are
+ * required, their values if there are only a few, and by what lists and maps are merged. The table is
  * `kubernetes-openapi.json`, made by `npm run generate:openapi`.
  */
 import { readPackageFile } from '../../support/package-file.js'

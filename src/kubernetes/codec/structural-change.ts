@@ -13,7 +13,10 @@ import { orderlyMetadata } from './object-metadata.js'
 /** The parts of a schema that change objects; created by `structural-schema.ts`. */
 export interface Structural {
   readonly properties: ReadonlyMap<string, Structural>
-  /** The schema of all other members. `nothing`: they are allowed, but nothing inside them is. null: they are not allowed. */
+  /**
+   * The schema of all other members. `nothing`: they are allowed, but nothing inside them is. null: they are not
+   * allowed.
+   */
   readonly additional: Structural | 'nothing' | null
   readonly items: Structural | null
   readonly keepsUnknown: boolean

@@ -1,7 +1,8 @@
 /**
- * The scalars of YAML bodies. The API server reads YAML 1.1: `defaultMode: 0644` is octal, and `on` is true. Integers of 64
- * bits keep their digits, other numbers are doubles (`3.0` becomes `3`), and what no double can hold is text. The library's
- * schema of 1.1 also has times and base-60 numbers, which the API server does not accept, so plain scalars are read here.
+ * The scalars of YAML bodies. The API server reads YAML 1.1: `defaultMode: 0644` is octal, and `on` is true. Integers
+ * of 64 bits keep their digits, other numbers are doubles (`3.0` becomes `3`), and what no double can hold is text. The
+ * library's schema of 1.1 also has times and base-60 numbers, which the API server does not accept, so plain scalars
+ * are read here.
  */
 import type { Scalar } from '../../support/yaml.js'
 import { type Json, JsonNumber, numberFromText } from './json-tree.js'

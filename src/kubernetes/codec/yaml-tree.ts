@@ -1,6 +1,6 @@
 /**
- * Parses YAML bodies into a JSON tree. Aliases are bounded, and merge keys are followed. Anything that JSON cannot express
- * is rejected.
+ * Parses YAML bodies into a JSON tree. Aliases are bounded, and merge keys are followed. Anything that JSON cannot
+ * express is rejected.
  */
 import {
   type Alias,

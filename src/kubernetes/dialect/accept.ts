@@ -167,7 +167,8 @@ export interface NegotiatedDiscovery extends Negotiated {
 }
 
 /**
- * Negotiates `/api` and `/apis`. Aggregated discovery is served only as v2; v2beta1 is skipped. @throws like `negotiate`
+ * Negotiates `/api` and `/apis`. Aggregated discovery is served only as v2; v2beta1 is skipped. @throws like
+ * `negotiate`
  */
 export function negotiateDiscovery(accept: string | undefined, cbor = false): NegotiatedDiscovery {
   const formats = offered(WHOLE_FORMATS, cbor)

@@ -102,8 +102,8 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
 }
 
 /**
- * The API server serves the names that it has accepted. When a change asks for a name that another definition of the group has, it
- * keeps the names from before.
+ * The API server serves the names that it has accepted. When a change asks for a name that another definition of the
+ * group has, it keeps the names from before.
  */
 function namesOf(definition: unknown): unknown {
   const accepted = field(definition, 'status', 'acceptedNames')

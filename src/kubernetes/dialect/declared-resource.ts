@@ -2,12 +2,11 @@
  * Turns the operator's declarations (`--resource`, the config's resource table) into the resources served from the
  * start. All problems are collected and returned, so that the config reports them together.
  *
- * `--resource secrets` adds a well-known resource that is off by default, and `--resource resource.k8s.io/v1beta1` all of
- * a version. `--resource flags=/config/flags/` declares a
- * prefix: `flags.distributary.io/v1`, cluster-scoped, kind `Flag`, where the name spells the rest of the key.
- * `--resource=-events` omits a resource whose objects are elsewhere, under every group and version with the same keys.
- * Two served prefixes must not overlap: each key would be held and sent twice, and `x=/` would publish Secrets that
- * nobody has named.
+ * `--resource secrets` adds a well-known resource that is off by default, and `--resource resource.k8s.io/v1beta1` all
+ * of a version. `--resource flags=/config/flags/` declares a prefix: `flags.distributary.io/v1`, cluster-scoped, kind
+ * `Flag`, where the name spells the rest of the key. `--resource=-events` omits a resource whose objects are elsewhere,
+ * under every group and version with the same keys. Two served prefixes must not overlap: each key would be held and
+ * sent twice, and `x=/` would publish Secrets that nobody has named.
  */
 import { keyFromText, keyToText } from '../../engine/model/event.js'
 import { resourceId, type Resource } from '../../engine/model/resource.js'

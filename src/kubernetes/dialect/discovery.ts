@@ -32,8 +32,8 @@ const CREATE_ONLY = ['create']
 const SUBRESOURCE_VERBS = { read: ['get'], write: ['get', 'patch', 'update'] } as const
 
 /**
- * The release whose schema and defaults this server has. Clients compare their own version with it (kubectl warns when the minors are
- * more than one apart) and derive features from it. The build part names this project.
+ * The release whose schema and defaults this server has. Clients compare their own version with it (kubectl warns when
+ * the minors are more than one apart) and derive features from it. The build part names this project.
  */
 export const KUBERNETES_RELEASE = '1.37.2'
 const [MAJOR, MINOR] = KUBERNETES_RELEASE.split('.')
@@ -48,7 +48,9 @@ export interface Review {
 export interface DiscoveryOptions {
   /** Whether writes are enabled, so that their verbs are listed. Default false. */
   readonly writable?: boolean
-  /** Versions that other servers serve through this one; listed unless this server has something of that version itself. */
+  /**
+   * Versions that other servers serve through this one; listed unless this server has something of that version itself.
+   */
   readonly remote?: RemoteGroups
   /** Access reviews: resources with only the verb `create`, for which nothing is stored. Default: none. */
   readonly reviews?: readonly Review[]
@@ -335,8 +337,8 @@ function withRemote(here: readonly Group[], remote: readonly RemoteGroupVersion[
 }
 
 /**
- * Sorts the groups of definitions by the least name of their versions' APIServices, as in the API server's APIGroupList.
- * In aggregated discovery it sorts them by name.
+ * Sorts the groups of definitions by the least name of their versions' APIServices, as in the API server's
+ * APIGroupList. In aggregated discovery it sorts them by name.
  */
 function inListOrder(groups: readonly Group[]): readonly Group[] {
   const isCustom = ({ versions }: Group): boolean =>

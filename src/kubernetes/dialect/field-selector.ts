@@ -75,7 +75,10 @@ function valueOf({ path, label }: Term, subject: Pick<Subject, 'field'>): string
   return label.otherwise
 }
 
-/** Returns no term for a value that a matching object may lack, since it is a default or comes from one of several fields. */
+/**
+ * Returns no term for a value that a matching object may lack, since it is a default or comes from one of several
+ * fields.
+ */
 function equalityOf({ path, label, negated, value }: Term): readonly EqualityTerm[] {
   if (negated) return []
   if (label === null) return [{ path, value }]

@@ -1,6 +1,6 @@
 /**
- * OpenAPI documents as protobuf (`openapi.v2.Document`, `openapi.v3.Document`), the form that client-go requests. Members
- * without a field in a message are its extensions, whose values are YAML: JSON is YAML.
+ * OpenAPI documents as protobuf (`openapi.v2.Document`, `openapi.v3.Document`), the form that client-go requests.
+ * Members without a field in a message are its extensions, whose values are YAML: JSON is YAML.
  *
  * Source: gnostic-models, openapiv2/OpenAPIv2.proto and openapiv3/OpenAPIv3.proto, limited to what our documents use.
  */

@@ -1,7 +1,8 @@
 /**
  * OpenAPI v3 schemas of the served resources. Built-in kinds come from a table of messages and fields (that of the
- * protobuf codec) and what the API server's documents say of them, custom ones from their definitions, declared prefixes from the shape of a KeyValue. There are no
- * field descriptions, so `kubectl explain` shows fields, types and values; the API reference has the prose.
+ * protobuf codec) and what the API server's documents say of them, custom ones from their definitions, declared
+ * prefixes from the shape of a KeyValue. There are no field descriptions, so `kubectl explain` shows fields, types and
+ * values; the API reference has the prose.
  */
 import type { ServedResource } from './resource-registry.js'
 import { apiVersion } from '../../engine/model/resource.js'

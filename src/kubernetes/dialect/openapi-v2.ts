@@ -3,8 +3,8 @@
  * compare objects (Argo CD, `kubectl` before 1.27) build the schema of every kind from its definitions, which they find
  * by `x-kubernetes-group-version-kind`.
  *
- * Source: the API server drops what the older grammar cannot express (oneOf, anyOf, not, nullable; of allOf a lone reference stays), and the members of
- * schemas that allow anything, which its clients could not read.
+ * Source: the API server drops what the older grammar cannot express (oneOf, anyOf, not, nullable; of allOf a lone
+ * reference stays), and the members of schemas that allow anything, which its clients could not read.
  */
 import { isObject } from '../../support/fields.js'
 import type { JsonSchema } from './openapi-schema.js'
@@ -33,8 +33,8 @@ export function openApiV2(info: V2Document['info'], parts: Iterable<V3Part>): V2
 }
 
 /**
- * A kind is an object, whatever else it may contain; of one that keeps unknown members, nothing more is said. A quantity,
- * for which v3 names two types, is a text.
+ * A kind is an object, whatever else it may contain; of one that keeps unknown members, nothing more is said. A
+ * quantity, for which v3 names two types, is a text.
  */
 function definition(schema: JsonSchema): JsonSchema {
   const { type = 'oneOf' in schema ? 'string' : undefined } = schema

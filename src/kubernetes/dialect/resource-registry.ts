@@ -59,7 +59,10 @@ export interface CustomDefinition {
   readonly storedVersion: string
   /** The schema of each version, including those that are not served, since objects may still be stored in them. */
   readonly schemas: Readonly<Record<string, DefinedSchema | undefined>>
-  /** Whether members undeclared by any schema are kept, which definitions from before apiextensions.k8s.io/v1 can request. */
+  /**
+   * Whether members undeclared by any schema are kept, which definitions from before apiextensions.k8s.io/v1 can
+   * request.
+   */
   readonly preservesUnknownFields: boolean
 }
 
@@ -184,7 +187,10 @@ export class ResourceRegistry implements ServedList<ServedResource> {
     return [...(this.#owners.get(owner)?.values() ?? [])]
   }
 
-  /** Whether any resource of the group (and version) is served, to distinguish an unknown resource from an unknown group. */
+  /**
+   * Whether any resource of the group (and version) is served, to distinguish an unknown resource from an unknown
+   * group.
+   */
   hasGroup(group: string, version?: string): boolean {
     return this.list().some(
       ({ resource }) => resource.group === group && (version === undefined || resource.version === version),

@@ -34,7 +34,9 @@ function column(name: string, type: string, description: string, jsonPath: strin
   return { name, type, format: '', description, priority: 0, jsonPath }
 }
 
-/** Returns the resource that represents the scales of another one. Those of a custom resource have their own columns. */
+/**
+ * Returns the resource that represents the scales of another one. Those of a custom resource have their own columns.
+ */
 export function scaleResource({ resource, origin }: ServedResource): ServedResource {
   const scale = { ...resource, ...SCALE, listKind: 'ScaleList' }
   return origin === 'well-known'

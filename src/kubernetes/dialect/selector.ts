@@ -60,7 +60,9 @@ export class Selector implements SelectorParts {
     return this.labels.matches(subject) && this.fields.matches(subject)
   }
 
-  /** @param subject one that knows the path of the shard. Watches and lists read the hash kept with an object instead. */
+  /**
+   * @param subject one that knows the path of the shard. Watches and lists read the hash kept with an object instead.
+   */
   hasShardOf(subject: Subject): boolean {
     return this.shard === null || containHash(this.shard, hashOf(subject.field(this.shard.path)))
   }
@@ -127,7 +129,9 @@ function read(labels: string | undefined, fields: string | undefined, shard: str
   return { labels: parseLabelSelector(labels ?? ''), fields: parseFieldTerms(fields ?? ''), shard: shard ?? '' }
 }
 
-/** @throws BadRequestError for a label that the resource does not have, a name that no key has, or a malformed shard. */
+/**
+ * @throws BadRequestError for a label that the resource does not have, a name that no key has, or a malformed shard.
+ */
 export function selectorOf(
   { labels, fields, shard: written }: WrittenSelector,
   fieldLabels: FieldLabels,

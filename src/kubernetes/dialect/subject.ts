@@ -7,7 +7,10 @@
 export interface Subject {
   /** undefined when the object does not have the label, which is not the same as an empty one. */
   label(key: string): string | undefined
-  /** By canonical path (see engine/facts/field-path.ts). '' when missing or not a scalar; numbers and booleans as their JSON text. */
+  /**
+   * By canonical path (see engine/facts/field-path.ts). '' when missing or not a scalar; numbers and booleans as their
+   * JSON text.
+   */
   field(path: string): string
 }
 

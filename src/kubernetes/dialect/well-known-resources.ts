@@ -9,13 +9,13 @@
  *     @ apps/v1                                        the apiVersion of the lines below
  *     deployments Deployment namespaced short=deploy category=all status scale generation
  *
- * After plural, kind and scope come, where they apply: `short=` names and `category=`; `path=`, the place below the etcd
- * prefix if it is not the plural (built-in kinds have no API group in their key, and a few have historic names); one of
- * `by-name`, `preview` and `other-version` (`WellKnownResource.served`); `stored=`, the version in which Kubernetes
- * stores it if it is not that of the first line with its name; the subresources `status`, `scale` and `eviction`, and
- * `read-only=` ones; `generation` if its objects have `metadata.generation`; `put-creates` if a PUT creates a missing
- * object; `versioned-put` if a PUT must name the version that it replaces; `deprecated=`, `removed=` and `use=`: the minor releases 1.N that deprecated the version and no longer serve
- * it, and the type to use instead.
+ * After plural, kind and scope come, where they apply: `short=` names and `category=`; `path=`, the place below the
+ * etcd prefix if it is not the plural (built-in kinds have no API group in their key, and a few have historic names);
+ * one of `by-name`, `preview` and `other-version` (`WellKnownResource.served`); `stored=`, the version in which
+ * Kubernetes stores it if it is not that of the first line with its name; the subresources `status`, `scale` and
+ * `eviction`, and `read-only=` ones; `generation` if its objects have `metadata.generation`; `put-creates` if a PUT
+ * creates a missing object; `versioned-put` if a PUT must name the version that it replaces; `deprecated=`, `removed=`
+ * and `use=`: the minor releases 1.N that deprecated the version and no longer serve it, and the type to use instead.
  */
 import { keyFromText } from '../../engine/model/event.js'
 import { apiVersion, type Resource } from '../../engine/model/resource.js'
@@ -26,10 +26,10 @@ export interface WellKnownResource {
   readonly resource: Resource
   /**
    * `default`: served from the start. `by-name`: only if the operator names it (Secrets). `preview`: an alpha or beta
-   * version, which the operator enables by name, as with the API server's `--runtime-config`. `other-version`: a version
-   * dropped by current API servers, with the keys of a default row. Its objects are shown in the default's version; the
-   * version itself is served only if the operator names it, never because of what is stored: equal flags give equal
-   * discovery.
+   * version, which the operator enables by name, as with the API server's `--runtime-config`. `other-version`: a
+   * version dropped by current API servers, with the keys of a default row. Its objects are shown in the default's
+   * version; the version itself is served only if the operator names it, never because of what is stored: equal flags
+   * give equal discovery.
    */
   readonly served: 'default' | (typeof SERVED_OTHERWISE)[number]
 }

@@ -1,6 +1,6 @@
 /**
- * The ciphers of stored values, behind the prefix that names the key. Each opens values that the API server has sealed, and
- * seals values that the API server can open. Errors are in the API server's own words.
+ * The ciphers of stored values, behind the prefix that names the key. Each opens values that the API server has sealed,
+ * and seals values that the API server can open. Errors are in the API server's own words.
  *
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt (aes, secretbox), which define the layouts:
  *

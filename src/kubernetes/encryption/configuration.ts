@@ -1,6 +1,7 @@
 /**
- * Reads an EncryptionConfiguration, the file that kube-apiserver's `--encryption-provider-config` names, by the same rules: what
- * the API server refuses is refused here. Problems name the place and never quote its content, which may be a key.
+ * Reads an EncryptionConfiguration, the file that kube-apiserver's `--encryption-provider-config` names, by the same
+ * rules: what the API server refuses is refused here. Problems name the place and never quote its content, which may be
+ * a key.
  *
  * Source: k8s.io/apiserver 0.37 pkg/apis/apiserver/v1 and pkg/apis/apiserver/validation.
  */

@@ -1,7 +1,7 @@
 /**
  * Encryption at rest as an API server does it: opens and seals the values of each resource with the providers that the
- * configuration names for it. The first provider seals; the one whose prefix a value begins with opens it. Values of several
- * keys may lie side by side, as they do while keys are rotated.
+ * configuration names for it. The first provider seals; the one whose prefix a value begins with opens it. Values of
+ * several keys may lie side by side, as they do while keys are rotated.
  *
  * Neither keys nor values are in a message, a log line or a metric: only the names of keys are.
  *

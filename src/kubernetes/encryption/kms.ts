@@ -1,9 +1,9 @@
 /**
- * Values sealed with KMS v2: each carries its key, encrypted by the plugin. Many values share one key, so the plugin is called
- * once for each key and not for each value. Decrypted keys are kept in memory only.
+ * Values sealed with KMS v2: each carries its key, encrypted by the plugin. Many values share one key, so the plugin is
+ * called once for each key and not for each value. Decrypted keys are kept in memory only.
  *
- * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the limits and when
- * a key for writes is created.
+ * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the limits
+ * and when a key for writes is created.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { createHash, randomBytes } from 'node:crypto'

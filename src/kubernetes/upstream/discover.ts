@@ -33,8 +33,8 @@ const NEEDED_VERBS = ['get', 'list', 'watch']
 const ROOTS = ['/api', '/apis'] as const
 
 /**
- * @param before the last answer, which is returned as it is if nothing has changed. @throws UpstreamError when the server
- * does not answer.
+ * @param before the last answer, which is returned as it is if nothing has changed. @throws UpstreamError when the
+ * server does not answer.
  */
 export async function discover(
   server: RemoteApiServer,

@@ -17,7 +17,9 @@ export function asUpstreamError(error: unknown, where: string): UpstreamError {
 const MAX_STATUS_BYTES = 2 ** 20
 const READYZ_MS = 5_000
 
-/** Wraps a transport so that refusals are in JSON: a server sends them in protobuf where that is all that was accepted. */
+/**
+ * Wraps a transport so that refusals are in JSON: a server sends them in protobuf where that is all that was accepted.
+ */
 export function withReadableRefusals(transport: Transport): Transport {
   return {
     async send(request) {

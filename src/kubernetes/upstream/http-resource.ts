@@ -1,7 +1,7 @@
 /**
  * One resource of another server, read and watched like a prefix of etcd: another distributary over SSE, or a
- * kube-apiserver, in protobuf for built-in kinds and in JSON lines for others. The feed that lists, watches, verifies and
- * checks etcd therefore works here unchanged.
+ * kube-apiserver, in protobuf for built-in kinds and in JSON lines for others. The feed that lists, watches, verifies
+ * and checks etcd therefore works here unchanged.
  *
  * Reads are lists. Consistent lists ask the server for data as fresh as its own quorum read; exact ones name their
  * revision. The whole resource is streamed if the server supports it (WatchList), which costs that server a fraction of

@@ -1,7 +1,7 @@
 /**
- * Reads what a kube-apiserver sends in Kubernetes' protobuf: frames of a watch, each with four bytes of length before it,
- * lists and single objects. An object becomes what etcd would have: its message, byte for byte, in its own envelope.
- * Its resourceVersion stays in it, and is replaced when the object is served.
+ * Reads what a kube-apiserver sends in Kubernetes' protobuf: frames of a watch, each with four bytes of length before
+ * it, lists and single objects. An object becomes what etcd would have: its message, byte for byte, in its own
+ * envelope. Its resourceVersion stays in it, and is replaced when the object is served.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'

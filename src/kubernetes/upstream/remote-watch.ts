@@ -3,10 +3,10 @@
  *
  * Over SSE an id marks the last event of a revision. Events of a revision whose end has not arrived wait for the rest.
  * A connection that breaks inside a revision loses nothing, because the feed resumes after the last whole one. JSON
- * lines and protobuf have no such mark: these are for kube-apiservers, which write one object per revision, so each event
- * is a whole revision. Only objects that expire, as Events do, are deleted together: their deletions wait a moment for
- * others of the same revision. If two events of one revision arrive separately anyway, the watch ends and is not resumed,
- * which leads to a list and never to a hole.
+ * lines and protobuf have no such mark: these are for kube-apiservers, which write one object per revision, so each
+ * event is a whole revision. Only objects that expire, as Events do, are deleted together: their deletions wait a
+ * moment for others of the same revision. If two events of one revision arrive separately anyway, the watch ends and is
+ * not resumed, which leads to a list and never to a hole.
  *
  * The server ends every watch after some minutes. Nothing is lost: the next watch begins where it ended.
  */
@@ -112,7 +112,8 @@ export class RemoteWatch implements UpstreamWatch {
         this.#hasSpoken = false
         const outcome = await this.#watch()
         if (this.#isEnded) return
-        // Without bookmarks a quiet resource is silent as well: whether the server still answers shows when it is asked again.
+        // Without bookmarks a quiet resource is silent as well: whether the server still answers shows when it is asked
+        // again.
         const isLost = outcome.kind === 'silent' && this.#sendsBookmarks
         if (isLost || outcome.kind === 'cannot-stream') {
           throw new WatchFailure('network', 'the server has fallen silent')

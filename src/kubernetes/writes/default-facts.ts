@@ -1,8 +1,8 @@
 /**
- * The API server's defaults for the built-in kinds, which `built-in-defaults.ts` fills in, by message: `default-facts.json`.
- * Messages are named as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without `k8s.io.api.`. The rows of a message
- * are applied in order, and the rows of an object before those of the objects in it. So the old name of a pod's account
- * is kept in step with the new one, which wins.
+ * The API server's defaults for the built-in kinds, which `built-in-defaults.ts` fills in, by message:
+ * `default-facts.json`. Messages are named as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without
+ * `k8s.io.api.`. The rows of a message are applied in order, and the rows of an object before those of the objects in
+ * it. So the old name of a pod's account is kept in step with the new one, which wins.
  *
  * Some defaults are omitted, because they need arithmetic or a clock and no client depends on them: quantities are not
  * rounded, the requests of a whole pod are not summed over its containers, a negative grace period does not become 1,

@@ -267,7 +267,10 @@ function storageVersionOf(definition: JsonRecord): string {
   return textMember(stored, 'name')
 }
 
-/** A definition is served as soon as it is written, so its conditions say so at once: no controller would set them later. */
+/**
+ * A definition is served as soon as it is written, so its conditions say so at once: no controller would set them
+ * later.
+ */
 function establish(object: JsonRecord, now: string): void {
   const status = ensureRecord(object, 'status')
   const old = Array.isArray(status['conditions']) ? status['conditions'].filter(isRecord) : []

@@ -105,7 +105,8 @@ export interface ChangeOptions {
   readonly dryRun?: boolean
   readonly confirm?: ConfirmPut | undefined
   /**
-   * Called before each attempt to write. @returns keys that must not change until the write is done. @throws StatusError
+   * Called before each attempt to write. @returns keys that must not change until the write is done. @throws
+   * StatusError
    */
   readonly guards?: Guards | undefined
   /** Whether `decide` gets an unreadable value, or one that another server has written, as a bare value. */

@@ -11,7 +11,10 @@ const HOST = `(?:${HOST_LABEL}(?:\\.${HOST_LABEL})*|\\[[a-fA-F0-9:]+\\])(?::\\d+
 const TAG = '\\w[\\w.-]{0,127}'
 const DIGEST = '[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}'
 const REFERENCE = new RegExp(`^(?:${HOST}/)?${PART}(?:/${PART})*(?::(${TAG}))?(?:@(${DIGEST}))?$`)
-/** Longer names fail when the image is pulled; the limit keeps the regular expression from running on texts of any length. */
+/**
+ * Longer names fail when the image is pulled; the limit keeps the regular expression from running on texts of any
+ * length.
+ */
 const MAX_LENGTH = 1024
 
 export function pullPolicyOf(image: string): 'Always' | 'IfNotPresent' {

@@ -1,7 +1,8 @@
 /**
  * The part of an object's schema that writes need: which members are declared, and how lists and maps are merged. The
- * shape of a built-in kind comes from the table of messages and what Kubernetes' OpenAPI documents say of them, that of a
- * custom kind from the schema of its definition. A kind with neither gets `ANY`: every member is allowed, and lists are one value.
+ * shape of a built-in kind comes from the table of messages and what Kubernetes' OpenAPI documents say of them, that of
+ * a custom kind from the schema of its definition. A kind with neither gets `ANY`: every member is allowed, and lists
+ * are one value.
  */
 import { field, type Fields, isObject } from '../../support/fields.js'
 import { type Json, record } from '../codec/json-tree.js'

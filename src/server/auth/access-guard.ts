@@ -3,10 +3,10 @@
  * waited is checked again before it is answered, unless nothing can have changed in the meantime.
  *
  * Watches with the same credential and the same attributes share one *entry*, which is judged once however many they
- * are. When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries whose judges can change
- * without a report are judged again every few seconds, a bounded number at a time. The guard notices an expired credential
- * within a second. A pass yields to the event loop between slices. "Cannot say now" is not a no: a restarting API
- * server must not end ten thousand watches, so an entry survives a bounded time without an answer.
+ * are. When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries whose judges
+ * can change without a report are judged again every few seconds, a bounded number at a time. The guard notices an
+ * expired credential within a second. A pass yields to the event loop between slices. "Cannot say now" is not a no: a
+ * restarting API server must not end ten thousand watches, so an entry survives a bounded time without an answer.
  */
 import type { AccessMetrics } from '../../engine/model/request-metrics.js'
 import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'
@@ -162,7 +162,10 @@ export class AccessGuard {
     return { user: await this.#impersonate(wanted, caller, on), impersonator: caller, ...since }
   }
 
-  /** Each mode may allow it. @throws ForbiddenError of the first one; ServiceUnavailableError when one cannot decide now. */
+  /**
+   * Each mode may allow it. @throws ForbiddenError of the first one; ServiceUnavailableError when one cannot decide
+   * now.
+   */
   async #impersonate(wanted: WantedUser, caller: User, on: Attributes): Promise<User> {
     let refused: unknown = null
     for (const mode of this.#inOrder(impersonationModes(wanted, caller), caller)) {
@@ -183,8 +186,8 @@ export class AccessGuard {
   }
 
   /**
-   * Most callers that impersonate have the plain verb, and would otherwise cost one more decision each time. All modes give
-   * the same identity, except for nodes.
+   * Most callers that impersonate have the plain verb, and would otherwise cost one more decision each time. All modes
+   * give the same identity, except for nodes.
    */
   #inOrder(modes: readonly ImpersonationMode[], { name }: User): readonly ImpersonationMode[] {
     const isNode = modes.some((mode) => mode.name === 'arbitrary-node')
@@ -205,7 +208,10 @@ export class AccessGuard {
     }
   }
 
-  /** Decides a review, which only asks and changes nothing. @throws ServiceUnavailableError when no authorizer can decide now. */
+  /**
+   * Decides a review, which only asks and changes nothing. @throws ServiceUnavailableError when no authorizer can
+   * decide now.
+   */
   decide(user: User, attributes: Attributes): Promise<Decision> {
     return this.#options.authorizer.authorize(user, attributes)
   }
@@ -216,7 +222,9 @@ export class AccessGuard {
     return authenticator.admitsAnonymous && (await authorizer.authorize(ANONYMOUS, attributes)).allowed
   }
 
-  /** As `UnionAuthenticator.review`; not counted, since the token is not the client's. @throws ServiceUnavailableError */
+  /**
+   * As `UnionAuthenticator.review`; not counted, since the token is not the client's. @throws ServiceUnavailableError
+   */
   reviewToken(...token: Parameters<UnionAuthenticator['review']>): Promise<ReviewedToken | null> {
     return this.#options.authenticator.review(...token)
   }
@@ -232,11 +240,13 @@ export class AccessGuard {
   }
 
   /**
-   * Checks a request again before it is answered, since it may have waited for a revision, a slot or a body after it was let in.
+   * Checks a request again before it is answered, since it may have waited for a revision, a slot or a body after it
+   * was let in.
    *
    * @param attributes null for a request that needs no permission.
    * @returns undefined, without another check, when nothing can have changed since.
-   * @throws UnauthorizedError, possibly synchronously; ForbiddenError; ServiceUnavailableError when nobody can decide now.
+   * @throws UnauthorizedError, possibly synchronously; ForbiddenError; ServiceUnavailableError when nobody can decide
+   * now.
    */
   confirm(request: AuthenticationRequest, attributes: Attributes | null, acting: Acting): Promise<void> | undefined {
     const { authenticator, authorizer, clock } = this.#options
@@ -247,7 +257,10 @@ export class AccessGuard {
     return this.#requireAgain(request, attributes, acting.on, actingKey(acting)).then(() => undefined)
   }
 
-  /** @param identity who the caller was, by `actingKey`. @throws UnauthorizedError, ForbiddenError, ServiceUnavailableError */
+  /**
+   * @param identity who the caller was, by `actingKey`. @throws UnauthorizedError, ForbiddenError,
+   * ServiceUnavailableError
+   */
   async #requireAgain(
     request: AuthenticationRequest,
     attributes: Attributes | null,
@@ -264,7 +277,8 @@ export class AccessGuard {
   }
 
   /**
-   * Keeps checking a running request until `stop`. It is synchronous, so no change is missed between the decision and this.
+   * Keeps checking a running request until `stop`. It is synchronous, so no change is missed between the decision and
+   * this.
    *
    * @param revoked called at most once, with the 401, 403 or 503 that ends the watch; never from within `keep`.
    * @returns stop: to be called when the request ends for any other reason.

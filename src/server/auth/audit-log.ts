@@ -1,11 +1,11 @@
 /**
  * Writes one JSON line for each request: the caller, the request, the answer, and the rule that allowed it. Only named
- * facts are written, never headers, bodies or the query, which may contain tokens. Rotation is left to the platform, which
- * moves the file and sends SIGHUP (`reopen`).
+ * facts are written, never headers, bodies or the query, which may contain tokens. Rotation is left to the platform,
+ * which moves the file and sends SIGHUP (`reopen`).
  *
- * The queue to the disk is bounded. When it is full, or the file cannot be written, lines are dropped and counted, because
- * a full disk must not stop the server. The file is opened again every few seconds until it takes lines, and a line in it
- * says how many were dropped.
+ * The queue to the disk is bounded. When it is full, or the file cannot be written, lines are dropped and counted,
+ * because a full disk must not stop the server. The file is opened again every few seconds until it takes lines, and a
+ * line in it says how many were dropped.
  */
 import { createWriteStream } from 'node:fs'
 import type { Writable } from 'node:stream'

@@ -40,8 +40,8 @@ function plain(address: string): string {
 }
 
 /**
- * Returns the part of an address that a client cannot change at will: an IPv4 address itself, and the first half of an IPv6
- * address, because a client has all the addresses of its network.
+ * Returns the part of an address that a client cannot change at will: an IPv4 address itself, and the first half of an
+ * IPv6 address, because a client has all the addresses of its network.
  */
 export function networkOf(address: string): string {
   const simple = plain(address)

@@ -1,7 +1,7 @@
 /**
- * A bounded number of slots, shared fairly between identities. A client that requests a hundred slots waits behind one that requests
- * only one, and no identity holds all slots, however slowly it reads. The queue is bounded in total, per identity, and in
- * time. A request beyond a bound gets 429.
+ * A bounded number of slots, shared fairly between identities. A client that requests a hundred slots waits behind one
+ * that requests only one, and no identity holds all slots, however slowly it reads. The queue is bounded in total, per
+ * identity, and in time. A request beyond a bound gets 429.
  */
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../engine/model/status.js'
@@ -72,14 +72,18 @@ export class FairSemaphore implements IdentitySemaphore {
 
   /**
    * @returns a function that gives the slot back.
-   * @throws TooManyRequestsError when too many wait, or this request waited too long; the signal's reason when it aborts.
+   * @throws TooManyRequestsError when too many wait, or this request waited too long; the signal's reason when it
+   * aborts.
    */
   async acquire(identity: string, signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted()
     return this.tryAcquire(identity) ?? (await this.#wait(identity, signal))
   }
 
-  /** New slots go to waiting requests immediately. When there are fewer, holders keep theirs, and no waiting request is refused. */
+  /**
+   * New slots go to waiting requests immediately. When there are fewer, holders keep theirs, and no waiting request is
+   * refused.
+   */
   setBounds(bounds: FairSemaphoreBounds): void {
     this.#bounds = bounds
     while (this.#grantNext());

@@ -102,7 +102,8 @@ export class JsonClient {
       const ask = (): void => {
         const request = start(url, { method, headers, agent: this.#agent, signal }, take)
         request.on('error', (error) => {
-          // The server may close an idle connection just as it is reused. A retry is safe: no request here changes anything.
+          // The server may close an idle connection just as it is reused. A retry is safe: no request here changes
+          // anything.
           if (request.reusedSocket && !isAnswered && !signal.aborted) ask()
           else reject(error)
         })

@@ -1,7 +1,7 @@
 /**
  * Rate limits per identity: requests per second, and bytes of lists and initial states per second. A noisy tenant gets
- * 429 before others notice it. Running watches are counted where they run (`server/transports/limits/watcher-quota.ts`);
- * `fair-semaphore.ts` shares the slots for requests that cost memory.
+ * 429 before others notice it. Running watches are counted where they run
+ * (`server/transports/limits/watcher-quota.ts`); `fair-semaphore.ts` shares the slots for requests that cost memory.
  */
 import type { CountedRates, Draw } from '../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../engine/model/status.js'
@@ -17,7 +17,10 @@ export interface IdentityRateLimitsOptions {
 
 /** The seconds of the sustained rate that may come at once: the start of an informer is a burst of lists. */
 const BURST_SECONDS = 10
-/** The share of the remaining budget that one process may reserve for later requests, so that the others need not wait for it. */
+/**
+ * The share of the remaining budget that one process may reserve for later requests, so that the others need not wait
+ * for it.
+ */
 const SPARE_SHARE = 1 / 8
 const MAX_IDENTITIES = 65_536
 

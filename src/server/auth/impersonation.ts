@@ -136,7 +136,10 @@ function* constrainedChecks(
 /** From this number of groups or values on, permission for all of them is checked first. */
 const MANY = 4
 
-/** Yields the required permissions for each part of the identity. @param group the API group of users, accounts, nodes and groups. */
+/**
+ * Yields the required permissions for each part of the identity. @param group the API group of users, accounts, nodes
+ * and groups.
+ */
 function* parts(wanted: WantedUser, verb: string, group: string): Generator<ImpersonationCheck> {
   const isConstrained = group === AUTHENTICATION
   const account = serviceAccountOf(wanted.name)

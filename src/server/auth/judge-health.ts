@@ -1,7 +1,7 @@
 /**
- * Logs when a review server (an issuer, or an API server that authenticates or authorizes) fails. Callers get a 503 without details,
- * and only the operator can fix the cause. One line reports the failure and its cause, at most one a minute that it lasts, and one
- * the recovery.
+ * Logs when a review server (an issuer, or an API server that authenticates or authorizes) fails. Callers get a 503
+ * without details, and only the operator can fix the cause. One line reports the failure and its cause, at most one a
+ * minute that it lasts, and one the recovery.
  */
 import type { Webhook } from '../../engine/model/request-metrics.js'
 import { ServiceUnavailableError, StatusError } from '../../engine/model/status.js'

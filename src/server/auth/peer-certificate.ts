@@ -4,7 +4,8 @@
  * Each authenticator therefore checks the certificate against its own bundle again.
  */
 import { X509Certificate } from 'node:crypto'
-// Loaded for its own sake: in Node 20, toLegacyObject() of a certificate leaves a node:tls without createSecureContext if nothing has loaded it before.
+// Loaded for its own sake: in Node 20, toLegacyObject() of a certificate leaves a node:tls without createSecureContext
+// if nothing has loaded it before.
 import 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 

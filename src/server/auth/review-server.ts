@@ -1,4 +1,7 @@
-/** An API server that reviews tokens and access. A refusal counts only if the server was ready before it was asked; an acceptance always does. */
+/**
+ * An API server that reviews tokens and access. A refusal counts only if the server was ready before it was asked; an
+ * acceptance always does.
+ */
 import type { Clock } from '../../support/clock.js'
 import type { JsonAnswer, JsonClient } from './https-json.js'
 import { ApiServerReadiness } from '../../support/api-server-readiness.js'

@@ -1,6 +1,6 @@
 /**
- * The files with which this server authenticates to others, reread when they change. New content takes effect only if TLS can
- * use it: if a certificate is renewed before its key, the previous pair stays in use.
+ * The files with which this server authenticates to others, reread when they change. New content takes effect only if
+ * TLS can use it: if a certificate is renewed before its key, the previous pair stays in use.
  */
 import { assertUsable } from '../../support/https-agent.js'
 import { readRegularFile } from '../../support/read-regular-file.js'
@@ -11,7 +11,9 @@ import { errorMessage } from '../../support/error-message.js'
 
 type Surroundings = Pick<WatchedFilesOptions, 'clock' | 'logger' | 'metrics' | 'intervalMs'>
 
-/** Returns the content of a kubeconfig followed by that of the files that it names. @throws Error as `loadKubeconfig`. */
+/**
+ * Returns the content of a kubeconfig followed by that of the files that it names. @throws Error as `loadKubeconfig`.
+ */
 export function readKubeconfigFiles(file: string): Buffer {
   const contents = [readRegularFile(file)]
   loadKubeconfig(file, (name) => {
@@ -22,7 +24,9 @@ export function readKubeconfigFiles(file: string): Buffer {
   return Buffer.concat(contents)
 }
 
-/** Watches a kubeconfig together with the files that it names. @throws Error that names the file and what is missing. */
+/**
+ * Watches a kubeconfig together with the files that it names. @throws Error that names the file and what is missing.
+ */
 export function watchKubeconfig(file: string, surroundings: Surroundings): WatchedFiles<JsonServer> {
   return new WatchedFiles({ ...surroundings, paths: [file], readFile: readKubeconfigFiles }, () => {
     const server = loadKubeconfig(file)

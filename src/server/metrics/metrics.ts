@@ -112,7 +112,9 @@ export class Metrics {
     }
   }
 
-  /** Returns the metrics of one resource in a fleet. Apart, because they announce a series that no other server needs. */
+  /**
+   * Returns the metrics of one resource in a fleet. Apart, because they announce a series that no other server needs.
+   */
   forFleet({ group, plural }: Resource): FleetMetrics {
     const labels = { group, resource: plural }
     return this.#fleet(labels, this.#broadcast.delayOf(labels, 'publisher-to-replica'))

@@ -47,8 +47,8 @@ export interface DefinitionsOptions {
   /** Reads a definition in a thread. @throws ThreadEndedError */
   readonly readInThread: (object: StoredObject) => Promise<SharedReading>
   /**
-   * Waits for the last events of the resources of a definition that is gone, as `whenEmptied`; undefined if there is nothing to
-   * wait for.
+   * Waits for the last events of the resources of a definition that is gone, as `whenEmptied`; undefined if there is
+   * nothing to wait for.
    */
   readonly whenEmptied: (resources: readonly ServedResource[]) => Promise<unknown> | undefined
   /** Whether the objects come from a server that reads them by their definitions, in the version that is requested. */
@@ -237,8 +237,8 @@ export class Definitions implements ObjectFollower {
 }
 
 /**
- * The stored version first, in which objects are requested. A version that does not keep the same of every object, or to
- * which a webhook converts, is read there when a client asks.
+ * The stored version first, in which objects are requested. A version that does not keep the same of every object, or
+ * to which a webhook converts, is read there when a client asks.
  */
 function asReadThere(defined: readonly ServedResource[]): readonly ServedResource[] {
   const source = defined.find(({ resource, storageVersion }) => resource.version === storageVersion) ?? defined[0]

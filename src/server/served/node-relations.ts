@@ -1,6 +1,6 @@
 /**
- * Finds what belongs to a node, in the caches, for the Node mode: the pods that run on it, the objects they name, the volumes of their
- * claims with their Secrets, and the objects that name the node itself.
+ * Finds what belongs to a node, in the caches, for the Node mode: the pods that run on it, the objects they name, the
+ * volumes of their claims with their Secrets, and the objects that name the node itself.
  *
  * Two indexes are kept: pods by node, and volumes by claim. The objects that a pod names are looked up when its node
  * makes a request, since most changes to a pod are to its status and do not matter to any request. A mirror pod gives

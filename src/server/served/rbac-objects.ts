@@ -1,4 +1,7 @@
-/** The roles and bindings in the caches, as read by the RBAC authorizer. Nothing is granted before all of them are loaded. */
+/**
+ * The roles and bindings in the caches, as read by the RBAC authorizer. Nothing is granted before all of them are
+ * loaded.
+ */
 import type { RbacObjects } from '../auth/authz/rbac-index.js'
 import { NOT_YET_READ, type RbacSource } from '../auth/authz/rbac.js'
 import type { Snapshot } from '../../engine/cache/store.js'

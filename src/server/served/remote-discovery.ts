@@ -3,9 +3,9 @@
  * can be listed and watched there. If the definitions of custom resources can be read, those are followed instead
  * (`definitions.ts`), with their columns.
  *
- * A resource is served in every version, and Secrets by name (`--resource`). Its objects are read in the version that the
- * server prefers among those known here, with one watch, and converted to the others, as are core events to those of
- * `events.k8s.io`. A version to which nothing here converts is read from that server whenever a client asks for it.
+ * A resource is served in every version, and Secrets by name (`--resource`). Its objects are read in the version that
+ * the server prefers among those known here, with one watch, and converted to the others, as are core events to those
+ * of `events.k8s.io`. A version to which nothing here converts is read from that server whenever a client asks for it.
  */
 import { canConvert } from '../../kubernetes/codec/versions/convert.js'
 import { wellKnown } from '../../kubernetes/dialect/declared-resource.js'

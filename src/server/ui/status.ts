@@ -62,7 +62,10 @@ export interface ProcessStatus extends Omit<ProcessFigures, 'watchers'> {
   readonly slowCount: number
 }
 
-/** The maximum length of the lists of groups and slow watchers, and half that of clients, whatever the number of watchers. */
+/**
+ * The maximum length of the lists of groups and slow watchers, and half that of clients, whatever the number of
+ * watchers.
+ */
 const TOP = 10
 
 export function processStatus(input: ProcessInput): ProcessStatus {

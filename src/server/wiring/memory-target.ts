@@ -25,7 +25,10 @@ export function defaultMemoryTarget(
   return share < MIN_BYTES ? null : share
 }
 
-/** Returns the memory target of one process: with workers, the primary and each worker have an equal share. null for none. */
+/**
+ * Returns the memory target of one process: with workers, the primary and each worker have an equal share. null for
+ * none.
+ */
 export function memoryTargetOf(config: Pick<Config, 'memoryTarget' | 'workers'>): number | null {
   const { memoryTarget, workers } = config
   const processes = processesOf(workers)

@@ -23,13 +23,13 @@ const MAX_PAGES = 50
 /** How long a client may wait for its slot: as long as the API server lets a read wait for its state. */
 export const SEMAPHORE_WAIT_MS = 3_000
 /**
- * How long a large list or an initial state may wait: as long as the API server queues a request. When the server had to
- * relist, all agents of a cluster list at once, and are served sooner than they would come back after a 429.
+ * How long a large list or an initial state may wait: as long as the API server queues a request. When the server had
+ * to relist, all agents of a cluster list at once, and are served sooner than they would come back after a 429.
  */
 const STATE_WAIT_MS = 15_000
 /**
- * The number of requests that may wait for each slot; each holds a connection and no object. One identity has half, which
- * is enough for a DaemonSet of 500 nodes with four watches each.
+ * The number of requests that may wait for each slot; each holds a connection and no object. One identity has half,
+ * which is enough for a DaemonSet of 500 nodes with four watches each.
  */
 const WAITING_PER_SLOT = 64
 

@@ -16,8 +16,8 @@ import { memoryTargetOf } from './memory-target.js'
  */
 const PAST_STATES = 4
 /**
- * The number of reads of a process that wait for resources to load: each holds its connection or stream, and nothing else. One identity
- * has half, where identities are known.
+ * The number of reads of a process that wait for resources to load: each holds its connection or stream, and nothing
+ * else. One identity has half, where identities are known.
  */
 const LOADING_READS = 10_000
 /** The number of write threads per process. One identity has at most one of them, where identities are known. */

@@ -92,8 +92,8 @@ export class Readiness {
 type Pipeline = Pick<ResourcePipeline, 'resource' | 'cache'>
 
 /**
- * A resource that cannot be listed does not keep the others away from clients, unless there are no others: then every client would
- * be turned away.
+ * A resource that cannot be listed does not keep the others away from clients, unless there are no others: then every
+ * client would be turned away.
  *
  * @param wasReady as in `ReadyParts`.
  * @param others the etcds without which a server becomes ready: a few resources that cannot be read must not keep all

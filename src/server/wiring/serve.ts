@@ -1,6 +1,6 @@
 /**
- * Runs the server as a process: starts it, and drains it on SIGTERM. Exit codes: 0 after a clean stop, 1 after a fatal error, 2 when
- * it cannot start as configured (a wrong flag, a port in use).
+ * Runs the server as a process: starts it, and drains it on SIGTERM. Exit codes: 0 after a clean stop, 1 after a fatal
+ * error, 2 when it cannot start as configured (a wrong flag, a port in use).
  */
 import cluster from 'node:cluster'
 import { readFileSync } from 'node:fs'
@@ -106,7 +106,10 @@ interface Running {
   readonly traces: TraceExport
 }
 
-/** Called before the server listens: without a listener a signal kills the process at once, and every connection with it. */
+/**
+ * Called before the server listens: without a listener a signal kills the process at once, and every connection with
+ * it.
+ */
 function takeSignals({ app, config, live, logger, traces }: Running): void {
   process.on('SIGHUP', () => {
     app.reopenLogs()

@@ -1,6 +1,6 @@
 /**
- * Kubernetes' Java client, unchanged: a SharedInformer, and a generic watch, hold what a fresh list holds, through restarts
- * of the server and of etcd.
+ * Kubernetes' Java client, unchanged: a SharedInformer, and a generic watch, hold what a fresh list holds, through
+ * restarts of the server and of etcd.
  */
 import t from 'tap'
 import { cluster } from '../support/cluster.js'

@@ -1,4 +1,7 @@
-/** CoreDNS with its kubernetes plugin, unchanged: A, SRV and PTR follow the services, through restarts of the server and of etcd. */
+/**
+ * CoreDNS with its kubernetes plugin, unchanged: A, SRV and PTR follow the services, through restarts of the server and
+ * of etcd.
+ */
 import { Resolver } from 'node:dns/promises'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

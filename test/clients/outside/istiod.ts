@@ -1,7 +1,7 @@
 /**
  * istiod, unmodified, twice: one follows Kubernetes' own API server, and one distributary. What they have computed from
- * services, endpoint slices, pods and Istio's own kinds is equal at every moment, through restarts. Beside etcd, none of them
- * makes it list again; a server with `--upstream` begins without a history.
+ * services, endpoint slices, pods and Istio's own kinds is equal at every moment, through restarts. Beside etcd, none
+ * of them makes it list again; a server with `--upstream` begins without a history.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

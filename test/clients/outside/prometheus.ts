@@ -1,4 +1,6 @@
-/** Prometheus' Kubernetes service discovery, unchanged, in its six roles, through restarts of the server and of etcd. */
+/**
+ * Prometheus' Kubernetes service discovery, unchanged, in its six roles, through restarts of the server and of etcd.
+ */
 import t from 'tap'
 import { buildGoProgram } from '../../support/go-program.js'
 import { prometheusDiscovery } from '../programs.js'

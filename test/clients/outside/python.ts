@@ -1,7 +1,7 @@
 /**
- * Python clients (the official one, kubernetes_asyncio, lightkube, kr8s), unchanged, follow the pods through restarts of
- * the server and of etcd, and relist only when etcd no longer has the events that they missed. The lists, selections,
- * discovery and waits of kr8s match what the server has.
+ * Python clients (the official one, kubernetes_asyncio, lightkube, kr8s), unchanged, follow the pods through restarts
+ * of the server and of etcd, and relist only when etcd no longer has the events that they missed. The lists,
+ * selections, discovery and waits of kr8s match what the server has.
  */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'

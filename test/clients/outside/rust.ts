@@ -1,6 +1,6 @@
 /**
- * A reflector of Rust's kube, unchanged, whose initial list is paged or streamed. It resumes after restarts of the server
- * and of etcd, and starts over only when etcd no longer has the events that it missed.
+ * A reflector of Rust's kube, unchanged, whose initial list is paged or streamed. It resumes after restarts of the
+ * server and of etcd, and starts over only when etcd no longer has the events that it missed.
  */
 import t from 'tap'
 import { startClient } from '../support/program.js'

@@ -14,7 +14,10 @@ import { type Stage, startStage, type World } from './stage.js'
 interface Source {
   readonly name: string
   readonly flags: (apiServer: ApiServer, etcdUrl: string) => readonly string[]
-  /** Nothing is passed to the API server. `/version` also names distributary, which changes nothing that an API server wrote. */
+  /**
+   * Nothing is passed to the API server. `/version` also names distributary, which changes nothing that an API server
+   * wrote.
+   */
   readonly isAlone?: boolean
 }
 

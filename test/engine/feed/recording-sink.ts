@@ -1,4 +1,7 @@
-/** A sink that records its calls and throws when a feed breaks its contract: ascending, complete and announced revisions. */
+/**
+ * A sink that records its calls and throws when a feed breaks its contract: ascending, complete and announced
+ * revisions.
+ */
 import type { FeedSink, Replacement, ReplaceReason } from '../../../src/engine/model/feed-sink.js'
 import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
 import { ZERO_REVISION, type Revision } from '../../../src/engine/model/revision.js'

@@ -1,4 +1,6 @@
-/** How reading a custom object through its schema treats its numbers and nulls, and when its bytes are kept unchanged. */
+/**
+ * How reading a custom object through its schema treats its numbers and nulls, and when its bytes are kept unchanged.
+ */
 import t from 'tap'
 import { DefinedSchema } from '../../../src/kubernetes/codec/defined-schema.js'
 import { ReadRules } from '../../../src/kubernetes/codec/read-rules.js'

@@ -1,4 +1,6 @@
-/** Values as the API server 1.37.2 stored them (`npm run test:encryption -- --record`), and what each missing key says. */
+/**
+ * Values as the API server 1.37.2 stored them (`npm run test:encryption -- --record`), and what each missing key says.
+ */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { keyFromText, type KeyValue } from '../../../src/engine/model/event.js'

@@ -1,4 +1,6 @@
-/** Tests the search for unknown and duplicate fields in a body. Recorded writes compare its messages with Kubernetes'. */
+/**
+ * Tests the search for unknown and duplicate fields in a body. Recorded writes compare its messages with Kubernetes'.
+ */
 import t from 'tap'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { BuiltInShapes } from '../../../src/kubernetes/writes/shape.js'

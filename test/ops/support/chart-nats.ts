@@ -1,4 +1,7 @@
-/** The NATS servers of a rendered release, as processes with their own configuration, command line, environment and files. */
+/**
+ * The NATS servers of a rendered release, as processes with their own configuration, command line, environment and
+ * files.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'

@@ -1,8 +1,8 @@
 /**
- * `npm run test:encryption -- [--record] [--build-seconds N]`: distributary beside Kubernetes' own API server over one etcd whose
- * values that API server encrypts, with every provider, while keys are rotated, and with a key that is missing. `--record` keeps
- * what it stored as data for `npm test`. It needs Go, and is skipped with a line that says why where the programs cannot be
- * built. Ends with `N passed, N failed`.
+ * `npm run test:encryption -- [--record] [--build-seconds N]`: distributary beside Kubernetes' own API server over one
+ * etcd whose values that API server encrypts, with every provider, while keys are rotated, and with a key that is
+ * missing. `--record` keeps what it stored as data for `npm test`. It needs Go, and is skipped with a line that says
+ * why where the programs cannot be built. Ends with `N passed, N failed`.
  */
 import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -20,7 +20,9 @@ import {
   text,
 } from '../../support/definition.js'
 
-/** Two served versions without conversion, defaults in both, pruning, status, short names: as in certificate managers. */
+/**
+ * Two served versions without conversion, defaults in both, pruning, status, short names: as in certificate managers.
+ */
 const certificates: Definition = {
   group: 'pki.example.com',
   kind: 'Certificate',

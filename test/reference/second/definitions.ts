@@ -156,7 +156,9 @@ const meshColumns = [
   { ...AGE, description: 'When it was created.' },
 ]
 
-/** Three versions with the same schema, the middle one stored; a free-form status; oneOf, nullable and rules in lists. */
+/**
+ * Three versions with the same schema, the middle one stored; a free-form status; oneOf, nullable and rules in lists.
+ */
 const virtualServices: Definition = {
   group: 'networking.mesh.example.org',
   kind: 'VirtualService',

@@ -1,4 +1,6 @@
-/** Sends bytes to a port and reads the answer without a client library, because an attacker sends what no library would. */
+/**
+ * Sends bytes to a port and reads the answer without a client library, because an attacker sends what no library would.
+ */
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 

@@ -1,4 +1,6 @@
-/** Helpers shared by several of these tests: files in a temporary folder, requests, certificates, and an HTTP server. */
+/**
+ * Helpers shared by several of these tests: files in a temporary folder, requests, certificates, and an HTTP server.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'

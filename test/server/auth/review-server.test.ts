@@ -1,6 +1,6 @@
 /**
- * An API server that is starting refuses everybody: Kubernetes 1.37.2 answers `allowed: false`, without a reason, until it has
- * read its roles and bindings.
+ * An API server that is starting refuses everybody: Kubernetes 1.37.2 answers `allowed: false`, without a reason, until
+ * it has read its roles and bindings.
  */
 import t, { type Test } from 'tap'
 

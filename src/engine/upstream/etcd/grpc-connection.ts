@@ -25,7 +25,9 @@ export interface EtcdTls {
 }
 
 export interface GrpcConnectionOptions {
-  /** `http://host:port` or `https://host:port`, where the port defaults to 2379; `unix:///path`, `unix:///@abstract`. */
+  /**
+   * `http://host:port` or `https://host:port`, where the port defaults to 2379; `unix:///path`, `unix:///@abstract`.
+   */
   readonly url: string
   readonly tls?: EtcdTls
   readonly keepAliveTimeMs: number

@@ -78,10 +78,11 @@ export class GrpcEndpoint {
 
   /**
    * Uses other credentials for new calls. The connection with the old ones stays in use until one with the new ones is
-   * ready: credentials that the server does not accept must not end what works. Running calls stay on the old connection,
-   * which closes after the last of them.
+   * ready: credentials that the server does not accept must not end what works. Running calls stay on the old
+   * connection, which closes after the last of them.
    *
-   * @returns why the server does not accept them, as far as the first attempt shows, while the old ones are still in use.
+   * @returns why the server does not accept them, as far as the first attempt shows, while the old ones are still in
+   * use.
    */
   async renew(tls: EtcdTls, timeoutMs: number): Promise<string | null> {
     if (!this.url.startsWith('https:') || this.#isClosed) return null

@@ -26,8 +26,8 @@ export interface MemberHealthOptions<E> {
 }
 
 /**
- * A silent member is abandoned after both of these at worst: watches continue elsewhere within 3 s, and a waiting read is
- * retried elsewhere. etcd answers from memory, without the other members and without its disk.
+ * A silent member is abandoned after both of these at worst: watches continue elsewhere within 3 s, and a waiting read
+ * is retried elsewhere. etcd answers from memory, without the other members and without its disk.
  */
 const EVERY_MS = 750
 const DEADLINE_MS = 1_250

@@ -1,6 +1,6 @@
 /**
- * The prefixes that etcd has let the user read. The small reads that only ask for a revision, or for a sign of life, need
- * such a key.
+ * The prefixes that etcd has let the user read. The small reads that only ask for a revision, or for a sign of life,
+ * need such a key.
  *
  * A role can be changed while the server runs. etcd checks it when a watch begins and at every read, so running watches
  * continue and nothing looks wrong, while every consistent read fails. That is reported once, and so is its end.

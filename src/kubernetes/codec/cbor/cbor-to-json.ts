@@ -1,11 +1,11 @@
 /**
- * Turns a custom resource that an API server stored as CBOR into the JSON that it serves. Others wrote the bytes, so depth
- * and size are limited. Integers keep all their digits; members are sorted by name, and numbers and strings are spelled as
- * Go's JSON encoder writes a map.
+ * Turns a custom resource that an API server stored as CBOR into the JSON that it serves. Others wrote the bytes, so
+ * depth and size are limited. Integers keep all their digits; members are sorted by name, and numbers and strings are
+ * spelled as Go's JSON encoder writes a map.
  *
- * Source: k8s.io/apimachinery 0.37, pkg/runtime/serializer/cbor/internal/modes. Strings are byte strings there. What that
- * decoder refuses is refused here: repeated keys, NaN, infinities, big numbers, other simple values. Its encoder writes
- * neither time tags nor strings of indefinite length, so they are refused as well.
+ * Source: k8s.io/apimachinery 0.37, pkg/runtime/serializer/cbor/internal/modes. Strings are byte strings there. What
+ * that decoder refuses is refused here: repeated keys, NaN, infinities, big numbers, other simple values. Its encoder
+ * writes neither time tags nor strings of indefinite length, so they are refused as well.
  */
 import { isUtf8 } from 'node:buffer'
 import { type Token, Tokenizer, Type } from 'cborg'

@@ -1,12 +1,13 @@
 /**
- * Writes compact JSON as the CBOR of Kubernetes: strings and keys are byte strings, an integer of 64 bits is an integer,
- * any other number is a float in the smallest width that keeps its value. Each document begins with the tag of
+ * Writes compact JSON as the CBOR of Kubernetes: strings and keys are byte strings, an integer of 64 bits is an
+ * integer, any other number is a float in the smallest width that keeps its value. Each document begins with the tag of
  * self-described CBOR, and all lengths come first, except in a list that is too long to be held until its last item.
  *
  * It is one pass over the bytes, in steps that take about a millisecond at most. The head of an array or object is
  * written when its end is reached. A tree was rejected: it takes three times as long, and cannot be cut into steps.
  *
- * Source: k8s.io/apimachinery 0.37, pkg/runtime/serializer/cbor, and its case-sensitive JSON decoder that keeps integers.
+ * Source: k8s.io/apimachinery 0.37, pkg/runtime/serializer/cbor, and its case-sensitive JSON decoder that keeps
+ * integers.
  */
 import { encode, Token, Type } from 'cborg'
 import { decodeString } from '../../../engine/facts/json-strings.js'

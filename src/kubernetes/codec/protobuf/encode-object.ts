@@ -1,6 +1,6 @@
 /**
- * Encodes JSON as protobuf, for clients that read only that: whole objects that are stored as JSON, the metadata of such
- * objects, answers to writes, documents of discovery, Statuses.
+ * Encodes JSON as protobuf, for clients that read only that: whole objects that are stored as JSON, the metadata of
+ * such objects, answers to writes, documents of discovery, Statuses.
  *
  * It uses the same table as the decoder. Members missing from the table are dropped, and the bytes are those that Go
  * writes: fields in the order of their numbers, and members that are not pointers even when they are empty.
@@ -45,7 +45,8 @@ export function encodeListMeta(metadata: object): Buffer {
 /**
  * Returns the ObjectMeta of an object of any kind: it is the same for all.
  *
- * @param metadata as parsed by `JSON.parse`; members of wrong types are dropped. @param resourceVersion replaces the stored one.
+ * @param metadata as parsed by `JSON.parse`; members of wrong types are dropped. @param resourceVersion replaces the
+ * stored one.
  */
 export function encodeObjectMeta(metadata: unknown, resourceVersion: string): Buffer {
   const orderly = isRecord(metadata) ? orderlyMetadata(metadata) : NOTHING

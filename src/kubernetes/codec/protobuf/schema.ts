@@ -11,10 +11,10 @@
  *
  * After a message's name, `*` marks a kind; `[]` a message that in JSON is the array in its only field; `|array` and
  * `|bool` one that in JSON is its second field when that is set, else its first. A field is `jsonName:number:type`, and
- * `?` after the name means that it is left out when empty, `??` that this holds for a struct too. A field with an empty name is inlined. Before the type, `*`
- * marks a pointer, so an empty value that is present is written; `[]` a repeated field; `{}` a map with strings as
- * keys. A type with a capital letter is a message (after `alias/` or a whole package and `/` if it is another
- * package's); the others are protobuf's scalars and the six of `SpecialType`.
+ * `?` after the name means that it is left out when empty, `??` that this holds for a struct too. A field with an empty
+ * name is inlined. Before the type, `*` marks a pointer, so an empty value that is present is written; `[]` a repeated
+ * field; `{}` a map with strings as keys. A type with a capital letter is a message (after `alias/` or a whole package
+ * and `/` if it is another package's); the others are protobuf's scalars and the six of `SpecialType`.
  */
 import { readPackageFile } from '../../../support/package-file.js'
 

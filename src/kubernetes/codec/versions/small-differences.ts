@@ -80,7 +80,9 @@ export function signingRequestToV1(request: JsonObject): JsonObject {
   return request.set('status', status.set('conditions', completed))
 }
 
-/** In certificates.k8s.io/v1 a pod's key is part of the stub of its request; v1beta1 had the key and a proof beside it. */
+/**
+ * In certificates.k8s.io/v1 a pod's key is part of the stub of its request; v1beta1 had the key and a proof beside it.
+ */
 export function podCertificateToV1(request: JsonObject): JsonObject {
   const spec = request.object('spec')
   return spec === null ? request : request.set('spec', spec.delete('pkixPublicKey').delete('proofOfPossession'))

@@ -1,7 +1,7 @@
 /**
- * Writes whole objects stored as Kubernetes protobuf for clients that read it: the stored bytes with the resourceVersion
- * inserted at wire level. Those of built-in kinds that are stored as JSON, or in a version with other messages, are encoded
- * from the JSON in which they are shown.
+ * Writes whole objects stored as Kubernetes protobuf for clients that read it: the stored bytes with the
+ * resourceVersion inserted at wire level. Those of built-in kinds that are stored as JSON, or in a version with other
+ * messages, are encoded from the JSON in which they are shown.
  */
 import { isRecord, readJsonTree } from '../../codec/json-tree.js'
 import { encodeObject } from '../../codec/protobuf/encode-object.js'

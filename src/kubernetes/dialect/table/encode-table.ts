@@ -113,7 +113,8 @@ export function encodeTableEvent(
 }
 
 /**
- * Returns the `object` of a BOOKMARK: as in the API server, a Table whose one row is that of an object with nothing but metadata.
+ * Returns the `object` of a BOOKMARK: as in the API server, a Table whose one row is that of an object with nothing but
+ * metadata.
  *
  * @param metadataJson of that object.
  */

@@ -37,7 +37,9 @@ export interface Printer {
    * none.
    */
   conditions?(object: unknown): readonly RowCondition[] | undefined
-  /** Rows of a list are in the order of these numbers, and of the keys where they are equal. Default: that of the keys. */
+  /**
+   * Rows of a list are in the order of these numbers, and of the keys where they are equal. Default: that of the keys.
+   */
   readonly order?: (object: unknown) => number
 }
 

@@ -38,7 +38,8 @@ export interface Authenticator {
    */
   authenticate(request: AuthenticationRequest): Promise<User | null>
   /**
-   * Calls the listener when earlier answers may no longer hold: those for the users that `concerns` picks, or all without it.
+   * Calls the listener when earlier answers may no longer hold: those for the users that `concerns` picks, or all
+   * without it.
    * @returns a function that removes the listener.
    */
   onChange(listener: (concerns?: Concerns) => void): () => void

@@ -1,9 +1,9 @@
 /**
  * Verifies JWTs and finds their keys, for every authenticator that takes them; jose does the cryptography.
  *
- * Keys come from where the operator says, never from a header of the token (`jku`, `jwk`, `x5u`). An unknown key id makes
- * the server read the key set again, at most every 30 s, so invented ids cannot make it flood the issuer. So does a
- * signature that no key verifies. As in the API server, each key is tried for a token without a key id.
+ * Keys come from where the operator says, never from a header of the token (`jku`, `jwk`, `x5u`). An unknown key id
+ * makes the server read the key set again, at most every 30 s, so invented ids cannot make it flood the issuer. So does
+ * a signature that no key verifies. As in the API server, each key is tried for a token without a key id.
  */
 import type { errors, JWTPayload, JWTVerifyGetKey, JWTVerifyOptions, RemoteJWKSet } from 'jose'
 
@@ -40,8 +40,8 @@ export async function statedClaims(token: string): Promise<JWTPayload | null> {
 export type KeySet = JWTVerifyGetKey & Partial<Pick<RemoteJWKSet, 'coolingDown' | 'reload'>>
 
 /**
- * Finds keys when the first token needs them, not at start: an unreachable issuer must not keep the server from starting
- * for callers that do not need it.
+ * Finds keys when the first token needs them, not at start: an unreachable issuer must not keep the server from
+ * starting for callers that do not need it.
  */
 export class LazyKeys {
   readonly #find: () => Promise<KeySet>

@@ -1,9 +1,9 @@
 /**
  * Authenticates users by JWTs of one OpenID Connect issuer: which claims a token must have, and how they become a user.
  *
- * Keys come from the issuer's own discovery document. Without a prefix, names that begin with `system:` are refused: otherwise
- * the issuer's owner could name an administrator of the cluster. `service-account.ts` reads the tokens of the cluster's own
- * issuer, which does use such names.
+ * Keys come from the issuer's own discovery document. Without a prefix, names that begin with `system:` are refused:
+ * otherwise the issuer's owner could name an administrator of the cluster. `service-account.ts` reads the tokens of the
+ * cluster's own issuer, which does use such names.
  */
 import type { JWTPayload } from 'jose'
 

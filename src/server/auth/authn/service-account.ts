@@ -77,7 +77,10 @@ interface Verified {
 export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
   const { issuers, objects, isReviewed, clock, files } = options
   const bound = new WeakMap<User, readonly BoundObject[]>()
-  /** Users whose bound objects are gone. UIDs are never reused, so this holds for as long as the verified token is cached. */
+  /**
+   * Users whose bound objects are gone. UIDs are never reused, so this holds for as long as the verified token is
+   * cached.
+   */
   let gone = new WeakSet<User>()
 
   async function identify(token: string, issuer: string, audiences: readonly string[]): Promise<User> {
@@ -124,7 +127,10 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
     }),
   ]
 
-  /** Whether every object that the token is bound to exists; null if that cannot be decided here. @throws RefusedCredentialError */
+  /**
+   * Whether every object that the token is bound to exists; null if that cannot be decided here. @throws
+   * RefusedCredentialError
+   */
   async function stands(user: User): Promise<boolean | null> {
     let isKnown = true
     for (const object of bound.get(user) ?? []) {

@@ -1,11 +1,12 @@
 /**
- * Tickets replace the token for a browser's EventSource, WebSocket or image, which cannot set headers. An authenticated caller
- * requests a ticket for one path and puts it into the URL as `?ticket=`.
+ * Tickets replace the token for a browser's EventSource, WebSocket or image, which cannot set headers. An authenticated
+ * caller requests a ticket for one path and puts it into the URL as `?ticket=`.
  *
- * URLs end up in logs and histories, so a ticket is worth little: it reads one path, for a minute at most, and can neither write nor
- * get another ticket. It is a JWT, signed with a key that all replicas have. A stream that it opened runs until the credential
- * behind it expires, or until the token is removed from the token file, where a seal in the ticket finds it. If the expiry is
- * unknown (TokenReview, a front proxy), or the credential may end earlier (with its pod or its authority), ten minutes is the limit.
+ * URLs end up in logs and histories, so a ticket is worth little: it reads one path, for a minute at most, and can
+ * neither write nor get another ticket. It is a JWT, signed with a key that all replicas have. A stream that it opened
+ * runs until the credential behind it expires, or until the token is removed from the token file, where a seal in the
+ * ticket finds it. If the expiry is unknown (TokenReview, a front proxy), or the credential may end earlier (with its
+ * pod or its authority), ten minutes is the limit.
  */
 import { createHmac } from 'node:crypto'
 import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
@@ -30,7 +31,9 @@ export interface TicketOptions {
   /** `--token-auth-file`; null if not configured. */
   readonly tokens: Pick<Watched<TokenTable>, 'value' | 'onChange'> | null
   readonly clock: Pick<Clock, 'now'>
-  /** `--nats-cluster`: a ticket is valid only in the cluster that issued it, even if another one has the same key file. */
+  /**
+   * `--nats-cluster`: a ticket is valid only in the cluster that issued it, even if another one has the same key file.
+   */
   readonly cluster: string
 }
 

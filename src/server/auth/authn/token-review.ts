@@ -2,8 +2,8 @@
  * Authenticates bearer tokens by asking an API server: TokenReview, `authentication.k8s.io/v1`. Answers are cached for
  * a short time.
  *
- * Anyone can invent tokens, and each costs a request. Tokens that were never accepted share a few connections, one per address, and
- * a short queue; tokens that were accepted before never wait behind them.
+ * Anyone can invent tokens, and each costs a request. Tokens that were never accepted share a few connections, one per
+ * address, and a short queue; tokens that were accepted before never wait behind them.
  */
 import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'

@@ -29,7 +29,9 @@ export interface ReviewedToken {
   readonly audiences: readonly string[]
 }
 
-/** A user, and whether the bearer token identified it: a caller may send a token and be identified by something else. */
+/**
+ * A user, and whether the bearer token identified it: a caller may send a token and be identified by something else.
+ */
 export interface Authenticated extends User {
   readonly byToken: boolean
 }

@@ -19,11 +19,13 @@ export interface Attributes {
   /** '' unless the request is for one object; `transports/request-attributes.ts` decides what names an object. */
   readonly name: string
   /**
-   * The prefix of all requested names, if the request is for a declared prefix (`?prefix=`); absent otherwise. Modes that do
-   * not support it judge the whole list or watch.
+   * The prefix of all requested names, if the request is for a declared prefix (`?prefix=`); absent otherwise. Modes
+   * that do not support it judge the whole list or watch.
    */
   readonly namesFrom?: string
-  /** The selectors of a list, watch or deletecollection; absent for none. A mode may allow only a part, chosen by them. */
+  /**
+   * The selectors of a list, watch or deletecollection; absent for none. A mode may allow only a part, chosen by them.
+   */
   readonly fieldSelector?: readonly SelectorRequirement[]
   readonly labelSelector?: readonly SelectorRequirement[]
   /** The path as the router decoded and normalised it, so that the same path is judged and routed. */

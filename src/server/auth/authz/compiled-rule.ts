@@ -1,6 +1,6 @@
 /**
- * A policy rule, compiled so that a decision costs a few look-ups whatever the rule looks like. Users write rules, and may repeat
- * a verb a hundred thousand times or end a path in as many stars, so compiling is one linear pass.
+ * A policy rule, compiled so that a decision costs a few look-ups whatever the rule looks like. Users write rules, and
+ * may repeat a verb a hundred thousand times or end a path in as many stars, so compiling is one linear pass.
  */
 import type { Attributes } from './authorizer.js'
 import type { PolicyRule } from './rbac-types.js'
@@ -33,7 +33,10 @@ export class CompiledRule {
     )
   }
 
-  /** `pods` does not include `pods/log`; `*` includes all subresources; `*\/scale` is that subresource of every resource. */
+  /**
+   * `pods` does not include `pods/log`; `*` includes all subresources; `*\/scale` is that subresource of every
+   * resource.
+   */
   #allowsResource(resource: string, subresource: string): boolean {
     const { resources } = this
     if (resources.has('*')) return true

@@ -1,10 +1,10 @@
 /**
- * Callers cannot grant more than they have. Writing a Role or ClusterRole needs every permission that it grants, or the verb
- * `escalate` on it. Writing a binding needs every permission of its role, or the verb `bind` on that role. A ClusterRole that
- * aggregates others needs permission for everything, because others decide later what it aggregates.
+ * Callers cannot grant more than they have. Writing a Role or ClusterRole needs every permission that it grants, or the
+ * verb `escalate` on it. Writing a binding needs every permission of its role, or the verb `bind` on that role. A
+ * ClusterRole that aggregates others needs permission for everything, because others decide later what it aggregates.
  *
- * The configured authorizer decides `escalate` and `bind`; a caller's permissions are read from Roles and bindings, as fresh as
- * etcd has them.
+ * The configured authorizer decides `escalate` and `bind`; a caller's permissions are read from Roles and bindings, as
+ * fresh as etcd has them.
  *
  * Source: the policy-based storages of kube-apiserver's RBAC group.
  */

@@ -1,10 +1,10 @@
 /**
- * The Policy mode: rules in a YAML file, for servers that have no API server to ask and no Roles to read. `docs/policy.md`
- * describes it, with examples.
+ * The Policy mode: rules in a YAML file, for servers that have no API server to ask and no Roles to read.
+ * `docs/policy.md` describes it, with examples.
  *
  * Rules only grant: a request that no rule allows is refused. A star stands for everything, or ends a name, a namespace
- * or a path. Other patterns were left out, because nobody can tell at a glance what they allow. `verbs`, and `apiGroups` beside
- * `resources`, are required, so that a forgotten line never grants more than was meant.
+ * or a path. Other patterns were left out, because nobody can tell at a glance what they allow. `verbs`, and
+ * `apiGroups` beside `resources`, are required, so that a forgotten line never grants more than was meant.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../../support/yaml.js'
 

@@ -1,7 +1,7 @@
 /**
- * All roles and bindings at one moment, indexed by subject, so that a decision costs in proportion to the caller's roles, not the
- * cluster's. A role is compiled when a caller bound to it first makes a request, so other people's roles cost nothing. Each object is
- * parsed and compiled once.
+ * All roles and bindings at one moment, indexed by subject, so that a decision costs in proportion to the caller's
+ * roles, not the cluster's. A role is compiled when a caller bound to it first makes a request, so other people's roles
+ * cost nothing. Each object is parsed and compiled once.
  */
 import { LoopSlice, turns } from '../../../support/turns.js'
 import type { User } from '../user.js'
@@ -57,8 +57,8 @@ export class RoleRules {
 }
 
 /**
- * One walk over a caller's roles. Roles that aggregate each other, and are all bound to one caller, lead to the same rules
- * many times: each is yielded once, so the cost of a decision is the sum of the roles, not their product.
+ * One walk over a caller's roles. Roles that aggregate each other, and are all bound to one caller, lead to the same
+ * rules many times: each is yielded once, so the cost of a decision is the sum of the roles, not their product.
  */
 export class RoleWalk {
   readonly roles = new Set<Role>()
@@ -115,8 +115,8 @@ export class RbacIndex {
   }
 
   /**
-   * The rules of a role: its own, or, where aggregation is evaluated here, those of every role that it reaches. An aggregated
-   * role among those contributes only the roles that it selects.
+   * The rules of a role: its own, or, where aggregation is evaluated here, those of every role that it reaches. An
+   * aggregated role among those contributes only the roles that it selects.
    *
    * @param namespace of the binding that refers to it, '' for none.
    * @param walk the roles that were reached before, which are left out.

@@ -1,10 +1,11 @@
 /**
- * The RBAC mode: evaluates Roles and bindings as the API server does. It does not watch them itself; a source holds them.
+ * The RBAC mode: evaluates Roles and bindings as the API server does. It does not watch them itself; a source holds
+ * them.
  *
- * Permissions only add up; there is no deny. The index is rebuilt, in turns, at the first request after a change; a request
- * is decided from one that is no older than the request. An aggregated ClusterRole grants what its controller has stored in
- * it, as in the API server; where no controller runs, its rule is evaluated here. `escalation.ts` decides who may grant
- * permissions.
+ * Permissions only add up; there is no deny. The index is rebuilt, in turns, at the first request after a change; a
+ * request is decided from one that is no older than the request. An aggregated ClusterRole grants what its controller
+ * has stored in it, as in the API server; where no controller runs, its rule is evaluated here. `escalation.ts` decides
+ * who may grant permissions.
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */

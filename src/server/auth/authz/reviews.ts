@@ -1,6 +1,6 @@
 /**
- * Answers access reviews: what a caller may do, or, if it has permission to ask, what another user may do. A review is a
- * question in the form of an object; nothing is stored.
+ * Answers access reviews: what a caller may do, or, if it has permission to ask, what another user may do. A review is
+ * a question in the form of an object; nothing is stored.
  *
  * Source: kubernetes/api authorization/v1 and authentication/v1, and their registries in kubernetes/kubernetes.
  */

@@ -1,6 +1,7 @@
 /**
- * Checks whether a caller's rules cover the rules that it wants to grant. The wanted rules are split into single permissions, each
- * of which a single held rule must cover. Those that none covers are reported in the API server's words.
+ * Checks whether a caller's rules cover the rules that it wants to grant. The wanted rules are split into single
+ * permissions, each of which a single held rule must cover. Those that none covers are reported in the API server's
+ * words.
  *
  * A rule with a thousand verbs, resources and groups makes a billion permissions, so the comparison yields to other
  * work every few thousand steps, and gives up beyond a limit.

@@ -3,12 +3,12 @@
  *
  * An ETag is computed before the body, from everything that determines its bytes: the callers below pass that, and this
  * file adds our release and the caller's permissions. Callers with different permissions share one only for a public
- * answer, so a cache that ignores Vary gets a full answer and nothing else. The tag is weak, because it is the same with and without
- * compression.
+ * answer, so a cache that ignores Vary gets a full answer and nothing else. The tag is weak, because it is the same
+ * with and without compression.
  *
- * A list's parts include its position (`position.ts`), which replicas share, if the client asks for that. Otherwise they include the
- * history of its state, which is random for each process: after a restart, and from another replica, a client gets a full answer once.
- * The state of an uncached resource has no history, and is named by its content.
+ * A list's parts include its position (`position.ts`), which replicas share, if the client asks for that. Otherwise
+ * they include the history of its state, which is random for each process: after a restart, and from another replica, a
+ * client gets a full answer once. The state of an uncached resource has no history, and is named by its content.
  *
  * A list's parts also include its revision, so writes to other keys change its ETag. A tag of the resource's newest
  * change was rejected: after a 304 a client would keep the revision of its older answer. A replica whose history begins

@@ -3,8 +3,8 @@
  * there are any, and the position at which the next poll begins. What follows a position (`position.ts`) never changes,
  * so caches may keep such an answer, and equal waiting requests can be merged into one, which any replica can answer.
  *
- * Every other answer to the same URL is short-lived: without events it may be kept for a second, and errors not at all. The position is
- * in the URL, so a cache never joins two histories.
+ * Every other answer to the same URL is short-lived: without events it may be kept for a second, and errors not at all.
+ * The position is in the URL, so a cache never joins two histories.
  */
 import { ExpiredError, BadRequestError, TooLargeResourceVersionError } from '../../../engine/model/status.js'
 import { parseResourceVersion } from '../../../engine/model/resource-version.js'

@@ -24,7 +24,10 @@ const SECRET = randomBytes(32)
 /** Parameters that choose a part of a resource. */
 const PARTS = ['prefix', 'fieldSelector', 'labelSelector']
 
-/** Returns the name of the position at a revision not above the cache's. @throws ExpiredError when no watch can begin there. */
+/**
+ * Returns the name of the position at a revision not above the cache's. @throws ExpiredError when no watch can begin
+ * there.
+ */
 export async function positionAt(context: ApiContext, asked: Asked, revision: Revision): Promise<string> {
   return nameOf(context, asked, revision, await asked.live.cache.digestAt(revision))
 }
@@ -41,10 +44,11 @@ function nameOf(context: ApiContext, asked: Asked, revision: Revision, digest: s
 }
 
 /**
- * Checks that the caller's position is in the history that this server has, and waits for its revision if another server was faster.
+ * Checks that the caller's position is in the history that this server has, and waits for its revision if another
+ * server was faster.
  * @param named a position, or a history of this process.
- * @throws ExpiredError when it is not, or when the history no longer reaches back that far; TimeoutError, TooLargeResourceVersionError when the
- * storage does not answer or does not deliver in time.
+ * @throws ExpiredError when it is not, or when the history no longer reaches back that far; TimeoutError,
+ * TooLargeResourceVersionError when the storage does not answer or does not deliver in time.
  */
 export async function assertPosition(
   context: ApiContext,

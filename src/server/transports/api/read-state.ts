@@ -14,8 +14,8 @@ import type { Request } from './request.js'
 const goingOn = new Arrivals()
 
 /**
- * Lets a request wait, within limits, for a resource whose first state is still being loaded. A client that is sent away
- * would come back long after the state is there.
+ * Lets a request wait, within limits, for a resource whose first state is still being loaded. A client that is sent
+ * away would come back long after the state is there.
  * @throws StatusError after the limit, or when the caller has lost the right in the meantime.
  */
 export async function untilLoaded(

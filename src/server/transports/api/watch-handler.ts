@@ -185,7 +185,8 @@ async function startOf({ live: { cache }, options, exchange }: WatchRequest): Pr
 }
 
 /**
- * For a client that was away for long: the revision of its saved state means nothing in another history. @throws ExpiredError
+ * For a client that was away for long: the revision of its saved state means nothing in another history. @throws
+ * ExpiredError
  */
 export function assertHistory(asked: string | undefined, history: string): void {
   if (asked === undefined || asked === history) return

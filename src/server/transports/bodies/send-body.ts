@@ -74,7 +74,10 @@ export async function sendBody(
 /** Compresses in a thread. */
 const gzipInThread = promisify(gzipWhole)
 
-/** Sends one object, compressed if it is large and the client takes that. A caller whose answer may be cached sends `Vary`. */
+/**
+ * Sends one object, compressed if it is large and the client takes that. A caller whose answer may be cached sends
+ * `Vary`.
+ */
 export async function sendObject(
   exchange: Exchange,
   code: number,

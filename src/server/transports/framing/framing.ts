@@ -1,6 +1,6 @@
 /**
- * The form of a watch's events, independent of the carrier (`framings.ts`), and the three forms of a Kubernetes watch. For
- * browsers see `server-sent-events.ts` and `websocket-messages.ts`, for long polls `poll-lines.ts`.
+ * The form of a watch's events, independent of the carrier (`framings.ts`), and the three forms of a Kubernetes watch.
+ * For browsers see `server-sent-events.ts` and `websocket-messages.ts`, for long polls `poll-lines.ts`.
  */
 import type { TransportKind, WireFormat } from '../../../engine/broadcast/wire-format.js'
 import { EVENT_TYPES, type EventType } from '../../../engine/model/event-type.js'

@@ -1,6 +1,6 @@
 /**
- * Events for a long poll: a line for each, and after those of one revision a line with the revision alone. `poll-output.ts` makes
- * one document of them; the lines are shared by all polls for the same bytes.
+ * Events for a long poll: a line for each, and after those of one revision a line with the revision alone.
+ * `poll-output.ts` makes one document of them; the lines are shared by all polls for the same bytes.
  */
 import type { Revision } from '../../../engine/model/revision.js'
 import { type Framing, jsonEvent } from './framing.js'

@@ -1,10 +1,12 @@
 /**
- * Schedules the connections and requests to all ports of this process: before authentication by address, and within an address by
- * connection; after authentication by identity, so that one user with a thousand addresses delays only itself.
+ * Schedules the connections and requests to all ports of this process: before authentication by address, and within an
+ * address by connection; after authentication by identity, so that one user with a thousand addresses delays only
+ * itself.
  *
- * Connections wait with their first bytes, since the work of a handshake follows these, and a new HTTP/2 connection may bring hundreds
- * of requests. Of an open one Node reads some hundred requests at once. They wait as streams, which cost a third of a request,
- * those that the client has reset by then are never begun, and further connections are read in turns.
+ * Connections wait with their first bytes, since the work of a handshake follows these, and a new HTTP/2 connection may
+ * bring hundreds of requests. Of an open one Node reads some hundred requests at once. They wait as streams, which cost
+ * a third of a request, those that the client has reset by then are never begun, and further connections are read in
+ * turns.
  */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
@@ -28,7 +30,9 @@ const reads = new SessionReads()
 /** A name for each connection, to distinguish those of one address. */
 const connections = new WeakMap<object, string>()
 let opened = 0
-/** Where the streams of each HTTP/2 session come from: finding out takes as long as a tenth of Node's work on a stream. */
+/**
+ * Where the streams of each HTTP/2 session come from: finding out takes as long as a tenth of Node's work on a stream.
+ */
 const sources = new WeakMap<ServerHttp2Session, ArrivalSource>()
 
 /** Begins a connection now or later, or never if the client closes it before. */

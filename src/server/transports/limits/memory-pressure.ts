@@ -29,8 +29,8 @@ const CHECK_MS = 1_000
 const ADMIT_CHECK_MS = 50
 const RELIEF_SHARE = 0.85
 /**
- * Relief frees history, and a client that reconnects after its position is gone lists again, the most expensive
- * request of all. So history is freed in steps, and the next step waits until a collection has shown the effect of the last.
+ * Relief frees history, and a client that reconnects after its position is gone lists again, the most expensive request
+ * of all. So history is freed in steps, and the next step waits until a collection has shown the effect of the last.
  */
 const RELIEF_GAP_MS = 10_000
 /** Freed memory returns to the system slowly, so a client that retries sooner would only be rejected again. */

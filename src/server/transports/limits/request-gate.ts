@@ -58,8 +58,8 @@ export interface Caller extends Confirmable {
   /** The name under which limits count it: the user, or the address of an anonymous client. */
   readonly identity: string
   /**
-   * Equal for callers with the same name, uid, groups and extra, who therefore have the same permissions; '' where nobody is
-   * authenticated.
+   * Equal for callers with the same name, uid, groups and extra, who therefore have the same permissions; '' where
+   * nobody is authenticated.
    */
   readonly rights: string
   /** Whether anyone may make this request; false while that is unknown. */
@@ -206,8 +206,8 @@ export class RequestGate {
   }
 
   /**
-   * Counts the request for the user whose permissions it uses, so that users behind a gateway do not share one limit, and
-   * waits for that user's turn.
+   * Counts the request for the user whose permissions it uses, so that users behind a gateway do not share one limit,
+   * and waits for that user's turn.
    */
   async #actingAs(guard: AccessGuard, caller: User, asked: Asked, on: Attributes, found: Judgement): Promise<Acting> {
     let user = caller
@@ -271,7 +271,8 @@ export class RequestGate {
   }
 
   /**
-   * Makes a ticket for one path, which identifies the caller without a header. It gives no permission that the caller does not have.
+   * Makes a ticket for one path, which identifies the caller without a header. It gives no permission that the caller
+   * does not have.
    * @throws UnauthorizedError, ForbiddenError, NotFoundError, TooManyRequestsError, ServiceUnavailableError
    */
   async issueTicket(

@@ -1,11 +1,11 @@
 /**
- * Reads the HTTP/2 connections of a client in turns while its streams have to wait. Node reads every connection that is ready in
- * one iteration of the event loop, and makes a stream of each header block: 4,000 requests on 40 connections delayed everyone by
- * 50 ms before any of them could be put off.
+ * Reads the HTTP/2 connections of a client in turns while its streams have to wait. Node reads every connection that is
+ * ready in one iteration of the event loop, and makes a stream of each header block: 4,000 requests on 40 connections
+ * delayed everyone by 50 ms before any of them could be put off.
  *
- * Once an iteration has spent its time on such streams, the other connections of the client are held until the next one. A
- * connection that has been read continues after all others of its client. Unread bytes stay in the kernel, which slows down the sender. A
- * held connection waits only for time, never for another connection.
+ * Once an iteration has spent its time on such streams, the other connections of the client are held until the next
+ * one. A connection that has been read continues after all others of its client. Unread bytes stay in the kernel, which
+ * slows down the sender. A held connection waits only for time, never for another connection.
  *
  * Node has no public API for this: its session reads in C++, from the handle of the socket.
  */

@@ -1,11 +1,12 @@
 /**
- * Limits the connections of clients that nobody knows yet, over all ports of this process: each costs memory (15 KB, or some 90
- * KB over TLS) before there is any request that another limit could refuse. A connection is a stranger's until one of its
- * requests is authenticated; that of an anonymous client whose request was allowed is one only between requests.
+ * Limits the connections of clients that nobody knows yet, over all ports of this process: each costs memory (15 KB, or
+ * some 90 KB over TLS) before there is any request that another limit could refuse. A connection is a stranger's until
+ * one of its requests is authenticated; that of an anonymous client whose request was allowed is one only between
+ * requests.
  *
- * Beyond the limit the network with the most of them (within a factor of two) loses its oldest, so an attacker loses its own. While even the
- * oldest is young, its newcomers are refused instead: when all clients reconnect at once, those that came first are served first,
- * and the others try again.
+ * Beyond the limit the network with the most of them (within a factor of two) loses its oldest, so an attacker loses
+ * its own. While even the oldest is young, its newcomers are refused instead: when all clients reconnect at once, those
+ * that came first are served first, and the others try again.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'

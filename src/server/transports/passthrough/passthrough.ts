@@ -115,7 +115,8 @@ export class Passthrough {
             connections: this.#connections,
             readyz: async () => {
               const { status } = await this.ask('/readyz', READER, READYZ)
-              // Without a proxy certificate, a 401 only means that anonymous access is off: as if there were no /readyz.
+              // Without a proxy certificate, a 401 only means that anonymous access is off: as if there were no
+              // /readyz.
               return status === 401 && this.#agents.proxy === null ? 404 : status
             },
             clock: options.clock,
@@ -467,7 +468,9 @@ function agentsOf({ url, credentials: { value } }: PassthroughOptions): {
   }
 }
 
-/** Before that, no part of the request can have reached the other side: a server that starts may break off a handshake. */
+/**
+ * Before that, no part of the request can have reached the other side: a server that starts may break off a handshake.
+ */
 function whenConnected(request: http.ClientRequest, connected: () => void): void {
   request.once('socket', (socket) => {
     if (request.reusedSocket) connected()

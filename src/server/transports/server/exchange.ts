@@ -174,7 +174,10 @@ function opaqueTag(tag: string): string {
   return tag.trim().replace(/^W\//, '')
 }
 
-/** Writes the warn-text of RFC 9110 in UTF-8, as the API server does: Node writes each character of a header as one byte. */
+/**
+ * Writes the warn-text of RFC 9110 in UTF-8, as the API server does: Node writes each character of a header as one
+ * byte.
+ */
 function warningValue(text: string): string {
   const shown = Array.from(text.replaceAll(/\p{Cc}/gu, '?'))
     .slice(0, MAX_WARNING_CHARACTERS)

@@ -38,11 +38,16 @@ export interface ListenerLimits {
   readonly resets?: RapidResets
   /** Limits the connections of unknown clients. Default: not limited. */
   readonly strangers?: Strangers
-  /** The time limit from the start of an HTTP/2 connection to its first request, in milliseconds. Default: as for headers. */
+  /**
+   * The time limit from the start of an HTTP/2 connection to its first request, in milliseconds. Default: as for
+   * headers.
+   */
   readonly firstRequestMs?: number
   /** The longest silence of an HTTP/2 connection without open requests, in milliseconds. Default: as for HTTP/1.1. */
   readonly idleMs?: number
-  /** The silence after which an HTTP/2 connection with open requests gets a PING, in milliseconds. Default: `PROBE_MS`. */
+  /**
+   * The silence after which an HTTP/2 connection with open requests gets a PING, in milliseconds. Default: `PROBE_MS`.
+   */
   readonly probeMs?: number
 }
 
@@ -74,7 +79,8 @@ const KEEP_ALIVE_TIMEOUT_MS = 75_000
 const CHECK_INTERVAL_MS = 5_000
 /**
  * The silence after which a peer with open requests is sent a PING. Before Node 22 only an unanswered PING ends a
- * connection with an illegal frame that its peer keeps open. Such connections hold much memory, so the PING comes sooner there.
+ * connection with an illegal frame that its peer keeps open. Such connections hold much memory, so the PING comes
+ * sooner there.
  */
 const PROBE_MS = Number.parseInt(process.versions.node, 10) < 22 ? 15_000 : KEEP_ALIVE_TIMEOUT_MS
 /** The longest wait for the answer to a PING. */
@@ -244,8 +250,8 @@ function asHttp2Handler(
 }
 
 /**
- * Answers `Expect: 100-continue` as Node does, which throws if the client has reset the request at once: any client could
- * end the process. Over TLS the request may also be one of HTTP/1.1, which has no stream.
+ * Answers `Expect: 100-continue` as Node does, which throws if the client has reset the request at once: any client
+ * could end the process. Over TLS the request may also be one of HTTP/1.1, which has no stream.
  */
 function continued(handler: ReturnType<typeof asHttp2Handler>): typeof handler {
   return (request, response) => {
@@ -256,8 +262,8 @@ function continued(handler: ReturnType<typeof asHttp2Handler>): typeof handler {
 }
 
 /**
- * Bun does not expose the first bytes, so a sniffer would wait for them until its deadline, and then end a watch that was silent
- * for so long. There the port speaks HTTP/1.1 only.
+ * Bun does not expose the first bytes, so a sniffer would wait for them until its deadline, and then end a watch that
+ * was silent for so long. There the port speaks HTTP/1.1 only.
  */
 const canSniff = process.versions['bun'] === undefined
 
@@ -274,8 +280,8 @@ function handshakeTimeout(): Error {
 }
 
 /**
- * Pauses the socket and calls back once its first bytes tell something; never for a client that stays silent. Whoever takes over the
- * socket reads them again.
+ * Pauses the socket and calls back once its first bytes tell something; never for a client that stays silent. Whoever
+ * takes over the socket reads them again.
  *
  * @param told returns null while the bytes tell nothing.
  */
@@ -383,8 +389,9 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
 }
 
 /**
- * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame Node 20's session sends
- * GOAWAY, and stays open with its watches, but neither sends a PING nor reads an answer. A peer that has not yet taken what was sent before is slow, which is allowed.
+ * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame Node 20's session
+ * sends GOAWAY, and stays open with its watches, but neither sends a PING nor reads an answer. A peer that has not yet
+ * taken what was sent before is slow, which is allowed.
  */
 function probe(session: ServerHttp2Session, patienceMs: number, onAlive: () => void): void {
   const isThere = (): void => {

@@ -1,6 +1,6 @@
 /**
- * `POST /tickets` gives an authenticated caller a ticket for one path (`auth/authn/ticket.ts`). It needs no permission: the ticket reads
- * only what its caller may read.
+ * `POST /tickets` gives an authenticated caller a ticket for one path (`auth/authn/ticket.ts`). It needs no permission:
+ * the ticket reads only what its caller may read.
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { BadRequestError, InternalError, StatusError } from '../../../engine/model/status.js'

@@ -16,7 +16,9 @@ import { type StreamHandle, socketHandle } from './stream-handle.js'
 /** After this much silence the kernel begins to probe whether the peer is still there. */
 const KEEPALIVE_MS = 30_000
 
-/** Bun's socket of a response takes everything and never says that it is full, so a slow reader would fill the memory. */
+/**
+ * Bun's socket of a response takes everything and never says that it is full, so a slow reader would fill the memory.
+ */
 const saysWhenFull = process.versions['bun'] === undefined
 
 export function canWriteToSocket(request: IncomingMessage, response: ServerResponse): boolean {

@@ -68,7 +68,10 @@ export function socketHandle(socket: Socket): StreamHandle | null {
   return use.sockets ? findSocketHandle(socket) : null
 }
 
-/** Returns the handle of an HTTP/2 stream whose headers were sent; null when the caller has to write to the stream itself. */
+/**
+ * Returns the handle of an HTTP/2 stream whose headers were sent; null when the caller has to write to the stream
+ * itself.
+ */
 export function http2Handle(stream: ServerHttp2Stream): StreamHandle | null {
   return use.http2 ? findHttp2Handle(stream) : null
 }
@@ -92,7 +95,10 @@ function usable(handle: unknown): StreamHandle | null {
   return binding !== null && typeof writeBuffer === 'function' ? (handle as StreamHandle) : null
 }
 
-/** `queued`: the kernel or the HTTP/2 session has not taken all bytes yet; the owner is called when it has, or never will. */
+/**
+ * `queued`: the kernel or the HTTP/2 session has not taken all bytes yet; the owner is called when it has, or never
+ * will.
+ */
 export type WriteResult = 'taken' | 'queued' | 'failed'
 
 /** @param bytes must not change until they are taken. */

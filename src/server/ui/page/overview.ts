@@ -195,7 +195,10 @@ function upstream(status: ServerStatus): void {
   fillList(byId('upstream'), values)
 }
 
-/** The age of the data best shows that the upstream is unreachable: between two attempts a feed goes through many states. */
+/**
+ * The age of the data best shows that the upstream is unreachable: between two attempts a feed goes through many
+ * states.
+ */
 function awaySeconds({ resources }: ServerStatus): number {
   return Math.max(0, ...resources.map(({ stalenessSeconds }) => stalenessSeconds))
 }

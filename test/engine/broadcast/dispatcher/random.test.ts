@@ -1,4 +1,7 @@
-/** Checks what every watcher receives, whatever happens to it and around it, against a plain model (`random-history.ts`). */
+/**
+ * Checks what every watcher receives, whatever happens to it and around it, against a plain model
+ * (`random-history.ts`).
+ */
 import t from 'tap'
 import { runHistory } from '../random-history.js'
 import { testSeeds } from '../../../support/test-seeds.js'

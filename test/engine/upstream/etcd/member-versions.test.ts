@@ -1,6 +1,6 @@
 /**
- * Tests what is expected of which version, with stand-in servers that claim other versions than the installed etcd and answer
- * progress requests too early, as old versions did.
+ * Tests what is expected of which version, with stand-in servers that claim other versions than the installed etcd and
+ * answer progress requests too early, as old versions did.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { Server, ServerCredentials, type ServerDuplexStream, type sendUnaryData } from '@grpc/grpc-js'

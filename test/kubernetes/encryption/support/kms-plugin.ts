@@ -1,4 +1,6 @@
-/** A KMS v2 plugin over gRPC on a Unix socket, with the keys of `recorded-keys.ts`; it can be silent and it can refuse. */
+/**
+ * A KMS v2 plugin over gRPC on a Unix socket, with the keys of `recorded-keys.ts`; it can be silent and it can refuse.
+ */
 import { Server, ServerCredentials, status } from '@grpc/grpc-js'
 import type { Test } from 'tap'
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'

@@ -1,4 +1,6 @@
-/** Tests the leases of objects with a time to live: none remains when its object is deleted, overwritten or rejected. */
+/**
+ * Tests the leases of objects with a time to live: none remains when its object is deleted, overwritten or rejected.
+ */
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import { createEmbeddedUpstream } from '../../../support/faulty-store.js'

@@ -1,4 +1,7 @@
-/** The uid by which shards divide objects is read from objects stored as protobuf too, as Kubernetes stores its own kinds. */
+/**
+ * The uid by which shards divide objects is read from objects stored as protobuf too, as Kubernetes stores its own
+ * kinds.
+ */
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import { encodeEnvelope } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'

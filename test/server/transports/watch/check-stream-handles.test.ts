@@ -1,4 +1,6 @@
-/** At start-up the server checks whether it may write through Node's private handles; watchers see the same either way. */
+/**
+ * At start-up the server checks whether it may write through Node's private handles; watchers see the same either way.
+ */
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -103,7 +105,10 @@ void t.test('watchers of every transport receive the same bytes with handles and
   }
 })
 
-/** Returns the bodies of a watch over each transport, from a server that always commits the same small and large objects. */
+/**
+ * Returns the bodies of a watch over each transport, from a server that always commits the same small and large
+ * objects.
+ */
 async function fanOut(t: Test, flags: readonly string[]): Promise<Record<'http1' | 'http2' | 'webSocket', Buffer>> {
   const h = await startApp(t, { flags, objects: { 'pods/default/first': pod('first') } })
   const path = '/api/v1/pods?watch=1&resourceVersion=1'

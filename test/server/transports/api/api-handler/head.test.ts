@@ -1,4 +1,6 @@
-/** HEAD is answered at once, without a body and without a watch, and leaves the connection clean for the next answer. */
+/**
+ * HEAD is answered at once, without a body and without a watch, and leaves the connection clean for the next answer.
+ */
 import { type ClientHttp2Session, connect as connectHttp2, type OutgoingHttpHeaders } from 'node:http2'
 import { type Socket, connect } from 'node:net'
 import t, { type Test } from 'tap'
