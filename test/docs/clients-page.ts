@@ -20,7 +20,7 @@ export function clientsPage(): string {
     `\`npm run test:clients\` runs ${names(sometimes)}. It needs Go with access to Go modules, Python 3 with venv and access to packages, Java 17 with Maven, and cargo. It skips clients that it cannot build, and says so.`,
     `Each client talks to a server in a separate process, on a real etcd. A client that follows changes must survive ${names(disruptions)}. Afterwards it must hold what a fresh list holds, without having listed again. Two replicas behind one address go through ${names(replicaDisruptions)}.`,
     `${names(outsideClients.filter(({ needsApiServer = false }) => needsApiServer))} run at the API server of Kubernetes 1.37.2 and at distributary, which reads the same etcd. What they show and do must be the same. Most of them also run while it reads that API server (\`--upstream\`), or writes itself (\`--enable-writes\`).`,
-    `\`npm run test:onboarding\` runs ${names(outsideClients.filter(({ name }) => agents.some(({ client }) => client === name)))} as pods are configured: with variables, a token directory and a CA; k9s has a kubeconfig that names that host and directory. They run against the API server of Kubernetes 1.37.2 while their tokens are replaced.`,
+    `\`npm run test:onboarding\` runs ${names(outsideClients.filter(({ name }) => agents.some(({ client }) => client === name)))} as pods are configured: with variables, a token directory and a CA; k9s and kube-proxy have a kubeconfig that names that host and directory. They run against the API server of Kubernetes 1.37.2 while their tokens are replaced.`,
   ].join('\n\n')}\n`
 }
 

@@ -15,6 +15,7 @@ import {
   helm,
   istiod,
   k9s,
+  kubeProxy,
   kubeStateMetrics,
   openTelemetry,
   prometheusDiscovery,
@@ -22,6 +23,7 @@ import {
 import { provideJava } from '../clients/support/java.js'
 import { startPatroni } from '../clients/support/patroni.js'
 import { startClient } from '../clients/support/program.js'
+import { proxyFlags, relay, rulesOf } from '../clients/support/proxied.js'
 import { providePython, pythonFolder } from '../clients/support/python.js'
 import { provideRust } from '../clients/support/rust.js'
 import { startProcess } from '../clients/support/start-process.js'
@@ -32,6 +34,7 @@ import { discover, groupPath, type Served } from '../reference/discovered.js'
 import { ADMIN } from '../reference/control-plane.js'
 import { freePort, freePorts } from '../support/free-port.js'
 import { buildGoProgram, moduleFolder } from '../support/go-program.js'
+import { type NamespacedHost, openNetwork } from '../support/network-namespaces.js'
 import { until } from '../support/until.js'
 import { type Cluster, kubeconfigOf, temporaryFolder, tokenOf } from './cluster.js'
 import { DIRECTORY, type Pod } from './pod.js'
@@ -219,6 +222,11 @@ interface Service extends Named {
   readonly spec: { readonly clusterIP: string; readonly ports: readonly { readonly port: number }[] }
 }
 
+interface Balanced extends Service {
+  readonly spec: Service['spec'] & { readonly type?: string }
+  readonly status: { readonly loadBalancer: { readonly ingress?: readonly { readonly ip: string }[] } }
+}
+
 let turns = 0
 
 const service = (name: string, turn: string, port: number): object => ({
@@ -298,6 +306,45 @@ const dns: Agent = {
   },
   follows: ['services', 'endpointslices', 'namespaces'],
   rules: [reading('', 'services', 'namespaces'), reading('discovery.k8s.io', 'endpointslices')],
+  turn: servicesOf,
+}
+
+/** It reads a kubeconfig, not the variables, and runs on the network of its node, where a relay stands for `127.0.0.1:8001`. */
+const proxy: Agent = {
+  name: 'kube-proxy',
+  client: 'kube-proxy',
+  start: async (t, pod) => {
+    const hosts = openNetwork(t, 1)
+    if (typeof hosts === 'string') throw new Error(hosts)
+    const [host] = hosts as [NamespacedHost]
+    const { hostname, port } = new URL(pod.server)
+    const kubeconfig = join(temporaryFolder(t), 'kubeconfig')
+    const server = `https://${await relay(t, host, Number(port))}`
+    const user = { tokenFile: `${DIRECTORY}/token` }
+    writeFileSync(kubeconfig, kubeconfigOf({ server, name: hostname, ca: `${DIRECTORY}/ca.crt`, user }))
+    const flags = [`--kubeconfig=${kubeconfig}`, '--hostname-override=proxied', ...proxyFlags]
+    const client = startProcess(t, [...host.command, ...pod.run(buildGoProgram(kubeProxy), ...flags)])
+    return {
+      held: async () => {
+        const addresses = rulesOf(host).flatMap((rule) => [...rule.matchAll(/([\d.]+) \. tcp \. (\d+)/g)])
+        return [...new Set(addresses.map(([, address, port]) => `${address} ${port}`))]
+      },
+      printed: () => client.printed(),
+    }
+  },
+  expected: async (world) =>
+    (await world.items<Balanced>('/api/v1/services')).flatMap(({ spec: { clusterIP, ports }, status }) => {
+      const balanced = status.loadBalancer.ingress?.map(({ ip }) => ip) ?? []
+      return [clusterIP, ...balanced].flatMap((address) => ports.map(({ port }) => `${address} ${port}`))
+    }),
+  follows: ['services', 'endpointslices'],
+  rules: [
+    reading('', 'services', 'nodes'),
+    reading('discovery.k8s.io', 'endpointslices'),
+    reading('networking.k8s.io', 'servicecidrs'),
+    { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: ['create', 'patch', 'update'] },
+  ],
+  objects: [{ apiVersion: 'v1', kind: 'Node', metadata: { name: 'proxied' } }],
   turn: servicesOf,
 }
 
@@ -439,11 +486,6 @@ function withoutIdentity(object: object): object {
   const { metadata, ...rest } = object as Named & { metadata: { uid?: string; creationTimestamp?: string } }
   const { uid: _uid, creationTimestamp: _at, ...named } = metadata
   return { ...rest, metadata: named }
-}
-
-interface Balanced extends Service {
-  readonly spec: Service['spec'] & { readonly type?: string }
-  readonly status: { readonly loadBalancer: { readonly ingress?: readonly { readonly ip: string }[] } }
 }
 
 const balanced = async (world: World): Promise<readonly Balanced[]> =>
@@ -731,6 +773,7 @@ export const agents: readonly Agent[] = [
   rust('kube-streaming', 'streaming'),
   prometheus,
   dns,
+  proxy,
   mesh,
   operator,
   delivery,

@@ -55,11 +55,20 @@ export async function startCluster(t: Test): Promise<Cluster> {
   return { etcd, url, ca, kubeconfig, kubectl }
 }
 
-export function kubeconfigOf({ server, ca, user }: { server: string; ca: string; user: object }): string {
+export interface Kubeconfig {
+  readonly server: string
+  /** The name that the server's certificate is for, if it is not in its address. */
+  readonly name?: string
+  readonly ca: string
+  readonly user: object
+}
+
+export function kubeconfigOf({ server, name, ca, user }: Kubeconfig): string {
+  const cluster = { server, 'tls-server-name': name, 'certificate-authority': ca }
   return JSON.stringify({
     apiVersion: 'v1',
     kind: 'Config',
-    clusters: [{ name: 'cluster', cluster: { server, 'certificate-authority': ca } }],
+    clusters: [{ name: 'cluster', cluster }],
     users: [{ name: 'user', user }],
     contexts: [{ name: 'context', context: { cluster: 'cluster', user: 'user' } }],
     'current-context': 'context',

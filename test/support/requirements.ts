@@ -83,7 +83,7 @@ export const requirements: readonly Requirement[] = [
   {
     what: 'nft',
     package: 'nftables',
-    usedBy: ['test/clients/outside/kube-proxy.ts'],
+    usedBy: ['test/clients/support/proxied.ts'],
     isThere: () => runs('nft', '--version'),
   },
   {
