@@ -12,7 +12,7 @@ const MiB = 2 ** 20
 /** Where the attack comes from, and an honest neighbour. */
 const CROWD = '127.0.0.9'
 
-function stranger(t: Test, { server }: Stage, overTls: boolean, request = ''): Promise<unknown> {
+function stranger(t: Test, { server }: Stage, overTls: boolean, request = '\r\n'): Promise<unknown> {
   const port = overTls ? server.securePort : server.port
   const tcp = connect({ port, host: '127.0.0.1', localAddress: CROWD })
   tcp.on('error', () => {})
@@ -20,7 +20,8 @@ function stranger(t: Test, { server }: Stage, overTls: boolean, request = ''): P
   socket.on('error', () => {})
   t.teardown(() => socket.destroy())
   socket.resume()
-  if (request !== '') socket.write(request)
+  // A request may begin with an empty line, and the connection of a client that sends nothing counts less.
+  socket.write(request)
   return once(tcp, 'connect')
 }
 

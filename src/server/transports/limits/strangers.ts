@@ -22,7 +22,9 @@ export interface StrangersOptions {
   readonly onRejected: () => void
 }
 
-/** The estimated memory of a connection: over TLS, with HTTP/2 or half of its headers (docs/limits.md). */
+/** The estimated memory of a connection of which nothing has been read, as when thousands reconnect at once. */
+const WAITING_BYTES = 24 * 1024
+/** The estimated memory of any other: over TLS, with HTTP/2 or half of its headers (docs/limits.md). */
 const CONNECTION_BYTES = 96 * 1024
 /** The estimated memory of an open HTTP/2 stream, such as one whose answer is not read. */
 const STREAM_BYTES = 16 * 1024
@@ -42,6 +44,7 @@ interface Stranger {
   readonly network: string
   /** Since when it has been waiting for a request. */
   sinceMs: number
+  hasBegun: boolean
   streams: number
   /** Its allowed requests that are not answered. */
   requests: number
@@ -82,6 +85,7 @@ export class Strangers {
       address: addressOf(socket),
       network: networkOf(remoteAddress),
       sinceMs: 0,
+      hasBegun: false,
       streams: 0,
       requests: 0,
       group: null,
@@ -91,6 +95,16 @@ export class Strangers {
     carriers.set(socket, { strangers: this, stranger })
     socket.once('close', () => this.forget(stranger))
     this.#enter(stranger)
+  }
+
+  /** The connection has had its turn, and is read from now on. */
+  begin(socket: Socket): void {
+    const stranger = carriers.get(socket)?.stranger
+    if (stranger === undefined || stranger.hasBegun) return
+    stranger.hasBegun = true
+    if (stranger.group === null) return
+    this.#weigh(stranger.group, CONNECTION_BYTES - WAITING_BYTES)
+    this.#makeRoom(stranger)
   }
 
   /** Makes requests count that arrive over this TLS socket or HTTP/2 session, on the connection of `socket`. */
@@ -192,8 +206,8 @@ function sizeOf({ bytes }: Group): number {
   return bytes === 0 ? 0 : Math.floor(Math.log2(bytes))
 }
 
-function bytesOf({ streams }: Stranger): number {
-  return CONNECTION_BYTES + streams * STREAM_BYTES
+function bytesOf({ hasBegun, streams }: Stranger): number {
+  return (hasBegun ? CONNECTION_BYTES : WAITING_BYTES) + streams * STREAM_BYTES
 }
 
 /** The sockets of one connection, over TCP and over TLS, have the same. */

@@ -121,10 +121,13 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   http1.on('connection', (socket: Socket) => {
     follow(socket, sockets)
     limits.strangers?.add(socket)
+    if (!canSniff) limits.strangers?.begin(socket)
     if (socket.destroyed || !canSniff) return
     const silence = { ms: HEADERS_TIMEOUT_MS, onLate: () => socket.destroy() }
     whenFirstBytesTell(socket, silence, isHttp2, (startsHttp2) => {
       admitConnection(socket, () => {
+        limits.strangers?.begin(socket)
+        if (socket.destroyed) return
         // An HTTP/1.1 client may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
         if (startsHttp2) socket.allowHalfOpen = false
         if (startsHttp2) http2.emit('connection', socket)
@@ -176,7 +179,11 @@ export function createSecureListener(
     limits.strangers?.add(socket)
     if (socket.destroyed) return
     socket.setNoDelay(true)
-    if (!canSniff) return accept.call(server, socket)
+    const begin = (): void => {
+      limits.strangers?.begin(socket)
+      if (!socket.destroyed) accept.call(server, socket)
+    }
+    if (!canSniff) return begin()
     const onLate = (): void => void server.emit('clientError', handshakeTimeout(), socket)
     const silence = { ms: options.handshakeTimeout!, onLate }
     // The whole work of a handshake follows the first bytes.
@@ -184,7 +191,7 @@ export function createSecureListener(
       socket,
       silence,
       () => true,
-      () => admitConnection(socket, () => accept.call(server, socket)),
+      () => admitConnection(socket, begin),
     )
   })
   server.on('secureConnection', (socket: TLSSocket) => limits.strangers?.carry(socket, socket))

@@ -46,10 +46,16 @@ async function listen(t: Test, most: number) {
   const [port, securePort] = [plain, secure].map((listener) => (listener.address() as AddressInfo).port)
   let accepted = 0
   for (const listener of [plain, secure]) listener.on('connection', () => accepted++)
+  const begun = new Set<number>()
+  const begin = strangers.begin.bind(strangers)
+  strangers.begin = (socket) => {
+    begun.add(socket.remotePort!)
+    begin(socket)
+  }
   let connects = 0
 
-  /** Connects from an address, and waits until the server has counted it. */
-  const from = async (address: string, overTls = false): Promise<Client> => {
+  /** Connects from an address, and waits until the server has counted it, or has closed it. */
+  const from = async (address: string, overTls = false, isSilent = false): Promise<Client> => {
     const tcp = connect({ port: overTls ? securePort! : port!, host: '127.0.0.1', localAddress: address })
     tcp.on('error', () => {})
     const socket = overTls ? connectTls({ socket: tcp, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] }) : tcp
@@ -60,6 +66,9 @@ async function listen(t: Test, most: number) {
     t.teardown(() => socket.destroy())
     const number = ++connects
     await until(() => accepted >= number, 'it is accepted')
+    // A request may begin with an empty line.
+    if (!isSilent && !overTls) socket.write('\r\n')
+    if (!isSilent) await until(() => isClosed || begun.has(tcp.localPort!), 'it has begun')
     return {
       socket,
       get isClosed() {
@@ -108,6 +117,19 @@ void t.test('while all are young, those that came first stay, as when all client
   await h.closes(first[0]!)
   for (const client of [first[1]!, first[2]!, other]) await client.ask('/known')
   t.equal(h.rejected(), 2)
+})
+
+void t.test('a connection that waits for its turn counts a quarter of one that has begun', async (t) => {
+  const h = await listen(t, 2)
+  const waiting: Client[] = []
+  for (let i = 0; i < 8; i++) waiting.push(await h.from(CROWD, false, true))
+  t.equal(h.rejected(), 0, 'as when all clients reconnect')
+  await h.closes(await h.from(CROWD, false, true))
+  t.equal(h.rejected(), 1)
+  waiting[0]!.socket.write('\r\n')
+  await h.closes(waiting[0]!)
+  t.equal(h.rejected(), 2, 'while all are young, the one that grows beyond the limit goes')
+  for (const client of waiting.slice(1)) t.notOk(client.isClosed)
 })
 
 void t.test('a connection counts until its first authenticated request, with TLS or without', async (t) => {
