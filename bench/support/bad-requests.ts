@@ -35,7 +35,7 @@ export const TOKEN_FILE = 'admin,admin,1,system:masters\nmallory,mallory,2\nneig
 
 const PODS = '/api/v1/namespaces/bad/pods'
 const VICTIM = `${PODS}/victim`
-/** What bursts get, and what the other client gets beside them: pods that no request here changes or deletes. */
+/** The pod that bursts get, and the one that another client gets during a burst. No request here changes or deletes them. */
 export const [ASKED, BYSTANDER] = [
   '/api/v1/namespaces/calm/pods/asked',
   '/api/v1/namespaces/calm/pods/bystander',

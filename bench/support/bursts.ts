@@ -52,8 +52,7 @@ const LIST = '/api/v1/namespaces/bad/pods?resourceVersion=0&labelSelector=is%3Dn
 /** See `floods.ts`. */
 const ADDRESS = '127.0.0.9'
 /**
- * The other client does not come through the proxy: whoever shares its connections' address shares its turns before
- * authentication.
+ * The other client does not use the proxy: before authentication, clients behind one address share its turns.
  */
 const OTHER_ADDRESS = '127.0.0.8'
 const ANSWER_MS = 30_000

@@ -1,7 +1,7 @@
 /**
  * `npm run generate:openapi` makes `src/kubernetes/codec/kubernetes-openapi.json` from the OpenAPI documents of the API
- * server that the comparison runs: of each built-in message what its Go type does not say, such as which members are
- * required and by what its lists are merged. Descriptions are left out.
+ * server that the comparison runs. It keeps what the Go types do not say, such as required members and how lists are
+ * merged, and leaves out descriptions.
  */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -26,7 +26,7 @@ const KNOWN: ReadonlySet<string> = new Set(['type', 'format', 'description', 'on
 
 const members = (value: unknown): Members => (isObject(value) ? value : {})
 
-/** What a schema says beside the types and descriptions; null if nothing. */
+/** What a schema says apart from types and descriptions; null if nothing. */
 function factsOf({ allOf, ...schema }: Members): Members | null {
   if (Array.isArray(allOf)) return factsOf({ ...members(allOf[0]), ...schema })
   const facts: Record<string, unknown> = {}

@@ -1,7 +1,6 @@
 /**
- * What Kubernetes' OpenAPI documents say of its own messages beyond the types of their fields: which members are
- * required, their values if there are only a few, and by what lists and maps are merged. The table is
- * `kubernetes-openapi.json`, made by `npm run generate:openapi`.
+ * Facts about Kubernetes' own messages that only its OpenAPI documents contain: required members, enums, and how lists
+ * and maps are merged. They are read from `kubernetes-openapi.json`, which `npm run generate:openapi` makes.
  */
 import { readPackageFile } from '../../support/package-file.js'
 
@@ -9,7 +8,7 @@ import { readPackageFile } from '../../support/package-file.js'
 export type SchemaFacts = Readonly<Record<string, unknown>>
 
 export interface MessageFacts extends SchemaFacts {
-  /** By member. null: removed, in the release of the table. */
+  /** By member; null for a member that this release of Kubernetes no longer has. */
   readonly properties?: Readonly<Record<string, SchemaFacts | null>>
 }
 

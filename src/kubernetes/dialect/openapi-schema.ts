@@ -153,7 +153,7 @@ export class SchemaCollector {
       this.schemas[name] ??= factsOf(messageNameOf(name))
       return { $ref }
     }
-    // What stands beside a reference would be ignored.
+    // OpenAPI ignores other keywords next to `$ref`.
     const isPlainReference = '$ref' in schema && Object.keys(facts).length > 0
     const merged: Record<string, unknown> = { ...(isPlainReference ? { allOf: [schema] } : schema), ...facts }
     for (const name of ['items', 'additionalProperties']) {

@@ -63,7 +63,7 @@ export class PlanField {
   readonly isHidden: boolean
   /** `"name":` */
   readonly prefix: Buffer
-  /** What is written if the field is absent on the wire. A nil slice of bytes is null. */
+  /** The JSON that is written if the field is absent on the wire: for example `null` for bytes. */
   readonly zero: Buffer
   readonly keyType: ScalarType
   readonly enumNames: ReadonlyMap<number, string> | null

@@ -97,7 +97,7 @@ export class Strangers {
     this.#enter(stranger)
   }
 
-  /** The connection has had its turn, and is read from now on. */
+  /** Counts the connection in full, because it is read from now on. */
   begin(socket: Socket): void {
     const stranger = carriers.get(socket)?.stranger
     if (stranger === undefined || stranger.hasBegun) return
