@@ -39,8 +39,6 @@ export interface FeedStatus {
   readonly state: FeedState['kind']
   /** Everything at or before it has been delivered; null before the first list. */
   readonly revision: Revision | null
-  /** Milliseconds since the epoch; null while it is not watching. */
-  readonly connectedSince: number | null
   /** Why it is not watching; null when it is, or when nothing is wrong. */
   readonly reason: string | null
   /**

@@ -65,7 +65,6 @@ export class Feed {
   /** The later state that `catching-up` compares itself with. */
   #later: KeysSummary | null = null
   #initialisingSince: number | null = null
-  #connectedSince: number | null = null
 
   constructor(options: FeedOptions) {
     const { listSlots, sink } = options
@@ -114,7 +113,6 @@ export class Feed {
     return {
       state: state.kind,
       revision,
-      connectedSince: this.#connectedSince,
       reason: 'why' in state ? state.why : null,
     }
   }
@@ -241,11 +239,10 @@ export class Feed {
   }
 
   #changed(before: FeedState, state: FeedState): void {
-    const { logger, clock, name, metrics } = this.#options
+    const { logger, name, metrics } = this.#options
     const isOpen = state.kind === 'catching-up' || state.kind === 'watching'
     if (before.kind === 'backing-off') this.#awake()
     if (before.kind === 'verifying' && before.after === 'loss' && isOpen) metrics.reconnected()
-    this.#connectedSince = state.kind === 'watching' ? clock.now() : null
     if (state.kind !== 'catching-up') this.#later = null
     if (state.kind === 'watching') {
       this.#giveUpJob()

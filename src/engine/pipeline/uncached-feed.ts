@@ -55,7 +55,7 @@ export class UncachedFeed implements ResourceFeed {
   }
 
   get status(): FeedStatus {
-    return { state: 'watching', revision: this.#revision, connectedSince: null, reason: null }
+    return { state: 'watching', revision: this.#revision, reason: null }
   }
 
   start(): void {}

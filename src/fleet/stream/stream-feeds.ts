@@ -88,7 +88,6 @@ export class StreamFeed implements ResourceFeed {
   #candidate: Candidate | null = null
   readonly #fallback: Fallback
   #reason: string | null = 'not connected to NATS yet'
-  #followingSince: number | null = null
 
   constructor(request: FeedRequest, options: StreamFeedOptions) {
     const { resource, sink } = request
@@ -142,7 +141,7 @@ export class StreamFeed implements ResourceFeed {
     if (direct !== null) return { ...direct.status, part: 'direct' }
     const part = this.isPublishing ? 'publishes' : 'follows'
     const state = this.#subscriber?.isFollowing === true ? 'watching' : this.#isStarted ? 'backing-off' : 'idle'
-    return { state, revision, connectedSince: this.#followingSince, reason: this.#reason, part }
+    return { state, revision, reason: this.#reason, part }
   }
 
   get isPublishing(): boolean {
@@ -271,7 +270,6 @@ export class StreamFeed implements ResourceFeed {
 
   #noteAway(reason: string): void {
     this.#reason = reason
-    this.#followingSince = null
     if (this.#options.role === 'origin') return
     if (this.#fallback.direct === null && this.#sink.place !== null) this.#sink.disconnected(reason)
     this.#fallback.unconfirmed()
@@ -280,7 +278,6 @@ export class StreamFeed implements ResourceFeed {
   /** The stream is being followed again. */
   #following(): void {
     this.#reason = null
-    this.#followingSince ??= this.#options.clock.now()
     this.#fallback.streamTakesOver()
   }
 }

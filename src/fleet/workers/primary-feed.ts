@@ -28,7 +28,7 @@ export class PrimaryFeed implements ResourceFeed {
   #replacement: Replacement | null = null
   #replacingAt: Revision | null = null
   #revision: Revision | null = null
-  #status: Omit<FeedStatus, 'revision'> = { state: 'idle', connectedSince: null, reason: null }
+  #status: Omit<FeedStatus, 'revision'> = { state: 'idle', reason: null }
   /**
    * Whether the source reports its age and how long that is valid, so that the primary's silence needs no separate
    * report.
@@ -56,14 +56,14 @@ export class PrimaryFeed implements ResourceFeed {
   async stop(): Promise<void> {
     this.#replacement?.abort()
     this.#replacement = null
-    this.#status = { state: 'idle', connectedSince: null, reason: null }
+    this.#status = { state: 'idle', reason: null }
     this.#link.stop()
   }
 
   /** The primary has fallen silent: its last frame was the last confirmation of the content. */
   lose(reason: string, silentMs: number): void {
     this.#lost ??= this.#status
-    this.#status = { ...this.#status, state: 'backing-off', connectedSince: null, reason }
+    this.#status = { ...this.#status, state: 'backing-off', reason }
     this.#sink.disconnected(reason)
     if (!this.#tellsAge) this.#sink.confirmed?.(silentMs, Number.POSITIVE_INFINITY)
   }
@@ -102,7 +102,7 @@ export class PrimaryFeed implements ResourceFeed {
       case 'synced':
         this.#lost = null
         this.#link.freshness.trustsProgress = message.trustsProgress
-        this.#status = { ...this.#status, state: 'watching', connectedSince: this.#link.clock.now(), reason: null }
+        this.#status = { ...this.#status, state: 'watching', reason: null }
         return sink.synced()
       case 'confirmed': {
         const ageMs = Math.max(0, this.#link.clock.monotonic() - message.atMs)
@@ -114,7 +114,7 @@ export class PrimaryFeed implements ResourceFeed {
         const { kind, reason } = message
         this.#lost = null
         const state = kind === 'refused' ? kind : 'backing-off'
-        this.#status = { ...this.#status, state, connectedSince: null, reason }
+        this.#status = { ...this.#status, state, reason }
         return sink[kind](reason)
       }
       default:

@@ -38,7 +38,7 @@ function silentNats(): Broker {
 
 /** A feed that watches, and delivers nothing. */
 const feed = {
-  status: { state: 'watching', revision: null, connectedSince: null, reason: null },
+  status: { state: 'watching', revision: null, reason: null },
   clusterId: '1',
   trustsProgress: true,
   start: () => {},
