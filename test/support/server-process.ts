@@ -41,8 +41,8 @@ export interface ServerProcess {
   printed(): string
   /** Bytes of resident memory, now and at the peak. */
   memory(): { readonly now: number; readonly peak: number }
-  /** Samples of /metrics by name, labels included. */
-  metrics(): Promise<ReadonlyMap<string, number>>
+  /** Samples of /metrics by name, labels included. @param token of a user who may read them. */
+  metrics(token?: string): Promise<ReadonlyMap<string, number>>
 }
 
 export interface Finished {
@@ -96,8 +96,9 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
     log,
     printed: () => out.stdout,
     memory: () => memoryOf(child.pid!),
-    async metrics() {
-      const text = await (await fetch(`${url}/metrics`)).text()
+    async metrics(token) {
+      const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
+      const text = await (await fetch(`${url}/metrics`, { headers })).text()
       const samples = new Map<string, number>()
       for (const line of text.split('\n')) {
         const space = line.lastIndexOf(' ')

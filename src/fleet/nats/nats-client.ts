@@ -58,6 +58,10 @@ const MAX_PARTS = 256
 /** The share of the server's message size reserved for headers and protocol. */
 const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
+/** A server is tried again after this, and up to as long again at random. */
+const RECONNECT_MS = 250
+/** A clock that is set back by less only makes an attempt wait for so much longer. */
+const SET_BACK_MS = 1_000
 const CLOSED = 'the connection is closed'
 const NOTHING: Closable = { close: () => {} }
 
@@ -81,6 +85,7 @@ export class NatsClient implements Broker {
     const { servers, name, tls } = options
     const authenticator = authenticatorOf(options)
     const authentication = authenticator === null ? {} : { authenticator }
+    let client: NatsClient | null = null
     try {
       const connection = await connect({
         servers: [...servers],
@@ -91,12 +96,12 @@ export class NatsClient implements Broker {
         maxReconnectAttempts: -1,
         // A password change in progress must not end the process.
         ignoreAuthErrorAbort: true,
-        reconnectTimeWait: 250,
-        reconnectJitter: 250,
+        reconnectDelayHandler: reconnectDelays(clock, () => client?.servers ?? servers.length),
         ...authentication,
         ...(tls === undefined ? {} : { tls: { ...tls } }),
       })
-      return new NatsClient(connection, options, clock)
+      client = new NatsClient(connection, options, clock)
+      return client
     } catch (error) {
       throw asConnectError(error)
     }
@@ -331,6 +336,28 @@ export class NatsClient implements Broker {
   #manager(): Promise<JetStreamManager> {
     this.#jsm ??= this.#connection.jetstreamManager({ timeout: ANSWER_TIMEOUT_MS, checkAPI: false })
     return this.#jsm
+  }
+}
+
+/**
+ * Returns the library's question of how long after its last attempt a server may be tried again.
+ *
+ * The library compares times of the wall clock. After that is set back, the last attempts lie in the future, so that no
+ * server would be tried until it has caught up: each attempt after that must come without a wait.
+ *
+ * @param servers returns how many are known.
+ */
+function reconnectDelays(clock: Clock, servers: () => number): () => number {
+  const offset = (): number => clock.now() - clock.monotonic()
+  let offsetMs = offset()
+  let withoutWait = 0
+  return () => {
+    const beforeMs = offsetMs
+    offsetMs = offset()
+    if (offsetMs < beforeMs - SET_BACK_MS) withoutWait = servers()
+    if (withoutWait === 0) return RECONNECT_MS * (1 + Math.random())
+    withoutWait--
+    return Number.NEGATIVE_INFINITY
   }
 }
 

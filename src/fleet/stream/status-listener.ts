@@ -55,8 +55,8 @@ export class StatusListener {
   #trouble: PublisherStatus['trouble'] = null
   /** When following the stream began; null while it is not followed. */
   #followedSinceMs: number | null = null
-  /** When the newest message or snapshot held was written, by its publisher's clock. */
-  #writtenAt: number | null = null
+  /** How old the newest message or snapshot held was when it came, by the clocks of two machines. */
+  #written: { readonly ageMs: number; readonly cameMs: number } | null = null
   #told: Told = 'nothing'
   /** The message after which nothing has arrived although the stream has more; null while nothing is missing. */
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
@@ -80,8 +80,9 @@ export class StatusListener {
 
   /** How old the content is, by the clocks of two machines if no publisher has reported it; null if unknown. */
   get writtenMs(): number | null {
-    if (this.ageMs !== null || this.#writtenAt === null) return this.ageMs
-    return Math.max(0, this.#options.clock.now() - this.#writtenAt)
+    if (this.ageMs !== null || this.#written === null) return this.ageMs
+    const { ageMs, cameMs } = this.#written
+    return ageMs + (this.#options.clock.monotonic() - cameMs)
   }
 
   start(): void {
@@ -138,7 +139,10 @@ export class StatusListener {
    * the sink was there before.
    */
   moved({ sequence, epoch }: StreamPosition, writtenAt: number | null): void {
-    this.#writtenAt = writtenAt ?? this.#writtenAt
+    const { clock } = this.#options
+    if (writtenAt !== null) {
+      this.#written = { ageMs: Math.max(0, clock.now() - writtenAt), cameMs: clock.monotonic() }
+    }
     this.#reached(sequence, epoch)
   }
 

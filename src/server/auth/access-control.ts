@@ -184,8 +184,10 @@ function openServiceAccounts(
   }
   const server = isReviewed ? watchKubeconfig(kubeconfig, watching) : { server: issuers[0]! }
   const client = new JsonClient(server, 'service-account-keys', metrics)
-  const published = new LazyKeys(() => apiServerKeys(client), clock)
-  const discovered = new Map(issuers.map((issuer) => [issuer, new LazyKeys(() => discoverKeys(client, issuer), clock)]))
+  const published = new LazyKeys(() => apiServerKeys(client, clock), clock)
+  const discovered = new Map(
+    issuers.map((issuer) => [issuer, new LazyKeys(() => discoverKeys(client, issuer, clock), clock)]),
+  )
   return serviceAccounts({
     issuers,
     audiences,

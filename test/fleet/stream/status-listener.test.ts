@@ -88,6 +88,17 @@ for (const { what, writtenAgoMs, told } of [
   })
 }
 
+void t.test('without a publisher, a clock that is set back makes nothing younger', (t) => {
+  for (const jumpMs of [-3_600_000, 3_600_000]) {
+    const { clock, listener } = listen(t)
+    listener.moved({ sequence: 7, epoch: 1 }, clock.now() - 60_000)
+    clock.jump(jumpMs)
+    clock.advance(1_000)
+    t.equal(listener.writtenMs, 61_000)
+  }
+  t.end()
+})
+
 void t.test('once the next publisher is heard, the previous one is ignored', (t) => {
   const { clock, ages, hear, status } = listen(t)
   const say = (epoch: number, sequence: number, ageMs: number | null = 0): void => hear(status(epoch, sequence, ageMs))

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { type CryptoKey, exportJWK, generateKeyPair } from 'jose'
 import type { Test } from 'tap'
 import { pod } from '../../support/pod.js'
-import { createAuthority } from '../../support/certificates.js'
+import { type CertificateAuthority, createAuthority } from '../../support/certificates.js'
 import { startEtcd } from '../../support/etcd-process.js'
 import { EtcdWriter } from '../../support/etcd-writer.js'
 import { type ServerProcess, startServer } from '../../support/server-process.js'
@@ -37,6 +37,7 @@ export interface Stage {
   readonly server: ServerProcess
   readonly writer: EtcdWriter
   readonly ca: Buffer
+  readonly authority: CertificateAuthority
   readonly issuerUrl: string
   readonly key: SigningKey
   /** Texts that must not appear in any output: tokens, and the lines of the private key. */
@@ -63,7 +64,11 @@ const POLICY = `rules:
     namespaces: [open]
 `
 
-export async function setStage(t: Test, flags: readonly string[] = []): Promise<Stage> {
+export async function setStage(
+  t: Test,
+  flags: readonly string[] = [],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Stage> {
   const directory = mkdtempSync(join(tmpdir(), 'distributary-attack-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
   const file = (name: string, text: string): string => {
@@ -121,6 +126,7 @@ export async function setStage(t: Test, flags: readonly string[] = []): Promise<
       '--requests-per-second', '100000',
       ...flags,
     ],
+    environment,
   })
   const keyLines = readFileSync(own.key, 'utf8')
     .split('\n')
@@ -129,6 +135,7 @@ export async function setStage(t: Test, flags: readonly string[] = []): Promise<
     server,
     writer,
     ca: readFileSync(authority.ca),
+    authority,
     issuerUrl,
     key,
     secrets: [...Object.values(TOKENS), ...keyLines],

@@ -5,7 +5,7 @@
  * makes the server read the key set again, at most every 30 s, so invented ids cannot make it flood the issuer. So does
  * a signature that no key verifies. As in the API server, each key is tried for a token without a key id.
  */
-import type { errors, JWTPayload, JWTVerifyGetKey, JWTVerifyOptions, RemoteJWKSet } from 'jose'
+import type { errors, JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 
 import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
@@ -36,8 +36,11 @@ export async function statedClaims(token: string): Promise<JWTPayload | null> {
   }
 }
 
-/** Finds keys by the header of a token. A set that was fetched can be fetched again. */
-export type KeySet = JWTVerifyGetKey & Partial<Pick<RemoteJWKSet, 'coolingDown' | 'reload'>>
+/** Finds keys by the header of a token. */
+export type KeySet = JWTVerifyGetKey & {
+  /** Fetches the set again. @returns false, without doing so, if it was fetched a moment ago. */
+  readonly reload?: () => Promise<boolean>
+}
 
 /**
  * Finds keys when the first token needs them, not at start: an unreachable issuer must not keep the server from
@@ -68,29 +71,51 @@ export class LazyKeys {
 }
 
 /** Returns the keys that an API server publishes for its tokens. */
-export async function apiServerKeys(client: Pick<JsonClient, 'get'>): Promise<KeySet> {
+export async function apiServerKeys(client: Pick<JsonClient, 'get'>, clock: Clock): Promise<KeySet> {
   // The host is ignored: the client sends every request to its own server.
-  return await remoteKeys('https://kubernetes.default.svc/openid/v1/jwks', () =>
+  return await remoteKeys('https://kubernetes.default.svc/openid/v1/jwks', clock, () =>
     client.get('/openid/v1/jwks', KEY_SET_TYPES),
   )
 }
 
-/** Returns the keys of a key set that is refetched while in use. @param url names it in errors. */
-async function remoteKeys(url: string, fetchSet: () => Promise<JsonAnswer>): Promise<KeySet> {
+/**
+ * Returns the keys of a key set that is refetched while in use. jose would measure its age by the wall clock: one that
+ * is set back would keep withdrawn keys, and keep new ones out, until it has caught up.
+ *
+ * @param url names it in errors.
+ */
+async function remoteKeys(url: string, clock: Clock, fetchSet: () => Promise<JsonAnswer>): Promise<KeySet> {
   const { createRemoteJWKSet, customFetch } = await jose()
-  return createRemoteJWKSet(new URL(url), {
-    cooldownDuration: JWKS_COOLDOWN_MS,
-    cacheMaxAge: JWKS_MAX_AGE_MS,
+  const keys = createRemoteJWKSet(new URL(url), {
+    cooldownDuration: Infinity,
+    cacheMaxAge: Infinity,
     [customFetch]: async () => {
       const { status, body } = await fetchSet()
       if (status !== 200) throw new Error(`${url} answered ${status}`)
       return new Response(JSON.stringify(body ?? null), { status })
     },
   })
+  let fetchedMs = Number.NEGATIVE_INFINITY
+  const isYoungerThan = (ms: number): boolean => clock.monotonic() - fetchedMs < ms
+  const fetch = async (): Promise<void> => {
+    await keys.reload()
+    fetchedMs = clock.monotonic()
+  }
+  const find: JWTVerifyGetKey = async (header, input) => {
+    if (!isYoungerThan(JWKS_MAX_AGE_MS)) await fetch()
+    return await keys(header, input)
+  }
+  return Object.assign(find, {
+    async reload() {
+      if (isYoungerThan(JWKS_COOLDOWN_MS)) return false
+      await fetch()
+      return true
+    },
+  })
 }
 
 /** Returns the keys that the discovery document of an issuer names. @throws ServiceUnavailableError */
-export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: string): Promise<KeySet> {
+export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: string, clock: Clock): Promise<KeySet> {
   const answer = await client
     .get(`${issuerUrl.replace(/\/$/, '')}/.well-known/openid-configuration`)
     .catch((error: unknown) => {
@@ -104,7 +129,7 @@ export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: s
   if (new URL(jwksUri).protocol !== 'https:' && issuerUrl.startsWith('https:')) {
     throw unavailable(`the key set ${jwksUri} is not at an https URL`)
   }
-  return await remoteKeys(jwksUri, () => client.get(jwksUri, KEY_SET_TYPES))
+  return await remoteKeys(jwksUri, clock, () => client.get(jwksUri, KEY_SET_TYPES))
 }
 
 export interface JwtRules {
@@ -133,8 +158,7 @@ export async function verifyJwt(token: string, keys: KeySet, rules: JwtRules): P
     return await verifyByEachKey(token, keys, options).catch(async (error: unknown) => {
       const mayHaveNewKey =
         error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWKSNoMatchingKey
-      if (!mayHaveNewKey || keys.reload === undefined || keys.coolingDown === true) throw error
-      await keys.reload()
+      if (!mayHaveNewKey || (await keys.reload?.()) !== true) throw error
       return await verifyByEachKey(token, keys, options)
     })
   } catch (error) {

@@ -39,7 +39,8 @@ export interface OidcOptions {
 const CLOCK_SKEW_MS = 10_000
 
 export function oidc(options: OidcOptions): Authenticator {
-  const keys = new LazyKeys(() => discoverKeys(options.client, options.issuerUrl), options.clock)
+  const { client, issuerUrl, clock } = options
+  const keys = new LazyKeys(() => discoverKeys(client, issuerUrl, clock), clock)
 
   async function identify(token: string): Promise<User> {
     const claims = await verifyJwt(token, await keys.get(), {
