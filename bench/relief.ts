@@ -35,7 +35,7 @@ const WIRE = 'http2-tls'
 const NODES = 200
 const PODS_OF_NODE = 20
 const PODS_OF_DEPLOYMENT = 50
-const ROUNDS = 2
+const ROUNDS = 3
 const BUILD_MS = 3_600_000
 const SETTLE_MS = 90_000
 

@@ -1,5 +1,5 @@
 /**
- * Summarises the rounds of `bench relief`: the median of each figure and arrangement, and of its ratio to the API
+ * Summarises the rounds of `bench relief`: the median of each figure and arrangement, and its ratio to that of the API
  * server alone.
  */
 import { median } from './agent-rows.js'
@@ -58,24 +58,20 @@ export function reliefTable(
 ): string {
   const good = rows.filter((row) => row['failed'] === undefined)
   const lines = figures.map(({ phase, name, title, scale = 1 }) => {
-    const valuesOf = (arrangement: string): Map<unknown, number> =>
-      new Map(
-        good.flatMap((row) => {
-          const value = row[name]
-          const isOne = row['phase'] === phase && row['arrangement'] === arrangement && typeof value === 'number'
-          return isOne ? [[row['round'], value * scale] as const] : []
-        }),
-      )
-    const alone = valuesOf('alone')
-    const cells = RELIEF_ARRANGEMENTS.map((arrangement) => {
-      const values = valuesOf(arrangement)
-      if (values.size === 0) return '–'
-      const ratios = [...values].flatMap(([round, value]) => {
-        const peer = arrangement === 'alone' ? undefined : alone.get(round)
-        return peer === undefined || peer === 0 ? [] : [value / peer]
+    const medianOf = (arrangement: string): number | null => {
+      const values = good.flatMap((row) => {
+        const value = row[name]
+        const isOne = row['phase'] === phase && row['arrangement'] === arrangement && typeof value === 'number'
+        return isOne ? [value * scale] : []
       })
-      const times = ratios.length === 0 ? '' : ` (${figure(median(ratios))} ×)`
-      return `${figure(median([...values.values()]))}${times}`
+      return values.length === 0 ? null : median(values)
+    }
+    const alone = medianOf('alone')
+    const cells = RELIEF_ARRANGEMENTS.map((arrangement) => {
+      const value = medianOf(arrangement)
+      if (value === null) return '–'
+      const hasRatio = arrangement !== 'alone' && alone !== null && alone !== 0
+      return hasRatio ? `${figure(value)} (${figure(value / alone)} ×)` : figure(value)
     })
     return `| ${[title, ...cells].join(' | ')} |`
   })

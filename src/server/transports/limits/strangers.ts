@@ -5,7 +5,8 @@
  * requests.
  *
  * Beyond the limit the network with the most of them (within a factor of two) loses its oldest, so an attacker loses
- * its own. While even the oldest is young, its newcomers are refused instead: when all clients reconnect at once, those
+ * its own. Those whose requests have all been answered go first, such as thousands that were refused and stay open. While
+ * even the oldest of the others is young, its newcomers are refused instead: when all clients reconnect at once, those
  * that came first are served first, and the others try again.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -31,10 +32,13 @@ const STREAM_BYTES = 16 * 1024
 /** The age at which a connection is no longer one that is just being opened, on a server with much to do. */
 const YOUNG_MS = 5_000
 
-/** The strangers of one network, the oldest first. */
+/** The strangers of one network, in each set the oldest first. */
 interface Group {
   readonly network: string
-  readonly members: Set<Stranger>
+  /** Those without an answered request. */
+  readonly fresh: Set<Stranger>
+  /** Those whose requests have all been answered. */
+  readonly answered: Set<Stranger>
   bytes: number
 }
 
@@ -45,6 +49,8 @@ interface Stranger {
   /** Since when it has been waiting for a request. */
   sinceMs: number
   hasBegun: boolean
+  /** One of its requests was allowed and answered, perhaps with a refusal for want of capacity. */
+  isAnswered: boolean
   streams: number
   /** Its allowed requests that are not answered. */
   requests: number
@@ -86,6 +92,7 @@ export class Strangers {
       network: networkOf(remoteAddress),
       sinceMs: 0,
       hasBegun: false,
+      isAnswered: false,
       streams: 0,
       requests: 0,
       group: null,
@@ -126,10 +133,12 @@ export class Strangers {
   /** Closes those that have waited for longer, since memory is running out. */
   closeOlderThan(ms: number): void {
     const nowMs = this.#options.clock.monotonic()
-    for (const { members } of this.#groups.values()) {
-      for (const stranger of members) {
-        if (nowMs - stranger.sinceMs < ms) break
-        this.#close(stranger)
+    for (const { fresh, answered } of this.#groups.values()) {
+      for (const members of [fresh, answered]) {
+        for (const stranger of members) {
+          if (nowMs - stranger.sinceMs < ms) break
+          this.#close(stranger)
+        }
       }
     }
   }
@@ -147,6 +156,7 @@ export class Strangers {
     stranger.requests++
     this.#leave(stranger)
     response.once('close', () => {
+      stranger.isAnswered = true
       if (--stranger.requests === 0 && !stranger.isForgotten) this.#enter(stranger)
     })
   }
@@ -154,10 +164,10 @@ export class Strangers {
   #enter(stranger: Stranger): void {
     const { network } = stranger
     let group = this.#groups.get(network)
-    if (group === undefined) this.#groups.set(network, (group = { network, members: new Set(), bytes: 0 }))
+    if (group === undefined) this.#groups.set(network, (group = newGroup(network)))
     stranger.sinceMs = this.#options.clock.monotonic()
     stranger.group = group
-    group.members.add(stranger)
+    membersOf(group, stranger).add(stranger)
     this.#weigh(group, bytesOf(stranger))
     this.#makeRoom(stranger)
   }
@@ -166,9 +176,9 @@ export class Strangers {
     const { group } = stranger
     if (group === null) return
     stranger.group = null
-    group.members.delete(stranger)
+    membersOf(group, stranger).delete(stranger)
     this.#weigh(group, -bytesOf(stranger))
-    if (group.members.size === 0) this.#groups.delete(group.network)
+    if (group.fresh.size + group.answered.size === 0) this.#groups.delete(group.network)
   }
 
   #weigh(group: Group, bytes: number): void {
@@ -182,10 +192,15 @@ export class Strangers {
   #makeRoom(last: Stranger | null): void {
     while (this.#bytes > this.#maxBytes) {
       const group = this.#largest()
-      const [oldest] = group.members
-      const isYoung = this.#options.clock.monotonic() - oldest!.sinceMs < YOUNG_MS
-      this.#close(isYoung && last?.group === group ? last : oldest!)
+      this.#close(this.#leastMissed(group, last))
     }
+  }
+
+  #leastMissed({ fresh, answered }: Group, last: Stranger | null): Stranger {
+    for (const stranger of answered) return stranger
+    const [oldest] = fresh
+    const isYoung = this.#options.clock.monotonic() - oldest!.sinceMs < YOUNG_MS
+    return isYoung && last !== null && fresh.has(last) ? last : oldest!
   }
 
   /** Returns one of the largest groups: none has more than twice its bytes. */
@@ -200,6 +215,14 @@ export class Strangers {
     stranger.socket.destroy()
     this.#options.onRejected()
   }
+}
+
+function newGroup(network: string): Group {
+  return { network, fresh: new Set(), answered: new Set(), bytes: 0 }
+}
+
+function membersOf({ fresh, answered }: Group, { isAnswered }: Stranger): Set<Stranger> {
+  return isAnswered ? answered : fresh
 }
 
 function sizeOf({ bytes }: Group): number {

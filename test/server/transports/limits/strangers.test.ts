@@ -119,6 +119,20 @@ void t.test('while all are young, those that came first stay, as when all client
   t.equal(h.rejected(), 2)
 })
 
+void t.test('however young they are, those whose request was answered give way to newcomers', async (t) => {
+  const h = await listen(t, 3)
+  const waiting = await h.from(CROWD)
+  const answered = [await h.from(CROWD), await h.from(CROWD, true)]
+  for (const client of answered) await client.ask('/allowed')
+  const late = await h.from(CROWD)
+  await h.closes(answered[0]!)
+  const later = await h.from(CROWD, true)
+  await h.closes(answered[1]!)
+  await h.closes(await h.from(CROWD))
+  t.equal(h.rejected(), 3)
+  for (const client of [waiting, late, later]) await client.ask('/known')
+})
+
 void t.test('a connection that waits for its turn counts a quarter of one that has begun', async (t) => {
   const h = await listen(t, 2)
   const waiting: Client[] = []
