@@ -1,7 +1,7 @@
 /**
- * Limits the pipelined requests of one HTTP/1.1 connection. Node parses all requests in one packet at once, some five
+ * Limits the pipelined requests of one HTTP/1.1 connection. Node parses all requests in one packet at once, some seven
  * hundred of them, and each costs time on the event loop, while responses wait for those before them. No client in use
- * pipelines more than a few.
+ * pipelines more than a few. So beyond the limit the parser is stopped in the middle of the packet.
  *
  * Requests within the limit are answered, and then the connection ends; a client repeats the others, as after any lost
  * connection.
@@ -42,7 +42,7 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
     if (pipeline.isOver) return
     if (pipeline.waiting >= MAX_PIPELINED) {
       pipeline.isOver = true
-      // Bytes that have arrived are still parsed; no more are read.
+      stopParser(socket)
       socket.pause()
       endWithoutTraces(socket)
       return onRejected()
@@ -53,6 +53,28 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
       if (pipeline.isOver && pipeline.waiting === 0) socket.destroySoon()
     })
     handler(request, response)
+  }
+}
+
+/** Connections that end once their requests within the limit are answered. */
+const ending = new WeakSet<object>()
+
+/** Whether what arrives on a connection, and cannot be read, concerns nobody. */
+export function endsAfterAnswers(socket: object): boolean {
+  return ending.has(socket)
+}
+
+/** What Node's parser is told after an upgrade: to leave the rest of the packet alone. */
+const STOP = 2
+
+/** Uses Node's private parser. Without it, the rest of the packet is parsed. */
+function stopParser(socket: Socket): void {
+  const { parser } = socket as { parser?: { onIncoming?: (request: { upgrade: boolean }) => number } | null }
+  ending.add(socket)
+  if (!parser) return
+  parser.onIncoming = (request) => {
+    request.upgrade = false
+    return STOP
   }
 }
 
@@ -72,9 +94,7 @@ function closeWith(socket: Socket, open: ReadonlySet<ServerResponse>): void {
   })
 }
 
-/**
- * When a connection ends, Node creates an error for each parsed request: five hundred stack traces that nobody reads.
- */
+/** When a connection ends, Node creates an error for each parsed request: a hundred stack traces that nobody reads. */
 function endWithoutTraces(socket: Socket): void {
   let limit = Error.stackTraceLimit
   socket.prependOnceListener('close', () => {

@@ -1,7 +1,9 @@
 /** Pipelined requests over plain HTTP/1.1. */
-import { connect } from 'node:net'
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
 import t from 'tap'
-import { MAX_PIPELINED } from '../../../../src/server/transports/limits/http-pipelining.js'
+import { limitPipelined, MAX_PIPELINED } from '../../../../src/server/transports/limits/http-pipelining.js'
 import { startApp } from '../../../support/app.js'
 import { pod } from '../../../support/pod.js'
 import { until } from '../../../support/until.js'
@@ -49,6 +51,35 @@ void t.test('beyond that, the first are answered, the others are not started, an
   const total = begun.reduce((sum, [, value]) => sum + Number(value), 0)
   t.ok(total <= MAX_PIPELINED + 1, `${total} were answered`)
   t.equal((await fetch(`${url}/api/v1/namespaces/a/pods/p`)).status, 200, 'others are served')
+})
+
+void t.test('the parser stops at the limit, although the packet has more requests', async (t) => {
+  let parsed = 0
+  const begun: ServerResponse[] = []
+  const handler = limitPipelined(
+    (_, response) => void begun.push(response),
+    () => {},
+  )
+  const server = createServer((request, response) => {
+    parsed++
+    handler(request, response)
+  })
+  server.on('upgrade', (_, socket) => socket.destroy())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  let heard = ''
+  client.on('error', () => {}).on('data', (bytes: Buffer) => (heard += bytes.toString('latin1')))
+  client.write(
+    get.repeat(MAX_PIPELINED + 1) +
+      get.replace('\r\n\r\n', '\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n').repeat(200),
+  )
+  await until(() => parsed > MAX_PIPELINED, 'the limit is reached')
+  for (const response of begun) response.end()
+  await once(client, 'close')
+  t.equal(parsed, MAX_PIPELINED + 1)
+  t.equal(heard.split('HTTP/1.1 200').length - 1, MAX_PIPELINED, 'all within the limit are answered')
 })
 
 void t.test('watches that wait behind another on their connection end with it', async (t) => {
