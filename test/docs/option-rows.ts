@@ -1,7 +1,14 @@
 /** The option table for other tools: rows for docs/options.md, and the schema of the chart's `config` values. */
 import { rangeOf } from '../../src/server/config/help.js'
-import { type Option, type OptionGroup, OptionValueError } from '../../src/server/config/option.js'
-import { environmentName, optionNames, options, yamlKey } from '../../src/server/config/options.js'
+import { OptionValueError } from '../../src/server/config/option.js'
+import {
+  environmentName,
+  type Option,
+  type OptionGroup,
+  optionNames,
+  options,
+  yamlKey,
+} from '../../src/server/config/options.js'
 import { RESOURCE_FIELDS } from '../../src/server/config/yaml-file.js'
 
 type Schema = Readonly<Record<string, unknown>>

@@ -1,6 +1,6 @@
 /** Presents the option table as `--help`. */
-import { formatBytes, formatDuration, type Option, type OptionGroup } from './option.js'
-import { type OptionName, optionNames, options } from './options.js'
+import { formatBytes, formatDuration } from './option.js'
+import { type Option, type OptionGroup, type OptionName, optionNames, options } from './options.js'
 
 /** Returns a range such as `1s – 24h` or `expire | coalesce`; null if every value of the kind is allowed. */
 export function rangeOf(option: Option<unknown>): string | null {

@@ -9,19 +9,6 @@
 
 import { parseDuration } from '../../support/duration.js'
 
-export type OptionGroup =
-  | 'Upstream'
-  | 'Fleet'
-  | 'Serving'
-  | 'TLS'
-  | 'Resources'
-  | 'Watch cache'
-  | 'Watches'
-  | 'Limits'
-  | 'Authentication'
-  | 'Authorization'
-  | 'Process'
-
 export type OptionKind = 'boolean' | 'integer' | 'bytes' | 'duration' | 'string' | 'choice' | 'file' | 'list'
 
 /** The message says what is wrong with the value and which limit it exceeds; the caller adds where it came from. */
@@ -30,14 +17,12 @@ export class OptionValueError extends Error {
 }
 
 export interface OptionDoc {
-  /** Includes the dashes: `--port`. The environment name and the YAML key follow from it. */
-  readonly flag: string
-  readonly group: OptionGroup
   /** The purpose, and what goes wrong with a bad value, in whole sentences. */
   readonly doc: string
 }
 
-export interface Option<T> extends OptionDoc {
+/** An option without its name, which `options.ts` gives it. */
+export interface OptionDefinition<T> extends OptionDoc {
   readonly kind: OptionKind
   /** The unit of the loaded value: milliseconds for durations, bytes for sizes, however the value was written. */
   readonly unit: string | null
@@ -54,7 +39,7 @@ export interface Option<T> extends OptionDoc {
   parse(texts: readonly string[]): T
 }
 
-export type ValueOf<O> = O extends Option<infer T> ? T : never
+export type ValueOf<O> = O extends OptionDefinition<infer T> ? T : never
 
 interface Extra<D> extends OptionDoc {
   readonly default: D
@@ -64,8 +49,8 @@ function option<T>(
   kind: OptionKind,
   extra: Extra<T>,
   parse: (texts: readonly string[]) => T,
-  rest: Partial<Omit<Option<T>, keyof OptionDoc | 'kind' | 'default' | 'parse'>> = {},
-): Option<T> {
+  rest: Partial<Omit<OptionDefinition<T>, keyof OptionDoc | 'kind' | 'default' | 'parse'>> = {},
+): OptionDefinition<T> {
   return {
     unit: null,
     min: null,
@@ -73,8 +58,6 @@ function option<T>(
     choices: null,
     defaultText: extra.default === null ? null : String(extra.default),
     ...rest,
-    flag: extra.flag,
-    group: extra.group,
     doc: extra.doc,
     default: extra.default,
     kind,
@@ -87,7 +70,7 @@ function last(texts: readonly string[]): string {
   return texts.at(-1) ?? ''
 }
 
-export function boolean<D extends boolean | null>(extra: Extra<D>): Option<boolean | D> {
+export function boolean<D extends boolean | null>(extra: Extra<D>): OptionDefinition<boolean | D> {
   return option<boolean | D>('boolean', extra, (texts) => {
     const text = last(texts).toLowerCase()
     if (text === 'true' || text === '1') return true
@@ -108,7 +91,9 @@ function bounded(value: number, text: string, bounds: Bounds, show: (n: number) 
   return value
 }
 
-export function integer<D extends number | null>(extra: Extra<D> & Bounds & { unit?: string }): Option<number | D> {
+export function integer<D extends number | null>(
+  extra: Extra<D> & Bounds & { unit?: string },
+): OptionDefinition<number | D> {
   return option<number | D>(
     'integer',
     extra,
@@ -127,7 +112,7 @@ export function integer<D extends number | null>(extra: Extra<D> & Bounds & { un
 }
 
 /** A number that may also be `off`, which loads as null; "not given" is therefore `undefined`. */
-export function port(extra: OptionDoc & { default: number | undefined }): Option<number | null | undefined> {
+export function port(extra: OptionDoc & { default: number | undefined }): OptionDefinition<number | null | undefined> {
   const bounds = { min: 0, max: 65_535 }
   return option<number | null | undefined>(
     'integer',
@@ -163,7 +148,7 @@ const BYTE_UNITS: Readonly<Record<string, number>> = {
 }
 
 /** `64MiB`, `64Mi`, `64M` (10^6) or plain bytes. */
-export function bytes<D extends number | null>(extra: Extra<D> & Bounds): Option<number | D> {
+export function bytes<D extends number | null>(extra: Extra<D> & Bounds): OptionDefinition<number | D> {
   return option<number | D>(
     'bytes',
     extra,
@@ -185,7 +170,7 @@ export function bytes<D extends number | null>(extra: Extra<D> & Bounds): Option
   )
 }
 
-export function duration<D extends number | null>(extra: Extra<D> & Bounds): Option<number | D> {
+export function duration<D extends number | null>(extra: Extra<D> & Bounds): OptionDefinition<number | D> {
   return option<number | D>(
     'duration',
     extra,
@@ -206,7 +191,7 @@ export function duration<D extends number | null>(extra: Extra<D> & Bounds): Opt
 
 export function string<D extends string | null>(
   extra: Extra<D> & { check?: (text: string) => string | null },
-): Option<string | D> {
+): OptionDefinition<string | D> {
   return option<string | D>('string', extra, (texts) => {
     const text = last(texts)
     const wrong = text === '' ? 'is empty' : (extra.check?.(text) ?? null)
@@ -216,7 +201,7 @@ export function string<D extends string | null>(
 }
 
 /** A path to a file that must be readable when the server starts. */
-export function file(extra: OptionDoc): Option<string | null> {
+export function file(extra: OptionDoc): OptionDefinition<string | null> {
   return option<string | null>('file', { ...extra, default: null }, (texts) => {
     const text = last(texts)
     if (text === '') throw new OptionValueError('the path is empty')
@@ -225,13 +210,13 @@ export function file(extra: OptionDoc): Option<string | null> {
 }
 
 /** Text with its own grammar. */
-export function parsed<T>(extra: OptionDoc & { parse: (text: string) => T }): Option<T | null> {
+export function parsed<T>(extra: OptionDoc & { parse: (text: string) => T }): OptionDefinition<T | null> {
   return option<T | null>('string', { ...extra, default: null }, (texts) => extra.parse(last(texts)))
 }
 
 export function choice<const C extends string, D extends C | null>(
   extra: Extra<D> & { choices: readonly C[] },
-): Option<C | D> {
+): OptionDefinition<C | D> {
   return option<C | D>('choice', extra, (texts) => pick(extra.choices, last(texts)), {
     choices: extra.choices,
   })
@@ -252,7 +237,7 @@ interface ListExtra<T> extends OptionDoc {
 }
 
 /** Items are separated by commas, and the flag may be repeated. */
-export function list<T>(extra: ListExtra<T>): Option<readonly T[]> {
+export function list<T>(extra: ListExtra<T>): OptionDefinition<readonly T[]> {
   const format = extra.formatItem ?? String
   return option<readonly T[]>(
     'list',

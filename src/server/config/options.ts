@@ -1,36 +1,62 @@
 /**
- * Every option of the server, once: flag, default, limits, and what goes wrong with a bad value. The environment name,
- * the YAML key, `--help`, the docs and the schema of the Helm values are generated from this table.
+ * Every option of the server, once: name, default, limits, and what goes wrong with a bad value. The flag, the
+ * environment name, `--help`, the docs and the schema of the Helm values are generated from this table; the name itself
+ * is the YAML key.
  *
  * To add an option, add its entry here *with the code that reads it*: an option that nothing reads does not exist.
  * Flags shared with kube-apiserver have the same meaning. `relations.ts` defines how options depend on each other.
  */
-import type { ValueOf } from './option.js'
-import { upstreamOptions } from './options/upstream.js'
+import type { OptionDefinition, ValueOf } from './option.js'
+import { authenticationOptions, authorizationOptions } from './options/access.js'
 import { fleetOptions } from './options/fleet.js'
-import { servingOptions } from './options/serving.js'
-import { watchingOptions } from './options/watching.js'
 import { limitsOptions } from './options/limits.js'
-import { accessOptions } from './options/access.js'
 import { processOptions } from './options/process.js'
+import { servingOptions, tlsOptions } from './options/serving.js'
+import { upstreamOptions } from './options/upstream.js'
+import { resourceOptions, watchCacheOptions, watchOptions } from './options/watching.js'
 
 /** In the order of `--help`. */
-export const options = {
-  ...upstreamOptions,
-  ...fleetOptions,
-  ...servingOptions,
-  ...watchingOptions,
-  ...limitsOptions,
-  ...accessOptions,
-  ...processOptions,
+const groups = {
+  Upstream: upstreamOptions,
+  Fleet: fleetOptions,
+  Serving: servingOptions,
+  TLS: tlsOptions,
+  Resources: resourceOptions,
+  'Watch cache': watchCacheOptions,
+  Watches: watchOptions,
+  Limits: limitsOptions,
+  Authentication: authenticationOptions,
+  Authorization: authorizationOptions,
+  Process: processOptions,
 } as const
 
-export type OptionName = keyof typeof options
+export type OptionGroup = keyof typeof groups
+type Definitions = AllOf<(typeof groups)[OptionGroup]>
+type AllOf<U> = (U extends unknown ? (one: U) => void : never) extends (all: infer A) => void ? A : never
+
+export type OptionName = keyof Definitions
+
+export interface Option<T> extends OptionDefinition<T> {
+  /** Includes the dashes: `--etcd-servers` for `etcdServers`. */
+  readonly flag: string
+  readonly group: OptionGroup
+}
 
 /** The values before defaults that depend on other options are filled in. */
-export type OptionValues = { readonly [Name in OptionName]: ValueOf<(typeof options)[Name]> }
+export type OptionValues = { readonly [Name in OptionName]: ValueOf<Definitions[Name]> }
+
+// Each entry comes from the definition of the same name, as the mapped type says.
+export const options = Object.fromEntries(
+  Object.entries(groups).flatMap(([group, definitions]) =>
+    Object.entries(definitions).map(([name, definition]) => [name, { ...definition, flag: flagOf(name), group }]),
+  ),
+) as unknown as { readonly [Name in OptionName]: Option<OptionValues[Name]> }
 
 export const optionNames = Object.keys(options) as readonly OptionName[]
+
+function flagOf(name: string): string {
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+}
 
 /** `--etcd-servers` is `DISTRIBUTARY_ETCD_SERVERS`. */
 export function environmentName(name: OptionName): string {

@@ -2,8 +2,7 @@ import t from 'tap'
 
 import { ConfigError } from '../../../src/server/config/config-error.js'
 import { type Config, type Environment, load } from '../../../src/server/config/load.js'
-import { type Option } from '../../../src/server/config/option.js'
-import { options } from '../../../src/server/config/options.js'
+import { type Option, options } from '../../../src/server/config/options.js'
 
 const FILES: Readonly<Record<string, string>> = {
   '/ca.pem': 'ca',

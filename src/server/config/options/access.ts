@@ -19,178 +19,124 @@ const SIGNING_ALGORITHMS = [
   'EdDSA',
 ] as const
 
-export const accessOptions = {
-  // ── Authentication ─────────────────────────────────────────────────────────────────────────────────────────────────
+export const authenticationOptions = {
   clientCaFile: file({
-    flag: '--client-ca-file',
-    group: 'Authentication',
     doc: 'PEM file of the CAs whose client certificates the server accepts: the common name is the user, the organizations are the groups.',
   }),
   tokenAuthFile: file({
-    flag: '--token-auth-file',
-    group: 'Authentication',
     doc: 'CSV file of bearer tokens: token,user,uid,"group1,group2". The server reloads it when it changes.',
   }),
   oidcIssuerUrl: string({
-    flag: '--oidc-issuer-url',
-    group: 'Authentication',
     default: null,
     check: (text) => (/^https:\/\/[^\s?#]+$/.test(text) ? null : 'must be an https URL without query or fragment'),
     doc: 'OpenID Connect issuer whose JWTs the server accepts. Requires --oidc-client-id.',
   }),
   oidcClientId: list({
-    flag: '--oidc-client-id',
-    group: 'Authentication',
     default: [],
     parseItem: (text) => text,
     doc: 'Audiences: a JWT must name one of them.',
   }),
   oidcCaFile: file({
-    flag: '--oidc-ca-file',
-    group: 'Authentication',
     doc: "PEM file of the CAs that verify the issuer's certificate. Default: the system's.",
   }),
   oidcUsernameClaim: string({
-    flag: '--oidc-username-claim',
-    group: 'Authentication',
     default: 'sub',
     doc: 'Claim with the user name. The server rejects "email" if email_verified is false.',
   }),
   oidcUsernamePrefix: string({
-    flag: '--oidc-username-prefix',
-    group: 'Authentication',
     default: null,
     doc: 'Prefix for user names; "-" for none. Default: the issuer and "#", or none if the claim is email.',
   }),
   oidcGroupsClaim: string({
-    flag: '--oidc-groups-claim',
-    group: 'Authentication',
     default: null,
     doc: 'Claim with the groups, as a string or a list. Default: no groups.',
   }),
   oidcGroupsPrefix: string({
-    flag: '--oidc-groups-prefix',
-    group: 'Authentication',
     default: null,
     doc: 'Prefix for group names, so that an issuer cannot assign a group such as system:masters.',
   }),
   oidcSigningAlgs: list({
-    flag: '--oidc-signing-algs',
-    group: 'Authentication',
     default: ['RS256'],
     choices: SIGNING_ALGORITHMS,
     parseItem: (text) => pick(SIGNING_ALGORITHMS, text),
     doc: 'Accepted signature algorithms. Symmetric algorithms and "none" are not available.',
   }),
   serviceAccountIssuer: list({
-    flag: '--service-account-issuer',
-    group: 'Authentication',
     default: [],
     parseItem: (text) => text,
     doc: 'Issuers of service account tokens, as the API server has them. The server verifies such tokens itself and looks up the pod, node or Secret that a token is bound to among the objects it holds. If it cannot decide, it asks the API server of --authentication-kubeconfig.',
   }),
   serviceAccountKeyFile: list({
-    flag: '--service-account-key-file',
-    group: 'Authentication',
     default: [],
     parseItem: (text) => text,
     doc: 'PEM files of the keys that verify service account tokens; the server reloads them when they change. Default: the keys that the API server of --authentication-kubeconfig publishes at /openid/v1/jwks, or those of the discovery document of the issuer.',
   }),
   apiAudiences: list({
-    flag: '--api-audiences',
-    group: 'Authentication',
     default: [],
     parseItem: (text) => text,
     doc: 'Accepted audiences: a service account token must name one of them. The server also requests them in TokenReview. Default: --service-account-issuer, and in TokenReview those of the API server.',
   }),
   authenticationKubeconfig: file({
-    flag: '--authentication-kubeconfig',
-    group: 'Authentication',
     doc: 'Kubeconfig of the API server that reviews bearer tokens (TokenReview).',
   }),
   authenticationTokenWebhookCacheTtl: duration({
-    flag: '--authentication-token-webhook-cache-ttl',
-    group: 'Authentication',
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
     doc: 'Time for which the server caches the review of a token. A revoked token stays valid for that long.',
   }),
   requestheaderClientCaFile: file({
-    flag: '--requestheader-client-ca-file',
-    group: 'Authentication',
     doc: 'PEM file of the CAs that sign the certificates of front proxies; the server trusts the user headers of those proxies. Use a CA that signs nothing else.',
   }),
   requestheaderAllowedNames: list({
-    flag: '--requestheader-allowed-names',
-    group: 'Authentication',
     default: [],
     parseItem: (text) => text,
     doc: 'Accepted common names of front proxies. Empty: every name that the CA signed.',
   }),
   requestheaderUsernameHeaders: list({
-    flag: '--requestheader-username-headers',
-    group: 'Authentication',
     default: ['X-Remote-User'],
     parseItem: headerName,
     doc: 'Headers with the user name, in the order in which the server looks for them.',
   }),
   requestheaderGroupHeaders: list({
-    flag: '--requestheader-group-headers',
-    group: 'Authentication',
     default: ['X-Remote-Group'],
     parseItem: headerName,
     doc: 'Headers with the groups.',
   }),
   requestheaderExtraHeadersPrefix: list({
-    flag: '--requestheader-extra-headers-prefix',
-    group: 'Authentication',
     default: ['X-Remote-Extra-'],
     parseItem: headerName,
     doc: 'Prefixes of the headers with further attributes of the user.',
   }),
   ticketKeyFile: file({
-    flag: '--ticket-key-file',
-    group: 'Authentication',
     doc: 'File with the key for tickets, with which browsers log in when they cannot send a token. At least 32 characters, and the same file on every replica. The server reloads it when it changes. It may have several keys, one per line: the first signs, and all are accepted. A ticket is valid only on servers with the same --nats-cluster.',
   }),
   anonymousAuth: boolean({
-    flag: '--anonymous-auth',
-    group: 'Authentication',
     default: false,
     doc: 'Accept requests without credentials as user system:anonymous; the authorizer decides about them.',
   }),
+} as const
 
-  // ── Authorization ──────────────────────────────────────────────────────────────────────────────────────────────────
+export const authorizationOptions = {
   authorizationMode: list<(typeof AUTHORIZATION_MODES)[number]>({
-    flag: '--authorization-mode',
-    group: 'Authorization',
     default: ['AlwaysAllow'],
     choices: AUTHORIZATION_MODES,
     parseItem: (text) => pick(AUTHORIZATION_MODES, text),
     doc: 'Authorizers, in the order in which the server asks them; one that allows the request is enough. Node allows kubelets what the API server allows them. AlwaysAllow lets every caller read everything the server serves. With an authenticator, --passthrough or --apiservice you must set the mode explicitly.',
   }),
   authorizationPolicyFile: file({
-    flag: '--authorization-policy-file',
-    group: 'Authorization',
     doc: 'YAML file of the Policy mode. The server reloads it when it changes; if the new file is invalid, it logs an error and keeps the previous policy.',
   }),
   authorizationKubeconfig: file({
-    flag: '--authorization-kubeconfig',
-    group: 'Authorization',
     doc: 'Kubeconfig of the API server that decides in the Webhook mode (SubjectAccessReview).',
   }),
   authorizationWebhookCacheAuthorizedTtl: duration({
-    flag: '--authorization-webhook-cache-authorized-ttl',
-    group: 'Authorization',
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
     doc: 'Time for which the server caches that a request is allowed. A revoked permission stays valid for that long, even on running watches.',
   }),
   authorizationWebhookCacheUnauthorizedTtl: duration({
-    flag: '--authorization-webhook-cache-unauthorized-ttl',
-    group: 'Authorization',
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,

@@ -5,85 +5,57 @@ import { SECOND, MINUTE, HOUR, MiB, GiB } from './units.js'
 
 export const fleetOptions = {
   natsServers: list({
-    flag: '--nats-servers',
-    group: 'Fleet',
     default: [],
     parseItem: (text) => url(text, ['nats:', 'tls:']),
     doc: 'Servers of one NATS cluster with JetStream. Replicas that use it share one etcd watch per resource.',
   }),
   natsRole: choice({
-    flag: '--nats-role',
-    group: 'Fleet',
     choices: ['auto', 'edge', 'origin'],
     default: 'auto',
     doc: 'auto: the replica serves clients and can be elected to read etcd for all. edge: it serves clients and needs no route to etcd. origin: it can be elected to read etcd, and serves no clients.',
   }),
   natsCluster: string({
-    flag: '--nats-cluster',
-    group: 'Fleet',
     default: 'default',
     check: (text) => (/^[A-Za-z0-9_-]{1,32}$/.test(text) ? null : 'must be 1 to 32 letters, digits, "-" and "_"'),
     doc: 'Name of the etcd cluster behind the replicas. Replicas of two different etcd clusters on one NATS need different names, or each would use the data of the other.',
   }),
   natsCredsFile: file({
-    flag: '--nats-creds-file',
-    group: 'Fleet',
     doc: 'NATS credentials file (JWT and seed).',
   }),
   natsNkeyFile: file({
-    flag: '--nats-nkey-file',
-    group: 'Fleet',
     doc: 'File with the seed of an nkey.',
   }),
   natsUsername: string({
-    flag: '--nats-username',
-    group: 'Fleet',
     default: null,
     doc: 'NATS user name. Requires --nats-password-file.',
   }),
   natsPasswordFile: file({
-    flag: '--nats-password-file',
-    group: 'Fleet',
     doc: 'File with the password of the NATS user. The server ignores a newline at its end.',
   }),
   natsCafile: file({
-    flag: '--nats-cafile',
-    group: 'Fleet',
     doc: 'PEM file of the CAs that verify the certificates of the NATS servers. Setting it makes TLS mandatory.',
   }),
   natsCertfile: file({
-    flag: '--nats-certfile',
-    group: 'Fleet',
     doc: 'PEM file of the client certificate for NATS. Requires --nats-keyfile.',
   }),
   natsKeyfile: file({
-    flag: '--nats-keyfile',
-    group: 'Fleet',
     doc: 'PEM file of the private key of --nats-certfile.',
   }),
   natsSigningKeyFile: file({
-    flag: '--nats-signing-key-file',
-    group: 'Fleet',
     doc: 'File with a key that all replicas share and NATS does not have: a line of base64 of at least 32 bytes (openssl rand -base64 32). Replicas then sign everything they send over NATS, and refuse unsigned data. A second line holds another accepted key, for rotation. The server reloads the file when it changes. Default: no signatures.',
   }),
   natsFallback: choice({
-    flag: '--nats-fallback',
-    group: 'Fleet',
     choices: ['none', 'etcd'],
     default: 'etcd',
     doc: 'etcd: a replica with role auto watches etcd itself when NATS has confirmed nothing for 5 to 8 s. Every such replica then adds a watch to etcd for each resource. none: it serves what it has, with its age.',
   }),
   natsLease: duration({
-    flag: '--nats-lease',
-    group: 'Fleet',
     default: 5 * SECOND,
     min: SECOND,
     max: 5 * MINUTE,
     doc: 'Time after which another replica replaces a publisher that died. With a short lease, replicas renew more often, and a brief pause of the process can lose the lease.',
   }),
   natsReplicas: integer({
-    flag: '--nats-replicas',
-    group: 'Fleet',
     default: 1,
     min: 1,
     max: 5,
@@ -91,16 +63,12 @@ export const fleetOptions = {
     doc: 'Number of NATS servers that store each stream; it applies when the stream is created. With 1 the history is lost with that server; with three servers, use 3.',
   }),
   natsStreamBytes: bytes({
-    flag: '--nats-stream-bytes',
-    group: 'Fleet',
     default: 256 * MiB,
     min: MiB,
     max: 1_024 * GiB,
     doc: 'Maximum history of one resource in NATS; it applies when the stream is created. An edge that is disconnected for longer than this history lasts must relist.',
   }),
   maxStaleness: duration({
-    flag: '--max-staleness',
-    group: 'Fleet',
     default: null,
     min: SECOND,
     max: 168 * HOUR,

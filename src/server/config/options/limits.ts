@@ -5,8 +5,6 @@ import { MiB, GiB } from './units.js'
 
 export const limitsOptions = {
   maxWatchers: integer({
-    flag: '--max-watchers',
-    group: 'Limits',
     default: 50_000,
     min: 1,
     max: 10_000_000,
@@ -14,8 +12,6 @@ export const limitsOptions = {
     doc: 'Maximum number of watches, over all --workers; further watches get 429. Allow 12 KB of memory for each, 45 KB over TLS.',
   }),
   maxWatchersPerClient: integer({
-    flag: '--max-watchers-per-client',
-    group: 'Limits',
     default: 20_000,
     min: 1,
     max: 10_000_000,
@@ -23,8 +19,6 @@ export const limitsOptions = {
     doc: 'Maximum number of watches of one identity, or of one address if the server does not authenticate callers; further watches get 429.',
   }),
   maxInitialStates: integer({
-    flag: '--max-initial-states',
-    group: 'Limits',
     default: 64,
     min: 1,
     max: 100_000,
@@ -32,24 +26,18 @@ export const limitsOptions = {
     doc: 'Maximum number of large lists and initial states being sent at once. Further ones wait, with identities taking turns, and then get 429.',
   }),
   listCacheBytes: bytes({
-    flag: '--list-cache-bytes',
-    group: 'Limits',
     default: 64 * MiB,
     min: 0,
     max: 64 * GiB,
     doc: 'Memory for encoded lists that clients with equal requests share. With 0 the server encodes each list again.',
   }),
   memoryTarget: bytes({
-    flag: '--memory-target',
-    group: 'Limits',
     default: null,
     min: 128 * MiB,
     max: 1_024 * GiB,
     doc: 'Resident memory above which new lists and watches get 429; above 85 % of it the caches shrink. The processes of --workers get equal shares. Set it below the container limit. Default: 85 % of the container limit; none without such a limit.',
   }),
   requestsPerSecond: integer({
-    flag: '--requests-per-second',
-    group: 'Limits',
     default: 400,
     min: 1,
     max: 1_000_000,
@@ -57,16 +45,12 @@ export const limitsOptions = {
     doc: 'Sustained request rate of one identity; bursts may be ten times as large. Further requests get 429 with Retry-After.',
   }),
   initialBytesPerSecond: bytes({
-    flag: '--initial-bytes-per-second',
-    group: 'Limits',
     default: null,
     min: 64 * 2 ** 10,
     max: 1_024 * GiB,
     doc: 'Maximum bytes per second of lists and initial states for one identity. Default: no limit.',
   }),
   trustedProxies: list({
-    flag: '--trusted-proxies',
-    group: 'Limits',
     default: [],
     parseItem: addressRange,
     doc: 'Addresses or ranges (10.0.0.0/8) whose X-Forwarded-For headers the server trusts. It ignores the header from other addresses.',

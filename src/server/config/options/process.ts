@@ -4,40 +4,28 @@ import { isUrl } from './values.js'
 
 export const processOptions = {
   config: file({
-    flag: '--config',
-    group: 'Process',
     doc: 'YAML file with these options under their YAML keys, and the resource table. Flags and environment variables take precedence.',
   }),
   logLevel: choice({
-    flag: '--log-level',
-    group: 'Process',
     choices: ['debug', 'info', 'warn', 'error'],
     default: 'info',
     doc: 'Minimum severity of log lines. debug logs a lot for every connection.',
   }),
   logFormat: choice({
-    flag: '--log-format',
-    group: 'Process',
     choices: ['json', 'text'],
     default: 'json',
     doc: 'json: one JSON object per line. text: lines for people.',
   }),
   auditLogPath: string({
-    flag: '--audit-log-path',
-    group: 'Process',
     default: null,
     doc: 'File for the access log, one JSON line per request; "-" for standard output. To rotate the file, move it and send SIGHUP. Default: no access log.',
   }),
   tracingOtlpEndpoint: string({
-    flag: '--tracing-otlp-endpoint',
-    group: 'Process',
     default: null,
     check: (text) => (isUrl(text) ? null : 'is not the base address of a collector such as http://127.0.0.1:4318'),
     doc: 'OpenTelemetry collector that receives spans of lists, upstream lists and relists, by OTLP over HTTP: http://127.0.0.1:4318. Default: no tracing.',
   }),
   tracingSamplingRatePerMillion: integer({
-    flag: '--tracing-sampling-rate-per-million',
-    group: 'Process',
     default: 1_000_000,
     min: 0,
     max: 1_000_000,

@@ -3,58 +3,42 @@ import { boolean, bytes, choice, duration, file, integer, list } from '../option
 import { publicResource, watchCacheSize } from './values.js'
 import { SECOND, MINUTE, HOUR, MiB, GiB } from './units.js'
 
-export const watchingOptions = {
-  // ── Resources ──────────────────────────────────────────────────────────────────────────────────────────────────────
+export const resourceOptions = {
   resource: list({
-    flag: '--resource',
-    group: 'Resources',
     default: [],
     parseItem: (text) => text,
     doc: '"secrets" adds a known resource that is off by default; "resource.k8s.io/v1beta1" adds an alpha or beta version, and "api/all", "api/beta" or "api/alpha" every such version, as in the API server\'s --runtime-config; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource that has too many objects, or cannot be read here. With --passthrough the API server then answers for it; otherwise it is unknown here. Separate items with commas, or repeat the flag. Use the YAML key resources for more detail, or for a prefix that contains a comma.',
   }),
   kubernetesResources: choice({
-    flag: '--kubernetes-resources',
-    group: 'Resources',
     choices: ['auto', 'always', 'never'],
     default: 'auto',
     doc: "Whether to serve Kubernetes' own resources. auto: yes, unless the server declares prefixes over etcd and finds nothing under Kubernetes' default prefix; then it serves only the declared ones until something is stored there. always is implied by an explicit etcd prefix or Kubernetes resource, writes, RBAC, NATS, --passthrough and --apiservice.",
   }),
   publicCaching: list({
-    flag: '--public-caching',
-    group: 'Resources',
     default: [],
     parseItem: publicResource,
     doc: 'Resources that anyone may read, with two durations: how long shared caches (a CDN, nginx) may answer gets and lists from their copy, and how much longer they may do so while they revalidate it: "flags.distributary.io=5s/30s". At most 60s together. The server does not start unless its authorizer lets system:anonymous list each of them. By default answers are private and revalidated each time.',
   }),
   selectAnyField: boolean({
-    flag: '--select-any-field',
-    group: 'Resources',
     default: false,
     doc: "Let field selectors name any scalar path of Kubernetes' own kinds and custom resources, not only the labels that the API server accepts. A typo then matches nothing instead of being refused. Declared prefixes always accept any path.",
   }),
   protoDescriptors: file({
-    flag: '--proto-descriptors',
-    group: 'Resources',
     doc: 'FileDescriptorSet of your own kinds that are stored as protobuf. Without it clients can read those objects as protobuf only.',
   }),
+} as const
 
-  // ── Watch cache ────────────────────────────────────────────────────────────────────────────────────────────────────
+export const watchCacheOptions = {
   watchCache: boolean({
-    flag: '--watch-cache',
-    group: 'Watch cache',
     default: true,
     doc: 'Cache resources. With false, every list reads etcd and every watch opens a watch on etcd, which is the load that this server exists to avoid.',
   }),
   watchCacheSizes: list({
-    flag: '--watch-cache-sizes',
-    group: 'Watch cache',
     default: [],
     parseItem: watchCacheSize,
     doc: 'History in batches for single resources: "pods#50000,deployments.apps#0". 0 turns the cache of that resource off.',
   }),
   defaultWatchCacheSize: integer({
-    flag: '--default-watch-cache-size',
-    group: 'Watch cache',
     default: 8_192,
     min: 64,
     max: 1_048_576,
@@ -62,24 +46,18 @@ export const watchingOptions = {
     doc: 'Number of batches of history to keep per resource, within --watch-cache-age and --watch-cache-bytes. The last 75 s are kept even if there are more.',
   }),
   watchCacheBytes: bytes({
-    flag: '--watch-cache-bytes',
-    group: 'Watch cache',
     default: 64 * MiB,
     min: MiB,
     max: 64 * GiB,
     doc: 'Maximum memory for the history of one resource, encoded frames included. It takes precedence over age and count: too little turns a short disconnect into a relist.',
   }),
   watchCacheAge: duration({
-    flag: '--watch-cache-age',
-    group: 'Watch cache',
     default: HOUR,
     min: 10 * SECOND,
     max: 168 * HOUR,
     doc: 'Maximum age of history. It must be at least twice the bookmark interval, or an idle client cannot resume.',
   }),
   backfillRevisions: integer({
-    flag: '--backfill-revisions',
-    group: 'Watch cache',
     default: 10_000,
     min: 0,
     max: 1_000_000,
@@ -87,57 +65,44 @@ export const watchingOptions = {
     doc: 'Revisions of history that the server reads back from etcd when it starts, so that clients can resume after its restart. A large number loads etcd; with 0 all clients relist.',
   }),
   onGap: choice({
-    flag: '--on-gap',
-    group: 'Watch cache',
     choices: ['expire', 'coalesce'],
     default: 'expire',
     doc: 'What happens when the server has missed revisions that etcd has compacted, or that a restarted API server no longer has (--upstream). expire: watches end with 410, as with the API server. coalesce: the server sends the difference, and watches continue.',
   }),
+} as const
 
-  // ── Watches ────────────────────────────────────────────────────────────────────────────────────────────────────────
+export const watchOptions = {
   minRequestTimeout: duration({
-    flag: '--min-request-timeout',
-    group: 'Watches',
     default: 30 * MINUTE,
     min: SECOND,
     max: 24 * HOUR,
     doc: 'Duration of a watch that sets no timeout: it ends after a random time between this and twice this. Short times cause many reconnects.',
   }),
   bookmarkInterval: duration({
-    flag: '--bookmark-interval',
-    group: 'Watches',
     default: MINUTE,
     min: SECOND,
     max: 10 * MINUTE,
     doc: 'Time between two bookmarks of a quiet watch. With a long interval, clients that resume replay more.',
   }),
   requestTimeout: duration({
-    flag: '--request-timeout',
-    group: 'Watches',
     default: MINUTE,
     min: SECOND,
     max: HOUR,
     doc: 'Maximum time for a request that is not a watch. For forwarded requests (--passthrough, --apiservice), it limits only the wait for the response headers. A forwarded write that times out may still take effect.',
   }),
   shutdownGracePeriod: duration({
-    flag: '--shutdown-grace-period',
-    group: 'Watches',
     default: 30 * SECOND,
     min: SECOND,
     max: 10 * MINUTE,
     doc: 'Maximum time from SIGTERM to exit. It must be shorter than the time after which the platform kills the process.',
   }),
   shutdownDelayDuration: duration({
-    flag: '--shutdown-delay-duration',
-    group: 'Watches',
     default: 0,
     min: 0,
     max: 10 * MINUTE,
     doc: 'Time after SIGTERM in which the server reports unready but keeps serving, including new watches, so that load balancers stop sending clients before the drain begins. In its second half every connection ends after its next answer. --shutdown-grace-period begins after it.',
   }),
   shutdownWatchTerminationGracePeriod: duration({
-    flag: '--shutdown-watch-termination-grace-period',
-    group: 'Watches',
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
