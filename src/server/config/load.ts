@@ -15,7 +15,7 @@ import { ConfigError } from './config-error.js'
 import { helpText } from './help.js'
 import { OptionValueError } from './option.js'
 import { environmentName, optionNames, options, type OptionName, type OptionValues } from './options.js'
-import { complete, type Completed, relations } from './relations.js'
+import { complete, type Completed, conflictsIn } from './relations.js'
 import { parseYamlFile, type YamlFile } from './yaml-file.js'
 import { errorMessage } from '../../support/error-message.js'
 import { nearestName } from '../../support/nearest-name.js'
@@ -71,11 +71,8 @@ export function load(args: readonly string[], environment: Environment, readFile
 
   const { values, broken } = parseValues(given, readFile, problems)
   const completed = complete(values)
-  for (const relation of relations) {
-    if (relation.reads.some((name) => broken.has(name))) continue
-    const problem = relation.check(completed, (name) => given.has(name))
-    if (problem !== null) problems.push(problem)
-  }
+  const isGiven = (name: OptionName): boolean => given.has(name)
+  problems.push(...conflictsIn(completed, isGiven, (name) => broken.has(name)))
   // A configuration that names this port requires TLS, and a plain port instead would be worse than none.
   const securePort = given.get('securePort')
   const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
