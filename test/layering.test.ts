@@ -43,8 +43,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'fleet/workers': ['fleet', 'engine/feed', 'engine/upstream', 'engine/cache'],
   // Commands are clients of any server: they start without the server's code.
   cli: ['client', 'client/reflector', 'kubernetes/codec'],
-  'server/auth': [],
-  'server/config': ['server/auth', 'kubernetes/dialect'],
+  'server/config': ['kubernetes/dialect'],
+  'server/auth': ['server/config'],
   'server/metrics': ['engine/pipeline', 'fleet'],
   'server/transports': [
     'server/auth',

@@ -4,6 +4,8 @@
  */
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { AccessMetrics, Webhook } from '../../engine/model/request-metrics.js'
+import type { OptionValues } from '../config/options.js'
+import type { authenticationOptions, authorizationOptions } from '../config/options/access.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { Authenticator } from './authn/authenticator.js'
@@ -31,40 +33,8 @@ import { watchKubeconfig } from './watched-credentials.js'
 import { type FileMetrics, WatchedFiles, type WatchedFilesOptions } from './watched-file.js'
 import { errorMessage } from '../../support/error-message.js'
 
-/** Durations are in milliseconds; null means not configured. The loaded config satisfies this by shape. */
-export interface AuthenticationOptions {
-  readonly clientCaFile: string | null
-  readonly tokenAuthFile: string | null
-  readonly oidcIssuerUrl: string | null
-  readonly oidcClientId: readonly string[]
-  readonly oidcCaFile: string | null
-  readonly oidcUsernameClaim: string
-  readonly oidcUsernamePrefix: string | null
-  readonly oidcGroupsClaim: string | null
-  readonly oidcGroupsPrefix: string | null
-  readonly oidcSigningAlgs: readonly string[]
-  readonly serviceAccountIssuer: readonly string[]
-  readonly serviceAccountKeyFile: readonly string[]
-  readonly apiAudiences: readonly string[]
-  readonly authenticationKubeconfig: string | null
-  readonly authenticationTokenWebhookCacheTtl: number
-  readonly requestheaderClientCaFile: string | null
-  readonly requestheaderAllowedNames: readonly string[]
-  readonly requestheaderUsernameHeaders: readonly string[]
-  readonly requestheaderGroupHeaders: readonly string[]
-  readonly requestheaderExtraHeadersPrefix: readonly string[]
-  readonly anonymousAuth: boolean
-  readonly ticketKeyFile: string | null
-  readonly natsCluster: string
-}
-
-export interface AuthorizationOptions {
-  readonly authorizationMode: readonly ('AlwaysAllow' | 'Node' | 'Policy' | 'RBAC' | 'Webhook')[]
-  readonly authorizationPolicyFile: string | null
-  readonly authorizationKubeconfig: string | null
-  readonly authorizationWebhookCacheAuthorizedTtl: number
-  readonly authorizationWebhookCacheUnauthorizedTtl: number
-}
+export type AuthenticationOptions = Pick<OptionValues, keyof typeof authenticationOptions | 'natsCluster'>
+export type AuthorizationOptions = Pick<OptionValues, keyof typeof authorizationOptions>
 
 interface Surroundings {
   readonly clock: Clock
