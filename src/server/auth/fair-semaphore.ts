@@ -25,10 +25,15 @@ export interface FairSemaphoreOptions extends FairSemaphoreBounds {
   readonly maxWaitMs: number
   readonly clock: Clock
   /** The words of the 429. */
-  readonly message?: string
+  readonly message?: string | ((full: Full) => string)
+  /** Default: longer, the more requests wait. */
+  readonly retryAfterSeconds?: number
   /** Called for each 429. */
-  readonly onRejected: () => void
+  readonly onRejected: (full: Full) => void
 }
+
+/** What has no slot left: the semaphore, or only the identity. */
+export type Full = 'all' | 'identity'
 
 interface Waiter {
   readonly grant: () => void
@@ -132,10 +137,14 @@ export class FairSemaphore implements IdentitySemaphore {
   }
 
   #refuse(): TooManyRequestsError {
-    this.#options.onRejected()
-    const retryAfterSeconds = 1 + Math.floor(this.#waiting / 100)
-    const { message = 'too many lists and initial states are being sent' } = this.#options
-    return new TooManyRequestsError(message, retryAfterSeconds)
+    const full = this.#running < this.#bounds.slots ? 'identity' : 'all'
+    const {
+      message = 'too many lists and initial states are being sent',
+      retryAfterSeconds = 1 + Math.floor(this.#waiting / 100),
+      onRejected,
+    } = this.#options
+    onRejected(full)
+    return new TooManyRequestsError(typeof message === 'string' ? message : message(full), retryAfterSeconds)
   }
 
   /** Gives a free slot to the next waiting identity that may hold another. @returns whether it did. */

@@ -1,7 +1,6 @@
 /**
  * Rate limits per identity: requests per second, and bytes of lists and initial states per second. A noisy tenant gets
- * 429 before others notice it. Running watches are counted where they run
- * (`server/transports/limits/watcher-quota.ts`); `fair-semaphore.ts` shares the slots for requests that cost memory.
+ * 429 before others notice it. `fair-semaphore.ts` limits what lasts: watches, and requests that cost memory.
  */
 import type { CountedRates, Draw } from '../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../engine/model/status.js'

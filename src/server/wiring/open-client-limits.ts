@@ -11,7 +11,6 @@ import { hasAuthenticator } from '../config/relations.js'
 import type { Limit } from '../../engine/model/limit.js'
 import type { CountedRates, IdentitySemaphores, SharedLimits } from '../../engine/model/shared-limits.js'
 import { RapidResets } from '../transports/limits/rapid-resets.js'
-import { WatcherQuota } from '../transports/limits/watcher-quota.js'
 import type { Basis } from './basis.js'
 
 type LimitsBasis = Pick<Basis, 'config' | 'live' | 'clock' | 'metrics'>
@@ -36,13 +35,12 @@ const WAITING_PER_SLOT = 64
 /** The counters of one process. */
 export interface OwnLimits {
   readonly semaphores: IdentitySemaphores
-  readonly watchers: WatcherQuota
   readonly rates: CountedRates
   readonly resets: RapidResets
 }
 
 /** The limits on the clients of one process. */
-export interface ClientLimits extends Pick<OwnLimits, 'watchers' | 'resets'> {
+export interface ClientLimits extends Pick<OwnLimits, 'resets'> {
   readonly semaphores: IdentitySemaphores
   /** The process's own counts, or the primary's. */
   readonly rates: Pick<CountedRates, 'countRequest' | 'spendInitialBytes'>
@@ -57,14 +55,14 @@ export function openClientLimits(basis: LimitsBasis, shared: SharedLimits): Clie
   let tell: ReturnType<SharedLimits['resets']> | null = null
   const own = countedLimits(basis, shared.processes, { onCounted: (network, resets) => tell?.(network, resets) })
   tell = shared.resets(own.resets)
-  const { watchers, resets, rates, semaphores } = own
+  const { resets, rates, semaphores } = own
   const sharedSemaphores = Object.fromEntries(
     Object.entries(semaphores).map(([name, semaphore]) => [
       name,
       shared.semaphore(name as keyof IdentitySemaphores, semaphore),
     ]),
   ) as unknown as IdentitySemaphores
-  return { watchers, resets, rates: shared.rates(rates), semaphores: sharedSemaphores }
+  return { resets, rates: shared.rates(rates), semaphores: sharedSemaphores }
 }
 
 /**
@@ -78,10 +76,22 @@ export function countedLimits(
 ): OwnLimits {
   const { config, live, clock, metrics } = basis
   const share = (most: number): number => Math.ceil(most / processes)
-  const watchers = new WatcherQuota({
-    total: () => share(live.current.maxWatchers),
-    perClient: () => share(live.current.maxWatchersPerClient),
-    onRejected: (limit) => metrics.rejected(limit),
+  const watcherBounds = ({ maxWatchers, maxWatchersPerClient }: Config): FairSemaphoreBounds => ({
+    ...NO_QUEUE,
+    slots: share(maxWatchers),
+    maxSlotsPerIdentity: share(maxWatchersPerClient),
+  })
+  const watchers = new FairSemaphore({
+    ...watcherBounds(live.current),
+    maxWaitMs: 0,
+    clock,
+    message: (full) => {
+      const { slots, maxSlotsPerIdentity } = watcherBounds(live.current)
+      const most = full === 'all' ? `${slots} watchers in all` : `${maxSlotsPerIdentity} watchers of one client`
+      return `too many watchers: the limit is ${most}`
+    },
+    retryAfterSeconds: 5,
+    onRejected: (full) => metrics.rejected(full === 'all' ? 'watchers' : 'watchers-per-client'),
   })
   const lists = fairSemaphore(basis, 'lists', share(config.maxInitialStates), STATE_WAIT_MS)
   const initialStates = fairSemaphore(basis, 'initial-states', share(config.maxInitialStates), STATE_WAIT_MS)
@@ -101,10 +111,10 @@ export function countedLimits(
   live.onChange((changed) => {
     for (const semaphore of [lists, initialStates])
       semaphore.setBounds(boundsFor(config, share(changed.maxInitialStates)))
+    watchers.setBounds(watcherBounds(changed))
     passthrough.setBounds(passthroughBounds(changed))
   })
   return {
-    watchers,
     semaphores: {
       watchers,
       lists,
