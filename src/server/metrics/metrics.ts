@@ -15,19 +15,19 @@ import { cacheSeries } from './cache-series.js'
 import { feedSeries } from './feed-series.js'
 import { fleetSeries } from './fleet-series.js'
 import { type LabelledGauges, MetricSet, RESOURCE } from './metric-set.js'
-import { ProcessSeries } from './process-series.js'
-import { RequestMetrics } from './request-metrics.js'
+import { processSeries } from './process-series.js'
+import { requestSeries } from './request-series.js'
 
 const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
 
 export class Metrics {
   readonly #set = new MetricSet()
-  readonly requests = new RequestMetrics(this.#set)
+  readonly requests = requestSeries(this.#set)
   readonly #feed = feedSeries(this.#set)
   readonly #cache = cacheSeries(this.#set)
   readonly #broadcast = broadcastSeries(this.#set)
   readonly #fleet = fleetSeries(this.#set)
-  readonly process = new ProcessSeries(this.#set)
+  readonly process = processSeries(this.#set)
   #gauges: () => Iterable<ResourceGauges> = () => []
   #readInitialStates = (): number => 0
 
