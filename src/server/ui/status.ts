@@ -13,7 +13,6 @@ import type {
   Delays,
   FeedFigures,
   GroupFigures,
-  ProcessFigures,
   ResourceFigures,
   ServerAbout,
   ServerStatus,
@@ -44,23 +43,13 @@ export interface ProcessInput {
   readonly name: string
   readonly ready: boolean
   readonly sources: Iterable<StatusSource>
-  /** Events that entered the caches since the start. */
-  readonly takenEvents: number
+  /** Events that entered the caches since the start; null in a process without caches. */
+  readonly takenEvents: number | null
   readonly delays: Delays
 }
 
-/** The figures sent by one process to the one that serves the page. */
-export interface ProcessStatus extends Omit<ProcessFigures, 'watchers'> {
-  readonly delays: Delays
-  /** By transport and state. */
-  readonly watchers: Readonly<Record<string, number>>
-  readonly resources: readonly ResourceFigures[]
-  readonly feeds: readonly FeedFigures[]
-  readonly groups: readonly GroupFigures[]
-  readonly clients: readonly ClientFigures[]
-  readonly slow: readonly SlowWatcherFigures[]
-  readonly slowCount: number
-}
+/** The status that one process sends to the one that serves the page: as if it were the whole server. */
+export type ProcessStatus = Omit<ServerStatus, keyof ServerAbout | 'ready'>
 
 /**
  * The maximum length of the lists of groups and slow watchers, and half that of clients, whatever the number of
@@ -68,14 +57,14 @@ export interface ProcessStatus extends Omit<ProcessFigures, 'watchers'> {
  */
 const TOP = 10
 
-export function processStatus(input: ProcessInput): ProcessStatus {
+export function processStatus({ sources, delays, ...own }: ProcessInput): ProcessStatus {
   const groups = new Map<Cursor['group'], { -readonly [K in keyof GroupFigures]: GroupFigures[K] }>()
   const clients = new Map<string, { -readonly [K in keyof ClientFigures]: ClientFigures[K] }>()
   const slow: SlowWatcherFigures[] = []
   const watchers: Record<string, number> = {}
   const feeds: FeedFigures[] = []
   let sentEvents = 0
-  const resources = [...input.sources].map((source): ResourceFigures => {
+  const resources = [...sources].map((source): ResourceFigures => {
     const gauges = source.gauges()
     const resource = resourceId(gauges.resource)
     feeds.push({ resource, ...source.feed })
@@ -106,7 +95,7 @@ export function processStatus(input: ProcessInput): ProcessStatus {
       namespaced,
       revision: gauges.revision,
       objects: gauges.objects,
-      watchers: [...gauges.watchers.values()].reduce((sum, count) => sum + count, 0),
+      watchers: total(gauges.watchers.values()),
       ringFill: source.ringBytes === 0 ? 0 : gauges.ringBytes / source.ringBytes,
       ringBatches: gauges.ringBatches,
       ringAgeSeconds: gauges.ringAgeSeconds,
@@ -114,12 +103,12 @@ export function processStatus(input: ProcessInput): ProcessStatus {
       problem: source.problem,
     }
   })
+  const uptimeSeconds = process.uptime()
+  const rssBytes = process.memoryUsage.rss()
+  const served = total(Object.values(watchers))
   return {
-    ...thisProcess(input.name),
-    ready: input.ready,
-    takenEvents: input.takenEvents,
-    sentEvents,
-    delays: input.delays,
+    processes: [{ ...own, pid: process.pid, uptimeSeconds, rssBytes, sentEvents, watchers: served }],
+    delays,
     watchers,
     resources,
     feeds,
@@ -132,20 +121,7 @@ export function processStatus(input: ProcessInput): ProcessStatus {
 
 /** The status of the primary process, which reads the upstream for all workers and serves no clients. */
 export function primaryStatus(feeds: readonly FeedFigures[]): ProcessStatus {
-  return {
-    ...thisProcess('primary'),
-    ready: true,
-    takenEvents: null,
-    sentEvents: 0,
-    delays: [],
-    watchers: {},
-    resources: [],
-    feeds,
-    groups: [],
-    clients: [],
-    slow: [],
-    slowCount: 0,
-  }
+  return { ...processStatus({ name: 'primary', ready: true, sources: [], takenEvents: null, delays: [] }), feeds }
 }
 
 /**
@@ -180,36 +156,28 @@ function resourceOf({ path, plural }: ResourceFigures): Pick<Resource, 'group' |
   return { group, version, plural }
 }
 
-/** @param processes the process that reads the upstream must come first. */
-export function serverStatus(about: ServerAbout, processes: readonly ProcessStatus[]): ServerStatus {
+/** @param parts that of the process that reads the upstream must come first. */
+export function serverStatus(about: ServerAbout, parts: readonly ProcessStatus[]): ServerStatus {
+  const processes = parts.flatMap((part) => part.processes)
   const serving = processes.filter(({ takenEvents }) => takenEvents !== null)
   return {
     ...about,
     ready: serving.length > 0 && serving.every(({ ready }) => ready),
-    processes: processes.map(({ name, pid, uptimeSeconds, rssBytes, ready, takenEvents, sentEvents, watchers }) => ({
-      name,
-      pid,
-      uptimeSeconds,
-      rssBytes,
-      ready,
-      takenEvents,
-      sentEvents,
-      watchers: Object.values(watchers).reduce((sum, count) => sum + count, 0),
-    })),
+    processes,
     // Only the process that reads the upstream knows the state of the feeds, and it comes first.
-    feeds: processes.find(({ feeds }) => feeds.length > 0)?.feeds ?? [],
-    delays: summed(serving.map(({ delays }) => delays)),
-    watchers: Object.fromEntries(summed(serving.map((one) => Object.entries(one.watchers)))),
-    resources: mergedResources(serving.flatMap(({ resources }) => resources)),
-    groups: largest(mergedGroups(serving.flatMap(({ groups }) => groups))),
-    clients: largestClients(mergedClients(serving.flatMap(({ clients }) => clients))),
-    slow: slowest(serving.flatMap(({ slow }) => slow)),
-    slowCount: serving.reduce((sum, { slowCount }) => sum + slowCount, 0),
+    feeds: parts.find(({ feeds }) => feeds.length > 0)?.feeds ?? [],
+    delays: summed(parts.map(({ delays }) => delays)),
+    watchers: Object.fromEntries(summed(parts.map(({ watchers }) => Object.entries(watchers)))),
+    resources: mergedResources(parts.flatMap(({ resources }) => resources)),
+    groups: largest(mergedGroups(parts.flatMap(({ groups }) => groups))),
+    clients: largestClients(mergedClients(parts.flatMap(({ clients }) => clients ?? []))),
+    slow: slowest(parts.flatMap(({ slow }) => slow)),
+    slowCount: total(parts.map(({ slowCount }) => slowCount)),
   }
 }
 
-function thisProcess(name: string): Pick<ProcessStatus, 'name' | 'pid' | 'uptimeSeconds' | 'rssBytes'> {
-  return { name, pid: process.pid, uptimeSeconds: process.uptime(), rssBytes: process.memoryUsage.rss() }
+function total(counts: Iterable<number>): number {
+  return [...counts].reduce((sum, count) => sum + count, 0)
 }
 
 function largest<T extends { readonly watchers: number }>(all: readonly T[]): readonly T[] {

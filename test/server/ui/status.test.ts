@@ -1,11 +1,13 @@
 import t from 'tap'
+import type { ProcessFigures } from '../../../src/server/ui/page/figures.js'
 import { type ProcessStatus, primaryStatus, serverStatus } from '../../../src/server/ui/status.js'
 
 const about = { version: '1', upstream: 'http://etcd:2379', fleet: null }
 
-function worker(name: string, more: Partial<ProcessStatus> = {}): ProcessStatus {
+function worker(name: string, more: Partial<ProcessStatus> = {}, own: Partial<ProcessFigures> = {}): ProcessStatus {
   const feed = { resource: 'pods', state: 'watching', reason: null, part: null }
-  return { ...primaryStatus([feed]), name, takenEvents: 10, ...more }
+  const status = primaryStatus([feed])
+  return { ...status, processes: status.processes.map((one) => ({ ...one, name, takenEvents: 10, ...own })), ...more }
 }
 
 const pods: ProcessStatus['resources'][number] = {
@@ -58,7 +60,7 @@ void t.test('the status of a resource shows what a client can rely on at every w
 void t.test('watchers, groups and delays add up; counters stay with their process', async (t) => {
   const group = { resource: 'pods', transport: 'http1', selector: 'app=web', watchers: 4 }
   const slow = { resource: 'pods', transport: 'sse', state: 'lagging', behind: 9, pendingBytes: 1 }
-  const one = worker('worker 1', {
+  const figures: Partial<ProcessStatus> = {
     watchers: { 'http1 active': 4 },
     groups: [group],
     clients: [
@@ -67,13 +69,13 @@ void t.test('watchers, groups and delays add up; counters stay with their proces
     ],
     slow: [slow],
     slowCount: 12,
-    sentEvents: 5,
     delays: [
       [0.1, 2],
       [1, 3],
     ],
-  })
-  const status = serverStatus(about, [primaryStatus([]), one, { ...one, name: 'worker 2' }])
+  }
+  const workers = ['worker 1', 'worker 2'].map((name) => worker(name, figures, { sentEvents: 5 }))
+  const status = serverStatus(about, [primaryStatus([]), ...workers])
   t.match(status, {
     watchers: { 'http1 active': 8 },
     groups: [{ ...group, watchers: 8 }],
@@ -112,7 +114,7 @@ void t.test(
     const status = serverStatus(about, [
       primaryStatus([away]),
       worker('worker 1'),
-      worker('worker 2', { ready: false }),
+      worker('worker 2', {}, { ready: false }),
     ])
     t.equal(status.ready, false)
     t.same(status.feeds, [away])
