@@ -12,20 +12,14 @@ import {
   type Context,
   propagation,
   ROOT_CONTEXT,
-  type Span as ApiSpan,
+  type Span,
   SpanKind,
   SpanStatusCode,
   trace,
 } from '@opentelemetry/api'
 import { errorMessage } from './error-message.js'
 
-export interface Span {
-  /** Adds attributes; undefined values are skipped. */
-  note(attributes: Attributes): void
-  /** Marks the span as failed, with a reason to display. */
-  fail(reason: string): void
-  end(): void
-}
+export type { Span }
 
 export interface SpanOptions {
   /** `server` answers a request, `client` asks another server, `internal` does neither. */
@@ -43,7 +37,12 @@ const tracer = trace.getTracer('distributary')
 
 /** The caller must end the span in `finally`. */
 export function beginSpan(name: string, options: SpanOptions): Span {
-  return new ApiSpanOf(start(name, options, parentOf(options)))
+  return start(name, options, parentOf(options))
+}
+
+/** Marks a span as failed, with a reason to display. */
+export function failSpan(span: Span, reason: string): void {
+  span.setStatus({ code: SpanStatusCode.ERROR, message: reason })
 }
 
 /**
@@ -51,12 +50,11 @@ export function beginSpan(name: string, options: SpanOptions): Span {
  */
 export async function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   const parent = parentOf(options)
-  const begun = start(name, options, parent)
-  const span = new ApiSpanOf(begun)
+  const span = start(name, options, parent)
   try {
-    return await context.with(trace.setSpan(parent, begun), work, undefined, span)
+    return await context.with(trace.setSpan(parent, span), work, undefined, span)
   } catch (error) {
-    span.fail(errorMessage(error))
+    failSpan(span, errorMessage(error))
     throw error
   } finally {
     span.end()
@@ -68,22 +66,6 @@ function parentOf({ carrier, isRoot }: SpanOptions): Context {
   return carrier === undefined ? context.active() : propagation.extract(context.active(), carrier)
 }
 
-function start(name: string, { kind, attributes = {} }: SpanOptions, parent: Context): ApiSpan {
+function start(name: string, { kind, attributes = {} }: SpanOptions, parent: Context): Span {
   return tracer.startSpan(name, { kind: KINDS[kind], attributes }, parent)
-}
-
-class ApiSpanOf implements Span {
-  constructor(readonly span: ApiSpan) {}
-
-  note(attributes: Attributes): void {
-    this.span.setAttributes(attributes)
-  }
-
-  fail(reason: string): void {
-    this.span.setStatus({ code: SpanStatusCode.ERROR, message: reason })
-  }
-
-  end(): void {
-    this.span.end()
-  }
 }

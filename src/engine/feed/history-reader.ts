@@ -3,7 +3,7 @@
  * that was delivered. It identifies that history by the cluster id and the fingerprint of what was delivered.
  */
 import type { Revision } from '../model/revision.js'
-import { inSpan, type Span } from '../../support/tracing.js'
+import { failSpan, inSpan, type Span } from '../../support/tracing.js'
 import { UpstreamError, type UpstreamStatus } from '../upstream/upstream.js'
 import { addInTurns } from './add-in-turns.js'
 import type { FeedOptions } from './feed-options.js'
@@ -100,7 +100,7 @@ export class HistoryReader {
       }
       signal.throwIfAborted()
       if (reason === null || revision === null) throw new UpstreamError('protocol', 'a list without a page')
-      span.note({ 'distributary.reason': reason, 'distributary.resource_version': revision })
+      span.setAttributes({ 'distributary.reason': reason, 'distributary.resource_version': revision })
       // Learn this first, for a sink that passes the state on together with its origin.
       this.#learned(status)
       replacement?.commit()
@@ -114,7 +114,7 @@ export class HistoryReader {
     } catch (cause) {
       replacement?.abort()
       const error = asUpstreamError(cause, this.#options)
-      span.fail(error.message)
+      failSpan(span, error.message)
       if (signal.aborted) return
       metrics.initialisationFailed(error.code)
       if (error.code !== 'compacted')

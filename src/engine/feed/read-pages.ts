@@ -6,7 +6,7 @@ import { type Key, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { sleep, type Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
-import { beginSpan } from '../../support/tracing.js'
+import { beginSpan, failSpan } from '../../support/tracing.js'
 import { UpstreamError, type Page, type StreamPart, type StateReader } from '../upstream/upstream.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -80,15 +80,15 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
       yield page
     }
   } catch (error) {
-    span.fail(errorMessage(error))
+    failSpan(span, errorMessage(error))
     throw error
   } finally {
     done.abort(new UpstreamError('unavailable', 'given up'))
-    span.note({
+    span.setAttributes({
       'distributary.keys': keys,
       'distributary.pages': pages,
       'distributary.keys_only': options.keysOnly === true,
-      ...(revision === null ? {} : { 'distributary.resource_version': revision }),
+      'distributary.resource_version': revision ?? undefined,
     })
     span.end()
   }

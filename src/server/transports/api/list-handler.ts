@@ -111,7 +111,7 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
     acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
     headers: { ...headers, vary },
   })
-  request.span?.note({
+  request.span?.setAttributes({
     'distributary.resource': cache.name,
     'distributary.read': options.read.kind,
     'distributary.resource_version': snapshot.revision,

@@ -54,9 +54,9 @@ function tracedList(options: ResourceHandlerOptions, asked: Asked): Promise<void
   return inSpan(name, { kind: 'server', attributes, carrier: requestHeaders }, async (span) => {
     try {
       await serve(options, asked, span)
-      span.note({ 'http.response.status_code': exchange.statusCode })
+      span.setAttributes({ 'http.response.status_code': exchange.statusCode })
     } catch (error) {
-      span.note({ 'http.response.status_code': StatusError.from(error).code })
+      span.setAttributes({ 'http.response.status_code': StatusError.from(error).code })
       throw error
     }
   })
