@@ -1,6 +1,6 @@
 /** The command line of the commands, built from their table. Parsing, suggestions and `--help` are commander's. */
 import { Argument, Command as Parser, InvalidArgumentError, Option } from 'commander'
-import type { Command, Flag, FlagKind, Flags, FlagValues } from './command.js'
+import { absent, type Command, type Flag, type FlagKind, type Flags, type FlagValues } from './command.js'
 import { EXIT_CODES } from './exit-code.js'
 import { parseDuration } from '../support/duration.js'
 
@@ -75,12 +75,12 @@ function grouped(option: Option, group: string | undefined): Option {
 }
 
 function valuesOf(flags: Flags, parser: Parser): FlagValues<Flags> {
-  const values = Object.entries(flags).map(([name, { kind }]) => {
+  const values = Object.entries(flags).map(([name, flag]) => {
     const option = parser.options.find(({ long }) => long === `--${name}`)!
     const value = parser.getOptionValue(option.attributeName()) as unknown
     // commander reads `--no-headers` as the option `headers`, turned off.
-    if (kind === 'boolean') return [name, value === !option.negate]
-    return [name, value ?? (kind === 'list' ? [] : null)]
+    if (flag.kind === 'boolean') return [name, value === !option.negate]
+    return [name, value ?? absent(flag)]
   })
   return Object.fromEntries(values) as FlagValues<Flags>
 }

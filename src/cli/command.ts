@@ -39,6 +39,16 @@ type ValueOf<F extends Flag> = F['kind'] extends 'boolean'
 /** Values by the flag's name without dashes; null when not given. Durations are in milliseconds. */
 export type FlagValues<F extends Flags> = { readonly [K in keyof F]: ValueOf<F[K]> }
 
+/** Puts flags under a heading of `--help`. */
+export function inGroup<const F extends Flags>(group: string, flags: F): F {
+  return Object.fromEntries(Object.entries(flags).map(([name, flag]) => [name, { ...flag, group }])) as F
+}
+
+/** The value of a flag that is not given. */
+export function absent({ kind }: Flag): false | readonly string[] | null {
+  return kind === 'boolean' ? false : kind === 'list' ? [] : null
+}
+
 export interface Example {
   readonly doc: string
   readonly line: string

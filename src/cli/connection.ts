@@ -5,66 +5,48 @@
 import { readFileSync } from 'node:fs'
 import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
 import type { Transport } from '../client/reflector/transport.js'
-import type { FlagValues, Flags } from './command.js'
+import { type FlagValues, type Flags, inGroup } from './command.js'
 import { CommandError, UsageError } from './exit-code.js'
 import { errorMessage } from '../support/error-message.js'
 
-const group = 'Server'
-
-export const connectionFlags = {
+export const connectionFlags = inGroup('Server', {
   server: {
     kind: 'string',
     short: 's',
     placeholder: 'URL',
-    group,
     doc: 'Address of a distributary or any API server. Default: the kubeconfig’s if you name one, else DISTRIBUTARY_SERVER, else http://127.0.0.1:8001.',
   },
   token: {
     kind: 'string',
-    group,
     doc: 'Bearer token. Prefer --token-file or DISTRIBUTARY_TOKEN: every user of the machine can read a command line.',
   },
-  'token-file': {
-    kind: 'string',
-    placeholder: 'FILE',
-    group,
-    doc: 'File with the bearer token, read for each request.',
-  },
+  'token-file': { kind: 'string', placeholder: 'FILE', doc: 'File with the bearer token, read for each request.' },
   kubeconfig: {
     kind: 'string',
     placeholder: 'FILE',
-    group,
     doc: 'Kubeconfig with server and credentials; exec plugins are run.',
   },
   context: {
     kind: 'string',
     placeholder: 'NAME',
-    group,
     doc: 'Context to use. Without --kubeconfig it comes from the files in KUBECONFIG, merged as kubectl does, else from ~/.kube/config.',
   },
   'certificate-authority': {
     kind: 'string',
     placeholder: 'FILE',
-    group,
     doc: 'PEM file of the CAs to trust instead of the system’s.',
   },
-  'client-certificate': { kind: 'string', placeholder: 'FILE', group, doc: 'PEM file of the client certificate.' },
-  'client-key': { kind: 'string', placeholder: 'FILE', group, doc: 'PEM file of its key.' },
-  'tls-server-name': {
-    kind: 'string',
-    placeholder: 'NAME',
-    group,
-    doc: 'Name that the server’s certificate must have.',
-  },
+  'client-certificate': { kind: 'string', placeholder: 'FILE', doc: 'PEM file of the client certificate.' },
+  'client-key': { kind: 'string', placeholder: 'FILE', doc: 'PEM file of its key.' },
+  'tls-server-name': { kind: 'string', placeholder: 'NAME', doc: 'Name that the server’s certificate must have.' },
   'insecure-skip-tls-verify': {
     kind: 'boolean',
-    group,
     doc: 'Accept any certificate. Anyone on the network path can then read everything.',
   },
-  as: { kind: 'string', placeholder: 'USER', group, doc: 'Impersonate this user, if the server allows it.' },
-  'as-group': { kind: 'list', placeholder: 'GROUP', group, doc: 'Group of that user. Repeatable.' },
-  'as-uid': { kind: 'string', placeholder: 'UID', group, doc: 'UID of that user.' },
-} as const satisfies Flags
+  as: { kind: 'string', placeholder: 'USER', doc: 'Impersonate this user, if the server allows it.' },
+  'as-group': { kind: 'list', placeholder: 'GROUP', doc: 'Group of that user. Repeatable.' },
+  'as-uid': { kind: 'string', placeholder: 'UID', doc: 'UID of that user.' },
+})
 
 export interface Connection {
   readonly server: string

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
 import { errorMessage } from '../support/error-message.js'
-import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
+import { absent, type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, connectionFlags } from './connection.js'
 import { type Authorities, authoritiesIn, checkAuthorities } from './doctor/authorities.js'
 import { checkCertificate, CHECKS, type Finding, type Patient } from './doctor/checks.js'
@@ -108,21 +108,9 @@ async function diagnose({ flags, environment, out, signal }: Context): Promise<E
   }
 }
 
-const NO_FLAGS: FlagValues<typeof connectionFlags> = {
-  server: null,
-  token: null,
-  'token-file': null,
-  kubeconfig: null,
-  context: null,
-  'certificate-authority': null,
-  'client-certificate': null,
-  'client-key': null,
-  'tls-server-name': null,
-  'insecure-skip-tls-verify': false,
-  as: null,
-  'as-group': [],
-  'as-uid': null,
-}
+const NO_FLAGS = Object.fromEntries(
+  Object.entries(connectionFlags).map(([name, flag]) => [name, absent(flag)]),
+) as FlagValues<typeof connectionFlags>
 
 function readAuthority(file: string): string {
   try {

@@ -2,42 +2,36 @@
 import { resourcePath } from '../client/resource-path.js'
 import type { Selection } from '../client/reflector/requests.js'
 import { keyName } from '../engine/model/key-name.js'
-import type { FlagValues, Flags } from './command.js'
+import { type FlagValues, inGroup } from './command.js'
 import type { Connection } from './connection.js'
 import { type ApiResource, discover, findResource } from './discovery.js'
 import { UsageError } from './exit-code.js'
 
-const group = 'Which objects'
-
-export const selectionFlags = {
+export const selectionFlags = inGroup('Which objects', {
   namespace: {
     kind: 'string',
     short: 'n',
     placeholder: 'NAME',
-    group,
     doc: 'Namespace. Default: the kubeconfig’s, else "default".',
   },
-  'all-namespaces': { kind: 'boolean', short: 'A', group, doc: 'All namespaces.' },
+  'all-namespaces': { kind: 'boolean', short: 'A', doc: 'All namespaces.' },
   selector: {
     kind: 'string',
     short: 'l',
     placeholder: 'SELECTOR',
-    group,
     doc: 'Label selector: app=web,tier!=db,env in (a,b),!canary.',
   },
   'field-selector': {
     kind: 'string',
     placeholder: 'SELECTOR',
-    group,
     doc: 'Field selector: metadata.name=web-0, spec.nodeName=n1; on a declared prefix, any scalar field.',
   },
   prefix: {
     kind: 'string',
     placeholder: 'TEXT',
-    group,
     doc: 'On a declared prefix: only keys that start with this text after the prefix, such as eu/.',
   },
-} as const satisfies Flags
+})
 
 export interface Chosen {
   /** null if a path was given instead of a name. */

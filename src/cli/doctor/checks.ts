@@ -8,7 +8,6 @@ import type { ApiResource } from '../../client/discovery.js'
 import { resourcePath } from '../../client/resource-path.js'
 import { errorMessage } from '../../support/error-message.js'
 import { expecting } from '../../support/https-agent.js'
-import { JsonLines } from './json-lines.js'
 import type { ListedObject, Party, Reply, Subject } from './party.js'
 
 export interface Finding {
@@ -328,12 +327,11 @@ async function checkLatency({ cluster, here, agent, waitMs }: Patient): Promise<
     if (list.status !== 200 || response.status !== 200) {
       return wrong(`distributary answers ${response.status} to a watch`, adviceOn(response.status))
     }
-    const events = new JsonLines(response.body)
     const written = await cluster.post(path, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace } })
     const began = performance.now()
     if (written.status >= 300) return skipped(refusalOf(written), 'use a kubeconfig that may write configmaps')
     const seen = await Promise.race([
-      events.until((event) => event.includes(`"${name}"`)),
+      hasText(response.body, `"${name}"`),
       delay(waitMs, false, { signal }).catch(() => false),
     ])
     return seen
@@ -346,6 +344,16 @@ async function checkLatency({ cluster, here, agent, waitMs }: Patient): Promise<
     stop.abort()
     await cluster.delete(`${path}/${name}`).catch(() => undefined)
   }
+}
+
+async function hasText(body: AsyncIterable<Uint8Array>, wanted: string): Promise<boolean> {
+  let text = ''
+  try {
+    for await (const part of body) if ((text += Buffer.from(part).toString()).includes(wanted)) return true
+  } catch {
+    // A broken watch has ended.
+  }
+  return false
 }
 
 const nameOf = ({ group, version, plural }: ApiResource): string =>
