@@ -1,9 +1,8 @@
 /**
- * Writes and reads key-values, batches and failures: in streams, in snapshots, and between a primary and its workers.
+ * Writes and reads key-values and batches: in streams, in snapshots, and between a primary and its workers.
  */
 import type { Batch, KeyEvent, KeyValue } from '../engine/model/event.js'
 import { toRevision } from '../engine/model/revision.js'
-import { UpstreamError, type UpstreamErrorCode } from '../engine/upstream/upstream.js'
 import type { ByteReader, ByteWriter } from './byte-codec.js'
 
 /** The approximate overhead of a batch, not counting its events, and of an event, not counting its key and value. */
@@ -65,21 +64,6 @@ export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyV
 /** Returns their encoded size in bytes, roughly. */
 export function bytesOf(keyValues: readonly KeyValue[]): number {
   return keyValues.reduce((bytes, keyValue) => bytes + keyValueBytes(keyValue), 0)
-}
-
-export function writeFailure(writer: ByteWriter, { code, message, compactRevision }: UpstreamError): void {
-  writer
-    .text(code)
-    .text(message)
-    .number(compactRevision ?? -1)
-}
-
-/** @throws RangeError */
-export function readFailure(reader: ByteReader): UpstreamError {
-  const code = reader.text() as UpstreamErrorCode
-  const message = reader.text()
-  const compactRevision = reader.number()
-  return new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: toRevision(compactRevision) })
 }
 
 /** Returns the size of a batch in bytes, roughly equal to its size in memory. */

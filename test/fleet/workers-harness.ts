@@ -119,7 +119,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
     upstream: createEmbeddedUpstream(),
     feedMetrics: () => new CountingMetrics(),
     mergeMetrics: async (ofWorkers) => ofWorkers.join('+'),
-    status: () => '"primary"',
+    status: () => 'primary',
     history: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9 },
     clock: systemClock,
     limits: countedLimits(),
@@ -145,7 +145,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
         workers: 2,
         onClosed: () => {},
         collectMetrics: async () => 'own',
-        collectStatus: async () => '"own"',
+        collectStatus: async () => 'own',
         onBug: () => {},
         ...channelOptions,
       })

@@ -9,17 +9,16 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Key, KeyValue } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
-import { type Page, type ReadOptions, UpstreamError, type StateReader } from '../../engine/upstream/upstream.js'
+import {
+  type Page,
+  type ReadOptions,
+  type StateReader,
+  UpstreamError,
+  type UpstreamErrorCode,
+} from '../../engine/upstream/upstream.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
-import {
-  readFailure,
-  readKeyValue,
-  readKeyValues,
-  writeFailure,
-  writeKeyValue,
-  writeKeyValues,
-} from '../key-value-codec.js'
+import { readKeyValue, readKeyValues, writeKeyValue, writeKeyValues } from '../key-value-codec.js'
 import { type Broker, BrokerError } from '../broker.js'
 import type { Envelope } from './envelope.js'
 
@@ -168,6 +167,21 @@ function writePage(writer: ByteWriter, { revision, currentRevision, keyValues, m
   writer.byte(more ? 1 : 0)
   writer.number(count)
   writeKeyValues(writer, keyValues)
+}
+
+function writeFailure(writer: ByteWriter, { code, message, compactRevision }: UpstreamError): void {
+  writer
+    .text(code)
+    .text(message)
+    .number(compactRevision ?? -1)
+}
+
+/** @throws RangeError */
+function readFailure(reader: ByteReader): UpstreamError {
+  const code = reader.text() as UpstreamErrorCode
+  const message = reader.text()
+  const compactRevision = reader.number()
+  return new UpstreamError(code, message, compactRevision < 0 ? {} : { compactRevision: toRevision(compactRevision) })
 }
 
 /** Reads etcd through the publisher. */

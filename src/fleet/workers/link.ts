@@ -2,24 +2,26 @@
  * One end of the socket between the primary and a worker. It carries messages in order, and requests with their answers
  * in both directions.
  *
- *     frame: length u32 │ message: JSON with its length │ key-values or batches, if the message has some …
+ *     frame: length u32 │ message, as V8 clones it, with its length │ key-values or batches, if the message has some …
  *
- * Values of events and states, which are bytes, follow the message in the form that streams use. Both ends are the same
- * build of the same program, so there is no versioning; an invalid frame is a bug and ends the link.
+ * Events and states follow the message in the form that streams use, which is compact. Both ends are the same build of
+ * the same program, so there is no versioning; an invalid frame is a bug and ends the link.
  */
 import type { Duplex } from 'node:stream'
+import { deserialize, serialize } from 'node:v8'
 import type { KeyValue } from '../../engine/model/event.js'
-import { UpstreamError } from '../../engine/upstream/upstream.js'
+import type { Revision } from '../../engine/model/revision.js'
+import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
 import { orAborted } from '../../support/deadline.js'
 import { errorMessage } from '../../support/error-message.js'
 import { FrameSplitter } from '../../support/frame-splitter.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
-import { bytesOf, pagesOf, readFailure, readKeyValues, writeFailure, writeKeyValues } from '../key-value-codec.js'
+import { bytesOf, pagesOf, readKeyValues, writeKeyValues } from '../key-value-codec.js'
 
 /** The requests that one end answers, by name. */
 type Methods = Readonly<Record<string, (...args: never[]) => unknown>>
 
-/** The answer to a request: a value as JSON, and key-values. */
+/** The answer to a request: a value, and key-values. Bytes in either are slices of a frame: copy what is kept. */
 export interface Answer<T> {
   readonly value: T
   readonly keyValues?: Iterable<KeyValue>
@@ -58,8 +60,13 @@ type Call =
   /** A part of an answer's key-values; another part follows, or the answer. */
   | { readonly kind: 'part'; readonly id: number }
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
-  /** An UpstreamError follows. */
-  | { readonly kind: 'failed'; readonly id: number }
+  | { readonly kind: 'failed'; readonly id: number; readonly failure: Failure }
+
+interface Failure {
+  readonly code: UpstreamErrorCode
+  readonly message: string
+  readonly compactRevision: Revision | null
+}
 
 interface Answered<T> {
   readonly value: T
@@ -94,7 +101,7 @@ export function frameSplitter(onFrame: (frame: Buffer) => void): FrameSplitter {
 
 /** @param expectedBytes the size of the body, roughly. */
 export function encodeFrame(message: object, writeBody?: (writer: ByteWriter) => void, expectedBytes = 0): Buffer {
-  const head = Buffer.from(JSON.stringify(message), 'utf8')
+  const head = serialize(message)
   const writer = new ByteWriter(2 * LENGTH_BYTES + head.length + expectedBytes).count(0).bytes(head)
   writeBody?.(writer)
   const frame = writer.done()
@@ -102,10 +109,10 @@ export function encodeFrame(message: object, writeBody?: (writer: ByteWriter) =>
   return frame
 }
 
-/** Reads a frame without its length. @throws RangeError, SyntaxError */
+/** Reads a frame without its length. @throws Error for anything else. */
 export function decodeFrame(frame: Buffer): { readonly message: unknown; readonly body: ByteReader } {
   const body = new ByteReader(frame, 'sliced')
-  return { message: JSON.parse(body.text()), body }
+  return { message: deserialize(body.bytes()), body }
 }
 
 export class Link<Heard extends { readonly kind: string }, Asked extends Methods, Asks extends Methods> {
@@ -243,7 +250,7 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
         return question?.resolve({ value: message.value as never, keyValues: question.keyValues })
       }
       case 'failed':
-        return this.#questions.get(message.id)?.reject(readFailure(body))
+        return this.#questions.get(message.id)?.reject(errorOf(message.failure))
       default:
         message satisfies never
     }
@@ -263,8 +270,10 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
       this.#answering.delete(id)
       const isExpected = error instanceof UpstreamError
       if (!isExpected && !signal.aborted) this.#options.onBug(error)
-      const failure = isExpected ? error : new UpstreamError('unavailable', errorMessage(error))
-      this.write(encodeFrame({ kind: 'failed', id }, (writer) => writeFailure(writer, failure)))
+      const { code, message, compactRevision } = isExpected
+        ? error
+        : new UpstreamError('unavailable', errorMessage(error))
+      this.send({ kind: 'failed', id, failure: { code, message, compactRevision } satisfies Failure })
     }
   }
 
@@ -281,6 +290,10 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
     this.#answering.delete(id)
     if (!signal.aborted) yield encodeFrame({ kind: 'answer', id, value })
   }
+}
+
+function errorOf({ code, message, compactRevision }: Failure): UpstreamError {
+  return new UpstreamError(code, message, compactRevision === null ? {} : { compactRevision })
 }
 
 const CALLS: ReadonlySet<string> = new Set<Call['kind']>(['ask', 'cancel', 'part', 'answer', 'failed'])

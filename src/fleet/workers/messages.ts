@@ -2,11 +2,20 @@
  * The messages and requests between the primary and its workers over a `Link`. The primary gives each feed a number,
  * the same for all workers, so that a batch is encoded once however many workers there are.
  */
-import type { Batch, Key } from '../../engine/model/event.js'
+import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
+import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { ReplaceReason } from '../../engine/model/feed-sink.js'
 import type { Resource } from '../../engine/model/resource.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Draw, SemaphoreName } from '../../engine/model/shared-limits.js'
+import type {
+  Compare,
+  Page,
+  ReadOptions,
+  UpstreamStatus,
+  WriteOperation,
+  WriteResult,
+} from '../../engine/upstream/upstream.js'
 import type { ByteWriter } from '../byte-codec.js'
 import { batchBytes, PAGE_BYTES, writeBatches } from '../key-value-codec.js'
 import { encodeFrame } from './link.js'
@@ -19,8 +28,8 @@ export type FeedMessage =
   | { readonly kind: 'batches'; readonly feed: number }
   | { readonly kind: 'progress'; readonly feed: number; readonly revision: Revision }
   | { readonly kind: 'synced'; readonly feed: number; readonly trustsProgress: boolean }
-  /** @param atMs by the machine's clock, which all processes share. @param validMs null if it does not expire. */
-  | { readonly kind: 'confirmed'; readonly feed: number; readonly atMs: number; readonly validMs: number | null }
+  /** @param atMs by the machine's clock, which all processes share. @param validMs infinite if it does not expire. */
+  | { readonly kind: 'confirmed'; readonly feed: number; readonly atMs: number; readonly validMs: number }
   | { readonly kind: 'disconnected' | 'refused'; readonly feed: number; readonly reason: string }
 
 export type LimitMessage =
@@ -52,30 +61,39 @@ export interface Refusal {
   readonly retryAfterSeconds: number
 }
 
-export type AskedOfPrimary = {
+/** Calls of the upstream, mostly for writes, and for reads that no cache answers. */
+export type AskedOfUpstream = {
+  readPage(options: Omit<ReadOptions, 'signal'>): Page
+  readStored(key: Key, at: { readonly revision?: Revision }): KeyValue | null
+  storedRevision(): Revision
+  upstreamStatus(): UpstreamStatus
+  write(compares: readonly Compare[], operations: readonly WriteOperation[]): WriteResult
+  grantLease(ttlSeconds: number): string
+  dropLease(leaseId: string): void
+}
+
+export type AskedOfPrimary = AskedOfUpstream & {
   currentRevision(prefix: Key): Revision
   /** The answer's key-values are the state. @returns its revision. */
   readState(prefix: Key, revision: Revision | null): Revision
-  /** The answer has no key-value if there is none. */
-  readKey(prefix: Key, key: Key): null
-  /** A call of the upstream and its answer (`upstream-calls.ts`). */
-  upstream(request: string): string
+  readKey(prefix: Key, key: Key): KeyValue | null
   /** The metrics of all processes as one scrape. */
   metrics(): string
-  /** The statuses of all processes as a JSON array, the primary's first. */
-  status(): string
-  /** Compares what the primary watches with etcd. @returns the report as JSON. */
-  checkConsistency(): string
+  /** The statuses of all processes, the primary's first. */
+  status(): readonly unknown[]
+  /** Compares what the primary watches with etcd. */
+  checkConsistency(): ConsistencyReport
   /** Takes a slot, which the worker leaves. */
   enter(slot: number, name: SemaphoreName, identity: string): Refusal | null
   /** @returns the number of requests granted, at least one. */
   drawRequests(identity: string, draw: Draw): number | Refusal
 }
 
-/** Each returns JSON about this worker only. */
+/** Each answer is about this worker only. */
 export type AskedOfWorker = {
+  /** @returns JSON. */
   metrics(): string
-  status(): string
+  status(): unknown
 }
 
 /** Packs whole batches into frames of about `PAGE_BYTES`. */

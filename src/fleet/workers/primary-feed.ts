@@ -106,8 +106,8 @@ export class PrimaryFeed implements ResourceFeed {
         return sink.synced()
       case 'confirmed': {
         const ageMs = Math.max(0, this.#link.clock.monotonic() - message.atMs)
-        this.#tellsAge = message.validMs !== null
-        return sink.confirmed?.(ageMs, message.validMs ?? Number.POSITIVE_INFINITY)
+        this.#tellsAge = message.validMs !== Number.POSITIVE_INFINITY
+        return sink.confirmed?.(ageMs, message.validMs)
       }
       case 'disconnected':
       case 'refused': {

@@ -20,7 +20,7 @@ import type { RingBounds } from '../../engine/cache/ring-buffer.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import type { CountedLimits } from './primary-limits.js'
 import { Relay } from './relay.js'
-import { answerUpstreamCall } from './upstream-calls.js'
+import { upstreamAnswers } from './upstream-calls.js'
 import { WorkerLink } from './worker-link.js'
 
 export interface PrimaryOptions {
@@ -30,8 +30,8 @@ export interface PrimaryOptions {
   readonly feedMetrics: (resource: Resource) => FeedMetrics
   /** Merges the primary's own metrics with those of the workers that answered into one scrape. */
   readonly mergeMetrics: (workers: readonly string[]) => Promise<string>
-  /** Returns the primary's own status as JSON. */
-  readonly status: () => string
+  /** Returns the primary's own status. */
+  readonly status: () => unknown
   /** The limits shared by all workers. */
   readonly limits: CountedLimits
   readonly history: RingBounds
@@ -97,10 +97,10 @@ export class Primary {
       open: (resource) => this.#open(resource),
       find: (prefix) => this.#relays.get(prefix)?.relay,
       answers: {
-        upstream: async (signal, request) => ({ value: await answerUpstreamCall({ upstream, signal }, request) }),
+        ...upstreamAnswers(upstream),
         metrics: async () => ({ value: await this.#exposeMetrics() }),
         status: async () => ({ value: await this.#statuses.join() }),
-        checkConsistency: async () => ({ value: JSON.stringify(await this.checkConsistency()) }),
+        checkConsistency: async () => ({ value: await this.checkConsistency() }),
       },
       limits,
       maxQueuedBytes,
@@ -140,9 +140,9 @@ export class Primary {
     return await this.#options.mergeMetrics(collected.filter((text) => text !== null))
   }
 
-  async #exposeStatus(): Promise<string> {
+  async #exposeStatus(): Promise<readonly unknown[]> {
     const collected = await Promise.all([...this.#links].map((link) => link.collect('status')))
-    return `[${[this.#options.status(), ...collected.filter((text) => text !== null)].join()}]`
+    return [this.#options.status(), ...collected.filter((status) => status !== null)]
   }
 
   #open(resource: Resource): Relay {

@@ -156,8 +156,7 @@ export class Relay implements FeedSink {
   confirmed(ageMs: number, validMs: number): void {
     // By the machine's clock, so that time spent in a queue counts too.
     const atMs = this.#clock.monotonic() - ageMs
-    const valid = validMs === Number.POSITIVE_INFINITY ? null : validMs
-    this.#confirmation = { kind: 'confirmed', feed: this.id, atMs, validMs: valid }
+    this.#confirmation = { kind: 'confirmed', feed: this.id, atMs, validMs }
     this.#tell(feedFrame(this.#confirmation))
   }
 

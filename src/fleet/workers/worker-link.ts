@@ -18,7 +18,7 @@ import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import { type Answers, Link } from './link.js'
-import type { AskedOfPrimary, AskedOfWorker, ToPrimary, ToWorker } from './messages.js'
+import type { AskedOfPrimary, AskedOfUpstream, AskedOfWorker, ToPrimary, ToWorker } from './messages.js'
 import { type CountedLimits, PrimaryLimits } from './primary-limits.js'
 import type { Relay, RelaySubscriber } from './relay.js'
 import { Silence } from '../silence.js'
@@ -31,7 +31,7 @@ export interface WorkerLinkOptions {
   /** Returns the relay of a prefix; undefined if no worker has subscribed to it. */
   readonly find: (prefix: Key) => Relay | undefined
   /** Answers what concerns neither a feed nor a limit. */
-  readonly answers: Pick<Answers<AskedOfPrimary>, 'upstream' | 'metrics' | 'status' | 'checkConsistency'>
+  readonly answers: Pick<Answers<AskedOfPrimary>, keyof AskedOfUpstream | 'metrics' | 'status' | 'checkConsistency'>
   /** The limits shared by all workers. */
   readonly limits: CountedLimits
   /** Called when clients can connect to the worker. */
@@ -93,10 +93,7 @@ export class WorkerLink implements RelaySubscriber {
           const { revision, keyValues } = await this.#freshness(prefix).readState(asked, signal)
           return { value: revision, keyValues }
         },
-        readKey: async (signal, prefix, key) => {
-          const keyValue = await this.#freshness(prefix).readKey(key, signal)
-          return { value: null, keyValues: keyValue === null ? [] : [keyValue] }
-        },
+        readKey: async (signal, prefix, key) => ({ value: await this.#freshness(prefix).readKey(key, signal) }),
         enter: async (signal, slot, name, identity) => ({ value: await limits.enter(slot, name, identity, signal) }),
         drawRequests: async (_signal, identity, draw) => ({ value: limits.drawRequests(identity, draw) }),
       },
@@ -117,10 +114,11 @@ export class WorkerLink implements RelaySubscriber {
     this.#send({ kind: 'suspect', client })
   }
 
-  /** Resolves to the worker's metrics or status as JSON; to null if the worker has none, or does not answer in time. */
-  async collect(what: keyof AskedOfWorker): Promise<string | null> {
+  /** Resolves to the worker's metrics or status; to null if the worker has none, or does not answer in time. */
+  async collect<What extends keyof AskedOfWorker>(what: What): Promise<ReturnType<AskedOfWorker[What]> | null> {
     const late = (): Error => new UpstreamError('unavailable', 'the worker does not answer')
-    const ask = async (signal: AbortSignal): Promise<string> => (await this.#link.ask(what, [], signal)).value
+    const ask = async (signal: AbortSignal): Promise<ReturnType<AskedOfWorker[What]>> =>
+      (await this.#link.ask(what, [] as never, signal)).value
     return await withDeadline(this.#options.clock, COLLECT_TIMEOUT_MS, undefined, late, ask).catch(() => null)
   }
 

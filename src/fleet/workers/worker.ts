@@ -15,13 +15,15 @@ import type { Clock } from '../../support/clock.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
+import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
-import { UpstreamError } from '../../engine/upstream/upstream.js'
+import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
 import type { ByteReader } from '../byte-codec.js'
 import { Link } from './link.js'
 import type { AskedOfPrimary, AskedOfWorker, ToPrimary, ToWorker } from './messages.js'
 import { PrimaryFeed } from './primary-feed.js'
 import { Silence } from '../silence.js'
+import { primaryUpstream } from './upstream-calls.js'
 import { WorkerLimits } from './worker-limits.js'
 
 export interface WorkerChannelOptions {
@@ -33,8 +35,8 @@ export interface WorkerChannelOptions {
   readonly onClosed: (reason: string) => void
   /** Returns this worker's metrics as JSON. A rejection omits them from the scrape. */
   readonly collectMetrics: () => Promise<string>
-  /** Returns this worker's status as JSON. A rejection omits it. */
-  readonly collectStatus: () => Promise<string>
+  /** Returns this worker's status. A rejection omits it. */
+  readonly collectStatus: () => Promise<unknown>
   /** Called with the reason of such a rejection, and when a message of the primary could not be handled. */
   readonly onBug: (error: unknown) => void
 }
@@ -46,6 +48,8 @@ const SILENT_TICKS = 6
 const SILENT = 'the primary process does not answer'
 
 export class WorkerChannel {
+  /** The primary's upstream, without watches. */
+  readonly upstream: Upstream = primaryUpstream((...request) => this.#ask(...request))
   /** The client limits, shared by all workers. */
   readonly limits: WorkerLimits
   readonly #options: WorkerChannelOptions
@@ -121,28 +125,24 @@ export class WorkerChannel {
         },
         currentRevision: (signal) => revisions.join(signal),
         readState: (revision, signal) => (revision === null ? states.join(signal) : readState(revision, signal)),
-        readKey: async (key, signal) => (await this.#ask('readKey', [feed.prefix, key], signal)).keyValues[0] ?? null,
+        readKey: async (key, signal) => (await this.#ask('readKey', [feed.prefix, key], signal)).value,
       },
     })
     return feed
   }
-
-  /** Calls the primary's upstream. @throws UpstreamError */
-  readonly callUpstream = async (request: string, signal: AbortSignal | undefined): Promise<string> =>
-    (await this.#ask('upstream', [request], signal)).value
 
   /** Returns the metrics of the primary and of all its workers. @throws UpstreamError */
   async exposeMetrics(): Promise<string> {
     return (await this.#ask('metrics', [])).value
   }
 
-  /** Returns the statuses of all processes as a JSON array, the primary's first. @throws UpstreamError */
-  async exposeStatus(): Promise<string> {
+  /** Returns the statuses of all processes, the primary's first. @throws UpstreamError */
+  async exposeStatus(): Promise<readonly unknown[]> {
     return (await this.#ask('status', [])).value
   }
 
-  /** Has the primary compare what it watches with etcd, and returns the report as JSON. @throws UpstreamError */
-  async checkConsistency(): Promise<string> {
+  /** Has the primary compare what it watches with etcd. @throws UpstreamError */
+  async checkConsistency(): Promise<ConsistencyReport> {
     return (await this.#ask('checkConsistency', [])).value
   }
 

@@ -66,7 +66,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     upstream,
     feedMetrics: (resource) => metrics.forResource(resource).feed,
     mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),
-    status: () => JSON.stringify(primaryStatus(feedLines(primary))),
+    status: () => primaryStatus(feedLines(primary)),
     history: { ...ringBounds(config), keepAgeMs: KEPT_HISTORY_MS },
     clock,
   })

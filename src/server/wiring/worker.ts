@@ -14,7 +14,6 @@ import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { Config } from '../config/load.js'
 import type { TraceExport } from './export-traces.js'
 import { HELLO_VARIABLE, LINK_DESCRIPTOR } from '../../fleet/workers/supervisor.js'
-import { PrimaryUpstream } from '../../fleet/workers/upstream-calls.js'
 import { WorkerChannel } from '../../fleet/workers/worker.js'
 import { ServiceUnavailableError } from '../../engine/model/status.js'
 import type { Metrics } from '../metrics/metrics.js'
@@ -86,7 +85,7 @@ export async function runWorker({
       process.exit(1)
     },
     collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
-    collectStatus: async () => JSON.stringify((await app?.status()) ?? null),
+    collectStatus: async () => (await app?.status()) ?? null,
     onBug: (error) => logger.error({ err: error }, 'a message of the primary could not be handled'),
   })
   try {
@@ -94,7 +93,7 @@ export async function runWorker({
       config: withPorts(config, ports),
       live,
       metrics,
-      upstream: new PrimaryUpstream(channel.callUpstream),
+      upstream: channel.upstream,
       logsOutages: false,
       openFeed: channel.openFeed,
       limits: channel.limits,
@@ -104,7 +103,7 @@ export async function runWorker({
       }),
       name: `worker ${cluster.worker?.id ?? ''}`,
       statuses: async () => {
-        const statuses = JSON.parse(await channel.exposeStatus()) as readonly (ProcessStatus | null)[]
+        const statuses = (await channel.exposeStatus()) as readonly (ProcessStatus | null)[]
         return statuses.filter((status) => status !== null)
       },
       checkConsistency: async () => await askPrimary(channel),
@@ -130,7 +129,7 @@ function withPorts(config: Config, { port, securePort, metricsPort }: PortNumber
 /** The primary has the watches, and compares what it relays to all workers. @throws ServiceUnavailableError */
 async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
   try {
-    return JSON.parse(await channel.checkConsistency()) as ConsistencyReport
+    return await channel.checkConsistency()
   } catch (error) {
     const reason = errorMessage(error)
     throw new ServiceUnavailableError(`the primary process could not be reached: ${reason}`, { cause: error })

@@ -7,7 +7,6 @@ import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../support/faulty-store.js'
 import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
 import { encodeFrame } from '../../../src/fleet/workers/link.js'
-import { PrimaryUpstream } from '../../../src/fleet/workers/upstream-calls.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { primaryHarness, resource, type ScriptedFeed } from '../workers-harness.js'
@@ -216,8 +215,7 @@ void t.test('requests go to the source of the prefix, and its errors are returne
 void t.test('a worker calls the upstream through the primary, and values are returned byte for byte', async (t) => {
   const upstream = createEmbeddedUpstream()
   const h = primaryHarness(t, { upstream })
-  const { channel } = await h.worker()
-  const remote = new PrimaryUpstream(channel.callUpstream)
+  const { upstream: remote } = (await h.worker()).channel
   const key = '/registry/things/\u00ff' as Key
   const value = Buffer.from([0, 255, 128, 10])
   const written = await remote.write([{ key, modRevision: 0 as Revision }], [{ type: 'put', key, value }])
