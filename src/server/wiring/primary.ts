@@ -1,9 +1,7 @@
 /** The primary process of a server with `--workers`: it has the upstream's watches and the workers, and no clients. */
-import closeWithGrace from 'close-with-grace'
 import { KEPT_HISTORY_MS } from '../../engine/cache/ring-buffer.js'
 import { chooseFeeds } from './choose-feeds.js'
 import type { Config } from '../config/load.js'
-import type { TraceExport } from './export-traces.js'
 import { Primary } from '../../fleet/workers/primary.js'
 import { Supervisor } from '../../fleet/workers/supervisor.js'
 import { tellAccess } from './describe-config.js'
@@ -12,35 +10,27 @@ import { isAnythingStored } from '../served/stored-kubernetes.js'
 import { keyFromText } from '../../engine/model/event.js'
 import { countedLimits } from './open-client-limits.js'
 import { ringBounds } from './open-resources.js'
-import type { Metrics } from '../metrics/metrics.js'
-import type { LiveConfig } from './live-config.js'
 import { OutageLog } from './outage-log.js'
 import type { PortNumbers } from './ports.js'
 import type { WorkerHello } from './worker.js'
 import { resourceId } from '../../engine/model/resource.js'
 import { systemClock as clock } from '../../support/clock.js'
 import { freePort } from '../../support/free-port.js'
-import type { Logger } from '../../support/log.js'
 import { systemRandom as random } from '../../support/random.js'
 import type { FeedFigures } from '../ui/page/figures.js'
 import { feedFigures, primaryStatus } from '../ui/status.js'
 import { closeAll, type Upstreams } from './open-upstream.js'
+import { type Started, takeSignals } from './take-signals.js'
 
-export interface PrimaryParts extends Upstreams {
-  readonly config: Config
-  readonly live: LiveConfig
-  readonly logger: Logger
-  readonly version: string
-  readonly metrics: Metrics
+export interface PrimaryParts extends Started, Upstreams {
   readonly print: (text: string) => void
-  readonly traces: TraceExport
 }
 
 /** How much longer the primary waits than workers allow themselves. */
 const GRACE_MS = 1_000
 
 export async function runPrimary(parts: PrimaryParts): Promise<void> {
-  const { config, live, upstream, others, logger, version, metrics, print, traces } = parts
+  const { config, live, upstream, others, logger, version, metrics, print } = parts
   const { bindAddress: address } = config
   // Workers that picked their own port would pick another one after all of them had died.
   const { metricsBindAddress } = config
@@ -100,25 +90,18 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
       process.exit(1)
     },
   })
-  process.on('SIGHUP', () => {
-    live.reload()
-    supervisor.hangUp()
-  })
-  process.on('SIGUSR2', () => void primary.checkConsistency())
   const outages = new OutageLog({ sources: () => primary.relays(), others: config.otherEtcds, clock, logger })
   outages.start()
-  const delay = config.shutdownDelayDuration + config.shutdownGracePeriod + 2 * GRACE_MS
-  const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
-  closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
-    if (err !== undefined) logger.error({ err }, 'stopping after an error')
-    else logger.info({ signal }, 'draining the workers')
-    live.close()
-    outages.stop()
-    await supervisor.stop()
-    await primary.stop()
-    await closeAll(parts)
-    await traces.stop()
-    logger.info({}, 'stopped')
+  takeSignals(parts, {
+    hangUp: () => supervisor.hangUp(),
+    checkConsistency: () => primary.checkConsistency(),
+    stop: async () => {
+      outages.stop()
+      await supervisor.stop()
+      await primary.stop()
+      await closeAll(parts)
+    },
+    moreMs: 2 * GRACE_MS,
   })
   supervisor.start()
 }

@@ -4,12 +4,9 @@
  */
 import cluster from 'node:cluster'
 import { readFileSync } from 'node:fs'
-import closeWithGrace from 'close-with-grace'
-import type { Process } from './process.js'
-import type { PortNumbers } from './ports.js'
 import { LiveConfig } from './live-config.js'
 import { packageVersion } from './package-version.js'
-import { exportTraces, type TraceExport } from './export-traces.js'
+import { exportTraces } from './export-traces.js'
 import { tellAccess } from './describe-config.js'
 import { greeting } from './greeting.js'
 import { setHeapFlags } from './heap-flags.js'
@@ -20,9 +17,9 @@ import { type Config, type Loaded, load } from '../config/load.js'
 import { type Schema, kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
+import { type Started, takeSignals } from './take-signals.js'
 import { systemClock } from '../../support/clock.js'
 import { readRegularFile } from '../../support/read-regular-file.js'
-import type { Logger } from '../../support/log.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface ServeOptions {
@@ -42,7 +39,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
   orExit(() => checkRuntime(config, logger))
   const schema = await readSchema(config)
-  const traces = await openTraces(config, logger, version)
+  const { tracingOtlpEndpoint: endpoint, tracingSamplingRatePerMillion: samplesPerMillion } = config
+  const traces = await exportTraces({ endpoint, samplesPerMillion, version, logger }).catch(cannotStart)
   const metrics = new Metrics(version)
   const live = new LiveConfig({
     config,
@@ -52,34 +50,36 @@ export async function serve(options: ServeOptions): Promise<void> {
     clock: systemClock,
     logger,
   })
+  const started: Started = { config, live, logger, version, metrics, traces }
   // Each role loads only what it needs, and a rejected command line loads nothing.
   if (cluster.isWorker) {
     const { runWorker } = await import('./worker.js')
-    return await runWorker({ config, live, logger, version, metrics, schema, traces })
+    return await runWorker({ ...started, schema })
   }
-  let upstreams: Upstreams
-  try {
-    const { openUpstreams } = await import('./open-upstream.js')
-    upstreams = openUpstreams(config, logger, metrics)
-  } catch (error) {
-    process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
-    process.exit(2)
-  }
+  const upstreams = await import('./open-upstream.js')
+    .then(({ openUpstreams }) => openUpstreams(config, logger, metrics))
+    .catch(cannotStart)
   if (config.workers > 1) {
     const { runPrimary } = await import('./primary.js')
-    return await runPrimary({ config, live, ...upstreams, logger, version, metrics, print, traces })
+    return await runPrimary({ ...started, ...upstreams, print })
   }
-  let ports: PortNumbers
-  let app: Process
-  try {
-    const { Process } = await import('./process.js')
-    app = new Process({ config, live, ...upstreams, logger, version, metrics, schema })
-    takeSignals({ app, config, live, logger, traces })
-    ports = await keepAlive(app.start())
-  } catch (error) {
-    process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
-    process.exit(2)
-  }
+  await serveAlone(started, upstreams, schema).catch(cannotStart)
+}
+
+async function serveAlone(started: Started, upstreams: Upstreams, schema: Schema): Promise<void> {
+  const { config, logger, version } = started
+  const { Process } = await import('./process.js')
+  const app = new Process({ ...started, ...upstreams, schema })
+  takeSignals(started, {
+    hangUp: () => app.reopenLogs(),
+    checkConsistency: () => app.checkConsistency(),
+    stop: async () => {
+      await app.drain()
+      await app.stop()
+    },
+    moreMs: 0,
+  })
+  const ports = await keepAlive(app.start())
   tellAccess(config, logger)
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports, app.servesKubernetes))
@@ -96,37 +96,6 @@ async function keepAlive<T>(work: Promise<T>): Promise<T> {
   } finally {
     clearInterval(timer)
   }
-}
-
-interface Running {
-  readonly app: Process
-  readonly config: Config
-  readonly live: LiveConfig
-  readonly logger: Logger
-  readonly traces: TraceExport
-}
-
-/**
- * Called before the server listens: without a listener a signal kills the process at once, and every connection with
- * it.
- */
-function takeSignals({ app, config, live, logger, traces }: Running): void {
-  process.on('SIGHUP', () => {
-    app.reopenLogs()
-    live.reload()
-  })
-  process.on('SIGUSR2', () => void app.checkConsistency())
-  const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
-  const delay = config.shutdownDelayDuration + config.shutdownGracePeriod
-  closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
-    if (err !== undefined) logger.error({ err }, 'stopping after an error')
-    else logger.info({ signal }, 'draining')
-    live.close()
-    await app.drain()
-    await app.stop()
-    await traces.stop()
-    logger.info({}, 'stopped')
-  })
 }
 
 function readConfig({ argv, environment }: ServeOptions): Loaded {
@@ -163,14 +132,9 @@ async function readSchema({ protoDescriptors }: Config): Promise<Schema> {
   }
 }
 
-async function openTraces(config: Config, logger: Logger, version: string): Promise<TraceExport> {
-  const { tracingOtlpEndpoint: endpoint, tracingSamplingRatePerMillion: samplesPerMillion } = config
-  try {
-    return await exportTraces({ endpoint, samplesPerMillion, version, logger })
-  } catch (error) {
-    process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
-    process.exit(2)
-  }
+function cannotStart(error: unknown): never {
+  process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
+  process.exit(2)
 }
 
 function print(text: string): void {

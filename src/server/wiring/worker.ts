@@ -12,15 +12,12 @@ import { Process } from './process.js'
 import type { Schema } from '../../kubernetes/codec/protobuf/schema.js'
 import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { Config } from '../config/load.js'
-import type { TraceExport } from './export-traces.js'
 import { HELLO_VARIABLE, LINK_DESCRIPTOR } from '../../fleet/workers/supervisor.js'
 import { WorkerChannel } from '../../fleet/workers/worker.js'
 import { ServiceUnavailableError } from '../../engine/model/status.js'
-import type { Metrics } from '../metrics/metrics.js'
-import type { LiveConfig } from './live-config.js'
 import type { PortNumbers } from './ports.js'
+import type { Started } from './take-signals.js'
 import { systemClock as clock } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
 import type { ProcessStatus } from '../ui/status.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -32,28 +29,15 @@ export interface WorkerHello {
   readonly ports: PortNumbers
 }
 
-export interface WorkerParts {
-  readonly config: Config
-  readonly live: LiveConfig
-  readonly metrics: Metrics
-  readonly logger: Logger
-  readonly version: string
+export interface WorkerParts extends Started {
   readonly schema: Schema
-  readonly traces: TraceExport
 }
 
 /** How long a replacement worker may fill its caches before it accepts connections. */
 const READY_WITHIN_MS = 10_000
 
-export async function runWorker({
-  config,
-  live,
-  metrics,
-  logger,
-  version,
-  schema,
-  traces,
-}: WorkerParts): Promise<void> {
+export async function runWorker(parts: WorkerParts): Promise<void> {
+  const { config, live, logger, traces } = parts
   let isStopping = false
   let app: Process | null = null
   const stop = (): void => {
@@ -90,9 +74,8 @@ export async function runWorker({
   })
   try {
     app = new Process({
+      ...parts,
       config: withPorts(config, ports),
-      live,
-      metrics,
       upstream: channel.upstream,
       logsOutages: false,
       openFeed: channel.openFeed,
@@ -107,9 +90,6 @@ export async function runWorker({
         return statuses.filter((status) => status !== null)
       },
       checkConsistency: async () => await askPrimary(channel),
-      logger,
-      version,
-      schema,
     })
     await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
     channel.started()

@@ -1,0 +1,48 @@
+/** What every process of a server begins with, and how one that has a terminal or a service manager answers signals. */
+import closeWithGrace from 'close-with-grace'
+import type { Config } from '../config/load.js'
+import type { Metrics } from '../metrics/metrics.js'
+import type { Logger } from '../../support/log.js'
+import type { TraceExport } from './export-traces.js'
+import type { LiveConfig } from './live-config.js'
+
+export interface Started {
+  readonly config: Config
+  readonly live: LiveConfig
+  readonly logger: Logger
+  readonly version: string
+  readonly metrics: Metrics
+  readonly traces: TraceExport
+}
+
+export interface SignalHandlers {
+  /** After the configuration was read again. */
+  hangUp(): void
+  checkConsistency(): unknown
+  /** For SIGTERM, SIGINT and a fatal error. */
+  stop(): Promise<void>
+  /** How much longer than the configuration allows `stop` may take, in milliseconds. */
+  readonly moreMs: number
+}
+
+/**
+ * Called before the server listens: without a listener a signal kills the process at once, and every connection with
+ * it.
+ */
+export function takeSignals({ config, live, logger, traces }: Started, handlers: SignalHandlers): void {
+  process.on('SIGHUP', () => {
+    live.reload()
+    handlers.hangUp()
+  })
+  process.on('SIGUSR2', () => void handlers.checkConsistency())
+  const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
+  const delay = config.shutdownDelayDuration + config.shutdownGracePeriod + handlers.moreMs
+  closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {
+    if (err !== undefined) logger.error({ err }, 'stopping after an error')
+    else logger.info({ signal }, 'draining')
+    live.close()
+    await handlers.stop()
+    await traces.stop()
+    logger.info({}, 'stopped')
+  })
+}
