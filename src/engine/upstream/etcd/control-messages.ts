@@ -9,7 +9,7 @@ import { keyToBytes, type Key, type KeyValue } from '../../model/event.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { UpstreamError, type Compare, type WriteOperation } from '../upstream.js'
 import { readFields } from '../../../support/protobuf-fields.js'
-import { decodeRangeAnswer } from './data-messages.js'
+import { rangeDecoding } from './data-messages.js'
 import { bufferOf } from '../../../support/buffer-of.js'
 
 export const paths = {
@@ -121,7 +121,7 @@ export function decodeTxnAnswer(message: Buffer): TxnAnswer {
     2: (reader) => (succeeded = reader.bool()),
     3: (reader) =>
       decode(reader.bytes(), {
-        1: (inner) => found.push(decodeRangeAnswer(bufferOf(inner.bytes())).keyValues[0] ?? null),
+        1: (inner) => found.push(rangeDecoding(bufferOf(inner.bytes())).whole().keyValues[0] ?? null),
       }),
   })
   return { revision: revision as Revision, succeeded, found }

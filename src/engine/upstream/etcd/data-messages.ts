@@ -5,7 +5,7 @@
  * skipped, as protobuf requires.
  */
 import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
-import type { Revision } from '../../model/revision.js'
+import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import { UpstreamError } from '../upstream.js'
 import { WireCursor } from './wire-cursor.js'
 
@@ -68,30 +68,21 @@ const KV_LEASE = field(6, VARINT)
 /** Bytes decoded in one part, which takes some tenths of a millisecond. */
 const PART_BYTES = 64 * 1024
 
-/** @throws UpstreamError 'protocol' */
-export function decodeRangeAnswer(message: Buffer): RangeAnswer {
-  const decoding = new RangeDecoding(message)
-  while (decoding.part());
-  return decoding.answer
-}
+type Open<T> = { -readonly [K in keyof T]: T[K] }
 
-/** Decodes an answer part by part. */
-export class RangeDecoding {
+/** Decodes a message part by part. */
+export class Decoding<Answer> {
   readonly #cursor: WireCursor
-  readonly #keyValues: KeyValue[] = []
-  #headerRevision = 0
-  #more = false
-  #count = 0
+  readonly #read: (cursor: WireCursor, tag: number) => void
 
-  /**
-   * @param isPage whether values are slices of the message, since they make up most of it: to keep one, copy it, as
-   * `kubernetes/codec/ingest.ts` does.
-   */
+  /** @param answer complete only after the last part. */
   constructor(
     message: Buffer,
-    private readonly isPage = false,
+    readonly answer: Answer,
+    read: (cursor: WireCursor, tag: number) => void,
   ) {
     this.#cursor = new WireCursor(message)
+    this.#read = read
   }
 
   /** @returns whether there is more to decode. @throws UpstreamError 'protocol' */
@@ -99,26 +90,31 @@ export class RangeDecoding {
     const cursor = this.#cursor
     const { length } = cursor.bytes
     const end = Math.min(length, cursor.pos + PART_BYTES)
-    while (cursor.pos < end) {
-      const tag = cursor.tag()
-      if (tag === RANGE_KVS) this.#keyValues.push(readKeyValue(cursor, cursor.length(), this.isPage))
-      else if (tag === RANGE_HEADER) this.#headerRevision = readHeaderRevision(cursor, cursor.length())
-      else if (tag === RANGE_MORE) this.#more = cursor.bool()
-      else if (tag === RANGE_COUNT) this.#count = cursor.int64()
-      else cursor.pass(tag)
-    }
+    while (cursor.pos < end) this.#read(cursor, cursor.tag())
     return cursor.pos < length
   }
 
-  /** Complete only after the last part. */
-  get answer(): RangeAnswer {
-    return {
-      headerRevision: this.#headerRevision as Revision,
-      keyValues: this.#keyValues,
-      more: this.#more,
-      count: this.#count,
-    }
+  /** @throws UpstreamError 'protocol' */
+  whole(): Answer {
+    while (this.part());
+    return this.answer
   }
+}
+
+/**
+ * @param isPage whether values are slices of the message, since they make up most of it: to keep one, copy it, as
+ * `kubernetes/codec/ingest.ts` does.
+ */
+export function rangeDecoding(message: Buffer, isPage = false): Decoding<RangeAnswer> {
+  const keyValues: KeyValue[] = []
+  const answer: Open<RangeAnswer> = { headerRevision: ZERO_REVISION, keyValues, more: false, count: 0 }
+  return new Decoding(message, answer, (cursor, tag) => {
+    if (tag === RANGE_KVS) keyValues.push(readKeyValue(cursor, cursor.length(), isPage))
+    else if (tag === RANGE_HEADER) answer.headerRevision = readHeaderRevision(cursor, cursor.length())
+    else if (tag === RANGE_MORE) answer.more = cursor.bool()
+    else if (tag === RANGE_COUNT) answer.count = cursor.int64()
+    else cursor.pass(tag)
+  })
 }
 
 /** Returns the RangeResponse in a RangeStreamResponse. @throws UpstreamError 'protocol' */
@@ -136,82 +132,31 @@ export function rangeOfStream(message: Buffer): Buffer {
   return message.subarray(message.length)
 }
 
-/** @throws UpstreamError 'protocol' */
-export function decodeWatchMessage(message: Buffer): WatchMessage {
-  const decoding = new WatchDecoding(message)
-  while (decoding.part());
-  return decoding.message
+export function watchDecoding(message: Buffer): Decoding<WatchMessage> {
+  const batches: OpenBatch[] = []
+  const answer: Open<WatchMessage> = {
+    headerRevision: ZERO_REVISION,
+    watchId: 0,
+    created: false,
+    canceled: false,
+    compactRevision: ZERO_REVISION,
+    cancelReason: '',
+    batches,
+  }
+  return new Decoding(message, answer, (cursor, tag) => {
+    if (tag === WATCH_EVENTS) readEvent(cursor, cursor.length(), batches)
+    else if (tag === WATCH_HEADER) answer.headerRevision = readHeaderRevision(cursor, cursor.length())
+    else if (tag === WATCH_ID) answer.watchId = cursor.int64()
+    else if (tag === WATCH_CREATED) answer.created = cursor.bool()
+    else if (tag === WATCH_CANCELED) answer.canceled = cursor.bool()
+    else if (tag === WATCH_COMPACT_REVISION) answer.compactRevision = cursor.int64() as Revision
+    else if (tag === WATCH_CANCEL_REASON) answer.cancelReason = cursor.latin1()
+    else if (tag !== WATCH_FRAGMENT) cursor.pass(tag)
+    else if (cursor.bool()) throw new UpstreamError('protocol', 'a part of a watch answer, which was not asked for')
+  })
 }
 
-/** Decodes a message part by part. */
-export class WatchDecoding {
-  readonly #cursor: WireCursor
-  readonly #batches: OpenBatch[] = []
-  #headerRevision = 0
-  #watchId = 0
-  #created = false
-  #canceled = false
-  #compactRevision = 0
-  #cancelReason = ''
-
-  constructor(message: Buffer) {
-    this.#cursor = new WireCursor(message)
-  }
-
-  /** @returns whether there is more to decode. @throws UpstreamError 'protocol' */
-  part(): boolean {
-    const cursor = this.#cursor
-    const { length } = cursor.bytes
-    const end = Math.min(length, cursor.pos + PART_BYTES)
-    while (cursor.pos < end) this.#field(cursor, cursor.tag())
-    return cursor.pos < length
-  }
-
-  /** Complete only after the last part. */
-  get message(): WatchMessage {
-    return {
-      headerRevision: this.#headerRevision as Revision,
-      watchId: this.#watchId,
-      created: this.#created,
-      canceled: this.#canceled,
-      compactRevision: this.#compactRevision as Revision,
-      cancelReason: this.#cancelReason,
-      batches: this.#batches,
-    }
-  }
-
-  #field(cursor: WireCursor, tag: number): void {
-    switch (tag) {
-      case WATCH_EVENTS:
-        return readEvent(cursor, cursor.length(), this.#batches)
-      case WATCH_HEADER:
-        this.#headerRevision = readHeaderRevision(cursor, cursor.length())
-        return
-      case WATCH_ID:
-        this.#watchId = cursor.int64()
-        return
-      case WATCH_CREATED:
-        this.#created = cursor.bool()
-        return
-      case WATCH_CANCELED:
-        this.#canceled = cursor.bool()
-        return
-      case WATCH_COMPACT_REVISION:
-        this.#compactRevision = cursor.int64()
-        return
-      case WATCH_CANCEL_REASON:
-        this.#cancelReason = cursor.latin1()
-        return
-      case WATCH_FRAGMENT:
-        if (cursor.bool()) throw new UpstreamError('protocol', 'a part of a watch answer, which was not asked for')
-        return
-      default:
-        cursor.pass(tag)
-    }
-  }
-}
-
-function readHeaderRevision(cursor: WireCursor, length: number): number {
+function readHeaderRevision(cursor: WireCursor, length: number): Revision {
   const end = cursor.pos + length
   let revision = 0
   while (cursor.pos < end) {
@@ -219,7 +164,7 @@ function readHeaderRevision(cursor: WireCursor, length: number): number {
     if (tag === HEADER_REVISION) revision = cursor.int64()
     else cursor.pass(tag)
   }
-  return revision
+  return revision as Revision
 }
 
 interface OpenBatch extends Batch {

@@ -42,7 +42,7 @@ import {
   type RangeRequest,
   type StatusAnswer,
 } from './control-messages.js'
-import { type RangeAnswer, RangeDecoding, rangeOfStream } from './data-messages.js'
+import { type RangeAnswer, rangeDecoding, rangeOfStream } from './data-messages.js'
 import { EndpointPool } from './endpoint-pool.js'
 import { EtcdCalls } from './etcd-calls.js'
 import { EtcdWatch } from './etcd-watch.js'
@@ -416,7 +416,7 @@ class EtcdUpstream implements Upstream {
 }
 
 async function decodedInTurns(message: Buffer, signal?: AbortSignal, isPage = true): Promise<RangeAnswer> {
-  const decoding = new RangeDecoding(message, isPage)
+  const decoding = rangeDecoding(message, isPage)
   while (decoding.part()) {
     if (sourceTurns.isOver) await sourceTurns.take()
     signal?.throwIfAborted()

@@ -26,7 +26,7 @@ import {
 } from '../upstream.js'
 import type { AuthToken } from './auth-token.js'
 import { encodeWatchCreate, encodeWatchProgressRequest, paths } from './control-messages.js'
-import { decodeWatchMessage, WatchDecoding, type WatchMessage } from './data-messages.js'
+import { watchDecoding, type WatchMessage } from './data-messages.js'
 import type { EndpointPool } from './endpoint-pool.js'
 import { cancelReasonError, isTokenRejected, toUpstreamError } from './etcd-error.js'
 import type { GrpcEndpoint, GrpcStream } from './grpc-endpoint.js'
@@ -158,7 +158,7 @@ export class EtcdWatch implements UpstreamWatch {
     if (bytes.length > SLICED_BYTES) return this.#receiveInTurns(bytes)
     let message: WatchMessage
     try {
-      message = decodeWatchMessage(bytes)
+      message = watchDecoding(bytes).whole()
     } catch (error) {
       this.#fail(toUpstreamError(error, this.#name()))
       return
@@ -167,7 +167,7 @@ export class EtcdWatch implements UpstreamWatch {
   }
 
   async #receiveInTurns(bytes: Buffer): Promise<void> {
-    const decoding = new WatchDecoding(bytes)
+    const decoding = watchDecoding(bytes)
     try {
       do {
         if (sourceTurns.isOver) await sourceTurns.take()
@@ -177,7 +177,7 @@ export class EtcdWatch implements UpstreamWatch {
       this.#fail(toUpstreamError(error, this.#name()))
       return
     }
-    const { message } = decoding
+    const message = decoding.answer
     if (message.canceled || message.created) return this.#take(message)
     const parts = partsOf(message.batches, weightOf, PART_BYTES)
     for await (const batches of inTurns(parts, sourceTurns)) {

@@ -2,12 +2,7 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import t from 'tap'
 import type { KeyEvent } from '../../../../src/engine/model/event.js'
 import { seededRandom, randomInteger, type Random } from '../../../../src/support/random.js'
-import {
-  decodeRangeAnswer,
-  decodeWatchMessage,
-  RangeDecoding,
-  WatchDecoding,
-} from '../../../../src/engine/upstream/etcd/data-messages.js'
+import { rangeDecoding, watchDecoding } from '../../../../src/engine/upstream/etcd/data-messages.js'
 import { UpstreamError } from '../../../../src/engine/upstream/upstream.js'
 import { testSeed } from '../../../support/test-seeds.js'
 
@@ -27,14 +22,14 @@ void t.test('messages that another implementation encodes decode to the same val
   const random = seededRandom(seed)
   for (let round = 0; round < 200; round++) {
     const entries = Array.from({ length: randomInteger(random, 0, 5) }, () => randomFields(random))
-    const range = decodeRangeAnswer(encodeRange(entries, 77, true, 2 ** 40))
+    const range = rangeDecoding(encodeRange(entries, 77, true, 2 ** 40)).whole()
     t.equal(range.headerRevision, 77)
     t.equal(range.more, true)
     t.equal(range.count, 2 ** 40)
     t.same(range.keyValues.map(plain), entries.map(expected), `seed ${seed}, round ${round}`)
 
     const kinds = entries.map(() => random.next() < 0.3)
-    const watch = decodeWatchMessage(encodeWatch(entries, kinds))
+    const watch = watchDecoding(encodeWatch(entries, kinds)).whole()
     const events = watch.batches.flatMap(({ revision, events }) => events.map((event) => ({ revision, event })))
     t.same(
       events.map(({ event }) => (event.type === 'put' ? plain(event.keyValue) : event.key)),
@@ -49,7 +44,7 @@ void t.test('messages that another implementation encodes decode to the same val
 
 void t.test('integers are signed, exact to 2^53, and refused beyond it', async (t) => {
   const revision = (value: bigint): number =>
-    decodeWatchMessage(message(new BinaryWriter().tag(5, WireType.Varint).int64(value))).compactRevision
+    watchDecoding(message(new BinaryWriter().tag(5, WireType.Varint).int64(value))).whole().compactRevision
   for (const value of [
     0n,
     1n,
@@ -69,7 +64,7 @@ void t.test('integers are signed, exact to 2^53, and refused beyond it', async (
   for (const value of [2n ** 53n, 2n ** 62n, 2n ** 63n - 1n, -(2n ** 53n), -(2n ** 63n)]) {
     t.throws(() => revision(value), protocolError, String(value))
   }
-  t.equal(decodeWatchMessage(message(new BinaryWriter().tag(2, WireType.Varint).int64(-1))).watchId, -1)
+  t.equal(watchDecoding(message(new BinaryWriter().tag(2, WireType.Varint).int64(-1))).whole().watchId, -1)
 })
 
 void t.test('every field of a watch answer is read, and unknown ones are skipped', async (t) => {
@@ -83,7 +78,7 @@ void t.test('every field of a watch answer is read, and unknown ones are skipped
   writer.tag(4, WireType.Varint).bool(true)
   writer.tag(5, WireType.Varint).int64(1_234)
   writer.tag(6, WireType.LengthDelimited).string('because')
-  t.same(decodeWatchMessage(message(writer)), {
+  t.same(watchDecoding(message(writer)).whole(), {
     headerRevision: 0,
     watchId: 9,
     created: true,
@@ -96,8 +91,8 @@ void t.test('every field of a watch answer is read, and unknown ones are skipped
 
 void t.test('a fragment of an answer is rejected: none was requested, and it may end inside a revision', async (t) => {
   const part = message(new BinaryWriter().tag(7, WireType.Varint).bool(true))
-  t.throws(() => decodeWatchMessage(part), { name: 'UpstreamError', code: 'protocol' })
-  t.equal(decodeWatchMessage(message(new BinaryWriter().tag(7, WireType.Varint).bool(false))).batches.length, 0)
+  t.throws(() => watchDecoding(part).whole(), { name: 'UpstreamError', code: 'protocol' })
+  t.equal(watchDecoding(message(new BinaryWriter().tag(7, WireType.Varint).bool(false))).whole().batches.length, 0)
 })
 
 void t.test('the events of an answer are put together by revision', async (t) => {
@@ -108,7 +103,7 @@ void t.test('the events of an answer are put together by revision', async (t) =>
     ['several revisions', [5, 5, 6, 8, 8], [[5, 5], [6], [8, 8]]],
     ['nothing', [], []],
   ] as const) {
-    const { batches } = decodeWatchMessage(encodeWatch(revisions.map(entryAt), []))
+    const { batches } = watchDecoding(encodeWatch(revisions.map(entryAt), [])).whole()
     const revisionOf = (event: KeyEvent): number => (event.type === 'put' ? event.keyValue.modRevision : Number.NaN)
     t.same(
       batches.map(({ events }) => events.map(revisionOf)),
@@ -128,8 +123,8 @@ void t.test('a message that is cut or garbled is a protocol error, and no other'
   let refused = 0
   const decode = (bytes: Buffer): void => {
     try {
-      decodeWatchMessage(bytes)
-      decodeRangeAnswer(bytes)
+      watchDecoding(bytes).whole()
+      rangeDecoding(bytes).whole()
     } catch (error) {
       if (!(error instanceof UpstreamError) || error.code !== 'protocol') throw error
       refused++
@@ -144,14 +139,14 @@ void t.test('a message that is cut or garbled is a protocol error, and no other'
     decode(garbled)
   }
   t.ok(refused > 0)
-  t.throws(() => decodeWatchMessage(Buffer.alloc(12, 0xff)), protocolError)
+  t.throws(() => watchDecoding(Buffer.alloc(12, 0xff)).whole(), protocolError)
 })
 
 void t.test('a small value does not keep its message alive', async (t) => {
   const small = { ...randomFields(seededRandom(3)), value: Buffer.alloc(100, 'a') }
   const large = { ...small, value: Buffer.alloc(1_000_000, 'b') }
   const both = encodeRange([small, large], 1, false, 2)
-  const [first, second] = decodeRangeAnswer(both).keyValues
+  const [first, second] = rangeDecoding(both).whole().keyValues
   t.not(first!.value.buffer, both.buffer)
   t.ok(first!.value.buffer.byteLength < 100_000)
   t.equal(second!.value.buffer, both.buffer, 'one that is most of it is not copied')
@@ -169,14 +164,14 @@ void t.test('a large message is decoded in many parts, with the same result', as
     entries.map((_, i) => i % 3 === 0),
   )
   for (const [decoding, bytes] of [
-    [new RangeDecoding(answer), answer],
-    [new WatchDecoding(message), message],
+    [rangeDecoding(answer), answer],
+    [watchDecoding(message), message],
   ] as const) {
+    const whole = bytes === answer ? rangeDecoding(bytes).whole() : watchDecoding(bytes).whole()
     let parts = 1
     while (decoding.part()) parts++
     t.ok(parts > bytes.length / 100_000, `${parts} parts of ${bytes.length} bytes`)
-    if (decoding instanceof RangeDecoding) t.same(decoding.answer, decodeRangeAnswer(answer))
-    else t.same(decoding.message, decodeWatchMessage(message))
+    t.same(decoding.answer, whole)
   }
 })
 
@@ -235,7 +230,7 @@ function message(writer: BinaryWriter): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-function plain({ key, value, ...rest }: ReturnType<typeof decodeRangeAnswer>['keyValues'][number]): object {
+function plain({ key, value, ...rest }: ReturnType<typeof rangeDecoding>['answer']['keyValues'][number]): object {
   return { key, value: value.toString('latin1'), ...rest }
 }
 
