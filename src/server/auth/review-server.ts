@@ -1,19 +1,36 @@
 /**
- * An API server that reviews tokens and access. A refusal counts only if the server was ready before it was asked; an
+ * An API server that reviews tokens or access. A refusal counts only if the server was ready before it was asked; an
  * acceptance always does.
  */
-import type { Clock } from '../../support/clock.js'
-import type { JsonAnswer, JsonClient } from './https-json.js'
+import { ServiceUnavailableError } from '../../engine/model/status.js'
 import { ApiServerReadiness } from '../../support/api-server-readiness.js'
+import type { Clock } from '../../support/clock.js'
+import { field } from '../../support/fields.js'
+import { type JsonAnswer, type JsonClient, refusal } from './https-json.js'
+import type { JudgeHealth } from './judge-health.js'
 
-export type ReviewClient = Pick<JsonClient, 'get' | 'post' | 'close' | 'connections'>
+export interface ReviewServerOptions {
+  readonly client: Pick<JsonClient, 'get' | 'post' | 'close' | 'connections'>
+  readonly clock: Clock
+  /** Gets the outcome of each review. Default: none. */
+  readonly health?: Pick<JudgeHealth, 'note'>
+}
+
+interface Review {
+  readonly kind: keyof typeof SUBJECTS
+  /** Whether a status accepts; null if it does not say. */
+  readonly accepts: (status: unknown) => boolean | null
+}
+
+const SUBJECTS = { TokenReview: 'authentication', SubjectAccessReview: 'authorization' } as const
 
 export class ReviewServer {
-  readonly #client: ReviewClient
+  readonly #options: ReviewServerOptions & Review
   readonly #readiness: ApiServerReadiness
 
-  constructor(client: ReviewClient, clock: Pick<Clock, 'monotonic'>) {
-    this.#client = client
+  constructor(options: ReviewServerOptions & Review) {
+    const { client, clock } = options
+    this.#options = options
     this.#readiness = new ApiServerReadiness({
       connections: client.connections,
       readyz: async () => (await client.get('/readyz')).status,
@@ -21,21 +38,49 @@ export class ReviewServer {
     })
   }
 
-  /** @throws Error as `JsonClient.post`; also for a refusal of a server that is not ready. */
-  async review(path: string, body: object, isRefused: (answer: JsonAnswer) => boolean): Promise<JsonAnswer> {
+  /** @param read gets the answer's status. @throws ServiceUnavailableError without an answer; what `read` throws. */
+  async review<T>(spec: object, read: (status: unknown, isAccepted: boolean) => T): Promise<T> {
+    const reviewing = this.#review(spec, read)
+    return await (this.#options.health?.note(reviewing) ?? reviewing)
+  }
+
+  close(): void {
+    this.#options.client.close()
+  }
+
+  /** The error if no review is possible. */
+  unavailable(cause: unknown): ServiceUnavailableError {
+    const message = `${SUBJECTS[this.#options.kind]} is not possible now`
+    return new ServiceUnavailableError(message, { cause, details: { retryAfterSeconds: 1 } })
+  }
+
+  async #review<T>(spec: object, read: (status: unknown, isAccepted: boolean) => T): Promise<T> {
+    const answer = await this.#ask(spec).catch((error: unknown) => {
+      throw this.unavailable(error)
+    })
+    const isAccepted = this.#outcomeOf(answer)
+    if (isAccepted === null) throw this.unavailable(refusal(this.#options.kind, answer))
+    return read(field(answer.body, 'status'), isAccepted)
+  }
+
+  async #ask(spec: object): Promise<JsonAnswer> {
+    const { client, kind } = this.#options
+    const apiVersion = `${SUBJECTS[kind]}.k8s.io/v1`
+    const path = `/apis/${apiVersion}/${kind.toLowerCase()}s`
+    const body = { apiVersion, kind, spec }
     const wasSure = this.#readiness.isSure
-    const answer = await this.#client.post(path, body)
-    if (!isRefused(answer)) {
+    const answer = await client.post(path, body)
+    if (this.#outcomeOf(answer) !== false) {
       this.#readiness.accepted()
       return answer
     }
     const confirmed = this.#readiness.denied(wasSure)
     if (confirmed === null) return answer
     await confirmed
-    return await this.#client.post(path, body)
+    return await client.post(path, body)
   }
 
-  close(): void {
-    this.#client.close()
+  #outcomeOf({ status, body }: JsonAnswer): boolean | null {
+    return status >= 200 && status <= 299 ? this.#options.accepts(field(body, 'status')) : null
   }
 }

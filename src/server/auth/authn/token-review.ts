@@ -5,30 +5,24 @@
  * Anyone can invent tokens, and each costs a request. Tokens that were never accepted share a few connections, one per
  * address, and a short queue; tokens that were accepted before never wait behind them.
  */
-import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
+import { UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import { type JsonAnswer, refusal } from '../https-json.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { networkOf } from '../client-address.js'
 import { FairSemaphore } from '../fair-semaphore.js'
-import type { JudgeHealth } from '../judge-health.js'
-import { type ReviewClient, ReviewServer } from '../review-server.js'
+import { ReviewServer, type ReviewServerOptions } from '../review-server.js'
 import type { User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
 import { field, textAt, textsAt } from '../../../support/fields.js'
 
-export interface TokenReviewOptions {
-  /** The client from `--authentication-kubeconfig`, whose identity needs `create` on tokenreviews. */
-  readonly client: ReviewClient
+/** The client is that of `--authentication-kubeconfig`, whose identity needs `create` on tokenreviews. */
+export interface TokenReviewOptions extends ReviewServerOptions {
   readonly cacheMs: number
   /** A token must be issued for one of these audiences; none: the API server's own. */
   readonly audiences?: readonly string[]
-  readonly clock: Clock
   /** Slots, by address, for reviews of tokens that were never accepted. Default: those of a single process. */
   readonly unknown?: IdentitySemaphore
-  /** Gets the outcome of each review. Default: none. */
-  readonly health?: Pick<JudgeHealth, 'note'>
 }
 
 /** The client has eight connections. */
@@ -53,15 +47,9 @@ export function unknownTokenSemaphore(clock: Clock, processes: number): FairSema
   })
 }
 
-export function tokenReview({
-  client,
-  cacheMs,
-  audiences = [],
-  clock,
-  unknown = unknownTokenSemaphore(clock, 1),
-  health,
-}: TokenReviewOptions): Authenticator {
-  const server = new ReviewServer(client, clock)
+export function tokenReview(options: TokenReviewOptions): Authenticator {
+  const { cacheMs, audiences = [], clock, unknown = unknownTokenSemaphore(clock, 1) } = options
+  const server = new ReviewServer({ ...options, kind: 'TokenReview', accepts })
   // Equal tokens share one review, so every known token has its own place in the queue.
   const known = new FairSemaphore({
     ...WAIT,
@@ -80,48 +68,35 @@ export function tokenReview({
     close: () => server.close(),
     async judge(token, { address, isKnownToken, audiences: wanted = audiences }) {
       const leave = await (isKnownToken ? known.acquire('') : unknown.acquire(networkOf(address)))
-      const reviewing = review(server, token, wanted).finally(leave)
-      return await (health?.note(reviewing) ?? reviewing)
+      return await review(server, token, wanted).finally(leave)
     },
   })
 }
 
 async function review(server: ReviewServer, token: string, audiences: readonly string[]): Promise<User> {
   const spec = { token, ...(audiences.length === 0 ? {} : { audiences }) }
-  const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec }
-  const answer = await server
-    .review('/apis/authentication.k8s.io/v1/tokenreviews', body, (answer) => isAnswer(answer) && !accepts(answer))
-    .catch((error: unknown) => {
-      throw unavailable(error)
-    })
-  if (!isAnswer(answer)) throw unavailable(refusal('TokenReview', answer))
-  const status = field(answer.body, 'status')
-  if (!accepts(answer)) {
-    throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
-  }
-  // A server that does not support audiences has not compared them.
-  const compared = textsAt(status, 'audiences')
-  const found = audiences.length === 0 ? compared : compared.filter((one) => audiences.includes(one))
-  if (audiences.length > 0 && found.length === 0) {
-    throw new UnauthorizedError('Unauthorized', { cause: `the token is not meant for ${audiences.join(', ')}` })
-  }
-  return userOf(field(status, 'user'), found)
+  return await server.review(spec, (status, isAccepted) => {
+    if (!isAccepted) throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
+    // A server that does not support audiences has not compared them.
+    const compared = textsAt(status, 'audiences')
+    const found = audiences.length === 0 ? compared : compared.filter((one) => audiences.includes(one))
+    if (audiences.length > 0 && found.length === 0) {
+      throw new UnauthorizedError('Unauthorized', { cause: `the token is not meant for ${audiences.join(', ')}` })
+    }
+    const user = userOf(field(status, 'user'), found)
+    if (user.name === '') throw server.unavailable(new Error('TokenReview answered a user without a name'))
+    return user
+  })
 }
 
-function isAnswer({ status, body }: JsonAnswer): boolean {
-  return status >= 200 && status <= 299 && field(body, 'status') !== undefined
-}
-
-function accepts({ body }: JsonAnswer): boolean {
-  return field(body, 'status', 'authenticated') === true
+function accepts(status: unknown): boolean | null {
+  return status === undefined ? null : field(status, 'authenticated') === true
 }
 
 function userOf(user: unknown, audiences: readonly string[]): User {
-  const name = textAt(user, 'username')
-  if (name === '') throw unavailable(new Error('TokenReview answered a user without a name'))
   const extra = field(user, 'extra')
   return {
-    name,
+    name: textAt(user, 'username'),
     uid: textAt(user, 'uid'),
     groups: textsAt(user, 'groups'),
     extra: Object.fromEntries(
@@ -134,8 +109,4 @@ function userOf(user: unknown, audiences: readonly string[]): User {
     expiresAt: null,
     ...(audiences.length === 0 ? {} : { audiences }),
   }
-}
-
-function unavailable(cause: unknown): ServiceUnavailableError {
-  return new ServiceUnavailableError('authentication is not possible now', { cause, details: { retryAfterSeconds: 1 } })
 }
