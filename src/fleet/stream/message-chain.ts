@@ -10,19 +10,12 @@
  */
 import type { Batch } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
-import type { Message } from './message.js'
+import type { Message, StreamPlace } from './message.js'
 
 export type StateMessage = Extract<Message, { kind: 'state' }>
 
 /** The end of what was read of a stream. */
-export interface Chain {
-  /** The last message. */
-  readonly sequence: number
-  readonly epoch: number
-  readonly revision: Revision
-  readonly clusterId: string
-  /** Whether the publisher has proven that the stream has everything that etcd had. */
-  readonly isSynced: boolean
+export interface Chain extends StreamPlace {
   /** The sink's last batch, while the sink is ahead of the chain and not yet proven to be of the same history. */
   readonly expected: Batch | null
 }

@@ -62,6 +62,12 @@ export interface Origin {
 
 export type Message = Header & Body & Origin
 
+/** A place in a stream, and what its messages up to there say. */
+export interface StreamPlace extends Pick<Message, 'epoch' | 'revision' | 'clusterId' | 'isSynced'> {
+  /** The last message. */
+  readonly sequence: number
+}
+
 /** One piece of a message, as written. */
 export interface Part {
   readonly index: number

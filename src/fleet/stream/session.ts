@@ -7,25 +7,16 @@
  *     cannot continue it ───────────────────── a whole state ─────▲
  */
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
-import type { Body, Message } from './message.js'
+import type { Body, Message, StreamPlace } from './message.js'
 import { FINGERPRINT_EVERY } from './recall-history.js'
 import type { Tail } from './tail.js'
 
-export interface Session {
-  /** The session's number; 0 before it has begun. */
-  readonly epoch: number
-  /** The last message that the stream is known to have. */
-  readonly sequence: number
-  /** The stream's revisions after it. */
-  readonly revision: Revision
+/**
+ * The last message is the last that the stream is known to have; epoch 0: the session has not begun. Replicas answer
+ * reads only from a stream that is synced, so after a whole state it takes another message that says so.
+ */
+export interface Session extends StreamPlace {
   readonly settled: Revision
-  /** The etcd that was read. */
-  readonly clusterId: string
-  /**
-   * Whether the stream says that it has everything that etcd had when the feed began. Replicas answer reads only from
-   * such a stream, so after a whole state it takes another message that says so.
-   */
-  readonly isSynced: boolean
   /** Messages of batches since the last fingerprint. */
   readonly sinceFingerprint: number
   /** When the last message of the previous publisher was written; null if there is nothing to continue. */

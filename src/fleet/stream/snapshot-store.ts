@@ -11,20 +11,16 @@ import { recentEntries } from '../../support/recent-entries.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError, type Bucket } from '../broker.js'
+import type { StreamPlace } from './message.js'
 import type { Names } from './names.js'
 import type { Envelope } from './envelope.js'
 
-export interface SnapshotEntry {
+/** The snapshot holds everything up to its place in the stream. */
+export interface SnapshotEntry extends StreamPlace {
   readonly name: string
-  readonly revision: Revision
   readonly settled: Revision
-  /** The snapshot holds everything up to this message of the stream. */
-  readonly sequence: number
-  readonly epoch: number
-  readonly clusterId: string
   /** null if the number is unknown. */
   readonly keys: number | null
-  readonly isSynced: boolean
   readonly trustsProgress: boolean
   /**
    * When etcd had its content, as far as the publisher knows, by its clock. Absent for a state read from the stream,
