@@ -36,6 +36,7 @@ const CIPHERS = [
   'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':')
 
+/** For `https.createServer` and `http2.createSecureServer`, and for their `setSecureContext` when it changes. */
 export interface TlsServerOptions extends SecureContextOptions {
   /**
    * Certificates are requested here and judged by the authenticators, so a bad one gives a 401 and not a broken
@@ -47,56 +48,30 @@ export interface TlsServerOptions extends SecureContextOptions {
   readonly handshakeTimeout: number
 }
 
-export interface ReloadableServer {
-  setSecureContext(options: SecureContextOptions): void
-}
-
-export class ServerTls {
-  readonly #context: WatchedFiles<SecureContextOptions>
-  readonly #asksForCertificates: boolean
-
-  /**
-   * @throws Error that names the file when a certificate, key or authority is unusable, or when key and certificate
-   * differ.
-   */
-  constructor(options: TlsOptions) {
-    const { certFile, keyFile, clientCaFiles, clock, logger, metrics } = options
-    this.#asksForCertificates = clientCaFiles.length > 0
-    const paths = [certFile, keyFile, ...clientCaFiles]
-    this.#context = new WatchedFiles({ paths, clock, logger, metrics }, (cert, key, ...ca) => {
-      const context: SecureContextOptions = {
-        cert,
-        key,
-        ...(ca.length === 0 ? {} : { ca }),
-        minVersion: options.minVersion === 'VersionTLS13' ? 'TLSv1.3' : 'TLSv1.2',
-        ciphers: CIPHERS,
-        honorCipherOrder: true,
-        ecdhCurve: 'X25519:P-256:P-384',
-        sessionIdContext: 'distributary',
-      }
-      check(context, certFile, clock, logger)
-      return context
-    })
-  }
-
-  /** Options for `https.createServer` and `http2.createSecureServer`. */
-  serverOptions(): TlsServerOptions {
-    return {
-      ...this.#context.value,
-      requestCert: this.#asksForCertificates,
+/**
+ * @throws Error that names the file when a certificate, key or authority is unusable, or when key and certificate
+ * differ.
+ */
+export function watchServerTls(options: TlsOptions): WatchedFiles<TlsServerOptions> {
+  const { certFile, keyFile, clientCaFiles, clock, logger, metrics } = options
+  const paths = [certFile, keyFile, ...clientCaFiles]
+  return new WatchedFiles({ paths, clock, logger, metrics }, (cert, key, ...ca) => {
+    const context: TlsServerOptions = {
+      cert,
+      key,
+      ...(ca.length === 0 ? {} : { ca }),
+      minVersion: options.minVersion === 'VersionTLS13' ? 'TLSv1.3' : 'TLSv1.2',
+      ciphers: CIPHERS,
+      honorCipherOrder: true,
+      ecdhCurve: 'X25519:P-256:P-384',
+      sessionIdContext: 'distributary',
+      requestCert: clientCaFiles.length > 0,
       rejectUnauthorized: false,
       handshakeTimeout: 10_000,
     }
-  }
-
-  /** Makes the server use the files' new contents from now on. */
-  attach(server: ReloadableServer): void {
-    this.#context.onChange((context) => server.setSecureContext(context))
-  }
-
-  close(): void {
-    this.#context.close()
-  }
+    check(context, certFile, clock, logger)
+    return context
+  })
 }
 
 /** A certificate is used only after OpenSSL has accepted it together with its key. */

@@ -2,7 +2,8 @@
 import type { AddressInfo } from 'node:net'
 import type { Server } from 'node:http'
 import type { FastifyInstance } from 'fastify'
-import { ServerTls } from '../auth/tls.js'
+import { type TlsServerOptions, watchServerTls } from '../auth/tls.js'
+import type { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -37,7 +38,7 @@ export class Ports {
   readonly #plain: FastifyInstance | null
   readonly #secure: FastifyInstance | null
   readonly #metrics: FastifyInstance | null
-  readonly #tls: ServerTls | null
+  readonly #tls: WatchedFiles<TlsServerOptions> | null
 
   /** @throws Error that names the file when a certificate or key is unusable. */
   constructor(options: PortsOptions) {
@@ -51,8 +52,8 @@ export class Ports {
       tls === null
         ? null
         : createServer(server, (handler) => {
-            const listener = createSecureListener(handler, limits, tls.serverOptions())
-            tls.attach(listener)
+            const listener = createSecureListener(handler, limits, tls.value)
+            tls.onChange((context) => listener.setSecureContext(context))
             // An HTTP/2 server has every method of a server that fastify uses.
             return listener as unknown as Server
           })
@@ -103,8 +104,8 @@ async function listen(
   return (server.server.address() as AddressInfo).port
 }
 
-function openTls({ config, clock, logger, metrics }: PortsOptions): ServerTls {
-  return new ServerTls({
+function openTls({ config, clock, logger, metrics }: PortsOptions): WatchedFiles<TlsServerOptions> {
+  return watchServerTls({
     // Without these there is no secure port; see `config/relations.ts`.
     certFile: config.tlsCertFile!,
     keyFile: config.tlsPrivateKeyFile!,

@@ -13,7 +13,7 @@ import { RbacRules } from '../../../src/server/auth/authz/rbac.js'
 import { pathAttributes } from '../../../src/server/auth/authz/authorizer.js'
 import type { IssuedCertificate } from '../../support/issue-certificate.js'
 import { peerCertificateOf } from '../../../src/server/auth/peer-certificate.js'
-import { ServerTls, type TlsOptions } from '../../../src/server/auth/tls.js'
+import { type TlsOptions, watchServerTls } from '../../../src/server/auth/tls.js'
 import { ALL_AUTHENTICATED } from '../../../src/server/auth/user.js'
 import { StatusError } from '../../../src/engine/model/status.js'
 import { load } from '../../../src/server/config/load.js'
@@ -36,15 +36,15 @@ async function serve(
   handler?: https.ServerOptions & { on?: (r: https.Server) => void },
 ) {
   const clock = new VirtualClock(NOW)
-  const serverTls = new ServerTls({
+  const serverTls = watchServerTls({
     minVersion: 'VersionTLS12',
     clientCaFiles: [],
     clock,
     logger: silentLogger,
     ...options,
   })
-  const server = https.createServer(serverTls.serverOptions())
-  serverTls.attach(server)
+  const server = https.createServer(serverTls.value)
+  serverTls.onChange((context) => server.setSecureContext(context))
   handler?.on?.(server)
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve)
@@ -113,7 +113,7 @@ void t.test('a certificate that does not match its key is not used, and the old 
 void t.test('at the start an unusable certificate is an error', async (t) => {
   const folder = new Folder(t)
   const make = (certFile: string, keyFile: string) => () =>
-    new ServerTls({
+    watchServerTls({
       certFile,
       keyFile,
       minVersion: 'VersionTLS12',
