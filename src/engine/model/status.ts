@@ -337,6 +337,19 @@ export class SeveralBudgetsError extends StatusError {
   readonly reason = ''
 }
 
+/** An error that another part of this server has put into a Status. */
+export class RelayedStatusError extends StatusError {
+  override readonly name = 'RelayedStatusError'
+  readonly code: number
+  readonly reason: string
+
+  constructor({ code, reason = '', message, details }: Status, options: ErrorOptions = {}) {
+    super(message, details === undefined ? options : { ...options, details })
+    this.code = code
+    this.reason = reason
+  }
+}
+
 /** A bug on our side: the cause is logged, not sent. */
 export class InternalError extends StatusError {
   override readonly name = 'InternalError'

@@ -3,7 +3,7 @@
  * preserves.
  */
 import type { SharedResource } from '../dialect/shared-resource.js'
-import { InternalError, type Status, StatusError } from '../../engine/model/status.js'
+import { InternalError, RelayedStatusError, type Status, StatusError } from '../../engine/model/status.js'
 import { LooseObject, type StoredObject } from '../../engine/model/stored-object.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
 import type { OneAnswer } from './write-context.js'
@@ -59,7 +59,8 @@ export async function returnedBy<T>(work: () => Promise<T>): Promise<Returned<T>
 export function valueOf<T>(returned: Returned<T>): T {
   if (returned.kind === 'value') return returned.value
   const { error } = returned
-  throw error.kind === 'upstream' ? new UpstreamError(error.code, error.message) : new RelayedStatusError(error)
+  if (error.kind === 'upstream') throw new UpstreamError(error.code, error.message)
+  throw new RelayedStatusError(error.status, error.cause === null ? {} : { cause: new Error(error.cause) })
 }
 
 function errorMessage(error: unknown): ErrorMessage {
@@ -68,22 +69,6 @@ function errorMessage(error: unknown): ErrorMessage {
   const isOurs = status instanceof InternalError
   const cause = status.cause instanceof Error ? (status.cause.stack ?? status.cause.message) : null
   return { kind: 'status', status: status.toStatus(), cause: isOurs ? cause : null }
-}
-
-/** An error from the other side, with its original Status. */
-class RelayedStatusError extends StatusError {
-  override readonly name = 'RelayedStatusError'
-  readonly code: number
-  readonly reason: string
-
-  constructor({ status, cause }: Extract<ErrorMessage, { kind: 'status' }>) {
-    super(status.message, {
-      ...(status.details === undefined ? {} : { details: status.details }),
-      ...(cause === null ? {} : { cause: new Error(cause) }),
-    })
-    this.code = status.code
-    this.reason = status.reason ?? ''
-  }
 }
 
 /** A structured clone returns plain byte arrays; everything here expects Buffers. */

@@ -3,7 +3,7 @@
  * whatever has been written by then makes a complete document.
  */
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
-import { type Status, StatusError } from '../../../engine/model/status.js'
+import { RelayedStatusError, type Status, type StatusError } from '../../../engine/model/status.js'
 
 /** The result of a poll. */
 export interface Polled {
@@ -17,18 +17,6 @@ export interface Polled {
 const ENOUGH_BYTES = 1024 * 1024
 const LINE_FEED = 0x0a
 const BRACE = 0x7b
-
-/** The Status that ended the watch. */
-class EndedError extends StatusError {
-  readonly code: number
-  readonly reason: string
-
-  constructor({ code, reason = '', message, details }: Status) {
-    super(message, details === undefined ? {} : { details })
-    this.code = code
-    this.reason = reason
-  }
-}
 
 export class PollOutput implements WatchOutput {
   readonly #events: Buffer[] = []
@@ -60,7 +48,7 @@ export class PollOutput implements WatchOutput {
   }
 
   end(bytes: Buffer | null, error: Status | null): void {
-    if (error !== null && this.#events.length === 0) return this.#reject?.(new EndedError(error))
+    if (error !== null && this.#events.length === 0) return this.#reject?.(new RelayedStatusError(error))
     if (bytes !== null && error === null) this.#read(bytes)
     this.#finish()
   }
