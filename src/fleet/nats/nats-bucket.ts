@@ -7,7 +7,7 @@ import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, na
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { BrokerError, type Bucket, type BucketLimits, type KvEntry } from '../broker.js'
-import { asBrokerError, isUnanswered } from './nats-error.js'
+import { asBrokerError, ifFound, isUnanswered } from './nats-error.js'
 import { bufferOf } from '../../support/buffer-of.js'
 
 export interface NatsBucketOptions {
@@ -137,15 +137,8 @@ export class NatsBucket implements Bucket {
 
   async #hasChunks(nuid: string): Promise<boolean> {
     const { manager, name } = this.#options
-    try {
-      const { streams } = await manager()
-      await streams.getMessage(`OBJ_${name}`, { last_by_subj: `$O.${name}.C.${nuid}` })
-      return true
-    } catch (error) {
-      const failure = asBrokerError(error)
-      if (failure.code === 'not-found') return false
-      throw failure
-    }
+    const { streams } = await manager()
+    return (await ifFound(streams.getMessage(`OBJ_${name}`, { last_by_subj: `$O.${name}.C.${nuid}` }))) !== null
   }
 
   #inTime<T>(work: Promise<T>, what: string): Promise<T> {
@@ -173,19 +166,15 @@ export class NatsBucket implements Bucket {
     const { manager, name, limits } = this.#options
     const { streams } = await manager()
     const stream = `OBJ_${name}`
-    try {
-      await streams.info(stream)
-    } catch (error) {
-      if (asBrokerError(error).code !== 'not-found') throw error
-      await streams.add({
-        name: stream,
-        subjects: [`$O.${name}.C.>`, `$O.${name}.M.>`],
-        num_replicas: limits.replicas,
-        max_age: nanos(limits.blobAgeMs),
-        discard: DiscardPolicy.New,
-        allow_rollup_hdrs: true,
-        allow_direct: true,
-      })
-    }
+    if ((await ifFound(streams.info(stream))) !== null) return
+    await streams.add({
+      name: stream,
+      subjects: [`$O.${name}.C.>`, `$O.${name}.M.>`],
+      num_replicas: limits.replicas,
+      max_age: nanos(limits.blobAgeMs),
+      discard: DiscardPolicy.New,
+      allow_rollup_hdrs: true,
+      allow_direct: true,
+    })
   }
 }

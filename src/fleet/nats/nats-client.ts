@@ -27,7 +27,7 @@ import {
   type StreamLimits,
   type StreamState,
 } from '../broker.js'
-import { asBrokerError, asConnectError } from './nats-error.js'
+import { asBrokerError, asConnectError, ifFound } from './nats-error.js'
 import { bufferOf } from '../../support/buffer-of.js'
 import { NatsBucket } from './nats-bucket.js'
 import { StreamFollower } from './stream-follower.js'
@@ -174,27 +174,13 @@ export class NatsClient implements Broker {
   }
 
   async streamState(name: string): Promise<StreamState | null> {
-    try {
-      const { streams } = await this.#manager()
-      const { state, created } = await this.#untilAnswered(() => streams.info(name))
-      return { first: state.first_seq, last: state.last_seq, created }
-    } catch (error) {
-      const failure = asBrokerError(error)
-      if (failure.code === 'not-found') return null
-      throw failure
-    }
+    const info = await this.#ifFound(({ streams }) => streams.info(name))
+    return info === null ? null : { first: info.state.first_seq, last: info.state.last_seq, created: info.created }
   }
 
   async message(stream: string, sequence: number): Promise<Buffer | null> {
-    try {
-      const { streams } = await this.#manager()
-      const { data } = await this.#untilAnswered(() => streams.getMessage(stream, { seq: sequence }))
-      return bufferOf(data)
-    } catch (error) {
-      const failure = asBrokerError(error)
-      if (failure.code === 'not-found') return null
-      throw failure
-    }
+    const message = await this.#ifFound(({ streams }) => streams.getMessage(stream, { seq: sequence }))
+    return message === null ? null : bufferOf(message.data)
   }
 
   openWriter(subject: string): StreamWriter {
@@ -329,8 +315,9 @@ export class NatsClient implements Broker {
     this.#isConnected = false
   }
 
-  #untilAnswered<T>(send: () => Promise<T>): Promise<T> {
-    return untilAnswered(send, { clock: this.#clock, onUnanswered: () => this.doubt() })
+  #ifFound<T>(send: (manager: JetStreamManager) => Promise<T>): Promise<T | null> {
+    const asking = { clock: this.#clock, onUnanswered: (): void => this.doubt() }
+    return ifFound(this.#manager().then((manager) => untilAnswered(() => send(manager), asking)))
   }
 
   #manager(): Promise<JetStreamManager> {

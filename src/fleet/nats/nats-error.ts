@@ -27,6 +27,17 @@ export function asBrokerError(error: unknown): BrokerError {
   return new BrokerError(code, cause.message, { cause })
 }
 
+/** Resolves to null when there is no such thing. @throws BrokerError */
+export async function ifFound<T>(asked: Promise<T>): Promise<T | null> {
+  try {
+    return await asked
+  } catch (error) {
+    const failure = asBrokerError(error)
+    if (failure.code === 'not-found') return null
+    throw failure
+  }
+}
+
 /** Whether the server did not answer: another NATS server may reach the one that can. */
 export function isUnanswered({ code, cause }: BrokerError): boolean {
   if (code !== 'unavailable' || !(cause instanceof Error) || !isNatsError(cause)) return false
