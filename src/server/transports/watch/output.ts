@@ -2,15 +2,14 @@
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Cursor } from '../../../engine/broadcast/cursor.js'
-import { type StreamHandle, type WriteOwner, writeTo } from './stream-handle.js'
+import { handleOf, isHttp2Stream, type StreamHandle, type WriteOwner, writeTo } from './stream-handle.js'
 
 interface Emitter {
   on(event: string, listener: () => void): unknown
   off(event: string, listener: () => void): unknown
 }
 
-export abstract class Output {
-  readonly #stream: Emitter & { readonly destroyed: boolean }
+export abstract class Output<Stream extends Emitter & { readonly destroyed: boolean }> {
   readonly #closing: Emitter
   #cursor: Cursor | null = null
 
@@ -18,20 +17,22 @@ export abstract class Output {
    * @param stream emits `drain` when it can take more after it was full.
    * @param closing emits `close` when nothing can be written any more.
    */
-  protected constructor(stream: Emitter & { readonly destroyed: boolean }, closing: Emitter) {
-    this.#stream = stream
+  protected constructor(
+    protected readonly stream: Stream,
+    closing: Emitter,
+  ) {
     this.#closing = closing
   }
 
   attach(cursor: Cursor): void {
     this.#cursor = cursor
-    this.#stream.on('drain', this.drained)
+    this.stream.on('drain', this.drained)
     this.#closing.on('close', this.#onClose)
-    if (this.#stream.destroyed) this.#onClose()
+    if (this.stream.destroyed) this.#onClose()
   }
 
   protected detach(): void {
-    this.#stream.off('drain', this.drained)
+    this.stream.off('drain', this.drained)
     this.#closing.off('close', this.#onClose)
     this.#cursor = null
   }
@@ -46,23 +47,26 @@ export abstract class Output {
 }
 
 /**
- * An output that writes to its stream as directly as possible. Bytes that have to wait are counted; from
- * `highWaterBytes` on the stream is full, until all of them are taken.
+ * The most bytes that may wait in an HTTP/2 session. It sends all writes of a turn at its end, so some always wait. A
+ * socket that does not take everything at once is full: the kernel's buffer is the queue.
  */
-export abstract class DirectOutput extends Output implements WriteOwner {
+const HTTP2_HIGH_WATER_BYTES = 64 * 1024
+
+/**
+ * An output that writes to its stream as directly as possible. Bytes that have to wait are counted; when there are too
+ * many the stream is full, until all of them are taken.
+ */
+export abstract class DirectOutput<Stream extends Socket | ServerHttp2Stream>
+  extends Output<Stream>
+  implements WriteOwner
+{
   #handle: StreamHandle | null = null
   #queuedBytes = 0
   #isFull = false
 
-  /** The stream to write to if there is no handle. */
-  protected abstract readonly stream: Socket | ServerHttp2Stream
-  protected abstract get highWaterBytes(): number
-
-  /** Also null while bytes wait in the stream: they have to leave first, so the slower path is used. */
-  protected abstract findHandle(): StreamHandle | null
-
   override attach(cursor: Cursor): void {
-    this.#handle = this.findHandle()
+    // Null while bytes wait in the stream: they have to leave first, so the slower path is used.
+    this.#handle = handleOf(this.stream)
     super.attach(cursor)
   }
 
@@ -79,7 +83,7 @@ export abstract class DirectOutput extends Output implements WriteOwner {
       return false
     }
     this.#queuedBytes += bytes.length
-    if (this.#queuedBytes >= this.highWaterBytes) this.#isFull = true
+    if (!isHttp2Stream(this.stream) || this.#queuedBytes >= HTTP2_HIGH_WATER_BYTES) this.#isFull = true
     return !this.#isFull
   }
 

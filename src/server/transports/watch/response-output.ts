@@ -15,31 +15,28 @@ type Response = Pick<
   end(): unknown
 }
 
-export class ResponseOutput extends Output implements WatchOutput {
-  readonly #response: Response
-
+export class ResponseOutput extends Output<Response> implements WatchOutput {
   constructor(response: Response) {
     super(response, response)
-    this.#response = response
   }
 
   get pendingBytes(): number {
-    return this.#response.writableLength
+    return this.stream.writableLength
   }
 
   write(bytes: Buffer): boolean {
-    return this.#response.write(bytes)
+    return this.stream.write(bytes)
   }
 
   end(bytes: Buffer | null): void {
     this.detach()
-    if (bytes !== null) this.#response.write(bytes)
-    this.#response.end()
-    lingerAtMost(this.#response)
+    if (bytes !== null) this.stream.write(bytes)
+    this.stream.end()
+    lingerAtMost(this.stream)
   }
 
   destroy(): void {
     this.detach()
-    this.#response.destroy()
+    this.stream.destroy()
   }
 }

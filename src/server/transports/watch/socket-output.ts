@@ -11,7 +11,6 @@ import type { Socket } from 'node:net'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { lingerAtMost } from './linger.js'
 import { DirectOutput } from './output.js'
-import { type StreamHandle, socketHandle } from './stream-handle.js'
 
 /** After this much silence the kernel begins to probe whether the peer is still there. */
 const KEEPALIVE_MS = 30_000
@@ -25,27 +24,16 @@ export function canWriteToSocket(request: IncomingMessage, response: ServerRespo
   return saysWhenFull && request.httpVersion === '1.1' && response.socket !== null && response.socket === request.socket
 }
 
-export class SocketOutput extends DirectOutput implements WatchOutput {
-  protected readonly stream: Socket
-  /** 0: the kernel's buffer is the queue, and a socket that does not take everything at once is full. */
-  protected get highWaterBytes(): number {
-    return 0
-  }
+export class SocketOutput extends DirectOutput<Socket> implements WatchOutput {
   readonly #response: ServerResponse
 
   /** The headers (`Transfer-Encoding: chunked` among them) must have been flushed. */
   constructor(response: ServerResponse) {
-    const socket = response.socket!
-    super(socket, response)
-    this.stream = socket
+    super(response.socket!, response)
     this.#response = response
     this.stream.setNoDelay(true)
     this.stream.setKeepAlive(true, KEEPALIVE_MS)
     this.stream.setTimeout(0)
-  }
-
-  protected findHandle(): StreamHandle | null {
-    return socketHandle(this.stream)
   }
 
   end(bytes: Buffer | null): void {

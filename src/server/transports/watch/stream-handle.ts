@@ -62,27 +62,25 @@ export function handleUse(): HandleUse {
 }
 
 /**
- * Returns the handle of a plain socket without waiting bytes; null when the caller has to write to the socket itself.
+ * Returns the handle of a plain socket without waiting bytes, or of an HTTP/2 stream whose headers were sent; null when
+ * the caller has to write to the stream itself.
  */
-export function socketHandle(socket: Socket): StreamHandle | null {
-  return use.sockets ? findSocketHandle(socket) : null
+export function handleOf(stream: Socket | ServerHttp2Stream): StreamHandle | null {
+  if (isHttp2Stream(stream)) return use.http2 ? findHttp2Handle(stream) : null
+  return use.sockets ? findSocketHandle(stream) : null
 }
 
-/**
- * Returns the handle of an HTTP/2 stream whose headers were sent; null when the caller has to write to the stream
- * itself.
- */
-export function http2Handle(stream: ServerHttp2Stream): StreamHandle | null {
-  return use.http2 ? findHttp2Handle(stream) : null
+export function isHttp2Stream(stream: Socket | ServerHttp2Stream): stream is ServerHttp2Stream {
+  return 'respond' in stream
 }
 
-/** Like `socketHandle`, whether or not this kind is in use. */
+/** Like `handleOf`, whether or not this kind is in use. */
 export function findSocketHandle(socket: Socket): StreamHandle | null {
   if (socket.writableLength > 0 || 'encrypted' in socket) return null
   return usable((socket as { _handle?: unknown })._handle)
 }
 
-/** Like `http2Handle`, whether or not this kind is in use. */
+/** Like `handleOf`, whether or not this kind is in use. */
 export function findHttp2Handle(stream: ServerHttp2Stream): StreamHandle | null {
   if (stream.writableLength > 0 || stream.pending) return null
   http2HandleKey ??= Object.getOwnPropertySymbols(stream).find(({ description }) => description === 'kHandle')

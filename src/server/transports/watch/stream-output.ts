@@ -6,25 +6,11 @@ import { type ServerHttp2Stream, constants } from 'node:http2'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { lingerAtMost } from './linger.js'
 import { DirectOutput } from './output.js'
-import { type StreamHandle, http2Handle } from './stream-handle.js'
 
-/** The most bytes that may wait in the session. It sends all writes of a turn at its end, so some always wait. */
-const HIGH_WATER_BYTES = 64 * 1024
-
-export class StreamOutput extends DirectOutput implements WatchOutput {
-  protected readonly stream: ServerHttp2Stream
-  protected get highWaterBytes(): number {
-    return HIGH_WATER_BYTES
-  }
-
+export class StreamOutput extends DirectOutput<ServerHttp2Stream> implements WatchOutput {
   /** The headers must have been sent. */
   constructor(stream: ServerHttp2Stream) {
     super(stream, stream)
-    this.stream = stream
-  }
-
-  protected findHandle(): StreamHandle | null {
-    return http2Handle(this.stream)
   }
 
   end(bytes: Buffer | null): void {

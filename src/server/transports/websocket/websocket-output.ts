@@ -8,7 +8,6 @@ import type { WebSocket } from 'ws'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import type { Status } from '../../../engine/model/status.js'
 import { DirectOutput } from '../watch/output.js'
-import { type StreamHandle, socketHandle } from '../watch/stream-handle.js'
 
 const NORMAL = 1000
 const SERVER_ERROR = 1011
@@ -16,24 +15,14 @@ const TRY_AGAIN_LATER = 1013
 /** `ws.readyState` */
 const OPEN = 1
 
-export class WebSocketOutput extends DirectOutput implements WatchOutput {
-  protected readonly stream: Socket
-  /** 0: the kernel's buffer is the queue, and a socket that does not take everything at once is full. */
-  protected get highWaterBytes(): number {
-    return 0
-  }
+export class WebSocketOutput extends DirectOutput<Socket> implements WatchOutput {
   readonly #webSocket: WebSocket
 
   constructor(webSocket: WebSocket, socket: Socket) {
     super(socket, webSocket)
-    this.stream = socket
     this.#webSocket = webSocket
     // `close` follows every error of the client or of the connection.
     webSocket.on('error', () => {})
-  }
-
-  protected findHandle(): StreamHandle | null {
-    return socketHandle(this.stream)
   }
 
   override write(bytes: Buffer): boolean {

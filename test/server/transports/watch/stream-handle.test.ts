@@ -7,10 +7,9 @@ import { type ServerHttp2Stream, connect as connectHttp2, createServer as create
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import {
+  handleOf,
   type WriteOwner,
-  http2Handle,
   setHandleUse,
-  socketHandle,
   writeTo,
 } from '../../../../src/server/transports/watch/stream-handle.js'
 
@@ -52,16 +51,16 @@ async function received(client: Socket, length: number): Promise<Buffer> {
 
 void t.test('this Node provides a handle for a plain socket without waiting bytes', async (t) => {
   const { server } = await pair(t)
-  t.ok(socketHandle(server))
+  t.ok(handleOf(server))
   server.write(Buffer.alloc(32 << 20))
   t.ok(server.writableLength > 0)
-  t.equal(socketHandle(server), null, 'bytes wait in the socket')
-  t.equal(socketHandle(Object.assign(server, { encrypted: true })), null, 'bytes would go out in the clear')
+  t.equal(handleOf(server), null, 'bytes wait in the socket')
+  t.equal(handleOf(Object.assign(server, { encrypted: true })), null, 'bytes would go out in the clear')
 })
 
 void t.test('a full peer is reported once, and both directions keep their order', async (t) => {
   const { server, client } = await pair(t)
-  const handle = socketHandle(server)!
+  const handle = handleOf(server)!
   const expected: Buffer[] = []
   const taken: number[] = []
   const owner: WriteOwner = { taken: (_bytes, status) => void taken.push(status) }
@@ -84,7 +83,7 @@ void t.test('a full peer is reported once, and both directions keep their order'
 
 void t.test('bytes queued when the connection dies are returned, and nothing is accepted afterwards', async (t) => {
   const { server, client } = await pair(t)
-  const handle = socketHandle(server)!
+  const handle = handleOf(server)!
   const ended = new Promise<number>((resolve) => {
     for (let i = 0; i < 1_000; i++)
       if (writeTo(handle, Buffer.alloc(100_000), { taken: (_, status) => resolve(status) }) === 'queued') return
@@ -108,7 +107,7 @@ void t.test(
     const request = client.request({ ':path': '/' })
     const [stream] = (await once(server, 'stream')) as [ServerHttp2Stream]
     stream.respond({ ':status': 200 })
-    const handle = http2Handle(stream)!
+    const handle = handleOf(stream)!
     t.ok(handle)
     const taken: [string, number][] = []
     const owner: WriteOwner = { taken: (bytes, status) => void taken.push([bytes.toString(), status]) }
