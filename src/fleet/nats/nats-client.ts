@@ -1,4 +1,5 @@
 /** A connection to NATS as the broker of a fleet. Only this folder imports the package `nats`. */
+import { createSecureContext } from 'node:tls'
 import {
   type Authenticator,
   connect,
@@ -14,6 +15,7 @@ import {
   nkeyAuthenticator,
   RetentionPolicy,
   StorageType,
+  type TlsOptions,
   usernamePasswordAuthenticator,
 } from 'nats'
 import type { Clock } from '../../support/clock.js'
@@ -43,14 +45,21 @@ export interface NatsConnectOptions {
   readonly credentials?: () => Buffer
   /** The seed of an nkey. */
   readonly nkeySeed?: () => Buffer
-  /** Paths; the files are read for each connection. */
-  readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string }
+  /** The contents of the PEM files; without any of them, TLS trusts the system's authorities. */
+  readonly tls?: () => Pem
   /** Called when an established connection is in trouble and is being retried; `reason` is what the server said. */
   readonly onTrouble?: (reason: string) => void
   /** Called when a lost connection is back. */
   readonly onReconnect?: () => void
   /** Called when the user may not do something; `what` names it. */
   readonly onDenied?: (what: string) => void
+}
+
+/** The authorities to trust, and a client certificate with its key. */
+export interface Pem {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
 }
 
 /** An answer larger than a message arrives in parts; no publisher sends more parts than this. */
@@ -82,9 +91,10 @@ export class NatsClient implements Broker {
    * @throws BrokerError `refused`, or `unavailable` when no server answers.
    */
   static async connect(options: NatsConnectOptions, clock: Clock): Promise<NatsClient> {
-    const { servers, name, tls } = options
+    const { servers, name } = options
     const authenticator = authenticatorOf(options)
     const authentication = authenticator === null ? {} : { authenticator }
+    const tls = tlsOf(options)
     let client: NatsClient | null = null
     try {
       const connection = await connect({
@@ -98,7 +108,7 @@ export class NatsClient implements Broker {
         ignoreAuthErrorAbort: true,
         reconnectDelayHandler: reconnectDelays(clock, () => client?.servers ?? servers.length),
         ...authentication,
-        ...(tls === undefined ? {} : { tls: { ...tls } }),
+        ...(tls === null ? {} : { tls }),
       })
       client = new NatsClient(connection, options, clock)
       return client
@@ -358,28 +368,46 @@ function authenticatorOf(options: NatsConnectOptions): Authenticator | null {
 }
 
 /**
- * Reads the secret for each connection. One that cannot be used, as that of a file that is missing or half written, is
- * reported, and the last usable one serves instead: the library closes a connection for good when its authenticator
- * throws.
+ * The library gets each of these for each connection. It would read the files itself, but a named pipe among them would
+ * keep one of the process's few threads for every attempt.
+ */
+function tlsOf({ tls, onTrouble }: NatsConnectOptions): TlsOptions | null {
+  if (tls === undefined) return null
+  const usable = (pem: Pem) => {
+    createSecureContext(pem)
+    return () => pem
+  }
+  const read = lastUsable<Pem, [], Pem>(tls, usable, onTrouble)
+  const options = {}
+  for (const name of ['ca', 'cert', 'key'] as const) {
+    Object.defineProperty(options, name, { enumerable: true, get: () => read()[name] })
+  }
+  return options
+}
+
+/**
+ * Reads a secret for each connection, and returns what `use` makes of it. A secret that cannot be used, as that of a
+ * file that is missing or half written, is reported, and the last usable one serves instead: the library closes a
+ * connection for good when its authenticator throws.
  *
  * The first secret has no predecessor, so its error ends the attempt to connect.
  */
-function lastUsable<T>(
-  read: () => T,
-  authenticatorFor: (secret: T) => Authenticator,
+function lastUsable<Secret, Asked extends unknown[], Answer>(
+  read: () => Secret,
+  use: (secret: Secret) => (...asked: Asked) => Answer,
   onTrouble: (reason: string) => void = () => {},
-): Authenticator {
-  let usable: Authenticator | null = null
-  return (nonce) => {
+): (...asked: Asked) => Answer {
+  let usable: ((...asked: Asked) => Answer) | null = null
+  return (...asked) => {
     try {
-      const authenticator = authenticatorFor(read())
-      const answer = authenticator(nonce)
-      usable = authenticator
+      const used = use(read())
+      const answer = used(...asked)
+      usable = used
       return answer
     } catch (error) {
       if (usable === null) throw error
       onTrouble(`the credentials cannot be used: ${error instanceof Error ? error.message : String(error)}`)
-      return usable(nonce)
+      return usable(...asked)
     }
   }
 }

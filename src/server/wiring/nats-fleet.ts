@@ -5,7 +5,7 @@ import type { Config } from '../config/load.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import type { UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
 import { noSigningKeys, parseSigningKeys, type SigningKeys } from '../../fleet/stream/envelope.js'
-import type { NatsConnectOptions } from '../../fleet/nats/nats-client.js'
+import type { NatsConnectOptions, Pem } from '../../fleet/nats/nats-client.js'
 import { SharedClient } from '../../fleet/nats/shared-client.js'
 import { streamFeeds } from '../../fleet/stream/stream-feeds.js'
 import type { Metrics } from '../metrics/metrics.js'
@@ -65,11 +65,8 @@ export function connectionOf(config: Config): NatsConnectOptions {
   for (const path of [natsCafile, natsCertfile, natsKeyfile, natsPasswordFile, natsCredsFile, natsNkeyFile]) {
     if (path !== null) readRegularFile(path)
   }
-  const tls = {
-    ...(natsCafile === null ? {} : { caFile: natsCafile }),
-    ...(natsCertfile === null ? {} : { certFile: natsCertfile }),
-    ...(natsKeyfile === null ? {} : { keyFile: natsKeyfile }),
-  }
+  const pem = Object.entries({ ca: natsCafile, cert: natsCertfile, key: natsKeyfile })
+  const tls = (): Pem => Object.fromEntries(pem.flatMap(([name, path]) => (path === null ? [] : [[name, text(path)]])))
   return {
     servers: config.natsServers,
     name: `distributary ${hostname()} ${process.pid}`,
@@ -79,7 +76,9 @@ export function connectionOf(config: Config): NatsConnectOptions {
     ...(natsCredsFile === null ? {} : { credentials: () => readRegularFile(natsCredsFile) }),
     ...(natsNkeyFile === null ? {} : { nkeySeed: () => Buffer.from(text(natsNkeyFile).trim()) }),
     // The scheme alone requests TLS, with the system's certificates.
-    ...(Object.keys(tls).length === 0 && !config.natsServers.some((url) => url.startsWith('tls:')) ? {} : { tls }),
+    ...(pem.some(([, path]) => path !== null) || config.natsServers.some((url) => url.startsWith('tls:'))
+      ? { tls }
+      : {}),
   }
 }
 

@@ -2,7 +2,9 @@
  * Tests connecting to a real nats-server: every kind of credentials, TLS on both sides, and what is logged when the
  * server rejects them.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { closeSync, constants, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -193,3 +195,36 @@ void t.test('a changed password is refused, retried, and accepted with the fileâ
   t.match(opened.lines[0], /AUTHORIZATION_VIOLATION/)
   t.ok(await found!.streamState('S'))
 })
+
+for (const [name, spoil] of [
+  ['gone', (path: string): void => rmSync(path)],
+  ['half written', (path: string): void => writeFileSync(path, readFileSync(path).subarray(0, 100))],
+  [
+    'named pipes that nobody writes to',
+    (path: string): void => {
+      rmSync(path)
+      execFileSync('mkfifo', [path])
+    },
+  ],
+] as const) {
+  void t.test(`TLS files that are ${name}: new connections use their last content, and the log says so`, async (t) => {
+    const nats = await startNats(t, { config: tls('verify: true') })
+    const paths = [authority.ca, client.cert, client.key].map((path) => file(readFileSync(path, 'utf8')))
+    const flags = ['cafile', 'certfile', 'keyfile'].map((option, i) => `--nats-${option}=${paths[i]}`)
+    const opened = open(t, ['--nats-servers', `tls://127.0.0.1:${nats.port}`, ...flags])
+    await until(() => opened.isConnected, 'let in')
+    const listener = (): void => {}
+    const found = await opened.shared.use(listener)
+    t.teardown(() => opened.shared.release(listener))
+    for (const path of paths) {
+      spoil(path)
+      // Ends what waits for a pipe.
+      t.teardown(() => existsSync(path) && closeSync(openSync(path, constants.O_RDWR | constants.O_NONBLOCK)))
+    }
+    await nats.restart(tls('verify: true'))
+    await until(() => opened.lines.some((line) => line.includes('the credentials cannot be used')), 'it is noticed')
+    await until(() => found?.isConnected === true, 'let in again')
+    t.ok(await found!.streamState('S'))
+    t.equal((await readFile(client.cert)).length, readFileSync(client.cert).length, 'files can be read')
+  })
+}
