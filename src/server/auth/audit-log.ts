@@ -7,7 +7,7 @@
  * because a full disk must not stop the server. The file is opened again every few seconds until it takes lines, and a
  * line in it says how many were dropped.
  */
-import { createWriteStream } from 'node:fs'
+import fs from 'node:fs'
 import type { Writable } from 'node:stream'
 
 import type { Clock } from '../../support/clock.js'
@@ -58,6 +58,10 @@ export interface AuditLogOptions {
 const MAX_QUEUED_BYTES = 4 * 2 ** 20
 /** The time until a file that could not be written is opened again. */
 const RETRY_MS = 5_000
+const APPENDING = fs.constants.O_WRONLY | fs.constants.O_APPEND | fs.constants.O_CREAT | fs.constants.O_NONBLOCK
+/** The time for which a pipe may take nothing. */
+const MAX_FULL_MS = 5_000
+const FULL_PAUSE_MS = 20
 /** These texts are chosen by the caller, so they are bounded. */
 const MAX_TEXT = 1_024
 /**
@@ -78,7 +82,7 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
 
   function open(): Writable {
     if (path === '-') return stdout
-    const opened = createWriteStream(path, { flags: 'a', mode: 0o600 })
+    const opened = fs.createWriteStream(path, { mode: 0o600, fs: patientFiles(clock) })
     opened.on('error', (error) => {
       failedAtMs = clock.monotonic()
       if (!isFailing) logger.error({ path, reason: error.message }, 'the audit log cannot be written')
@@ -147,6 +151,33 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
         else stream.end(resolve)
       })
     },
+  }
+}
+
+type Opened = (error: Error | null, descriptor: number) => void
+type Written = (error: NodeJS.ErrnoException | null, bytes: number, data: unknown) => void
+
+/**
+ * Opens a named pipe without waiting for its reader, and waits for a slow one with a timer: either would otherwise keep
+ * one of the few threads that read and write all files.
+ */
+function patientFiles(clock: Clock) {
+  const untilTaken = (write: (done: Written) => void, done: Written, leftMs = MAX_FULL_MS): void =>
+    write((error, bytes, data) => {
+      if (error?.code !== 'EAGAIN') return done(error, bytes, data)
+      if (leftMs <= 0) return done(new Error('nothing reads from the pipe'), 0, data)
+      clock.setTimer(FULL_PAUSE_MS, () => untilTaken(write, done, leftMs - FULL_PAUSE_MS))
+    })
+  return {
+    open: (path: string, _flags: unknown, mode: number, done: Opened) =>
+      fs.open(path, APPENDING, mode, (error, descriptor) =>
+        done(error?.code === 'ENXIO' ? new Error('nothing reads from the pipe') : error, descriptor),
+      ),
+    write: (fd: number, line: Buffer, offset: number, length: number, position: number | null, done: Written) =>
+      untilTaken((taken) => fs.write(fd, line, offset, length, position, taken), done),
+    writev: (fd: number, lines: readonly Buffer[], position: number | null, done: Written) =>
+      untilTaken((taken) => fs.writev(fd, lines, position, taken), done),
+    close: fs.close,
   }
 }
 

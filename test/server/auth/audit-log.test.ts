@@ -1,9 +1,11 @@
-import { mkdirSync, readFileSync, renameSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { closeSync, constants, mkdirSync, openSync, readFileSync, readSync, renameSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { Writable } from 'node:stream'
 import t from 'tap'
 
-import { type AuditRecord, openAuditLog } from '../../../src/server/auth/audit-log.js'
+import { type AuditLog, type AuditRecord, openAuditLog } from '../../../src/server/auth/audit-log.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -159,4 +161,47 @@ void t.test('a file that could not be written gets lines again once it can be, w
   await log.close()
   t.match(lines(readFileSync(file, 'utf8')), [{ dropped: 5 }, { name: 'after' }])
   t.same(said.slice(1), ['the audit log is written again'])
+})
+
+void t.test('a named pipe costs lines while nothing reads from it, but no thread', async (t) => {
+  const file = path.join(new Folder(t).path, 'audit.pipe')
+  execFileSync('mkfifo', [file])
+  const clock = new VirtualClock()
+  const said: object[] = []
+  const say = (fields: object): void => void said.push(fields)
+  const logger = { debug: say, info: say, warn: say, error: say }
+  const logs = Array.from({ length: 8 }, () => openAuditLog({ path: file, clock, logger, stdout: process.stdout }))
+  t.teardown(() => Promise.all(logs.map((log) => log.close())))
+  for (const log of logs) log.write(RECORD)
+  await until(() => logs.every((log) => log.dropped === 1), 'the lines are counted as dropped')
+  t.same(said, Array(8).fill({ path: file, reason: 'nothing reads from the pipe' }))
+  t.ok((await readFile(import.meta.filename)).length > 0, 'other files can be read')
+
+  // Here nothing waits for the writer either.
+  const reader = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+  t.teardown(() => closeSync(reader))
+  const [log] = logs as [AuditLog]
+  clock.advance(5_000)
+  for (let i = 0; i < 2_000; i++) log.write({ ...RECORD, latencySeconds: i })
+  let text = ''
+  const chunk = Buffer.alloc(10_000)
+  await until(() => {
+    clock.advance(20)
+    try {
+      text += chunk.toString('utf8', 0, readSync(reader, chunk))
+    } catch {
+      // Nothing is in it now.
+    }
+    return text.split('\n').length > 2_001
+  }, 'a slow reader gets every line')
+  t.same(
+    lines(text).map(({ dropped, latencySeconds }) => dropped ?? latencySeconds),
+    [1, ...Array(2_000).keys()],
+  )
+
+  for (let i = 0; i < 2_000; i++) log.write(RECORD)
+  await until(() => {
+    clock.advance(20)
+    return log.dropped > 1 && 'reason' in said.at(-1)!
+  }, 'one that stops reading loses lines, and the log says so')
 })
