@@ -5,7 +5,7 @@ export class ConfigError extends Error {
   readonly problems: readonly string[]
 
   constructor(problems: readonly string[]) {
-    const printable = problems.map((problem) => problem.replaceAll(/[^\s"'/@#=]+:[^\s"'/@]*@/g, '…@'))
+    const printable = problems.map((problem) => problem.replaceAll(/[^\s"'/@#=]+:(?!\/\/)[^\s"']*@/g, '…@'))
     super(printable.join('\n'))
     this.problems = printable
   }

@@ -2,6 +2,7 @@
 import { isIP } from 'node:net'
 
 import { formatDuration } from './option.js'
+import { isIssuerUrl } from './options/values.js'
 import { options, type OptionName, type OptionValues } from './options.js'
 
 /** The values with every default filled in. */
@@ -257,9 +258,9 @@ const RULES: readonly Rule[] = [
     if (c.serviceAccountIssuer.length === 0)
       return c.serviceAccountKeyFile.length > 0 ? '--service-account-key-file needs --service-account-issuer' : null
     const hasKeys = c.serviceAccountKeyFile.length > 0 || c.authenticationKubeconfig !== null
-    return hasKeys || c.serviceAccountIssuer.every((issuer) => /^https:\/\/[^\s?#]+$/.test(issuer))
+    return hasKeys || c.serviceAccountIssuer.every(isIssuerUrl)
       ? null
-      : '--service-account-issuer must be an https URL, from which the server gets the keys: otherwise set --service-account-key-file or --authentication-kubeconfig'
+      : '--service-account-issuer must be an https URL without user, password, query or fragment, from which the server gets the keys: otherwise set --service-account-key-file or --authentication-kubeconfig'
   },
   (c) =>
     c.apiAudiences.length > 0 && c.serviceAccountIssuer.length === 0 && c.authenticationKubeconfig === null

@@ -206,6 +206,12 @@ void t.test('a password in a URL is not printed', async (t) => {
     '--passthrough=https://root:geheim@a:1',
     '--apiservice=a.b/v1=https://root:geheim@a:1',
     '--tracing-otlp-endpoint=http://root:geheim@a:1',
+    '--oidc-issuer-url=https://root:geheim@a',
+    '--oidc-issuer-url=https:///root:geheim@a',
+    '--oidc-issuer-url=https://\\/root:geheim@a',
+    '--service-account-issuer=https://root:geheim@a',
+    '--etcd-servers=http://root:x@geheim@a:2379',
+    '--etcd-servers=http://root:x/geheim@a:2379',
     '--cors-allowed-origins=https://root:geheim@a',
     'http://root:geheim@a:1',
   ]

@@ -23,6 +23,7 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--etcd-servers=https://a:1 --etcd-certfile=/c', /--etcd-certfile and --etcd-keyfile/],
     ['--etcd-servers=https://a:1 --etcd-certfile=/c --etcd-keyfile=/k', null],
     ['--etcd-servers=https://a:1,http://b:1 --etcd-cafile=/c', /every one of --etcd-servers/],
+    ['--etcd-servers=https://a:1,http://b:1 --etcd-certfile=/c --etcd-keyfile=/k', /every one of --etcd-servers/],
     ['--etcd-servers=http://a:1 --etcd-servers-overrides=/events#http://b:1;http://c:1,/nodes#http://d:1', null],
     ['--etcd-servers-overrides=/events#http://b:1', /needs --etcd-servers/],
     ['--upstream=http://a:1 --etcd-servers-overrides=/events#http://b:1', /needs --etcd-servers/],
@@ -151,10 +152,14 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--memory-target=128MiB --watch-cache-bytes=100MiB', /--memory-target is less/],
     ['--oidc-issuer-url=https://i.example --authorization-mode=RBAC', /must be given together/],
     ['--oidc-issuer-url=https://i.example --oidc-client-id=x --authorization-mode=RBAC', null],
+    ['--oidc-issuer-url=https://u:p@i.example --oidc-client-id=x', /must be an https URL without user, password/],
     ['--service-account-issuer=https://i.example --authorization-mode=RBAC', null],
+    ['--service-account-issuer=https://u:p@i.example --authorization-mode=RBAC', /must be an https URL without user/],
+    // With keys it is only a name, and the API server accepts it.
+    ['--service-account-issuer=https://u:p@i.example --service-account-key-file=/k --authorization-mode=RBAC', null],
     [
       '--service-account-issuer=local --authorization-mode=RBAC',
-      /must be an https URL, from which the server gets the keys/,
+      /must be an https URL without user, password, query or fragment, from which the server gets the keys/,
     ],
     ['--service-account-issuer=local --service-account-key-file=/k --authorization-mode=RBAC', null],
     ['--service-account-issuer=local --authentication-kubeconfig=/k --authorization-mode=RBAC', null],

@@ -1,6 +1,6 @@
 /** Options for authentication and authorization. */
 import { boolean, duration, file, list, pick, string } from '../option.js'
-import { headerName } from './values.js'
+import { headerName, isIssuerUrl } from './values.js'
 import { SECOND, MINUTE } from './units.js'
 
 const AUTHORIZATION_MODES = ['AlwaysAllow', 'Node', 'Policy', 'RBAC', 'Webhook'] as const
@@ -28,7 +28,7 @@ export const authenticationOptions = {
   }),
   oidcIssuerUrl: string({
     default: null,
-    check: (text) => (/^https:\/\/[^\s?#]+$/.test(text) ? null : 'must be an https URL without query or fragment'),
+    check: (text) => (isIssuerUrl(text) ? null : 'must be an https URL without user, password, query or fragment'),
     doc: 'OpenID Connect issuer whose JWTs the server accepts. Requires --oidc-client-id.',
   }),
   oidcClientId: list({

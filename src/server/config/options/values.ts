@@ -112,6 +112,11 @@ export function isUrl(text: string): boolean {
   return /^https?:\/\/[^/?#@]+(\/[^?#@]*[^/?#@])?$/.test(text) && URL.canParse(text)
 }
 
+/** Whether the text is the https URL of an issuer; the API server also refuses a user or password in it. */
+export function isIssuerUrl(text: string): boolean {
+  return /^https:\/\/[^\s?#@/\\]+(\/[^\s?#\\]*)?$/.test(text)
+}
+
 export function hostName(text: string): string {
   const name = text.toLowerCase()
   const isName = /^\.?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?$/.test(name)
