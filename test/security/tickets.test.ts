@@ -147,9 +147,9 @@ void t.test('nothing else is opened by a ticket', async (t) => {
     '/apis',
     '/metrics',
     '/consistency-check',
-    '/ui/',
+    '/ui/events',
   ]
-  for (const path of others) t.not(await codeOf(app, withTicket(path)), 200, path)
+  for (const path of others) t.equal(await codeOf(app, withTicket(path)), 401, path)
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
     const init = method === 'OPTIONS' ? { method } : { method, body: '{}' }
     t.equal(await codeOf(app, withTicket(FLAGS), init), 401, method)
@@ -194,6 +194,20 @@ void t.test('nothing else is opened by a ticket', async (t) => {
   ]) {
     t.equal((await post(app, '/tickets', bearer('ann'), body)).status, 400, body)
   }
+})
+
+void t.test('a page of another origin gets no ticket with the credentials of a browser', async (t) => {
+  const { app } = await startWorld(t, ['--cors-allowed-origins', 'https://app.example'])
+  const from = async (origin: string): Promise<number> =>
+    (await post(app, '/tickets', { ...bearer('ann'), origin }, JSON.stringify({ path: FLAGS }))).status
+  for (const origin of [
+    'https://elsewhere.example',
+    `http://localhost:${app.port}`,
+    'https://app.example:8443',
+    'null',
+  ])
+    t.equal(await from(origin), 403, origin)
+  for (const origin of [app.url, 'https://app.example']) t.equal(await from(origin), 201, origin)
 })
 
 void t.test('a ticket is not forwarded, over no transport', async (t) => {

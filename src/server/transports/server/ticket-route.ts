@@ -8,6 +8,7 @@ import type { Clock } from '../../../support/clock.js'
 import { readBody } from '../api/read-body.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import type { Exchange } from './exchange.js'
+import { requireOwnOrigin } from './own-origin.js'
 import { requirePost } from './require-post.js'
 
 export interface TicketRouteOptions {
@@ -33,6 +34,7 @@ export async function answerTicket(
     const attributes = pathAttributes(method, TICKET_PATH)
     const made = await gate.issueTicket(exchange, attributes, async () => {
       requirePost(exchange, 'a ticket')
+      requireOwnOrigin(exchange, 'no ticket is issued')
       return pathOf(await readBody(exchange, clock, BODY_MS, MAX_BODY_BYTES))
     })
     const answer = { ...made, expiresAt: new Date(made.expiresAt).toISOString() }

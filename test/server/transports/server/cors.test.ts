@@ -22,3 +22,26 @@ void t.test('a page may send the headers that the API server allows, and may not
   }
   t.notMatch(allowed.join(), /impersonate|\*/)
 })
+
+void t.test('a page changes nothing unless it is of this server or of an allowed origin', async (t) => {
+  const namespace = { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'a', uid: 'uid-a' } }
+  const flags = ['--cors-allowed-origins', origin, '--enable-writes']
+  const app = await startApp(t, { flags, objects: { 'namespaces/a': namespace } })
+  const post = async (from: string | null, path: string, body = '{}', type = 'application/json'): Promise<number> => {
+    const headers = { 'content-type': type, ...(from === null ? {} : { origin: from }) }
+    const answer = await fetch(`${app.url}${path}`, { method: 'POST', headers, body })
+    await answer.arrayBuffer()
+    return answer.status
+  }
+  const paths = ['/api/v1/namespaces/a/configmaps', '/consistency-check']
+  for (const from of ['https://elsewhere.example', `${origin}:8443`, `http://localhost:${app.port}`, 'null']) {
+    for (const path of paths) {
+      // The type of a form needs no preflight.
+      for (const type of ['text/plain', 'application/json']) t.equal(await post(from, path, '{}', type), 403, from)
+    }
+  }
+  for (const [i, from] of [app.url, origin, null].entries()) {
+    t.equal(await post(from, paths[0]!, JSON.stringify({ metadata: { name: `c${i}` } })), 201, `${from}`)
+    t.equal(await post(from, paths[1]!), from === origin ? 403 : 200, `${from}`)
+  }
+})
