@@ -125,12 +125,25 @@ void t.test(
     for (const name of ['workers', 'a candidate of a fleet', 'an edge of a fleet', 'another etcd'] as const) {
       await until(async () => (await positionOf(servers[name])) === position, `${name} has the same position`)
     }
+    const keys = [...readFileSync(file, 'utf8').matchAll(/"?secret"?: *"?([A-Za-z0-9+/=]+)/g)].map(([, key]) => key!)
+    t.ok(keys.length > 0)
     const copy = join(folder, 'nats')
     await nats.saveData(copy)
     const holds = (text: string): boolean => spawnSync('grep', ['-rqaF', text, copy]).status === 0
     t.ok(holds('/registry/secrets/old/of-phase-0'), 'the stream has the values')
     t.notOk(holds(HIDDEN), 'and none in plain')
     t.notOk(holds(base64(HIDDEN).slice(0, 30)), 'nor in base64')
+    for (const key of keys) {
+      t.notOk(holds(key), 'and no key')
+      for (const [name, server] of Object.entries(servers)) {
+        const metrics = await (await fetch(`${server.url}/metrics`)).text()
+        const shown = [server.log(), metrics, await firstFigures(server.url)]
+        t.notOk(
+          shown.some((text) => text.includes(key)),
+          `${name} shows no key`,
+        )
+      }
+    }
   },
 )
 

@@ -229,6 +229,13 @@ void t.test(
   },
 )
 
+/** The claims of a token from a Secret. */
+const LEGACY = {
+  iss: 'kubernetes/serviceaccount',
+  sub: 'system:serviceaccount:default:agent',
+  'kubernetes.io/serviceaccount/namespace': 'default',
+}
+
 void t.test('the API server decides what cannot be decided here', async (t) => {
   const published = { keys: [{ ...createPublicKey(RSA.privateKey).export({ format: 'jwk' }), kid: RSA.kid }] }
   let says = true
@@ -242,14 +249,9 @@ void t.test('the API server decides what cannot be decided here', async (t) => {
   const good = await sign(claims(forPod('p')))
   t.equal(await ask(good), 200)
   t.equal(reviews(), 0, 'keys that the API server publishes verify it')
-  const legacy = {
-    iss: 'kubernetes/serviceaccount',
-    sub: 'system:serviceaccount:default:agent',
-    'kubernetes.io/serviceaccount/namespace': 'default',
-  }
   const { exp: _exp, ...endless } = claims(forPod('p'))
   const deferred: readonly (readonly [string, string])[] = [
-    ['from a Secret', await sign(legacy)],
+    ['from a Secret', await sign(LEGACY)],
     ['without an end', await sign(endless)],
     ['a key that is not known here', await sign(claims(forPod('p')), EC)],
     ['such a key without an id', await signAs(claims(forPod('p')), FOREIGN, {})],
@@ -282,6 +284,7 @@ void t.test(
     const flags = ['--service-account-key-file=KEYS', '--watch-cache-sizes=pods#0']
     const { ask, keyFile } = await start(t, flags)
     t.equal(await ask(await sign(claims(forPod('p')))), 503, 'pods are not held here')
+    t.equal(await ask(await sign(LEGACY)), 401, 'a token from a Secret')
     const [old, next] = [await sign(claims()), await sign(claims(), EC)]
     t.equal(await ask(old), 200)
     t.equal(await ask(next), 401)

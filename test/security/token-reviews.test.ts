@@ -98,3 +98,8 @@ void t.test('beside an API server, that server reviews tokens', async (t) => {
   t.equal((await review(url, 'web-token', { token: 'web-token' })).code, 403)
   t.equal((await review(url, 'judge-token', { token: 'web-token' })).code, 404)
 })
+
+void t.test('a server without writes reviews no tokens', async (t) => {
+  const { url } = await start(t)
+  t.match(await review(url, 'judge-token', { token: 'web-token' }), { code: 404, body: { status: 'Failure' } })
+})

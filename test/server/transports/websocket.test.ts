@@ -9,6 +9,8 @@ import { pause, until } from '../../support/until.js'
 import { openPage } from '../../support/chromium.js'
 import { type SeenEvent, brief } from '../../support/event-reader.js'
 import { secureFlags } from '../../support/secure-flags.js'
+import { get } from '../../security/support/http1-attacks.js'
+import { send } from '../../security/support/raw.js'
 
 const PODS = '/api/v1/pods'
 
@@ -136,12 +138,14 @@ void t.test('an error before the upgrade is an ordinary answer with a Status', a
   first.socket.close()
 })
 
+const TOKEN = 'base64url.bearer.authorization.k8s.io.dG9rZW4'
+
 void t.test('the one subprotocol is echoed, and a token never is', async (t) => {
   const h = await startApp(t)
   const rows: readonly [readonly string[], string][] = [
     [[], ''],
     [['v1.example'], 'v1.example'],
-    [['base64url.bearer.authorization.k8s.io.dG9rZW4', 'base64.binary.k8s.io'], 'base64.binary.k8s.io'],
+    [[TOKEN, 'base64.binary.k8s.io'], 'base64.binary.k8s.io'],
   ]
   for (const [protocols, echoed] of rows) {
     const { socket } = open(t, h, { protocols })
@@ -149,6 +153,16 @@ void t.test('the one subprotocol is echoed, and a token never is', async (t) => 
     t.equal(socket.protocol, echoed, JSON.stringify(protocols))
     t.equal(socket.extensions, '', 'not compressed')
   }
+  const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13']
+  const asked = get(
+    '/api/v1/pods?watch=1',
+    ...upgrade,
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    `Sec-WebSocket-Protocol: ${TOKEN}`,
+  )
+  const { text } = await send({ port: h.port, securePort: -1 }, 'plain', [asked])
+  t.match(text, /^HTTP\/1\.1 \d{3} /)
+  t.notMatch(text, TOKEN, 'not even if there is no other')
 })
 
 void t.test("pages of the server's own origin may connect, others only if configured", async (t) => {

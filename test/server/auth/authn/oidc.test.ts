@@ -178,14 +178,16 @@ void t.test('claims become names', async (t) => {
 })
 
 void t.test('new keys are fetched when keys rotate, and invented key ids do not hammer the issuer', async (t) => {
-  const { state, token, ask, asked } = await issuer(t)
+  const { state, token, ask, asked, clock } = await issuer(t)
   const looks = () => asked.filter(({ path }) => path === '/keys').length
   t.ok(await ask(await token()))
   t.equal(looks(), 1)
   state.keys = [KEYS.one, KEYS.two]
+  clock.advance(31_000)
   for (let i = 0; i < 20; i++)
     await t.rejects(ask(await token({}, KEYS.foreign, { kid: `invented-${i}` })), UnauthorizedError)
   t.ok(looks() <= 2, `${looks()} looks at the key set`)
+  t.ok(await ask(await token({}, KEYS.two)), 'the new key was among them')
 })
 
 void t.test('a token without a key id is tried with each key, as by the API server', async (t) => {

@@ -534,6 +534,7 @@ void t.test('aggregation selects by expressions too', async (t) => {
     [{ matchExpressions: [{ key: 'a', operator: 'DoesNotExist' }] }, { a: '1' }, false],
     [{ matchExpressions: [{ key: 'a', operator: 'Magic' }] }, { a: '1' }, false],
     [{ matchExpressions: [{ key: 'constructor', operator: 'Exists' }] }, {}, false],
+    [{ matchExpressions: [{ key: '__proto__', operator: 'Exists' }] }, {}, false],
   ]
   const q: Question = { user: 'u', groups: [], verb: 'get', resource: 'pods' }
   for (const [selector, labels, expected] of rows) {
