@@ -19,7 +19,7 @@ import { type EventUnit, joinedUnits } from './wire-format.js'
 /** Limits on the work done for one cursor in one turn of the pump. */
 const TURN_BYTES = 256 * 1024
 const TURN_BATCHES = 512
-const TURN_MS = 2
+const TURN_MS = 1
 /**
  * Consecutive batches are copied into one write to a lagging watcher up to this size. A write costs as much as copying
  * ten times this. If the socket is full, the copy stays in memory until the socket drains.

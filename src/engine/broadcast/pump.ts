@@ -25,6 +25,8 @@ export interface PumpOptions {
   readonly dispatchMs?: number
   /** The number of groups that get a batch at once even if the time is up. */
   readonly unslicedGroups?: number
+  /** Milliseconds. */
+  readonly now?: () => number
   readonly metrics: { passSlice(seconds: number): void }
 }
 
@@ -56,6 +58,7 @@ export class Pump {
    */
   readonly unslicedGroups: number
   readonly #sliceMs: number
+  readonly #now: () => number
   readonly #metrics: PumpOptions['metrics']
   readonly #groups = new FairQueue<{ readonly group: Group<Cursor>; readonly advance: Advance }>()
   readonly #cursors = new FairQueue<{ readonly cursor: Cursor; readonly advance: Advance }>()
@@ -67,6 +70,7 @@ export class Pump {
     this.#sliceMs = options.sliceMs ?? SLICE_MS
     this.dispatchSlice = new LoopSlice(options.dispatchMs)
     this.unslicedGroups = options.unslicedGroups ?? UNSLICED_GROUPS
+    this.#now = options.now ?? (() => performance.now())
     this.#metrics = options.metrics
   }
 
@@ -104,13 +108,14 @@ export class Pump {
   #slice(): void {
     this.#isScheduled = false
     if (this.#isStopped) return
-    const started = performance.now()
+    const started = this.#now()
     const end = started + this.#sliceMs
-    // Half the slice for each, so that a storm of replays does not hold up live events, or the other way round.
+    // Half the slice for each, so that a storm of replays does not hold up live events, or the other way round. Without
+    // live events the other half is for whoever else waits for the event loop, such as other clients' requests.
     const hasCursors = this.#cursors.size > 0
     this.#passGroups(started, hasCursors ? started + this.#sliceMs / 2 : end)
-    if (hasCursors) this.#turnCursors(end)
-    this.#metrics.passSlice((performance.now() - started) / 1000)
+    if (hasCursors) this.#turnCursors(this.#now() + this.#sliceMs / 2)
+    this.#metrics.passSlice((this.#now() - started) / 1000)
     if (this.depth > 0) this.#schedule()
   }
 
@@ -134,12 +139,12 @@ export class Pump {
     for (let cursor = members.nextInPass(); cursor !== undefined; cursor = members.nextInPass()) {
       cursor.writeLog(advance.headRevision)
       if (--untilClock > 0) continue
-      const nowMs = performance.now()
+      const nowMs = this.#now()
       if (nowMs >= end) return nowMs
       untilClock = CURSORS_PER_CLOCK_READ
     }
     // A pass over few cursors reads the clock once, so that ten thousand groups of one watcher are sliced too.
-    return performance.now()
+    return this.#now()
   }
 
   #passed(group: Group<Cursor>, advance: Advance): void {
@@ -151,14 +156,14 @@ export class Pump {
   }
 
   #turnCursors(end: number): void {
-    let nowMs = performance.now()
+    let nowMs = this.#now()
     // At most as many turns as there were cursors: those queued in the meantime wait for the next slice.
     for (let left = this.#cursors.size; left > 0; left--) {
       const { cursor, advance } = this.#cursors.take()!
       const beganMs = nowMs
       cursor.isQueued = false
       if (advance.advance(cursor)) this.enqueueCursor(cursor, advance)
-      nowMs = performance.now()
+      nowMs = this.#now()
       this.#cursors.spent(nowMs - beganMs)
       if (nowMs >= end) return
     }

@@ -10,6 +10,7 @@ import { exportTraces } from './export-traces.js'
 import { tellAccess } from './describe-config.js'
 import { greeting } from './greeting.js'
 import { setHeapFlags } from './heap-flags.js'
+import { yieldToEventLoop } from './helper-threads.js'
 import type { Upstreams } from './open-upstream.js'
 import { checkRuntime } from './runtime.js'
 import { ConfigError } from '../config/config-error.js'
@@ -35,6 +36,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   if (loaded.kind === 'help') return print(`${loaded.text}\nCommands:\n${await options.commands()}`)
   if (loaded.kind === 'version') return print(`distributary ${version}`)
   setHeapFlags(process.execArgv)
+  yieldToEventLoop()
   const { config } = loaded
   const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
   orExit(() => checkRuntime(config, logger))

@@ -224,6 +224,28 @@ void t.test('a storm of replays and live events take turns', async (t) => {
   )
 })
 
+void t.test('a storm of replays alone leaves half the slice to others', async (t) => {
+  let nowMs = 0
+  const slices: number[] = []
+  const pump = new Pump({
+    sliceMs: 4,
+    now: () => nowMs,
+    metrics: { passSlice: (seconds) => slices.push(Math.round(seconds * 1000)) },
+  })
+  const { cursors } = groupOf(10)
+  const advance: Advance = {
+    headRevision: rev(2),
+    advance: () => {
+      nowMs++
+      return false
+    },
+    passed: () => {},
+  }
+  for (const cursor of cursors) pump.enqueueCursor(cursor, advance)
+  await settle(pump)
+  t.same(slices, [2, 2, 2, 2, 2])
+})
+
 void t.test('a cursor is in the queue once, and turns go around', async (t) => {
   const pump = new Pump({ metrics: { passSlice: () => {} } })
   const { cursors } = groupOf(3)

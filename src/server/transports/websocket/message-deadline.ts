@@ -1,5 +1,5 @@
 /**
- * Limits how long a client may take for one message, and counts the frames of each read. The library keeps an
+ * Limits how long a client may take for one message, and the frames of each read. The library keeps an
  * incomplete message, and everything the socket read with it, until the message ends. It has no time limit and does not
  * report when a message begins, so this file follows the frames by their headers.
  */
@@ -27,12 +27,16 @@ export class MessageDeadline {
     this.#options = options
   }
 
-  /** @param bytes the next ones sent by the client. @returns the number of frames that begin in them. */
-  read(bytes: Buffer): number {
+  /**
+   * @param bytes the next ones sent by the client.
+   * @param mostFrames that may begin in them.
+   * @returns false when more do. The rest has not been read then, and the connection must end.
+   */
+  read(bytes: Buffer, mostFrames = Number.POSITIVE_INFINITY): boolean {
     let frames = 0
     for (let at = 0; at < bytes.length;) {
       if (this.#left === 0) {
-        if (this.#header.length === 0) frames++
+        if (this.#header.length === 0 && ++frames > mostFrames) return false
         this.#readHeader(bytes[at++]!)
       } else {
         const taken = Math.min(this.#left, bytes.length - at)
@@ -43,7 +47,7 @@ export class MessageDeadline {
     }
     const { clock, ms, onLate } = this.#options
     if (this.#isUnfinished) this.#timer ??= clock.setTimer(ms, onLate)
-    return frames
+    return true
   }
 
   stop(): void {

@@ -79,7 +79,7 @@ function upgrade({ request }: Exchange): WebSocket {
   const { socket } = request
   const deadline = new MessageDeadline({ clock: systemClock, ms: MESSAGE_MS, onLate: () => made?.terminate() })
   const head = upgradeHead(request)!
-  const isWithin = deadline.read(head) <= MAX_FRAMES
+  const isWithin = deadline.read(head, MAX_FRAMES)
   // The library calls back before it returns, because nothing asynchronous is left for a valid request.
   server.handleUpgrade(request, socket, isWithin ? head : NOTHING, (webSocket) => (made = webSocket))
   if (made === null) throw new Error('a checked handshake was refused')
@@ -97,7 +97,7 @@ function boundMessages(webSocket: WebSocket, socket: Socket, deadline: MessageDe
   socket.push = (bytes: Buffer | null) => {
     if (bytes === null) return push(null)
     if (isOver) return true
-    isOver = deadline.read(bytes) > MAX_FRAMES
+    isOver = !deadline.read(bytes, MAX_FRAMES)
     if (!isOver) return push(bytes)
     endAtOnce(webSocket, socket)
     return true

@@ -85,3 +85,19 @@ void t.test('message deadline - each message has its own', (t) => {
   t.equal(clock.pending, 0)
   t.end()
 })
+
+void t.test('message deadline - beyond the allowed number of frames nothing is read', (t) => {
+  const { deadline } = setUp()
+  const ping = frame(FIN | PING, 0)
+  t.ok(deadline.read(Buffer.concat([ping, ping, ping.subarray(0, 1)]), 3))
+  t.ok(deadline.read(Buffer.concat([ping.subarray(1), ping, ping]), 2), 'the first of them began in the read before')
+  let last = -1
+  const get = (bytes: Buffer, at: string | symbol): unknown => {
+    if (typeof at === 'string' && /^\d+$/.test(at)) last = Number(at)
+    return Reflect.get(bytes, at)
+  }
+  const watched = new Proxy(Buffer.concat(Array.from({ length: 100 }, () => ping)), { get })
+  t.notOk(deadline.read(watched, 2))
+  t.equal(last, 2 * ping.length - 1)
+  t.end()
+})
