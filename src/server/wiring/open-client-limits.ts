@@ -91,7 +91,7 @@ export function countedLimits(
       return `too many watchers: the limit is ${most}`
     },
     retryAfterSeconds: 5,
-    onRejected: (full) => metrics.rejected(full === 'all' ? 'watchers' : 'watchers-per-client'),
+    onRejected: (full) => (full === 'all' ? metrics.rejected('watchers') : metrics.rejected('watchers-per-client')),
   })
   const lists = fairSemaphore(basis, 'lists', share(config.maxInitialStates), STATE_WAIT_MS)
   const initialStates = fairSemaphore(basis, 'initial-states', share(config.maxInitialStates), STATE_WAIT_MS)
