@@ -4,6 +4,7 @@
  *
  * Source: ObjectMeta of k8s.io/apimachinery, and how k8s.io/apiextensions-apiserver reads it.
  */
+import { timeProblem } from './go-formats.js'
 import { isNumber, isRecord, type Json, type JsonRecord, record } from './json-tree.js'
 
 /** @returns undefined to drop the value; the value itself when nothing changes. */
@@ -13,15 +14,18 @@ const text: Reading = (value) => (typeof value === 'string' && value !== '' ? va
 /** Kept even when empty. */
 const anyText: Reading = (value) => (typeof value === 'string' ? value : value === null ? '' : undefined)
 const flag: Reading = (value) => (typeof value === 'boolean' ? value : undefined)
-const integer: Reading = (value) => (isNumber(value) && /^-?\d+$/.test(String(value)) ? value : undefined)
+const integer: Reading = (value) => {
+  if (!isNumber(value) || !/^-?\d{1,19}$/.test(String(value))) return undefined
+  const exact = BigInt(String(value))
+  return BigInt.asIntN(64, exact) === exact ? value : undefined
+}
 const count: Reading = (value) => (value === 0 ? undefined : integer(value))
 const anything: Reading = (value) => value ?? undefined
 
 const time: Reading = (value) => {
-  if (typeof value !== 'string') return undefined
-  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(value)) return value
-  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d)$/.test(value)) return undefined
-  const moment = new Date(value)
+  if (typeof value !== 'string' || timeProblem(value) !== null) return undefined
+  if (value.length === 'YYYY-MM-DDThh:mm:ssZ'.length) return value
+  const moment = new Date(value.replace(',', '.'))
   return Number.isNaN(moment.getTime()) ? undefined : moment.toISOString().replace(/\.\d{3}Z$/, 'Z')
 }
 

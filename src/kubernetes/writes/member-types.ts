@@ -3,7 +3,7 @@
  * decoder. An object with other types could be stored, but then no client in Go could read a list that contains it.
  */
 import { isNumber, isRecord, type Json, joinPath } from '../codec/json-tree.js'
-import { GO_FORMATS } from './go-formats.js'
+import { GO_FORMATS } from '../codec/go-formats.js'
 import type { Shape } from './shape.js'
 
 const INTEGERS: Readonly<Record<string, readonly [least: bigint, most: bigint]>> = {

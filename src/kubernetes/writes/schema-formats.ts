@@ -3,12 +3,11 @@
  * the text; names and addresses are limited in length before an expression sees them.
  */
 import { isIPv4, isIPv6 } from 'node:net'
+import { isDate } from '../codec/go-formats.js'
 
 const MAX_HOST_LENGTH = 253
 const MAX_EMAIL_LENGTH = 320
-const DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 
-const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
 const TIME = /^([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?(z|[-+]([01]\d|2[0-3]):?[0-5]\d)$/i
 const HOST_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/i
 const LOCAL_PART = /^[-a-z0-9!#$%&'*+/=?^_`{|}~.]+$/i
@@ -22,13 +21,6 @@ const HEX_COLOR = /^#?([0-9a-f]{3}|[0-9a-f]{6})$/i
 
 const uuid = (version: string, variant = '[0-9a-f]'): RegExp =>
   new RegExp(`^[0-9a-f]{8}-?[0-9a-f]{4}-?${version}[0-9a-f]{3}-?${variant}[0-9a-f]{3}-?[0-9a-f]{12}$`, 'i')
-
-function isDate(text: string): boolean {
-  const [, year, month, day] = (DATE.exec(text) ?? []).map(Number)
-  if (year === undefined || month === undefined || day === undefined) return false
-  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
-  return day >= 1 && day <= (month === 2 && !isLeap ? 28 : (DAYS[month - 1] ?? 0))
-}
 
 function isDateTime(text: string): boolean {
   const [date = '', time = '', ...more] = text.slice(0, 128).split(/[t ]/i)

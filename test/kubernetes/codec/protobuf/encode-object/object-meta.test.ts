@@ -69,6 +69,11 @@ void t.test('members of another type than in the schema are dropped, and nothing
     generation: 'y',
     ownerReferences: [null],
   }
-  for (const metadata of [odd, null, 'text', [], { creationTimestamp: 'never', managedFields: [{ time: {} }] }])
-    t.ok(encodeObjectMeta(metadata, '1').length > 0)
+  const outOfRange = {
+    creationTimestamp: '2026-13-01T00:00:00Z',
+    generation: 1e20,
+    deletionGracePeriodSeconds: 2 ** 63,
+  }
+  const never = { creationTimestamp: 'never', managedFields: [{ time: {} }] }
+  for (const metadata of [odd, null, 'text', [], never, outOfRange]) t.ok(encodeObjectMeta(metadata, '1').length > 0)
 })

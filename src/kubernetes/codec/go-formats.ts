@@ -1,9 +1,11 @@
 /**
  * Whether the API server's decoder can read a text as a quantity, a time or bytes, and its error message if not. The
- * texts come from clients, so every expression here is linear in their length.
+ * texts come from others, so every expression here is linear in their length.
  */
 
 const QUANTITY = /^[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/
+const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
+const DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 /** Date, time of day, fraction, zone. Go accepts offsets of 24 hours and of 60 minutes, but no leap seconds. */
 const TIME = /^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d([.,]\d+)?(Z|[+-]([01]\d|2[0-4]):([0-5]\d|60))$/
 const RFC3339 = '2006-01-02T15:04:05Z07:00'
@@ -14,7 +16,7 @@ const MAX_SHOWN = 64
 /** Each returns what is wrong with a text; null if it can be read. */
 export const GO_FORMATS: Readonly<Record<string, (text: string) => string | null>> = {
   quantity: quantityProblem,
-  time: (text) => (fractionOf(text) === null ? notTime(text, RFC3339) : null),
+  time: timeProblem,
   // Exactly six digits.
   microtime: (text) => (fractionOf(text)?.length === 7 ? null : notTime(text, RFC3339_MICRO)),
   bytes: base64Problem,
@@ -25,13 +27,22 @@ function quantityProblem(text: string): string | null {
   return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 }
 
+export function timeProblem(text: string): string | null {
+  return fractionOf(text) === null ? notTime(text, RFC3339) : null
+}
+
 /** Returns the fraction of the seconds with its point, '' without one; null if the text is not a time. */
 function fractionOf(text: string): string | null {
   const [, date = '', , fraction = ''] = TIME.exec(text) ?? []
-  const midnight = Date.parse(`${date}T00:00:00Z`)
-  // Date.parse reads the 30th of February as the 2nd of March.
-  const isDate = !Number.isNaN(midnight) && new Date(midnight).toISOString().startsWith(date)
-  return isDate ? fraction : null
+  return isDate(date) ? fraction : null
+}
+
+/** Whether there is such a day: `2024-02-29`. */
+export function isDate(text: string): boolean {
+  const [, year, month, day] = (DATE.exec(text) ?? []).map(Number)
+  if (year === undefined || month === undefined || day === undefined) return false
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+  return day >= 1 && day <= (month === 2 && !isLeap ? 28 : (DAYS[month - 1] ?? 0))
 }
 
 function notTime(text: string, layout: string): string {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { GO_FORMATS } from '../../../src/kubernetes/writes/go-formats.js'
+import { GO_FORMATS } from '../../../src/kubernetes/codec/go-formats.js'
 import { startApp } from '../../support/app.js'
 
 /** How the types of k8s.io/apimachinery 0.37 read each text. */
