@@ -1,37 +1,50 @@
 /** Rows of the cluster itself: nodes, namespaces, events, configuration, permissions, policies, extensions. */
 import { ageOf } from '../../../support/human-duration.js'
 import { countAt, entriesAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from '../../../support/fields.js'
-import { conditionOf, AGE, column, firstFew, NAME, nameOf, type Printer, printer, wide } from './printer.js'
+import {
+  conditionOf,
+  AGE,
+  boolean,
+  column,
+  count,
+  firstFew,
+  flag,
+  integer,
+  length,
+  NAME,
+  nameOf,
+  type Printer,
+  printer,
+  reference,
+  text,
+  wide,
+} from './printer.js'
 
 const ROLE_LABEL = 'node-role.kubernetes.io/'
 
-const nodeInfo = (member: string) => (node: unknown) => textAt(node, 'status', 'nodeInfo', member) || '<unknown>'
+const kernelVersion = text('status.nodeInfo.kernelVersion', '<unknown>')
 const nodeAddress = (type: string) => (node: unknown) =>
   textAt(
     listAt(node, 'status', 'addresses').find((address) => textAt(address, 'type') === type),
     'address',
   ) || '<none>'
 
-const WEBHOOKS = printer(
-  NAME,
-  column('Webhooks', 'integer', 'Number of its webhooks.', (object) => listAt(object, 'webhooks').length),
-  AGE,
-)
+const WEBHOOKS = printer(NAME, integer('Webhooks', 'Number of its webhooks.', length('webhooks')), AGE)
 
-const PARAM_KIND = column('ParamKind', 'string', 'Kind of its parameters.', (object) => {
-  const kind = field(object, 'spec', 'paramKind')
-  return has(kind) ? `${textAt(kind, 'apiVersion')}/${textAt(kind, 'kind')}` : '<unset>'
-})
+const PARAM_KIND = column(
+  'ParamKind',
+  'Kind of its parameters.',
+  reference('spec.paramKind', ['apiVersion', 'kind'], '<unset>'),
+)
 
 const POLICY_BINDING = printer(
   NAME,
-  column('PolicyName', 'string', 'Policy it binds.', (object) => textAt(object, 'spec', 'policyName')),
-  column('ParamRef', 'string', 'Parameters it binds the policy with.', (object) => {
-    const reference = field(object, 'spec', 'paramRef')
-    if (!has(reference)) return '<unset>'
-    const name = textAt(reference, 'name')
-    if (name !== '') return `${textAt(reference, 'namespace') || '*'}/${name}`
-    return has(reference, 'selector') ? goSelector(field(reference, 'selector')) : '<unset>'
+  column('PolicyName', 'Policy it binds.', 'spec.policyName'),
+  column('ParamRef', 'Parameters it binds the policy with.', (object) => {
+    const name = textAt(object, 'spec', 'paramRef', 'name')
+    if (name !== '') return `${textAt(object, 'spec', 'paramRef', 'namespace') || '*'}/${name}`
+    const chosen = field(object, 'spec', 'paramRef', 'selector')
+    return has(chosen) ? goSelector(chosen) : '<unset>'
   }),
   AGE,
 )
@@ -53,15 +66,12 @@ function goSelector(selector: unknown): string {
 const subjects = (kind: string) => (binding: unknown) =>
   listAt(binding, 'subjects')
     .filter((subject) => textAt(subject, 'kind') === kind)
-    .map((subject) => (kind === 'ServiceAccount' ? `${textAt(subject, 'namespace')}/` : '') + nameOfSubject(subject))
+    .map((subject) => (kind === 'ServiceAccount' ? `${textAt(subject, 'namespace')}/` : '') + textAt(subject, 'name'))
     .join(', ')
 
 const BINDING = printer(
   NAME,
-  column('Role', 'string', 'Role it grants.', (binding) => {
-    const role = field(binding, 'roleRef')
-    return `${textAt(role, 'kind')}/${textAt(role, 'name')}`
-  }),
+  column('Role', 'Role it grants.', reference('roleRef', ['kind', 'name'])),
   AGE,
   wide('Users', 'Users it grants it to.', subjects('User')),
   wide('Groups', 'Groups it grants it to.', subjects('Group')),
@@ -71,40 +81,33 @@ const BINDING = printer(
 export const clusterPrinters: Readonly<Record<string, Printer>> = {
   Node: printer(
     NAME,
-    column('Status', 'string', 'Whether it is ready and accepts pods.', nodeStatus),
-    column('Roles', 'string', 'Its roles.', nodeRoles),
+    column('Status', 'Whether it is ready and accepts pods.', nodeStatus),
+    column('Roles', 'Its roles.', nodeRoles),
     AGE,
-    column('Version', 'string', 'Version of its kubelet.', (node) =>
-      textAt(node, 'status', 'nodeInfo', 'kubeletVersion'),
-    ),
+    column('Version', 'Version of its kubelet.', 'status.nodeInfo.kubeletVersion'),
     wide('Internal-IP', 'Address inside the cluster.', nodeAddress('InternalIP')),
     wide('External-IP', 'Address outside the cluster.', nodeAddress('ExternalIP')),
-    wide('OS-Image', 'Operating system.', nodeInfo('osImage')),
+    wide('OS-Image', 'Operating system.', text('status.nodeInfo.osImage', '<unknown>')),
     wide('Kernel-Version', 'Kernel, and the processor it is for.', (node) => {
       const architecture = textAt(node, 'status', 'nodeInfo', 'architecture')
-      return nodeInfo('kernelVersion')(node) + (architecture === '' ? '' : ` (${architecture})`)
+      return kernelVersion(node) + (architecture === '' ? '' : ` (${architecture})`)
     }),
-    wide('Container-Runtime', 'Container runtime.', nodeInfo('containerRuntimeVersion')),
+    wide('Container-Runtime', 'Container runtime.', text('status.nodeInfo.containerRuntimeVersion', '<unknown>')),
   ),
   Namespace: printer(
     NAME,
-    column(
-      'Status',
-      'string',
-      'Whether it is active or being deleted.',
-      (object) => textAt(object, 'status', 'phase') || 'Active',
-    ),
+    column('Status', 'Whether it is active or being deleted.', text('status.phase', 'Active')),
     AGE,
   ),
   Event: printer(
-    column('Last Seen', 'string', 'Time since it was last seen.', (event, nowMs) =>
+    column('Last Seen', 'Time since it was last seen.', (event, nowMs) =>
       has(event, 'series', 'lastObservedTime')
         ? ageOf(field(event, 'series', 'lastObservedTime'), nowMs)
         : lastSeen(event, nowMs),
     ),
-    column('Type', 'string', 'Normal or Warning.', (event) => textAt(event, 'type')),
-    column('Reason', 'string', 'What happened, in a word.', (event) => textAt(event, 'reason')),
-    column('Object', 'string', 'What it happened to.', (event) => {
+    column('Type', 'Normal or Warning.', 'type'),
+    column('Reason', 'What happened, in a word.', 'reason'),
+    column('Object', 'What it happened to.', (event) => {
       const target = involved(event)
       const kind = textAt(target, 'kind').toLowerCase()
       const name = textAt(target, 'name')
@@ -112,20 +115,19 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     }),
     wide('Subobject', 'The part it happened to.', (event) => textAt(involved(event), 'fieldPath')),
     wide('Source', 'Component that reported the event.', eventSource),
-    column('Message', 'string', 'What happened, in a sentence.', (event) =>
+    column('Message', 'What happened, in a sentence.', (event) =>
       (textAt(event, 'message') || textAt(event, 'note')).trim(),
     ),
     wide('First Seen', 'Time since it was first seen.', firstSeen),
     wide('Count', 'How often it was seen.', (event) =>
       has(event, 'series') ? countAt(event, 'series', 'count') : eventCount(event),
     ),
-    column('Name', 'string', 'Name of the event.', nameOf, { priority: 1, format: 'name' }),
+    column('Name', 'Name of the event.', nameOf, { priority: 1, format: 'name' }),
   ),
   ConfigMap: printer(
     NAME,
     column(
       'Data',
-      'string',
       'Number of entries.',
       (object) => entriesAt(object, 'data').length + entriesAt(object, 'binaryData').length,
     ),
@@ -133,59 +135,41 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ),
   Secret: printer(
     NAME,
-    column('Type', 'string', 'What it is for.', (object) => textAt(object, 'type') || 'Opaque'),
-    column('Data', 'string', 'Number of entries.', (object) => entriesAt(object, 'data').length),
+    column('Type', 'What it is for.', text('type', 'Opaque')),
+    column('Data', 'Number of entries.', (object) => entriesAt(object, 'data').length),
     AGE,
   ),
   ServiceAccount: printer(NAME, AGE),
   ResourceQuota: printer(
     NAME,
-    column('Request', 'string', 'What may be requested: used of granted.', (object) => quota(object, false)),
-    column('Limit', 'string', 'What limits may add up to: used of granted.', (object) => quota(object, true)),
+    column('Request', 'What may be requested: used of granted.', (object) => quota(object, false)),
+    column('Limit', 'What limits may add up to: used of granted.', (object) => quota(object, true)),
     AGE,
   ),
   PriorityClass: printer(
     NAME,
-    column('Value', 'integer', 'The priority; higher values go first.', (object) => countAt(object, 'value')),
-    column('Global-Default', 'boolean', 'Whether it applies to pods that name no priority class.', (object) =>
-      isTrue(object, 'globalDefault'),
-    ),
+    integer('Value', 'The priority; higher values go first.', count('value')),
+    boolean('Global-Default', 'Whether it applies to pods that name no priority class.', flag('globalDefault')),
     AGE,
-    column(
-      'PreemptionPolicy',
-      'string',
-      'Whether others make room for it.',
-      (object) => textAt(object, 'preemptionPolicy') || 'PreemptLowerPriority',
-    ),
+    column('PreemptionPolicy', 'Whether others make room for it.', text('preemptionPolicy', 'PreemptLowerPriority')),
   ),
-  RuntimeClass: printer(
-    NAME,
-    column('Handler', 'string', 'What runs its pods on a node.', (object) => textAt(object, 'handler')),
-    AGE,
-  ),
-  Lease: printer(
-    NAME,
-    column('Holder', 'string', 'Who holds it.', (object) => textAt(object, 'spec', 'holderIdentity')),
-    AGE,
-  ),
+  RuntimeClass: printer(NAME, column('Handler', 'What runs its pods on a node.', 'handler'), AGE),
+  Lease: printer(NAME, column('Holder', 'Who holds it.', 'spec.holderIdentity'), AGE),
   LeaseCandidate: printer(
     NAME,
-    column('LeaseName', 'string', 'The lease it could hold.', (object) => textAt(object, 'spec', 'leaseName')),
-    column('BinaryVersion', 'string', 'Version of its program.', (object) => textAt(object, 'spec', 'binaryVersion')),
-    column('EmulationVersion', 'string', 'Version that it behaves as.', (object) =>
-      textAt(object, 'spec', 'emulationVersion'),
-    ),
+    column('LeaseName', 'The lease it could hold.', 'spec.leaseName'),
+    column('BinaryVersion', 'Version of its program.', 'spec.binaryVersion'),
+    column('EmulationVersion', 'Version that it behaves as.', 'spec.emulationVersion'),
     AGE,
   ),
   StorageVersion: printer(
     NAME,
     column(
       'CommonEncodingVersion',
-      'string',
       'Version in which all servers store.',
-      (object) => textAt(object, 'status', 'commonEncodingVersion') || '<unset>',
+      text('status.commonEncodingVersion', '<unset>'),
     ),
-    column('StorageVersions', 'string', 'Storage version of each server.', (object) =>
+    column('StorageVersions', 'Storage version of each server.', (object) =>
       firstFew(
         listAt(object, 'status', 'storageVersions').map(
           (each) => `${textAt(each, 'apiServerID')}=${textAt(each, 'encodingVersion')}`,
@@ -198,11 +182,11 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ),
   StorageVersionMigration: printer(
     { ...NAME, format: '' },
-    column('Resource', 'string', 'The resource whose objects are rewritten.', (object) => {
+    column('Resource', 'The resource whose objects are rewritten.', (object) => {
       const group = textAt(object, 'spec', 'resource', 'group')
       return `${textAt(object, 'spec', 'resource', 'resource')}${group === '' ? '' : `.${group}`}`
     }),
-    column('Status', 'string', 'Its progress.', (object) =>
+    column('Status', 'Its progress.', (object) =>
       listAt(object, 'status', 'conditions')
         .filter((condition) => textAt(condition, 'status') === 'True')
         .map((condition) => textAt(condition, 'type'))
@@ -216,18 +200,13 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ValidatingWebhookConfiguration: WEBHOOKS,
   ValidatingAdmissionPolicy: printer(
     NAME,
-    column(
-      'Validations',
-      'integer',
-      'Number of validations.',
-      (object) => listAt(object, 'spec', 'validations').length,
-    ),
+    integer('Validations', 'Number of validations.', length('spec.validations')),
     PARAM_KIND,
     AGE,
   ),
   MutatingAdmissionPolicy: printer(
     NAME,
-    column('Mutations', 'integer', 'Number of mutations.', (object) => listAt(object, 'spec', 'mutations').length),
+    integer('Mutations', 'Number of mutations.', length('spec.mutations')),
     PARAM_KIND,
     AGE,
   ),
@@ -236,22 +215,16 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   FlowSchema: {
     ...printer(
       NAME,
-      column('PriorityLevel', 'string', 'Priority level of its requests.', (object) =>
-        textAt(object, 'spec', 'priorityLevelConfiguration', 'name'),
-      ),
-      column('MatchingPrecedence', 'string', 'Lower values are tried first.', (object) =>
-        countAt(object, 'spec', 'matchingPrecedence'),
-      ),
+      column('PriorityLevel', 'Priority level of its requests.', 'spec.priorityLevelConfiguration.name'),
+      column('MatchingPrecedence', 'Lower values are tried first.', count('spec.matchingPrecedence')),
       column(
         'DistinguisherMethod',
-        'string',
         'How its requests are distinguished.',
-        (object) => textAt(object, 'spec', 'distinguisherMethod', 'type') || '<none>',
+        text('spec.distinguisherMethod.type', '<none>'),
       ),
       AGE,
       column(
         'MissingPL',
-        'string',
         'Whether its priority level is missing.',
         (object) => textAt(conditionOf(object, 'Dangling'), 'status') || '?',
       ),
@@ -261,11 +234,8 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   PriorityLevelConfiguration: priorityLevel('NominalConcurrencyShares'),
   APIService: printer(
     NAME,
-    column('Service', 'string', 'The service that serves it.', (object) => {
-      const service = field(object, 'spec', 'service')
-      return has(service) ? `${textAt(service, 'namespace')}/${textAt(service, 'name')}` : 'Local'
-    }),
-    column('Available', 'string', 'Whether it answers.', (object) => {
+    column('Service', 'The service that serves it.', reference('spec.service', ['namespace', 'name'], 'Local')),
+    column('Available', 'Whether it answers.', (object) => {
       const condition = conditionOf(object, 'Available')
       const status = textAt(condition, 'status') || 'Unknown'
       return status === 'False' ? `False (${textAt(condition, 'reason')})` : status
@@ -283,22 +253,13 @@ export function priorityLevel(shares: 'NominalConcurrencyShares' | 'AssuredConcu
       numberAt(object, 'spec', 'limited', ...path) ?? '<none>'
   return printer(
     NAME,
-    column('Type', 'string', 'Limited or exempt.', (object) => textAt(object, 'spec', 'type')),
-    column(shares, 'string', 'Its share of the requests at one time.', limited(member)),
-    column('Queues', 'string', 'Queues it has.', limited('limitResponse', 'queuing', 'queues')),
-    column('HandSize', 'string', 'Queues a flow is dealt.', limited('limitResponse', 'queuing', 'handSize')),
-    column(
-      'QueueLengthLimit',
-      'string',
-      'Requests a queue holds.',
-      limited('limitResponse', 'queuing', 'queueLengthLimit'),
-    ),
+    column('Type', 'Limited or exempt.', 'spec.type'),
+    column(shares, 'Its share of the requests at one time.', limited(member)),
+    column('Queues', 'Queues it has.', limited('limitResponse', 'queuing', 'queues')),
+    column('HandSize', 'Queues a flow is dealt.', limited('limitResponse', 'queuing', 'handSize')),
+    column('QueueLengthLimit', 'Requests a queue holds.', limited('limitResponse', 'queuing', 'queueLengthLimit')),
     AGE,
   )
-}
-
-function nameOfSubject(subject: unknown): string {
-  return textAt(subject, 'name')
 }
 
 function nodeStatus(node: unknown): string {

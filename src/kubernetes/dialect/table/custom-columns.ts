@@ -11,7 +11,7 @@ import { isNumber, type Json, JsonNumber, jsonText } from '../../codec/json-tree
 import type { PrinterColumn } from '../resource-registry.js'
 import { countAt, entriesAt, field, has, textAt } from '../../../support/fields.js'
 import { ageOf } from '../../../support/human-duration.js'
-import { AGE, type Cell, type CellColumn, type Column, column, NAME, type Printer, printer } from './printer.js'
+import { AGE, type Cell, type CellColumn, type Column, column, NAME, type Printer, printer, text } from './printer.js'
 
 /** The longest excerpt of a value in characters, which leaves room for the other columns on a screen. */
 const EXCERPT_LENGTH = 60
@@ -22,34 +22,27 @@ const EXCERPT_LENGTH = 60
  */
 const ROW_VALUES = 50_000
 
+const createdAt = text('metadata.creationTimestamp')
+
 /** The columns that the API server shows for a kind without its own. */
 export const plainPrinter: Printer = printer(
   NAME,
-  column(
-    'Created At',
-    'date',
-    'When the object was created.',
-    (object) => textAt(object, 'metadata', 'creationTimestamp') || null,
-  ),
+  column('Created At', 'When the object was created.', (object) => createdAt(object) || null, { type: 'date' }),
 )
 
 /** A declared prefix contains whatever its owner writes: whole objects, or values of any kind. */
 export const declaredPrinter: Printer = printer(
   NAME,
-  column('Value', 'string', 'The value, or its beginning.', valueExcerpt),
-  column(
-    'Create Revision',
-    'integer',
-    'Revision at which the key was created.',
-    (object) => orNull(object, 'createRevision'),
-    {
-      priority: 1,
-    },
-  ),
-  column('Version', 'integer', 'Number of writes since the key was created.', (object) => orNull(object, 'version'), {
+  column('Value', 'The value, or its beginning.', valueExcerpt),
+  column('Create Revision', 'Revision at which the key was created.', (object) => orNull(object, 'createRevision'), {
+    type: 'integer',
     priority: 1,
   }),
-  column('Lease', 'string', 'Lease that the key is attached to.', (object) => textAt(object, 'lease') || '<none>', {
+  column('Version', 'Number of writes since the key was created.', (object) => orNull(object, 'version'), {
+    type: 'integer',
+    priority: 1,
+  }),
+  column('Lease', 'Lease that the key is attached to.', text('lease', '<none>'), {
     priority: 1,
   }),
   AGE,

@@ -1,42 +1,40 @@
 /** Rows of devices, and of the claims to them. */
 import { countAt, field, has, listAt, textAt } from '../../../support/fields.js'
 import { ageOf } from '../../../support/human-duration.js'
-import { AGE, column, NAME, type Printer, printer } from './printer.js'
+import { AGE, age, column, count, integer, NAME, type Printer, printer } from './printer.js'
 
 export const devicePrinters: Readonly<Record<string, Printer>> = {
   DeviceClass: printer(NAME, AGE),
   ResourceClaimTemplate: printer(NAME, AGE),
-  ResourceClaim: printer(NAME, column('State', 'string', 'Whether it is allocated and reserved.', claimState), AGE),
+  ResourceClaim: printer(NAME, column('State', 'Whether it is allocated and reserved.', claimState), AGE),
   ResourceSlice: printer(
     NAME,
-    column('Node', 'string', 'Node that has the devices.', (object) => textAt(object, 'spec', 'nodeName')),
-    column('Driver', 'string', 'Driver of the devices.', (object) => textAt(object, 'spec', 'driver')),
-    column('Pool', 'string', 'Pool the devices are in.', (object) => textAt(object, 'spec', 'pool', 'name')),
+    column('Node', 'Node that has the devices.', 'spec.nodeName'),
+    column('Driver', 'Driver of the devices.', 'spec.driver'),
+    column('Pool', 'Pool the devices are in.', 'spec.pool.name'),
     AGE,
   ),
   DeviceTaintRule: printer(
     NAME,
-    column('Key', 'string', 'Key of the taint.', (object) => textAt(object, 'spec', 'taint', 'key')),
-    column('Value', 'string', 'Value of the taint.', (object) => textAt(object, 'spec', 'taint', 'value')),
-    column('Effect', 'string', 'What it does to pods.', (object) => textAt(object, 'spec', 'taint', 'effect')),
-    column('TimeAdded', 'string', 'Time since it was added.', (object, nowMs) =>
-      has(object, 'spec', 'taint', 'timeAdded') ? ageOf(field(object, 'spec', 'taint', 'timeAdded'), nowMs) : '',
-    ),
+    column('Key', 'Key of the taint.', 'spec.taint.key'),
+    column('Value', 'Value of the taint.', 'spec.taint.value'),
+    column('Effect', 'What it does to pods.', 'spec.taint.effect'),
+    column('TimeAdded', 'Time since it was added.', age('spec.taint.timeAdded', '')),
     AGE,
   ),
   ResourcePoolStatusRequest: printer(
     NAME,
-    column('Driver', 'string', 'Driver of the pools.', (object) => textAt(object, 'spec', 'driver')),
-    column('Total', 'string', 'Devices in all pools.', devices('totalDevices')),
-    column('Available', 'string', 'Devices that are available.', devices('availableDevices')),
-    column('Allocated', 'string', 'Devices that are allocated.', devices('allocatedDevices')),
-    column('Unavailable', 'string', 'Devices that are unavailable.', devices('unavailableDevices')),
-    column('Errors', 'string', 'Pools with errors.', (object) =>
+    column('Driver', 'Driver of the pools.', 'spec.driver'),
+    column('Total', 'Devices in all pools.', devices('totalDevices')),
+    column('Available', 'Devices that are available.', devices('availableDevices')),
+    column('Allocated', 'Devices that are allocated.', devices('allocatedDevices')),
+    column('Unavailable', 'Devices that are unavailable.', devices('unavailableDevices')),
+    column('Errors', 'Pools with errors.', (object) =>
       isCounted(object) ? String(pools(object).filter((pool) => has(pool, 'validationError')).length) : '-',
     ),
-    column('Pools', 'integer', 'Pools that match.', (object) => countAt(object, 'status', 'poolCount')),
-    column('Status', 'string', 'Whether it was answered.', poolStatus),
-    column('Completed', 'string', 'Time since it was answered.', (object, nowMs) => {
+    integer('Pools', 'Pools that match.', count('status.poolCount')),
+    column('Status', 'Whether it was answered.', poolStatus),
+    column('Completed', 'Time since it was answered.', (object, nowMs) => {
       const outcome = outcomeOf(object)
       return textAt(outcome, 'type') === 'Complete' ? ageOf(field(outcome, 'lastTransitionTime'), nowMs) : '<none>'
     }),

@@ -1,32 +1,46 @@
 /** Rows of services, and of the kinds that find, route to and protect them. */
 import { field, has, listAt, numberAt, textAt } from '../../../support/fields.js'
-import { AGE, column, firstFew, formatLabels, NAME, type Printer, printer, wide } from './printer.js'
-import { selectorText } from '../selector-text.js'
+import {
+  AGE,
+  column,
+  firstFew,
+  items,
+  labels,
+  NAME,
+  or,
+  type Printer,
+  printer,
+  selector,
+  text,
+  wide,
+} from './printer.js'
+
+const serviceType = text('spec.type', 'ClusterIP')
 
 export const networkPrinters: Readonly<Record<string, Printer>> = {
   Service: printer(
     NAME,
-    column('Type', 'string', 'How it is exposed.', serviceType),
-    column('Cluster-IP', 'string', 'Address inside the cluster.', (service) => {
+    column('Type', 'How it is exposed.', serviceType),
+    column('Cluster-IP', 'Address inside the cluster.', (service) => {
       const first = listAt(service, 'spec', 'clusterIPs')[0]
       return (typeof first === 'string' ? first : textAt(service, 'spec', 'clusterIP')) || '<none>'
     }),
-    column('External-IP', 'string', 'Addresses outside the cluster.', externalAddress),
-    column('Port(s)', 'string', 'Ports it serves.', servicePorts),
+    column('External-IP', 'Addresses outside the cluster.', externalAddress),
+    column('Port(s)', 'Ports it serves.', servicePorts),
     AGE,
-    wide('Selector', 'Labels of the pods behind it.', (service) => formatLabels(service, 'spec', 'selector')),
+    wide('Selector', 'Labels of the pods behind it.', labels('spec.selector')),
   ),
-  Endpoints: printer(NAME, column('Endpoints', 'string', 'Addresses and ports behind the service.', endpoints), AGE),
+  Endpoints: printer(NAME, column('Endpoints', 'Addresses and ports behind the service.', endpoints), AGE),
   EndpointSlice: printer(
     NAME,
-    column('AddressType', 'string', 'Kind of the addresses.', (slice) => textAt(slice, 'addressType')),
-    column('Ports', 'string', 'Ports of every address.', (slice) => {
+    column('AddressType', 'Kind of the addresses.', 'addressType'),
+    column('Ports', 'Ports of every address.', (slice) => {
       const ports = listAt(slice, 'ports').map((port) =>
         String(numberAt(port, 'port') ?? (has(port, 'name') ? textAt(port, 'name') : '*')),
       )
       return firstFew(ports, 3, '<unset>')
     }),
-    column('Endpoints', 'string', 'Addresses.', (slice) => {
+    column('Endpoints', 'Addresses.', (slice) => {
       const addresses = listAt(slice, 'endpoints').flatMap((endpoint) => listAt(endpoint, 'addresses').map(String))
       return firstFew(addresses, 3, '<unset>')
     }),
@@ -34,25 +48,16 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
   ),
   Ingress: printer(
     NAME,
-    column(
-      'Class',
-      'string',
-      'Ingress class that serves it.',
-      (ingress) => textAt(ingress, 'spec', 'ingressClassName') || '<none>',
-    ),
-    column('Hosts', 'string', 'Host names of its rules.', ingressHosts),
-    column('Address', 'string', 'Where the load balancer listens.', balancerAddresses),
-    column('Ports', 'string', 'Ports it opens.', (ingress) =>
-      listAt(ingress, 'spec', 'tls').length === 0 ? '80' : '80, 443',
-    ),
+    column('Class', 'Ingress class that serves it.', text('spec.ingressClassName', '<none>')),
+    column('Hosts', 'Host names of its rules.', ingressHosts),
+    column('Address', 'Where the load balancer listens.', balancerAddresses),
+    column('Ports', 'Ports it opens.', (ingress) => (listAt(ingress, 'spec', 'tls').length === 0 ? '80' : '80, 443')),
     AGE,
   ),
   IngressClass: printer(
     NAME,
-    column('Controller', 'string', 'Controller that serves the class.', (object) =>
-      textAt(object, 'spec', 'controller'),
-    ),
-    column('Parameters', 'string', 'Object with further settings.', (object) => {
+    column('Controller', 'Controller that serves the class.', 'spec.controller'),
+    column('Parameters', 'Object with further settings.', (object) => {
       const parameters = field(object, 'spec', 'parameters')
       if (typeof parameters !== 'object' || parameters === null) return '<none>'
       const group = textAt(parameters, 'apiGroup')
@@ -62,17 +67,12 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
   ),
   NetworkPolicy: printer(
     NAME,
-    column(
-      'Pod-Selector',
-      'string',
-      'Labels of the pods it protects.',
-      (policy) => selectorText(field(policy, 'spec', 'podSelector')) || '<none>',
-    ),
+    column('Pod-Selector', 'Labels of the pods it protects.', or('<none>', selector('spec.podSelector'))),
     AGE,
   ),
   IPAddress: printer(
     NAME,
-    column('ParentRef', 'string', 'Object that uses the address.', (object) => {
+    column('ParentRef', 'Object that uses the address.', (object) => {
       const parent = field(object, 'spec', 'parentRef')
       if (typeof parent !== 'object' || parent === null) return '<none>'
       const group = textAt(parent, 'group')
@@ -82,15 +82,9 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
   ),
   ServiceCIDR: printer(
     NAME,
-    column('CIDRs', 'string', 'Ranges that cluster addresses are taken from.', (object) =>
-      listAt(object, 'spec', 'cidrs').map(String).join(','),
-    ),
+    column('CIDRs', 'Ranges that cluster addresses are taken from.', items('spec.cidrs')),
     AGE,
   ),
-}
-
-function serviceType(service: unknown): string {
-  return textAt(service, 'spec', 'type') || 'ClusterIP'
 }
 
 function externalAddress(service: unknown): string {

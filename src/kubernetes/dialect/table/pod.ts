@@ -16,6 +16,7 @@ import {
   nameOf,
   type Printer,
   type RowCondition,
+  text,
   wide,
 } from './printer.js'
 
@@ -35,17 +36,13 @@ const unused: CellColumn['cell'] = () => null
 
 const COLUMNS = [
   NAME,
-  column('Ready', 'string', 'Ready containers of all containers.', unused),
-  column('Status', 'string', 'What the pod is doing, or what prevents it.', unused),
-  column('Restarts', 'string', 'Restarts of its containers, and the time since the last one.', unused),
+  column('Ready', 'Ready containers of all containers.', unused),
+  column('Status', 'What the pod is doing, or what prevents it.', unused),
+  column('Restarts', 'Restarts of its containers, and the time since the last one.', unused),
   AGE,
   wide('IP', 'Address of the pod.', (pod) => textAt(listAt(pod, 'status', 'podIPs')[0], 'ip') || podIp(pod)),
-  wide('Node', 'Node it runs on.', (pod) => textAt(pod, 'spec', 'nodeName') || '<none>'),
-  wide(
-    'Nominated Node',
-    'Node on which room is being made for the pod.',
-    (pod) => textAt(pod, 'status', 'nominatedNodeName') || '<none>',
-  ),
+  wide('Node', 'Node it runs on.', text('spec.nodeName', '<none>')),
+  wide('Nominated Node', 'Node on which room is being made for the pod.', text('status.nominatedNodeName', '<none>')),
   wide('Readiness Gates', 'Readiness gates that are met, of all readiness gates.', readinessGates),
 ] as const
 

@@ -3,8 +3,9 @@
  * the two cannot drift apart.
  */
 import type { JsonNumber } from '../../codec/json-tree.js'
+import { selectorText } from '../selector-text.js'
 import { ageOf } from '../../../support/human-duration.js'
-import { entriesAt, field, listAt, textAt } from '../../../support/fields.js'
+import { countAt, entriesAt, field, has, isTrue, listAt, scalarAt, textAt } from '../../../support/fields.js'
 
 export interface Column {
   readonly name: string
@@ -59,48 +60,111 @@ export function definitions(columns: readonly CellColumn[]): readonly Column[] {
   return columns.map(({ name, type, format, description, priority }) => ({ name, type, format, description, priority }))
 }
 
+type CellOf = CellColumn['cell']
+
+/** Makes a column of text. @param cell or the path of the text. */
 export function column(
   name: string,
-  type: Column['type'],
   description: string,
-  cell: CellColumn['cell'],
-  options: { readonly priority?: number; readonly format?: string } = {},
+  cell: CellOf | string,
+  options: Partial<Pick<Column, 'type' | 'format' | 'priority'>> = {},
 ): CellColumn {
-  return { name, type, format: options.format ?? '', description, priority: options.priority ?? 0, cell }
+  const { type = 'string', format = '', priority = 0 } = options
+  return { name, type, format, description, priority, cell: typeof cell === 'string' ? text(cell) : cell }
 }
 
 /** Makes a column that only `-o wide` shows. */
-export function wide(name: string, description: string, cell: CellColumn['cell']): CellColumn {
-  return column(name, 'string', description, cell, { priority: 1 })
+export function wide(name: string, description: string, cell: CellOf | string): CellColumn {
+  return column(name, description, cell, { priority: 1 })
 }
 
-export const nameOf = (object: unknown): string => textAt(object, 'metadata', 'name')
+export function integer(name: string, description: string, cell: (object: unknown) => number): CellColumn {
+  return column(name, description, cell, { type: 'integer' })
+}
 
-export const NAME = column('Name', 'string', 'Name of the object, unique in its namespace.', nameOf, { format: 'name' })
+export function boolean(name: string, description: string, cell: (object: unknown) => boolean): CellColumn {
+  return column(name, description, cell, { type: 'boolean' })
+}
 
-export const AGE = column('Age', 'string', 'Time since the object was created.', (object, nowMs) =>
-  ageOf(field(object, 'metadata', 'creationTimestamp'), nowMs),
+/** Makes the functions for cells with what is at a path (`spec.nodeName`). */
+const reads =
+  <T>(read: (object: unknown, ...path: readonly string[]) => T) =>
+  (path: string) => {
+    const names = path.split('.')
+    return (object: unknown): T => read(object, ...names)
+  }
+
+export const count = reads(countAt)
+export const flag = reads(isTrue)
+/** The number of items of a list. */
+export const length = reads((object, ...path) => listAt(object, ...path).length)
+/** The items of a list: `a,b`. */
+export const items = reads((object, ...path) =>
+  listAt(object, ...path)
+    .map(String)
+    .join(','),
 )
+/** Labels: `a=1,b=2`, sorted; `<none>` when there are none. */
+export const labels = reads((object, ...path) => {
+  const all = entriesAt(object, ...path).map(([key, value]) => `${key}=${String(value)}`)
+  return all.length === 0 ? '<none>' : all.sort().join(',')
+})
+export const selector = reads((object, ...path) => selectorText(field(object, ...path)))
 
-/**
- * Makes columns for the names and images of the containers in a pod template. @param podSpec the path to the template's
- * spec.
- */
-export function containerColumns(...podSpec: readonly string[]): readonly [CellColumn, CellColumn] {
-  const joined = (object: unknown, member: string): string =>
-    listAt(object, ...podSpec, 'containers')
-      .map((container) => textAt(container, member))
-      .join(',')
-  return [
-    wide('Containers', 'Names of the containers in the template.', (object) => joined(object, 'name')),
-    wide('Images', 'Images of the containers in the template.', (object) => joined(object, 'image')),
-  ]
+/** @param otherwise is shown instead of an empty text. */
+export function or(otherwise: string, shown: (object: unknown) => string): (object: unknown) => string {
+  return (object) => shown(object) || otherwise
 }
 
-/** Returns `a=1,b=2`, sorted; `<none>` when there are none. */
-export function formatLabels(object: unknown, ...path: readonly string[]): string {
-  const labels = entriesAt(object, ...path).map(([key, value]) => `${key}=${String(value)}`)
-  return labels.length === 0 ? '<none>' : labels.sort().join(',')
+/** @param otherwise is shown if there is no text, or an empty one. */
+export function text(path: string, otherwise = ''): (object: unknown) => string {
+  return or(otherwise, reads(textAt)(path))
+}
+
+/** Text or a number, as Quantity and IntOrString are written. */
+export function scalar(path: string, otherwise: string): (object: unknown) => string {
+  return reads((object, ...names) => scalarAt(otherwise, object, ...names))(path)
+}
+
+/** The time since the time at a path. */
+export function age(path: string, otherwise: string): (object: unknown, nowMs: number) => string {
+  const timeOf = reads(field)(path)
+  return (object, nowMs) => (has(timeOf(object)) ? ageOf(timeOf(object), nowMs) : otherwise)
+}
+
+/** A member of each item of a list: `a,b`. */
+export function each(path: string, member: string): (object: unknown) => string {
+  return reads((object, ...names) =>
+    listAt(object, ...names)
+      .map((item) => textAt(item, member))
+      .join(','),
+  )(path)
+}
+
+/** Two members of a reference: `kind/name`. @param otherwise is shown if there is no reference. */
+export function reference(
+  path: string,
+  [first, second]: readonly [string, string],
+  otherwise = '/',
+): (object: unknown) => string {
+  return reads((object, ...names) => {
+    const target = field(object, ...names)
+    return has(target) ? `${textAt(target, first)}/${textAt(target, second)}` : otherwise
+  })(path)
+}
+
+export const nameOf = text('metadata.name')
+
+export const NAME = column('Name', 'Name of the object, unique in its namespace.', nameOf, { format: 'name' })
+
+export const AGE = column('Age', 'Time since the object was created.', age('metadata.creationTimestamp', '<unknown>'))
+
+/** Makes columns for the names and images of the containers in a pod template. @param podSpec the path of its spec. */
+export function containerColumns(podSpec: string): readonly [CellColumn, CellColumn] {
+  return [
+    wide('Containers', 'Names of the containers in the template.', each(`${podSpec}.containers`, 'name')),
+    wide('Images', 'Images of the containers in the template.', each(`${podSpec}.containers`, 'image')),
+  ]
 }
 
 /** `a,b,c + 2 more...`. */

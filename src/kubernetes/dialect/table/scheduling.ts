@@ -3,31 +3,31 @@ import { countAt, field, has, listAt, textAt } from '../../../support/fields.js'
 import { ageOf, humanDuration, timeOf } from '../../../support/human-duration.js'
 import { conditionOf, AGE, column, firstFew, NAME, type Printer, printer, wide } from './printer.js'
 
-const POLICY = column('Policy', 'string', 'Whether pods are scheduled all together or one by one.', (object) =>
+const POLICY = column('Policy', 'Whether pods are scheduled all together or one by one.', (object) =>
   has(object, 'spec', 'schedulingPolicy', 'gang') ? 'Gang' : 'Basic',
 )
-const WORKLOAD = column('Workload', 'string', 'Workload it belongs to.', (object) =>
+const WORKLOAD = column('Workload', 'Workload it belongs to.', (object) =>
   has(object, 'spec', 'workloadRef') ? textAt(object, 'spec', 'workloadRef', 'workloadName') : '<none>',
 )
-const TARGET = column('Target', 'string', 'The object to evict.', (object) =>
+const TARGET = column('Target', 'The object to evict.', (object) =>
   isOfPod(object) ? textAt(object, 'spec', 'target', 'pod', 'name') : '<unset>',
 )
-const TARGET_TYPE = column('Target Type', 'string', 'Kind of the object to evict.', (object) =>
+const TARGET_TYPE = column('Target Type', 'Kind of the object to evict.', (object) =>
   isOfPod(object) ? 'Pod' : '<unset>',
 )
-const EVICTION_STATUS = column('Status', 'string', 'How far the eviction has come.', evictionStatus)
+const EVICTION_STATUS = column('Status', 'How far the eviction has come.', evictionStatus)
 
 export const schedulingPrinters: Readonly<Record<string, Printer>> = {
   Workload: printer(NAME, AGE),
-  PodGroup: printer(NAME, POLICY, WORKLOAD, column('Status', 'string', 'Whether it is scheduled.', groupStatus), AGE),
+  PodGroup: printer(NAME, POLICY, WORKLOAD, column('Status', 'Whether it is scheduled.', groupStatus), AGE),
   CompositePodGroup: printer(NAME, POLICY, WORKLOAD, AGE),
   EvictionRequest: printer(
     NAME,
     TARGET,
     TARGET_TYPE,
     EVICTION_STATUS,
-    column('Requester', 'string', 'Who requested it.', (object) => textAt(object, 'spec', 'requester')),
-    column('Intent', 'string', 'What was requested.', (object) => textAt(object, 'spec', 'intent')),
+    column('Requester', 'Who requested it.', 'spec.requester'),
+    column('Intent', 'What was requested.', 'spec.intent'),
     AGE,
   ),
   Eviction: printer(
@@ -35,15 +35,15 @@ export const schedulingPrinters: Readonly<Record<string, Printer>> = {
     TARGET,
     TARGET_TYPE,
     EVICTION_STATUS,
-    column('Active Responder', 'string', 'Who handles it now, and how many responders have been called.', (object) => {
+    column('Active Responder', 'Who handles it now, and how many responders have been called.', (object) => {
       const called = listAt(object, 'status', 'targetResponders')
       const met = called.filter((responder) => textAt(responder, 'state') === 'Active' || isProcessed(responder))
       const name = nameOf(activeResponder(object)) || '<unset>'
       return `${name} (${met.length}/${called.length})`
     }),
-    column('Responder Status', 'string', 'What the active responder reports.', responderStatus),
-    column('Responder Expected Finish', 'string', 'When the responder expects to finish.', expectedFinish),
-    column('Requesters', 'string', 'Who requested it.', (object) => {
+    column('Responder Status', 'What the active responder reports.', responderStatus),
+    column('Responder Expected Finish', 'When the responder expects to finish.', expectedFinish),
+    column('Requesters', 'Who requested it.', (object) => {
       const requesters = listAt(object, 'status', 'requesters')
       const still = requesters.filter((one) => textAt(one, 'intent') !== 'Withdrawn').map(nameOf)
       return firstFew(still.toSorted(), 1, requesters.length > 0 ? '<withdrawn>' : '<none>')

@@ -1,52 +1,63 @@
 /** Rows of volumes, and of their providers. */
-import { entriesAt, field, has, isTrue, listAt, scalarAt, textAt } from '../../../support/fields.js'
-import { AGE, column, NAME, nameOf, type Printer, printer, wide } from './printer.js'
+import { entriesAt, field, has, listAt, textAt } from '../../../support/fields.js'
+import {
+  AGE,
+  boolean,
+  column,
+  each,
+  flag,
+  integer,
+  items,
+  length,
+  NAME,
+  nameOf,
+  or,
+  type Printer,
+  printer,
+  reference,
+  scalar,
+  text,
+  wide,
+} from './printer.js'
 
-const VOLUME_MODE = wide(
-  'VolumeMode',
-  'Filesystem or block device.',
-  (object) => textAt(object, 'spec', 'volumeMode') || 'Filesystem',
-)
+const VOLUME_MODE = wide('VolumeMode', 'Filesystem or block device.', text('spec.volumeMode', 'Filesystem'))
 const ATTRIBUTES_CLASS = wide(
   'VolumeAttributesClass',
   'Class of its mutable attributes.',
-  (object) => textAt(object, 'spec', 'volumeAttributesClassName') || '<unset>',
+  text('spec.volumeAttributesClassName', '<unset>'),
 )
-const STORAGE_CLASS = column('StorageClass', 'string', 'Class of the storage.', (object) => {
+const STORAGE_CLASS = column('StorageClass', 'Class of the storage.', (object) => {
   const beta = textAt(object, 'metadata', 'annotations', 'volume.beta.kubernetes.io/storage-class')
   return beta || textAt(object, 'spec', 'storageClassName')
 })
 
+const boundCapacity = scalar('status.capacity.storage', '0')
+const audiences = each('spec.tokenRequests', 'audience')
+
 export const storagePrinters: Readonly<Record<string, Printer>> = {
   PersistentVolume: printer(
     NAME,
-    column('Capacity', 'string', 'Its size.', (object) => scalarAt('0', object, 'spec', 'capacity', 'storage')),
-    column('Access Modes', 'string', 'How it can be mounted.', (object) => accessModes(object, 'spec')),
+    column('Capacity', 'Its size.', scalar('spec.capacity.storage', '0')),
+    column('Access Modes', 'How it can be mounted.', (object) => accessModes(object, 'spec')),
     column(
       'Reclaim Policy',
-      'string',
       'What happens to it when its claim is deleted.',
-      (object) => textAt(object, 'spec', 'persistentVolumeReclaimPolicy') || 'Retain',
+      text('spec.persistentVolumeReclaimPolicy', 'Retain'),
     ),
-    column('Status', 'string', 'Whether it is available, bound or released.', phase),
-    column('Claim', 'string', 'Claim that it is bound to.', (object) => {
-      const claim = field(object, 'spec', 'claimRef')
-      return has(claim) ? `${textAt(claim, 'namespace')}/${textAt(claim, 'name')}` : ''
-    }),
+    column('Status', 'Whether it is available, bound or released.', phase),
+    column('Claim', 'Claim that it is bound to.', reference('spec.claimRef', ['namespace', 'name'], '')),
     STORAGE_CLASS,
     { ...ATTRIBUTES_CLASS, priority: 0 },
-    column('Reason', 'string', 'Why it is in its state.', (object) => textAt(object, 'status', 'reason')),
+    column('Reason', 'Why it is in its state.', 'status.reason'),
     AGE,
     VOLUME_MODE,
   ),
   PersistentVolumeClaim: printer(
     NAME,
-    column('Status', 'string', 'Whether it is bound.', phase),
-    column('Volume', 'string', 'Volume it is bound to.', (object) => textAt(object, 'spec', 'volumeName')),
-    column('Capacity', 'string', 'Size of the volume.', (object) =>
-      isBound(object) ? scalarAt('0', object, 'status', 'capacity', 'storage') : '',
-    ),
-    column('Access Modes', 'string', 'How the volume can be mounted.', (object) =>
+    column('Status', 'Whether it is bound.', phase),
+    column('Volume', 'Volume it is bound to.', 'spec.volumeName'),
+    column('Capacity', 'Size of the volume.', (object) => (isBound(object) ? boundCapacity(object) : '')),
+    column('Access Modes', 'How the volume can be mounted.', (object) =>
       isBound(object) ? accessModes(object, 'status') : '',
     ),
     STORAGE_CLASS,
@@ -56,77 +67,42 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
   ),
   StorageClass: printer(
     { ...NAME, cell: (object) => nameOf(object) + (isDefaultClass(object) ? ' (default)' : '') },
-    column('Provisioner', 'string', 'What creates its volumes.', (object) => textAt(object, 'provisioner')),
-    column(
-      'ReclaimPolicy',
-      'string',
-      'What happens to a volume when its claim is deleted.',
-      (object) => textAt(object, 'reclaimPolicy') || 'Delete',
-    ),
-    column(
-      'VolumeBindingMode',
-      'string',
-      'When a volume is bound.',
-      (object) => textAt(object, 'volumeBindingMode') || 'Immediate',
-    ),
-    column('AllowVolumeExpansion', 'string', 'Whether a volume can grow.', (object) =>
-      isTrue(object, 'allowVolumeExpansion'),
-    ),
+    column('Provisioner', 'What creates its volumes.', 'provisioner'),
+    column('ReclaimPolicy', 'What happens to a volume when its claim is deleted.', text('reclaimPolicy', 'Delete')),
+    column('VolumeBindingMode', 'When a volume is bound.', text('volumeBindingMode', 'Immediate')),
+    column('AllowVolumeExpansion', 'Whether a volume can grow.', flag('allowVolumeExpansion')),
     AGE,
   ),
-  VolumeAttributesClass: printer(
-    NAME,
-    column('DriverName', 'string', 'Driver it is for.', (object) => textAt(object, 'driverName')),
-    AGE,
-  ),
+  VolumeAttributesClass: printer(NAME, column('DriverName', 'Driver it is for.', 'driverName'), AGE),
   VolumeAttachment: printer(
     NAME,
-    column('Attacher', 'string', 'Driver that attaches it.', (object) => textAt(object, 'spec', 'attacher'), {
+    column('Attacher', 'Driver that attaches it.', 'spec.attacher', {
       format: 'name',
     }),
-    column('PV', 'string', 'Volume.', (object) => textAt(object, 'spec', 'source', 'persistentVolumeName')),
-    column('Node', 'string', 'Node it is attached to.', (object) => textAt(object, 'spec', 'nodeName')),
-    column('Attached', 'boolean', 'Whether it is attached.', (object) => isTrue(object, 'status', 'attached')),
+    column('PV', 'Volume.', 'spec.source.persistentVolumeName'),
+    column('Node', 'Node it is attached to.', 'spec.nodeName'),
+    boolean('Attached', 'Whether it is attached.', flag('status.attached')),
     AGE,
   ),
-  CSINode: printer(
-    NAME,
-    column('Drivers', 'integer', 'Drivers on the node.', (object) => listAt(object, 'spec', 'drivers').length),
-    AGE,
-  ),
+  CSINode: printer(NAME, integer('Drivers', 'Drivers on the node.', length('spec.drivers')), AGE),
   CSIDriver: printer(
     NAME,
-    column(
+    boolean(
       'AttachRequired',
-      'boolean',
       'Whether volumes must be attached.',
       (object) => field(object, 'spec', 'attachRequired') !== false,
     ),
-    column(
+    boolean(
       'PodInfoOnMount',
-      'boolean',
       'Whether the driver receives information about the pod when it mounts a volume.',
-      (object) => isTrue(object, 'spec', 'podInfoOnMount'),
+      flag('spec.podInfoOnMount'),
     ),
-    column('StorageCapacity', 'boolean', 'Whether it reports its capacity.', (object) =>
-      isTrue(object, 'spec', 'storageCapacity'),
+    boolean('StorageCapacity', 'Whether it reports its capacity.', flag('spec.storageCapacity')),
+    column('TokenRequests', 'Audiences of the tokens it asks for.', (object) =>
+      has(object, 'spec', 'tokenRequests') ? audiences(object) : '<unset>',
     ),
-    column('TokenRequests', 'string', 'Audiences of the tokens it asks for.', (object) =>
-      has(object, 'spec', 'tokenRequests')
-        ? listAt(object, 'spec', 'tokenRequests')
-            .map((request) => textAt(request, 'audience'))
-            .join(',')
-        : '<unset>',
-    ),
-    column('RequiresRepublish', 'boolean', 'Whether it is called periodically.', (object) =>
-      isTrue(object, 'spec', 'requiresRepublish'),
-    ),
-    column(
-      'Modes',
-      'string',
-      'Life cycles it supports.',
-      (object) => listAt(object, 'spec', 'volumeLifecycleModes').map(String).join(',') || '<none>',
-    ),
+    boolean('RequiresRepublish', 'Whether it is called periodically.', flag('spec.requiresRepublish')),
+    column('Modes', 'Life cycles it supports.', or('<none>', items('spec.volumeLifecycleModes'))),
     AGE,
   ),
 }

@@ -1,33 +1,34 @@
 /** Rows of kinds that run pods (controllers and jobs), and of kinds that scale and protect them. */
-import { ageOf, humanDuration, timeOf } from '../../../support/human-duration.js'
+import { humanDuration, timeOf } from '../../../support/human-duration.js'
 import { countAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from '../../../support/fields.js'
 import {
   conditionOf,
   AGE,
+  age,
   column,
   containerColumns,
-  formatLabels,
+  count,
+  integer,
+  labels,
+  length,
   NAME,
+  or,
   type Printer,
   printer,
+  reference,
+  scalar,
+  selector,
+  text,
   wide,
 } from './printer.js'
-import { selectorText } from '../selector-text.js'
 
 /** Absent means 1 to every controller that has replicas. */
 const replicas = (object: unknown): number => numberAt(object, 'spec', 'replicas') ?? 1
-const status =
-  (member: string) =>
-  (object: unknown): number =>
-    countAt(object, 'status', member)
-const selector = (object: unknown): string => selectorText(field(object, 'spec', 'selector')) || '<none>'
 
-const TEMPLATE = ['spec', 'template', 'spec'] as const
-const [CONTAINERS, IMAGES] = containerColumns(...TEMPLATE)
-const SELECTOR = wide('Selector', 'Labels of the pods it owns.', selector)
+const [CONTAINERS, IMAGES] = containerColumns('spec.template.spec')
+const SELECTOR = wide('Selector', 'Labels of the pods it owns.', or('<none>', selector('spec.selector')))
 const READY = column(
   'Ready',
-  'string',
   'Ready pods of the wanted ones.',
   (object) => `${countAt(object, 'status', 'readyReplicas')}/${replicas(object)}`,
 )
@@ -35,25 +36,25 @@ const READY = column(
 export const workloadPrinters: Readonly<Record<string, Printer>> = {
   Scale: printer(
     { ...NAME, format: '' },
-    column('Desired', 'integer', 'Desired number of pods.', (object) => countAt(object, 'spec', 'replicas')),
-    column('Available', 'integer', 'Existing pods.', (object) => countAt(object, 'status', 'replicas')),
+    integer('Desired', 'Desired number of pods.', count('spec.replicas')),
+    integer('Available', 'Existing pods.', count('status.replicas')),
     AGE,
   ),
   ReplicationController: printer(
     NAME,
-    column('Desired', 'integer', 'Desired number of pods.', replicas),
-    column('Current', 'integer', 'Number of existing pods.', status('replicas')),
-    column('Ready', 'integer', 'Pods that are ready.', status('readyReplicas')),
+    integer('Desired', 'Desired number of pods.', replicas),
+    integer('Current', 'Number of existing pods.', count('status.replicas')),
+    integer('Ready', 'Pods that are ready.', count('status.readyReplicas')),
     AGE,
     CONTAINERS,
     IMAGES,
-    wide('Selector', 'Labels of the pods it owns.', (object) => formatLabels(object, 'spec', 'selector')),
+    wide('Selector', 'Labels of the pods it owns.', labels('spec.selector')),
   ),
   ReplicaSet: printer(
     NAME,
-    column('Desired', 'integer', 'Desired number of pods.', replicas),
-    column('Current', 'integer', 'Number of existing pods.', status('replicas')),
-    column('Ready', 'integer', 'Pods that are ready.', status('readyReplicas')),
+    integer('Desired', 'Desired number of pods.', replicas),
+    integer('Current', 'Number of existing pods.', count('status.replicas')),
+    integer('Ready', 'Pods that are ready.', count('status.readyReplicas')),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -62,24 +63,22 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
   Deployment: printer(
     NAME,
     READY,
-    column('Up-to-date', 'string', 'Pods that have the newest template.', status('updatedReplicas')),
-    column('Available', 'string', 'Pods that have been ready long enough.', status('availableReplicas')),
+    column('Up-to-date', 'Pods that have the newest template.', count('status.updatedReplicas')),
+    column('Available', 'Pods that have been ready long enough.', count('status.availableReplicas')),
     AGE,
     CONTAINERS,
     IMAGES,
-    wide('Selector', 'Labels of the pods it owns.', (object) => selectorText(field(object, 'spec', 'selector'))),
+    wide('Selector', 'Labels of the pods it owns.', selector('spec.selector')),
   ),
   StatefulSet: printer(NAME, READY, AGE, CONTAINERS, IMAGES),
   DaemonSet: printer(
     NAME,
-    column('Desired', 'integer', 'Nodes that should run its pod.', status('desiredNumberScheduled')),
-    column('Current', 'integer', 'Nodes that run its pod and should.', status('currentNumberScheduled')),
-    column('Ready', 'integer', 'Nodes whose pod is ready.', status('numberReady')),
-    column('Up-to-date', 'integer', 'Nodes whose pod has the newest template.', status('updatedNumberScheduled')),
-    column('Available', 'integer', 'Nodes whose pod has been ready long enough.', status('numberAvailable')),
-    column('Node Selector', 'string', 'Labels of the nodes it runs on.', (object) =>
-      formatLabels(object, ...TEMPLATE, 'nodeSelector'),
-    ),
+    integer('Desired', 'Nodes that should run its pod.', count('status.desiredNumberScheduled')),
+    integer('Current', 'Nodes that run its pod and should.', count('status.currentNumberScheduled')),
+    integer('Ready', 'Nodes whose pod is ready.', count('status.numberReady')),
+    integer('Up-to-date', 'Nodes whose pod has the newest template.', count('status.updatedNumberScheduled')),
+    integer('Available', 'Nodes whose pod has been ready long enough.', count('status.numberAvailable')),
+    column('Node Selector', 'Labels of the nodes it runs on.', labels('spec.template.spec.nodeSelector')),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -87,9 +86,9 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
   ),
   Job: printer(
     NAME,
-    column('Status', 'string', 'State of the job.', jobStatus),
-    column('Completions', 'string', 'Succeeded pods, of the desired number.', jobCompletions),
-    column('Duration', 'string', 'How long it has run, or ran.', jobDuration),
+    column('Status', 'State of the job.', jobStatus),
+    column('Completions', 'Succeeded pods, of the desired number.', jobCompletions),
+    column('Duration', 'How long it has run, or ran.', jobDuration),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -97,67 +96,47 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
   ),
   CronJob: printer(
     NAME,
-    column('Schedule', 'string', 'When it runs, in cron format.', (object) => textAt(object, 'spec', 'schedule')),
-    column(
-      'Timezone',
-      'string',
-      'Time zone of the schedule.',
-      (object) => textAt(object, 'spec', 'timeZone') || '<none>',
-    ),
-    column('Suspend', 'boolean', 'Whether it is suspended.', (object) => {
-      const value = field(object, 'spec', 'suspend')
-      return typeof value === 'boolean' ? (value ? 'True' : 'False') : '<unset>'
-    }),
-    column('Active', 'integer', 'Running jobs.', (object) => listAt(object, 'status', 'active').length),
-    column('Last Schedule', 'string', 'Time since the last run.', (object, nowMs) =>
-      has(object, 'status', 'lastScheduleTime') ? ageOf(field(object, 'status', 'lastScheduleTime'), nowMs) : '<none>',
-    ),
+    column('Schedule', 'When it runs, in cron format.', 'spec.schedule'),
+    column('Timezone', 'Time zone of the schedule.', text('spec.timeZone', '<none>')),
+    column('Suspend', 'Whether it is suspended.', suspension, { type: 'boolean' }),
+    integer('Active', 'Running jobs.', length('status.active')),
+    column('Last Schedule', 'Time since the last run.', age('status.lastScheduleTime', '<none>')),
     AGE,
-    ...containerColumns('spec', 'jobTemplate', ...TEMPLATE),
-    wide(
-      'Selector',
-      'Labels of the pods of its jobs.',
-      (object) => selectorText(field(object, 'spec', 'jobTemplate', 'spec', 'selector')) || '<none>',
-    ),
+    ...containerColumns('spec.jobTemplate.spec.template.spec'),
+    wide('Selector', 'Labels of the pods of its jobs.', or('<none>', selector('spec.jobTemplate.spec.selector'))),
   ),
   HorizontalPodAutoscaler: printer(
     NAME,
-    column('Reference', 'string', 'What it scales.', (object) => {
-      const target = field(object, 'spec', 'scaleTargetRef')
-      return `${textAt(target, 'kind')}/${textAt(target, 'name')}`
-    }),
-    column('Targets', 'string', 'Current and target values of the metrics.', hpaTargets),
-    column('MinPods', 'string', 'Minimum number of pods.', (object) =>
-      scalarAt('<unset>', object, 'spec', 'minReplicas'),
-    ),
-    column('MaxPods', 'string', 'Maximum number of pods.', (object) => countAt(object, 'spec', 'maxReplicas')),
-    column('Replicas', 'string', 'Number of existing pods.', status('currentReplicas')),
+    column('Reference', 'What it scales.', reference('spec.scaleTargetRef', ['kind', 'name'])),
+    column('Targets', 'Current and target values of the metrics.', hpaTargets),
+    column('MinPods', 'Minimum number of pods.', scalar('spec.minReplicas', '<unset>')),
+    column('MaxPods', 'Maximum number of pods.', count('spec.maxReplicas')),
+    column('Replicas', 'Number of existing pods.', count('status.currentReplicas')),
     AGE,
   ),
   PodDisruptionBudget: printer(
     NAME,
-    column('Min Available', 'string', 'Pods that must remain available.', (object) =>
-      scalarAt('N/A', object, 'spec', 'minAvailable'),
-    ),
-    column('Max Unavailable', 'string', 'Pods that may be unavailable.', (object) =>
-      scalarAt('N/A', object, 'spec', 'maxUnavailable'),
-    ),
-    column('Allowed Disruptions', 'integer', 'Pods that may be removed now.', status('disruptionsAllowed')),
+    column('Min Available', 'Pods that must remain available.', scalar('spec.minAvailable', 'N/A')),
+    column('Max Unavailable', 'Pods that may be unavailable.', scalar('spec.maxUnavailable', 'N/A')),
+    integer('Allowed Disruptions', 'Pods that may be removed now.', count('status.disruptionsAllowed')),
     AGE,
   ),
   PodTemplate: printer(
     NAME,
-    ...containerColumns('template', 'spec').map((shown) => ({ ...shown, priority: 0 })),
-    column('Pod Labels', 'string', 'Labels of the pods made from it.', (object) =>
-      formatLabels(object, 'template', 'metadata', 'labels'),
-    ),
+    ...containerColumns('template.spec').map((shown) => ({ ...shown, priority: 0 })),
+    column('Pod Labels', 'Labels of the pods made from it.', labels('template.metadata.labels')),
   ),
   ControllerRevision: printer(
     NAME,
-    column('Controller', 'string', 'The object that it is a revision of.', controllerOf),
-    column('Revision', 'string', 'Number of the revision.', (object) => countAt(object, 'revision')),
+    column('Controller', 'The object that it is a revision of.', controllerOf),
+    column('Revision', 'Number of the revision.', count('revision')),
     AGE,
   ),
+}
+
+function suspension(job: unknown): string {
+  const value = field(job, 'spec', 'suspend')
+  return typeof value === 'boolean' ? (value ? 'True' : 'False') : '<unset>'
 }
 
 function controllerOf(object: unknown): string {
