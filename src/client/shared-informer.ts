@@ -1,7 +1,7 @@
 /**
  * Keeps a local copy of a resource that follows the server, and notifies any number of handlers of its changes.
  *
- *     reflector ──▶ DeltaFIFO ──▶ store (Indexer) ──▶ a queue per handler ──▶ handlers
+ *     reflector ──▶ store (Indexer) ──▶ a queue per handler ──▶ handlers
  *
  * The store is changed before its handlers are notified, so a handler that reads the store finds at least the object of
  * its notification. Handlers may be added and removed at any time; one added late is first notified of all present
@@ -11,11 +11,10 @@ import { Reflector, type ReflectorOptions, type ReflectorStatus, type ReflectorS
 import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-codec.js'
 import type { Timer } from '../support/clock.js'
 import { activeClock } from './reflector/active-clock.js'
-import { objectKey } from './reflector/object-codec.js'
+import { type Change, objectKey } from './reflector/object-codec.js'
 import { AsyncQueue } from './async-queue.js'
 import { deferred } from './deferred.js'
 import { isEqualTree } from './equal-trees.js'
-import { type Delta, DeltaFifo, type KnownObjects } from './delta-fifo.js'
 import { Connection } from './connection.js'
 import { type Handler, type HandlerOptions, HandlerRegistration } from './handler-registration.js'
 import type { Notification } from './handler-queue.js'
@@ -83,7 +82,6 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   readonly #codec = treeCodec<T>({ sharesStrings: true })
   /** Objects that `validate` rejects now, by key. They are not in the store. */
   readonly invalid: ReadonlyMap<string, InvalidObject>
-  readonly #fifo: DeltaFifo<T>
   readonly #connection: Connection
   readonly #saved: SavedState | null
   readonly #invalid = new Map<string, InvalidObject>()
@@ -96,7 +94,8 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   readonly #streams = new Set<() => void>()
   readonly #synced = deferred()
   #isSynced = false
-  #isDraining = false
+  /** Whether the store is between two states. */
+  #isReplacing = false
   #isStarted = false
   #isStopped = false
   #resyncTimer: Timer | null = null
@@ -107,8 +106,6 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     this.store.addIndex(NAMESPACE_INDEX, ({ metadata }) => [metadata?.namespace ?? ''])
     this.lister = new Lister(this.store)
     this.invalid = this.#invalid
-    this.#fifo = new DeltaFifo({ keyOf: (object) => this.#codec.keyOf(object), known: this.#known() })
-    this.#fifo.onItem(() => this.#schedule())
     this.#saved = this.#savedState()
     const keepsAsSent = options.validate === undefined && options.transform === undefined
     this.#received = this.#saved === null || keepsAsSent ? null : new Map()
@@ -235,22 +232,18 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 
   #makeReflector(after: string | undefined): Reflector<T> {
     const { afterResourceVersion: _, ...options } = this.#options
-    const fifo = this.#fifo
     const saved = this.#saved
-    const store: ReflectorStore<T> =
-      saved === null
-        ? fifo
-        : {
-            replace: (items) => {
-              fifo.replace(items)
-              saved.replaced()
-            },
-            change: (change) => {
-              fifo.change(change)
-              saved.touch()
-            },
-            bookmark: () => saved.touch(),
-          }
+    const store: ReflectorStore<T> = {
+      replace: async (items) => {
+        await this.#replace(items)
+        saved?.replaced()
+      },
+      change: (change) => {
+        this.#change(change)
+        saved?.touch()
+      },
+      bookmark: () => saved?.touch(),
+    }
     const { transport } = options
     return new Reflector({
       ...options,
@@ -290,88 +283,85 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     const state = await saved.load()
     if (this.#isStopped) return
     if (state !== null) {
-      this.#fifo.replace(state.items as T[])
+      await this.#replace(state.items as T[])
+      if (this.#isStopped) return
       if (state.continues) this.#reflector = this.#makeReflector(state.resourceVersion)
     }
     this.#reflector.start()
   }
 
-  /** The state to save; null while changes are on their way to the store. */
+  /** The state to save; null while the store is between two states. */
   #contents(): StateContents | null {
     const { resumePosition } = this.#reflector
-    if (resumePosition === null || this.#fifo.length > 0) return null
+    if (resumePosition === null || this.#isReplacing) return null
     const items = this.#received ?? this.store
     return { resourceVersion: resumePosition, items: [...items.values()] }
   }
 
-  /** All objects that a new list may turn out to lack, including those that `validate` rejected. */
-  #known(): KnownObjects<T> {
-    const { store } = this
-    const invalid = this.#invalid
-    return {
-      get: (key) => store.get(key) ?? (invalid.get(key)?.object as T | undefined),
-      *keys() {
-        yield* store.keys()
-        yield* invalid.keys()
-      },
-    }
-  }
-
-  #schedule(): void {
-    if (this.#isDraining) return
-    this.#isDraining = true
-    queueMicrotask(() => this.#drain())
-  }
-
-  #drain(): void {
-    const until = performance.now() + SLICE_MS
-    for (let popped = 0; ; popped++) {
-      if (this.#isStopped) return
-      const item = this.#fifo.pop()
-      if (item === null) break
-      for (const delta of item.deltas) this.#apply(item.key, delta, item.isOfFirstState)
-      if (popped % 64 === 63 && performance.now() > until) {
-        // A timer, not a microtask: sockets get their turn in between.
-        setTimeout(() => this.#drain(), 0)
-        return
-      }
-    }
-    this.#isDraining = false
-    if (this.#isSynced || !this.#fifo.hasSynced) return
+  /** Takes a whole state: an object that is not in it has been deleted unseen. The reflector waits until this is done. */
+  async #replace(items: readonly T[]): Promise<void> {
+    const unseen = new Set([...this.store.keys(), ...this.#invalid.keys()])
+    this.#isReplacing = true
+    await this.#inTurns(items, (object) => {
+      const key = this.#codec.keyOf(object)
+      unseen.delete(key)
+      this.#put(key, object)
+    })
+    await this.#inTurns(unseen, (key) => this.#delete(key, null))
+    this.#isReplacing = false
+    if (this.#isSynced || this.#isStopped) return
     this.#isSynced = true
     for (const handler of this.#handlers) handler.initialQueued()
     this.#synced.resolve()
   }
 
-  #apply(key: string, delta: Delta<T>, isNew: boolean): void {
-    const rejected = this.#invalid.get(key)
-    if (delta.type === 'Deleted') {
-      this.#received?.delete(key)
-      if (rejected !== undefined) this.#accept(key)
-      const previous = this.store.delete(key)
-      if (previous === undefined) return
-      // Stored objects have been through this already; the last state in a deletion from the server has not.
-      const { isFinalStateUnknown } = delta
-      const object = isFinalStateUnknown ? previous : (this.#made(delta.object, null) ?? previous)
-      return this.#notify({ type: 'deleted', key, object, isFinalStateUnknown })
-    }
-    // A resync reports what is in the store anyway.
-    if (delta.type === 'Sync') {
-      if (rejected === undefined) this.#put(key, delta.object)
-      return
-    }
-    if (rejected !== undefined && isSame(rejected.object as T, delta.object)) return
-    this.#received?.set(key, delta.object)
-    const object = this.#made(delta.object, (error) => this.#reject({ key, object: delta.object, error }))
-    if (object === undefined) return
-    // A relist delivers mostly known objects.
-    const held = isNew ? undefined : this.store.get(key)
-    if (held !== undefined && isSame(held, object)) return
-    if (rejected !== undefined) this.#accept(key)
-    this.#put(key, object)
+  #change({ type, key, object }: Change<T>): void {
+    if (type === 'DELETED') this.#delete(key, object)
+    else this.#put(key, object)
   }
 
-  #put(key: string, object: T): void {
+  /** Renotifies every handler of every object. */
+  async #resync(): Promise<void> {
+    await this.#inTurns([...this.store.entries()], ([key, object]) => {
+      if (this.store.get(key) === object) this.#notify({ type: 'updated', key, object, previous: object })
+    })
+  }
+
+  /** Lets sockets have their turn in between, and ends early if the informer is stopped. */
+  async #inTurns<E>(all: Iterable<E>, each: (one: E) => void): Promise<void> {
+    let done = 0
+    let until = performance.now() + SLICE_MS
+    for (const one of all) {
+      if (this.#isStopped) return
+      each(one)
+      if (++done % 64 !== 0 || performance.now() < until) continue
+      // A timer, not a microtask.
+      await new Promise<void>((resolve) => void setTimeout(resolve, 0))
+      until = performance.now() + SLICE_MS
+    }
+  }
+
+  /** @param last the state at the deletion; null if the deletion itself was not seen. */
+  #delete(key: string, last: T | null): void {
+    this.#received?.delete(key)
+    if (this.#invalid.has(key)) this.#accept(key)
+    const previous = this.store.delete(key)
+    if (previous === undefined) return
+    // Stored objects have been through this already; the last state in a deletion from the server has not.
+    const object = last === null ? previous : (this.#made(last, null) ?? previous)
+    this.#notify({ type: 'deleted', key, object, isFinalStateUnknown: last === null })
+  }
+
+  #put(key: string, sent: T): void {
+    const rejected = this.#invalid.get(key)
+    if (rejected !== undefined && isSame(rejected.object as T, sent)) return
+    this.#received?.set(key, sent)
+    const object = this.#made(sent, (error) => this.#reject({ key, object: sent, error }))
+    if (object === undefined) return
+    // A relist delivers mostly known objects.
+    const held = this.store.get(key)
+    if (held !== undefined && isSame(held, object)) return
+    if (rejected !== undefined) this.#accept(key)
     const previous = this.store.set(key, object)
     if (previous === undefined) this.#notify({ type: 'added', key, object, isInitial: !this.#isSynced })
     else this.#notify({ type: 'updated', key, object, previous })
@@ -418,7 +408,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     const { resyncMs, clock = activeClock } = this.#options
     if (resyncMs === undefined || resyncMs <= 0 || this.#isStopped) return
     this.#resyncTimer = clock.setTimer(resyncMs, () => {
-      if (this.#isSynced) this.#fifo.resync()
+      if (this.#isSynced) void this.#resync()
       this.#armResync()
     })
   }
