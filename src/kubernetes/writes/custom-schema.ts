@@ -1,40 +1,34 @@
 /**
- * Applies the schema of a custom resource: fills in defaults, and reports each field that violates the schema.
+ * Reports each field of a custom resource that violates its schema.
  *
  * CEL rules (`x-kubernetes-validations`) are not evaluated.
  *
  * Source: "Extend the Kubernetes API with CustomResourceDefinitions" of the Kubernetes documentation.
  */
-import { LRUCache } from 'lru-cache'
 import { isRecord, type Json, joinPath, type JsonRecord, plainCopy, treeFrom } from '../codec/json-tree.js'
 import { duplicate, type FieldProblem } from './field-errors.js'
 import { elementOf } from './field-set.js'
-import { type Schema, SchemaNode } from './schema-node.js'
+import type { Schema } from './schema-keywords.js'
 import { schemaProblems } from './schema-validator.js'
 import type { Shape } from './shape.js'
 
 /** The most problems reported for one object: a broken client must not get megabytes back. */
 const MAX_PROBLEMS = 64
-const CACHED_SCHEMAS = 500
 
-export class CustomSchemas {
-  readonly #nodes = new LRUCache<Schema, SchemaNode>({ max: CACHED_SCHEMAS })
-  readonly #onUnusable: (problem: string) => void
-
-  /** @param onUnusable receives parts of a stored schema that cannot be checked here, which then allow everything. */
-  constructor(onUnusable: (problem: string) => void = () => {}) {
-    this.#onUnusable = onUnusable
-  }
-
-  /** @param shape of the same schema. */
-  validate(object: JsonRecord, schema: Schema, shape: Shape): readonly FieldProblem[] {
-    let root = this.#nodes.get(schema)
-    if (root === undefined) this.#nodes.set(schema, (root = new SchemaNode(schema, this.#onUnusable, true)))
-    const problems = [...schemaProblems(root, object, MAX_PROBLEMS)]
-    const { metadata: _, ...own } = object
-    findRepeated(own, shape, [], problems)
-    return problems
-  }
+/**
+ * @param shape of the same schema.
+ * @param onUnusable receives parts of a stored schema that cannot be checked here, which then allow everything.
+ */
+export function customProblems(
+  object: JsonRecord,
+  schema: Schema,
+  shape: Shape,
+  onUnusable: (problem: string) => void = () => {},
+): readonly FieldProblem[] {
+  const problems = [...schemaProblems(schema, object, { maxProblems: MAX_PROBLEMS, onUnusable })]
+  const { metadata: _, ...own } = object
+  findRepeated(own, shape, [], problems)
+  return problems
 }
 
 /** Finds duplicate items of sets and keyed lists. */

@@ -18,7 +18,7 @@ import { conflictError } from '../dialect/status-body.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { apiVersion, type ObjectName, type Resource } from '../../engine/model/resource.js'
 import { BadRequestError, InvalidError, type StatusError } from '../../engine/model/status.js'
-import type { CustomSchemas } from './custom-schema.js'
+import { customProblems } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
 import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate, unchecked } from './kind-rules.js'
 import { type Manager, recordUpdate } from './managed-fields.js'
@@ -35,7 +35,8 @@ import type { FieldValidation } from './write-options.js'
 
 export interface ObjectChangeOptions {
   readonly rulebook: KindRulebook
-  readonly schemas: CustomSchemas
+  /** Called with parts of a stored schema that cannot be checked here. */
+  readonly onUnusable?: (problem: string) => void
   readonly newUid: () => string
   readonly etcdPrefix: string
 }
@@ -201,7 +202,7 @@ export class ObjectChange {
       ...metadataProblems(served.resource, metadata, served.origin === 'custom'),
       ...(before === null ? [] : newFinalizerProblems(metadataOf(before), metadata)),
       ...timeToLiveProblems(after),
-      ...(rules.schema === undefined ? [] : this.#options.schemas.validate(after, rules.schema, rules.shape)),
+      ...(rules.schema === undefined ? [] : customProblems(after, rules.schema, rules.shape, this.#options.onUnusable)),
       ...kindProblems(served, before, after, this.#options.etcdPrefix),
     ]
     if (problems.length > 0) throw InvalidError.forFields(kind, group, name, problems)

@@ -5,38 +5,60 @@
 import { goNumber } from '../../engine/facts/numbers.js'
 import { canonicalText, isNumber, isRecord, type Json, joinPath, plainCopy, treeFrom } from '../codec/json-tree.js'
 import { type FieldProblem, invalid, notSupported, required, wrongType } from './field-errors.js'
+import { textAt, textsAt } from '../../support/fields.js'
 import { FORMATS } from './schema-formats.js'
-import type { SchemaNode } from './schema-node.js'
+import {
+  boundOf,
+  branchesOf,
+  enumerationOf,
+  innerOf,
+  patternOf,
+  propertyOf,
+  type Schema,
+  typesOf,
+} from './schema-keywords.js'
 
-/** @param maxProblems ends the walk. @returns each problem once. */
-export function schemaProblems(root: SchemaNode, object: Json, maxProblems: number): readonly FieldProblem[] {
-  const validation = new Validation(maxProblems)
-  validation.check(root, object)
+export interface ValidationOptions {
+  /** Ends the walk. */
+  readonly maxProblems: number
+  /** Receives parts of a stored schema that cannot be checked here, which then allow everything. */
+  readonly onUnusable: (problem: string) => void
+}
+
+/** @returns each problem once. */
+export function schemaProblems(schema: Schema, object: Json, options: ValidationOptions): readonly FieldProblem[] {
+  const validation = new Validation(schema, options)
+  validation.check(schema, object)
   return validation.problems
 }
+
+/** The members of an object that are checked by our own rules, whatever the schema says of them. */
+const OURS: ReadonlySet<string> = new Set(['metadata', 'apiVersion', 'kind'])
 
 class Validation {
   /** The problems of the branch being tried. */
   problems: FieldProblem[] = []
   readonly #path: string[] = []
 
-  constructor(private readonly maxProblems: number) {}
+  constructor(
+    private readonly root: Schema,
+    private readonly options: ValidationOptions,
+  ) {}
 
-  check(node: SchemaNode, value: Json): void {
+  check(schema: Schema, value: Json): void {
     if (this.#isFull) return
-    this.#checkType(node, value)
-    if (isNumber(value)) this.#checkNumber(node, Number(value))
-    else if (typeof value === 'string') this.#checkText(node, value)
-    const { enumeration } = node
-    if (enumeration !== null && !enumeration.has(value)) {
-      this.#add(notSupported(this.#field, value, enumeration.values))
-    }
-    this.#checkBranches(node, value)
-    if (Array.isArray(value)) this.#checkItems(node, value)
-    else if (isRecord(value)) this.#checkMembers(node, value)
+    this.#checkType(schema, value)
+    if (isNumber(value)) this.#checkNumber(schema, Number(value))
+    else if (typeof value === 'string') this.#checkText(schema, value)
+    const enumeration = enumerationOf(schema)
+    if (enumeration?.has(value) === false) this.#add(notSupported(this.#field, value, enumeration.values))
+    this.#checkBranches(schema, value)
+    if (Array.isArray(value)) this.#checkItems(schema, value)
+    else if (isRecord(value)) this.#checkMembers(schema, value)
   }
 
-  #checkType({ types }: SchemaNode, value: Json): void {
+  #checkType(schema: Schema, value: Json): void {
+    const types = typesOf(schema)
     if (types.length === 0) return
     const found = typeName(value)
     if (types.includes(found) || (found === 'integer' && types.includes('number'))) return
@@ -46,55 +68,57 @@ class Validation {
     )
   }
 
-  #checkNumber(node: SchemaNode, value: number): void {
+  #checkNumber(schema: Schema, value: number): void {
     for (const name of ['minimum', 'maximum'] as const) {
-      const bound = node.bound(name)
+      const bound = boundOf(schema, name)
       if (bound === undefined) continue
-      const isExclusive = node.isExclusive(name)
+      const isExclusive = schema[name === 'minimum' ? 'exclusiveMinimum' : 'exclusiveMaximum'] === true
       const distance = name === 'minimum' ? value - bound : bound - value
       if (distance > 0 || (distance === 0 && !isExclusive)) continue
       const word = name === 'minimum' ? 'greater' : 'less'
       this.#refuse(value, `should be ${word} than ${isExclusive ? '' : 'or equal to '}${bound}`)
     }
-    const factor = node.bound('multipleOf')
+    const factor = boundOf(schema, 'multipleOf')
     if (factor !== undefined && !Number.isInteger(value / factor)) {
       this.#refuse(value, `should be a multiple of ${factor}`)
     }
   }
 
-  #checkText(node: SchemaNode, value: string): void {
-    const least = node.bound('minLength')
-    const most = node.bound('maxLength')
+  #checkText(schema: Schema, value: string): void {
+    const least = boundOf(schema, 'minLength')
+    const most = boundOf(schema, 'maxLength')
     if (least !== undefined || most !== undefined) this.#checkSize(lengthOf(value), value, least, most, 'chars long')
-    const { pattern, format } = node
-    if (pattern !== null && !pattern.test(value)) this.#refuse(value, `should match '${node.patternSource}'`)
-    const isFormat = FORMATS.get(format)
-    if (isFormat !== undefined && !isFormat(value)) {
+    const [source, format] = [textAt(schema, 'pattern'), textAt(schema, 'format')]
+    const pattern = source === '' ? null : patternOf(schema, source, this.options.onUnusable)
+    if (pattern?.test(value) === false) this.#refuse(value, `should match '${source}'`)
+    if (FORMATS.get(format)?.(value) === false) {
       this.#refuse(value, `must be of type ${format}: ${JSON.stringify(value.slice(0, 256))}`)
     }
   }
 
-  #checkItems(node: SchemaNode, items: readonly Json[]): void {
-    this.#checkSize(items.length, items, node.bound('minItems'), node.bound('maxItems'), 'items')
-    if (node.requiresUniqueItems && !areUnique(items)) this.#refuse(items, "shouldn't contain duplicates")
-    if (node.items === null) return
-    for (let i = 0; i < items.length && !this.#isFull; i++) this.#into(`[${i}]`, node.items, items[i]!)
+  #checkItems(schema: Schema, items: readonly Json[]): void {
+    this.#checkSize(items.length, items, boundOf(schema, 'minItems'), boundOf(schema, 'maxItems'), 'items')
+    if (schema['uniqueItems'] === true && !areUnique(items)) this.#refuse(items, "shouldn't contain duplicates")
+    const inner = innerOf(schema, 'items')
+    if (inner === undefined) return
+    for (let i = 0; i < items.length && !this.#isFull; i++) this.#into(`[${i}]`, inner, items[i]!)
   }
 
-  #checkMembers(node: SchemaNode, value: Readonly<Record<string, Json>>): void {
-    const least = node.bound('minProperties')
-    const most = node.bound('maxProperties')
+  #checkMembers(schema: Schema, value: Readonly<Record<string, Json>>): void {
+    const least = boundOf(schema, 'minProperties')
+    const most = boundOf(schema, 'maxProperties')
     if (least !== undefined || most !== undefined) {
       this.#checkSize(Object.keys(value).length, value, least, most, 'properties')
     }
-    for (const name of node.required) {
+    for (const name of textsAt(schema, 'required')) {
       if (!Object.hasOwn(value, name)) this.#add(required(joinPath([...this.#path, name])))
       if (this.#isFull) return
     }
     for (const name in value) {
       if (this.#isFull) return
-      const inner = node.property(name) ?? (node.isDeclared(name) ? null : node.additional)
-      if (inner !== null) this.#into(name, inner, value[name]!)
+      if (schema === this.root && OURS.has(name)) continue
+      const inner = propertyOf(schema, name) ?? innerOf(schema, 'additionalProperties')
+      if (inner !== undefined) this.#into(name, inner, value[name]!)
     }
   }
 
@@ -104,11 +128,12 @@ class Validation {
     if (least !== undefined && size < least) this.#refuse(value, `should ${verb} at least ${least} ${what}`)
   }
 
-  #checkBranches(node: SchemaNode, value: Json): void {
-    const { not } = node
-    if (not !== null && this.#try(not, value).length === 0) this.#refuse(value, 'must not validate the schema (not)')
-    for (const branch of node.branches('allOf')) this.check(branch, value)
-    const any = node.branches('anyOf')
+  #checkBranches(schema: Schema, value: Json): void {
+    const not = innerOf(schema, 'not')
+    if (not !== undefined && this.#try(not, value).length === 0)
+      this.#refuse(value, 'must not validate the schema (not)')
+    for (const branch of branchesOf(schema, 'allOf')) this.check(branch, value)
+    const any = branchesOf(schema, 'anyOf')
     if (any.length > 0) {
       const told: FieldProblem[] = []
       const isAny = any.some((branch) => {
@@ -118,7 +143,7 @@ class Validation {
       })
       if (!isAny) this.#refuseBranches(told, value, 'must validate at least one schema (anyOf)')
     }
-    const one = node.branches('oneOf')
+    const one = branchesOf(schema, 'oneOf')
     if (one.length > 0) {
       const tried = one.map((branch) => this.#try(branch, value))
       const valid = tried.filter((problems) => problems.length === 0).length
@@ -133,7 +158,7 @@ class Validation {
   }
 
   /** Returns the problems of one branch, not reported yet. */
-  #try(branch: SchemaNode, value: Json): readonly FieldProblem[] {
+  #try(branch: Schema, value: Json): readonly FieldProblem[] {
     const outer = this.problems
     this.problems = []
     this.check(branch, value)
@@ -142,9 +167,9 @@ class Validation {
     return found
   }
 
-  #into(name: string, node: SchemaNode, value: Json): void {
+  #into(name: string, schema: Schema, value: Json): void {
     this.#path.push(name)
-    this.check(node, value)
+    this.check(schema, value)
     this.#path.pop()
   }
 
@@ -159,7 +184,7 @@ class Validation {
   }
 
   get #isFull(): boolean {
-    return this.problems.length >= this.maxProblems
+    return this.problems.length >= this.options.maxProblems
   }
 
   get #field(): string {

@@ -15,7 +15,6 @@ import { BuiltInDefaults } from './built-in-defaults.js'
 import { CanonicalForm } from './canonical-form.js'
 import { Containers } from './containers.js'
 import { createObject, makeObject } from './create.js'
-import { CustomSchemas } from './custom-schema.js'
 import { deleteObject, remove, removeObject, UNCONDITIONAL } from './delete.js'
 import { deleteCollection } from './delete-collection.js'
 import { evictPod } from './eviction.js'
@@ -73,10 +72,9 @@ export class Writer {
       fillDefaults: (served, object) => rulebook.of(served).fillDefaults(object),
       onRetry: options.onRetry ?? (() => {}),
     })
-    const schemas = new CustomSchemas(options.onUnusable)
     this.#context = {
       store,
-      change: new ObjectChange({ rulebook, schemas, newUid: randomUUID, etcdPrefix }),
+      change: new ObjectChange({ ...options, rulebook, newUid: randomUUID }),
       namespaces: new Namespaces({
         store,
         find: () => find('', 'v1', 'namespaces'),

@@ -1,0 +1,142 @@
+/**
+ * What a definition's OpenAPI v3 schema says at one place. Schemas are read as they are, when a value reaches a place: a
+ * definition may have tens of thousands of properties, of which an object has a few. Compiling schemas to functions was
+ * rejected: it took 11 seconds for 20,000 properties.
+ */
+import { exactCopy } from '../codec/exact-json.js'
+import { canonicalText, type Json, treeFrom } from '../codec/json-tree.js'
+import { compilePattern, type Pattern } from './pattern.js'
+import { field, isObject, listAt } from '../../support/fields.js'
+
+export type Schema = Readonly<Record<string, unknown>>
+
+const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'object', 'array', 'null'])
+const JUNCTORS = ['allOf', 'anyOf', 'oneOf'] as const
+const BOUNDS = [
+  'minimum',
+  'maximum',
+  'multipleOf',
+  'minLength',
+  'maxLength',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+] as const
+
+/** Empty means any type. */
+export function typesOf(schema: Schema): readonly string[] {
+  if (isIntOrString(schema)) return ['integer', 'string']
+  const { type } = schema
+  if (typeof type !== 'string') return []
+  return schema['nullable'] === true ? [type, 'null'] : [type]
+}
+
+function isIntOrString(schema: Schema): boolean {
+  return schema['x-kubernetes-int-or-string'] === true
+}
+
+export function boundOf(schema: Schema, name: (typeof BOUNDS)[number]): number | undefined {
+  const value = schema[name]
+  return typeof value === 'number' || typeof value === 'bigint' ? Number(value) : undefined
+}
+
+/** Returns the schema of a member; undefined if it is not declared. */
+export function propertyOf(schema: Schema, name: string): Schema | undefined {
+  const property = field(schema, 'properties', name)
+  return isObject(property) ? property : undefined
+}
+
+/** Returns a schema inside this one. */
+export function innerOf(schema: Schema, name: 'items' | 'not' | 'additionalProperties'): Schema | undefined {
+  const inner = schema[name]
+  return isObject(inner) ? inner : undefined
+}
+
+export function branchesOf(schema: Schema, name: (typeof JUNCTORS)[number]): readonly Schema[] {
+  return isIntOrString(schema) ? [] : listAt(schema, name).filter(isObject)
+}
+
+const patterns = new WeakMap<Schema, Pattern | null>()
+
+/** @param onUnusable receives a pattern that does not compile, which then allows everything. */
+export function patternOf(schema: Schema, source: string, onUnusable: (problem: string) => void): Pattern | null {
+  let pattern = patterns.get(schema)
+  if (pattern !== undefined) return pattern
+  pattern = null
+  try {
+    pattern = compilePattern(source)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    // Rejected when a definition is written here; what is in etcd may have been written elsewhere.
+    onUnusable(error.message)
+  }
+  patterns.set(schema, pattern)
+  return pattern
+}
+
+export interface Enumeration {
+  readonly values: readonly unknown[]
+  has(value: Json): boolean
+}
+
+const enumerations = new WeakMap<Schema, Enumeration>()
+
+/** Returns undefined if any value is allowed. */
+export function enumerationOf(schema: Schema): Enumeration | undefined {
+  const given = schema['enum']
+  if (!Array.isArray(given)) return undefined
+  let enumeration = enumerations.get(schema)
+  if (enumeration === undefined) {
+    const values: readonly unknown[] = schema['nullable'] === true ? [...(given as unknown[]), null] : given
+    enumerations.set(schema, (enumeration = enumerationWith(values)))
+  }
+  return enumeration
+}
+
+function enumerationWith(values: readonly unknown[]): Enumeration {
+  const texts = new Set(values.map((value) => canonicalText(treeFrom(value))))
+  const hasContainers = values.some((value) => typeof value === 'object' && value !== null)
+  return {
+    values,
+    has: (value) => {
+      const plain = exactCopy(value)
+      if (typeof plain === 'object' && plain !== null && !hasContainers) return false
+      return texts.has(canonicalText(treeFrom(plain)))
+    },
+  }
+}
+
+/** Returns what is wrong with the schema itself, checking all of it; null if it can be used. */
+export function schemaProblem(schema: unknown): string | null {
+  if (!isObject(schema)) return null
+  const { type, pattern } = schema
+  if (type !== undefined && type !== '' && (typeof type !== 'string' || !TYPES.has(type))) {
+    return `type ${JSON.stringify(type)} is not one of ${[...TYPES].join(', ')}`
+  }
+  for (const name of BOUNDS) {
+    const bound = schema[name]
+    if (bound !== undefined && bound !== null && typeof bound !== 'number') return `${name} must be a number`
+  }
+  for (const name of ['enum', 'required', ...JUNCTORS]) {
+    const list = schema[name]
+    if (list !== undefined && list !== null && !Array.isArray(list)) return `${name} must be an array`
+  }
+  if (typeof pattern === 'string') {
+    try {
+      compilePattern(pattern)
+    } catch (error) {
+      if (error instanceof SyntaxError) return error.message
+      throw error
+    }
+  }
+  const { properties } = schema
+  const inner = [schema['items'], schema['not'], schema['additionalProperties']]
+  for (const name of JUNCTORS) if (Array.isArray(schema[name])) inner.push(...(schema[name] as unknown[]))
+  if (isObject(properties)) inner.push(...Object.values(properties))
+  for (const each of inner) {
+    const problem = schemaProblem(each)
+    if (problem !== null) return problem
+  }
+  return null
+}
