@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { MessageWriter } from '../../src/kubernetes/codec/protobuf/message-writer.js'
-import { encodeEnvelope } from '../../src/kubernetes/codec/protobuf/resource-version.js'
+import { enveloped } from '../../src/kubernetes/codec/protobuf/resource-version.js'
+import { lengthField } from '../../src/kubernetes/codec/protobuf/wire.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../support/app.js'
 import { until } from '../support/until.js'
 import { kubectlBinary } from '../support/kubectl.js'
@@ -190,14 +190,9 @@ void t.test('a review that cannot be answered is rejected, and so is an anonymou
 
 void t.test('a review may be protobuf', async (t) => {
   const { url } = await start(t)
-  const attributes = new MessageWriter().text(1, 'web').text(2, 'list').text(5, 'pods')
-  const raw = new MessageWriter().message(2, new MessageWriter().message(1, attributes)).finish()
-  const body = encodeEnvelope(
-    'authorization.k8s.io/v1',
-    'SelfSubjectAccessReview',
-    raw.length,
-    (out, at) => at + raw.copy(out, at),
-  )
+  const attributes = Buffer.concat([lengthField(1, 'web'), lengthField(2, 'list'), lengthField(5, 'pods')])
+  const raw = lengthField(2, lengthField(1, attributes))
+  const body = enveloped('authorization.k8s.io/v1', 'SelfSubjectAccessReview', raw)
   const path = `${AUTHORIZATION}/selfsubjectaccessreviews`
   const answer = await ask(url, path, 'web-token', body, 'application/vnd.kubernetes.protobuf')
   t.match(answer, { code: 201, body: { status: { allowed: true } } })

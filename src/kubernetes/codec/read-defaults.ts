@@ -11,8 +11,8 @@
 import { type ScannedObject, scanObject } from './json-scan.js'
 import { appendAt, contentsAt, removeAt } from './protobuf/edit.js'
 import { openEnvelope, rawOf } from './protobuf/envelope.js'
-import { MessageWriter } from './protobuf/message-writer.js'
-import { encodeEnvelope } from './protobuf/resource-version.js'
+import { enveloped } from './protobuf/resource-version.js'
+import { lengthField } from './protobuf/wire.js'
 import { JsonObject } from './versions/json-object.js'
 
 /** A member of a message, by its name in JSON and its number on the wire. */
@@ -104,9 +104,7 @@ export function readProtobuf(value: Buffer, apiVersion: string, kind: string): B
   if (rule === undefined) return value
   const fields = new ProtobufFields(rawOf(openEnvelope(value)))
   rule(fields)
-  const { raw } = fields
-  if (!fields.isChanged) return value
-  return encodeEnvelope(apiVersion, kind, raw.length, (out, offset) => offset + raw.copy(out, offset))
+  return fields.isChanged ? enveloped(apiVersion, kind, fields.raw) : value
 }
 
 /** The same for a stored JSON object. */
@@ -139,7 +137,7 @@ class ProtobufFields implements Fields {
 
   setEntries(path: Path, entries: ReadonlyMap<string, string>): void {
     for (const [key, text] of entries) {
-      const entry = new MessageWriter().text(1, key).text(2, text).finish()
+      const entry = Buffer.concat([lengthField(1, key), lengthField(2, text)])
       this.#become(appendAt(this.raw, numbersOf(path), entry))
     }
   }

@@ -4,7 +4,7 @@
  *
  * Source: gnostic-models, openapiv2/OpenAPIv2.proto and openapiv3/OpenAPIv3.proto, limited to what our documents use.
  */
-import { MessageWriter } from '../codec/protobuf/message-writer.js'
+import { BackwardWriter } from '../codec/protobuf/backward-writer.js'
 import { exactText } from '../codec/exact-json.js'
 
 /**
@@ -215,80 +215,71 @@ type Members = Readonly<Record<string, unknown>>
 
 /** @param document in its JSON form. */
 export function openApiProtobuf(version: 'v2' | 'v3', document: object): Buffer {
-  return messageOf(version === 'v2' ? 'v2.Document' : 'Document', document as Members).finish()
+  const out = new BackwardWriter()
+  writeMessage(out, version === 'v2' ? 'v2.Document' : 'Document', document as Members)
+  return Buffer.from(out.finish())
 }
 
-function messageOf(name: string, members: Members): MessageWriter {
+/** Everything is written from the end: the last member first. */
+function writeMessage(out: BackwardWriter, name: string, members: Members): void {
   const { fields, extensions } = OPENAPI_MESSAGES[name]!
-  const writer = new MessageWriter()
-  for (const [member, value] of Object.entries(members)) {
-    if (member.startsWith('x-')) writer.message(extensions, named(member, yaml(value)))
+  for (const [member, value] of Object.entries(members).toReversed()) {
+    if (member.startsWith('x-')) out.field(extensions, () => writeEntry(out, member, 'any', value))
     else if (Object.hasOwn(fields, member) && value !== undefined && value !== null)
-      put(writer, ...fields[member]!, value)
+      writeField(out, ...fields[member]!, value)
   }
-  return writer
 }
 
-function put(writer: MessageWriter, number: number, type: FieldType, value: unknown): void {
+function writeField(out: BackwardWriter, number: number, type: FieldType, value: unknown): void {
   if (typeof type === 'object' && 'each' in type) {
-    for (const item of value as readonly unknown[]) put(writer, number, type.each, item)
-  } else if (type === 'text') writer.text(number, String(value))
+    for (const item of (value as readonly unknown[]).toReversed()) writeField(out, number, type.each, item)
+  } else if (type === 'text') out.textField(number, String(value))
   else if (type === 'integer' || type === 'double' || type === 'boolean') {
     // A zero value is omitted.
     if (Number(value) === 0) return
-    if (type === 'double') writer.double(number, Number(value))
-    else writer.integer(number, Number(value))
-  } else {
-    writer.message(number, innerMessage(type, value))
-  }
+    if (type === 'double') out.doubleField(number, Number(value))
+    else out.integerField(number, Number(value))
+  } else out.field(number, () => writeContent(out, type, value))
 }
 
-function innerMessage(
+function writeContent(
+  out: BackwardWriter,
   type: Exclude<FieldType, 'text' | 'integer' | 'double' | 'boolean' | { each: FieldType }>,
   value: unknown,
-): MessageWriter {
-  if (type === 'any') return yaml(value)
-  if (type === 'scalar') return scalar(value)
-  if ('message' in type) return messageOf(type.message, value as Members)
+): void {
+  if (type === 'any') return out.textField(2, exactText(value))
+  if (type === 'scalar') return writeScalar(out, value)
+  const members = value as Members
+  if ('message' in type) return writeMessage(out, type.message, members)
   if ('by' in type) {
-    const [path, name] = type.choices[String((value as Members)[type.by])]!
-    return path.reduceRight(
-      (inner, field) => new MessageWriter().message(field, inner),
-      messageOf(name, value as Members),
-    )
+    const [path, name] = type.choices[String(members[type.by])]!
+    const inside = ([first, ...rest]: readonly number[]): void =>
+      first === undefined ? writeMessage(out, name, members) : out.field(first, () => inside(rest))
+    return inside(path)
   }
-  const writer = new MessageWriter()
   if ('messageOrReference' in type) {
-    const members = value as Members
     const { $ref } = members
-    if (typeof $ref === 'string') return writer.message(2, new MessageWriter().text(1, $ref))
-    return writer.message(1, messageOf(type.messageOrReference, members))
+    return typeof $ref === 'string'
+      ? out.field(2, () => out.textField(1, $ref))
+      : out.field(1, () => writeMessage(out, type.messageOrReference, members))
   }
-  if ('onlyOf' in type) put(writer, 1, type.onlyOf, value)
-  else if ('booleanOr' in type) {
-    if (typeof value === 'boolean') writer.integer(2, Number(value))
-    else put(writer, 1, type.booleanOr, value)
-  } else {
-    for (const [name, one] of Object.entries(value as Members)) {
-      const entry = new MessageWriter().text(1, name)
-      put(entry, 2, type.byName, one)
-      writer.message(type.at, entry)
-    }
+  if ('onlyOf' in type) return writeField(out, 1, type.onlyOf, value)
+  if ('booleanOr' in type) {
+    return typeof value === 'boolean' ? out.integerField(2, Number(value)) : writeField(out, 1, type.booleanOr, value)
   }
-  return writer
+  for (const [name, one] of Object.entries(members).toReversed()) {
+    out.field(type.at, () => writeEntry(out, name, type.byName, one))
+  }
 }
 
-function named(name: string, value: MessageWriter): MessageWriter {
-  return new MessageWriter().text(1, name).message(2, value)
-}
-
-function yaml(value: unknown): MessageWriter {
-  return new MessageWriter().text(2, exactText(value))
+function writeEntry(out: BackwardWriter, name: string, type: FieldType, value: unknown): void {
+  writeField(out, 2, type, value)
+  out.textField(1, name)
 }
 
 /** The message cannot hold a list or an object. */
-function scalar(value: unknown): MessageWriter {
-  if (typeof value === 'number' || typeof value === 'bigint') return new MessageWriter().double(1, Number(value))
-  if (typeof value === 'boolean') return new MessageWriter().integer(2, Number(value))
-  return typeof value === 'string' ? new MessageWriter().text(3, value) : new MessageWriter()
+function writeScalar(out: BackwardWriter, value: unknown): void {
+  if (typeof value === 'number' || typeof value === 'bigint') out.doubleField(1, Number(value))
+  else if (typeof value === 'boolean') out.integerField(2, Number(value))
+  else if (typeof value === 'string') out.textField(3, value)
 }

@@ -2,6 +2,7 @@
  * PartialObjectMetadata: an object reduced to its metadata. The metadata is cut out of the stored bytes and the
  * resourceVersion is inserted; nothing is parsed or re-encoded.
  */
+import type { ListMetadata } from '../codec/protobuf/encode.js'
 import { endOfValue } from '../../support/json-walk.js'
 import type { Spliceable } from '../codec/json-scan.js'
 import type { MetaVersion } from './accept.js'
@@ -14,14 +15,6 @@ const opens = (metaVersion: MetaVersion): Buffer =>
 const OPEN: Readonly<Record<MetaVersion, Buffer>> = {
   'meta.k8s.io/v1': opens('meta.k8s.io/v1'),
   'meta.k8s.io/v1beta1': opens('meta.k8s.io/v1beta1'),
-}
-
-/** The `metadata` of a list of any kind. */
-export interface ListMetadata {
-  readonly resourceVersion: string
-  readonly continue?: string
-  readonly remainingItemCount?: number
-  readonly shardInfo?: { readonly selector: string }
 }
 
 /** Returns `{"resourceVersion":"…"[,"continue":"…"][,"remainingItemCount":n][,"shardInfo":{…}]}`. */

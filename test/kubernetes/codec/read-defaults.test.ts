@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { scanObject } from '../../../src/kubernetes/codec/json-scan.js'
 import { decodeObject } from '../../../src/kubernetes/codec/protobuf/decode.js'
-import { encodeEnvelope } from '../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { enveloped } from '../../../src/kubernetes/codec/protobuf/resource-version.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { readJson, readProtobuf } from '../../../src/kubernetes/codec/read-defaults.js'
 import { startApp } from '../../support/app.js'
@@ -25,7 +25,7 @@ const template = (number: number): Buffer =>
 const UNKNOWN = text(900, 'kept')
 
 function envelope(apiVersion: string, kind: string, raw: Buffer): Buffer {
-  return encodeEnvelope(apiVersion, kind, raw.length, (out, offset) => offset + raw.copy(out, offset))
+  return enveloped(apiVersion, kind, raw)
 }
 
 /** The object that results from both encodings. */

@@ -6,8 +6,8 @@ import { encodeObject } from '../../../src/kubernetes/codec/protobuf/encode-obje
 import { encodeBookmark, encodeStatus, encodeWatchEvent } from '../../../src/kubernetes/codec/protobuf/encode.js'
 import { appendAt } from '../../../src/kubernetes/codec/protobuf/edit.js'
 import { openEnvelope, rawOf } from '../../../src/kubernetes/codec/protobuf/envelope.js'
-import { encodeEnvelope } from '../../../src/kubernetes/codec/protobuf/resource-version.js'
-import { MessageWriter } from '../../../src/kubernetes/codec/protobuf/message-writer.js'
+import { enveloped } from '../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { lengthField } from '../../../src/kubernetes/codec/protobuf/wire.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { protobufCodec, protobufWire } from '../../../src/kubernetes/upstream/protobuf-wire.js'
 import { ExpiredError } from '../../../src/engine/model/status.js'
@@ -22,7 +22,7 @@ function stored(name: string, resourceVersion: string): Buffer {
   const object = pod(name, { namespace: 'a' }) as { metadata: object }
   const known = encodeObject({ ...object, metadata: { ...object.metadata, resourceVersion } }, kubernetesSchema())!
   const raw = appendAt(rawOf(openEnvelope(known)), [900], Buffer.from('from a newer release'))
-  return encodeEnvelope('v1', 'Pod', raw.length, (out, at) => at + raw.copy(out, at))
+  return enveloped('v1', 'Pod', raw)
 }
 
 const bookmark = (resourceVersion: string, annotations: Readonly<Record<string, string>> = {}): Buffer =>
@@ -67,12 +67,12 @@ void t.test('a refusal inside a stream says what it says in JSON', async (t) => 
 })
 
 void t.test('a list has its objects, its revision and its token', async (t) => {
-  const metadata = new MessageWriter().text(2, '40').text(3, 'next').finish()
+  const metadata = Buffer.concat([lengthField(2, '40'), lengthField(3, 'next')])
   const list = Buffer.concat([
-    new MessageWriter().bytes(1, Buffer.concat([metadata, Buffer.from([0x20, 0x96, 0x01])])).finish(),
-    ...['x', 'y'].map((name) => new MessageWriter().bytes(2, rawOf(openEnvelope(stored(name, '6')))).finish()),
+    lengthField(1, Buffer.concat([metadata, Buffer.from([0x20, 0x96, 0x01])])),
+    ...['x', 'y'].map((name) => lengthField(2, rawOf(openEnvelope(stored(name, '6'))))),
   ])
-  const body = encodeEnvelope('v1', 'PodList', list.length, (out, at) => at + list.copy(out, at))
+  const body = enveloped('v1', 'PodList', list)
   const { items, ...rest } = codec.decodeList(body)
   t.same(rest, { resourceVersion: '40', continueToken: 'next', remainingItemCount: 150 })
   t.ok(items.every(({ bytes, name }) => Buffer.from(bytes).equals(stored(name, '6'))))

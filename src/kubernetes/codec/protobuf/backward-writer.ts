@@ -2,7 +2,7 @@
  * Writes protobuf from the end to the beginning, as Go does: a message's length is known when its head is written, so
  * nothing is copied from level to level.
  */
-import { LENGTH, varintLength, writeVarint } from './wire.js'
+import { FIXED64, LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
 
 const FIRST_BYTES = 1_024
 
@@ -51,6 +51,33 @@ export class BackwardWriter {
   head(fieldNumber: number, end: number): void {
     this.varint(this.length - end)
     this.tag(fieldNumber, LENGTH)
+  }
+
+  /** Writes a field with all that `write` writes. */
+  field(fieldNumber: number, write: () => void): void {
+    const end = this.length
+    write()
+    this.head(fieldNumber, end)
+  }
+
+  textField(fieldNumber: number, text: string): void {
+    const end = this.length
+    this.text(text)
+    this.head(fieldNumber, end)
+  }
+
+  /** @param value a safe integer, or a bigint. */
+  integerField(fieldNumber: number, value: number | bigint): void {
+    if (typeof value === 'number' && value >= 0) this.varint(value)
+    else this.longVarint(BigInt(value))
+    this.tag(fieldNumber, VARINT)
+  }
+
+  doubleField(fieldNumber: number, value: number): void {
+    const bytes = Buffer.alloc(8)
+    bytes.writeDoubleLE(value)
+    this.bytes(bytes)
+    this.tag(fieldNumber, FIXED64)
   }
 
   #take(bytes: number): void {

@@ -2,8 +2,7 @@
  * Changes single fields of an encoded message at wire level, by a path of field numbers. Every other byte stays
  * unchanged, so fields unknown to any schema are kept. It takes microseconds, and is for a few fields of a few kinds.
  */
-import { MessageWriter } from './message-writer.js'
-import { LENGTH, WireReader } from './wire.js'
+import { LENGTH, lengthField, WireReader } from './wire.js'
 
 const reader = new WireReader()
 
@@ -22,10 +21,10 @@ export function contentsAt(message: Buffer, path: readonly number[]): readonly B
  */
 export function appendAt(message: Buffer, path: readonly number[], content: Buffer): Buffer {
   const [number = 0, ...rest] = path
-  if (rest.length === 0) return Buffer.concat([message, new MessageWriter().bytes(number, content).finish()])
+  if (rest.length === 0) return Buffer.concat([message, lengthField(number, content)])
   const last = fieldsOf(message, number).at(-1)
   const inner = last === undefined ? Buffer.alloc(0) : message.subarray(last.from, last.to)
-  const changed = new MessageWriter().bytes(number, appendAt(inner, rest, content)).finish()
+  const changed = lengthField(number, appendAt(inner, rest, content))
   const { tagAt, to } = last ?? { tagAt: message.length, to: message.length }
   return Buffer.concat([message.subarray(0, tagAt), changed, message.subarray(to)])
 }
@@ -38,7 +37,7 @@ export function removeAt(message: Buffer, path: readonly number[]): Buffer {
   for (const { tagAt, from, to } of fieldsOf(message, number)) {
     parts.push(message.subarray(end, tagAt))
     if (rest.length > 0) {
-      parts.push(new MessageWriter().bytes(number, removeAt(message.subarray(from, to), rest)).finish())
+      parts.push(lengthField(number, removeAt(message.subarray(from, to), rest)))
     }
     end = to
   }

@@ -9,9 +9,8 @@ import { isNumber, isRecord, type Json, type JsonRecord, jsonText, record, textM
 import { orderlyMetadata } from '../object-metadata.js'
 import { BackwardWriter } from './backward-writer.js'
 import { CodecError } from './codec-error.js'
-import { encodeEnvelope } from './resource-version.js'
+import { enveloped } from './resource-version.js'
 import { type Field, kubernetesSchema, type Message, META_PACKAGE, OBJECT_META, type Schema } from './schema.js'
-import { FIXED64, VARINT } from './wire.js'
 
 /** The units of durations in Go. */
 const NANOSECONDS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9, m: 6e10, h: 3.6e12 }
@@ -32,8 +31,7 @@ export function encodeObject(object: JsonRecord, schema: Schema): Buffer | null 
   const kind = textMember(object, 'kind')
   const message = messageOf(schema, apiVersion === '' ? 'v1' : apiVersion, kind)
   if (message === undefined) return null
-  const bytes = encodeMessage(object, message, schema)
-  return encodeEnvelope(apiVersion, kind, bytes.length, (out, offset) => offset + bytes.copy(out, offset))
+  return enveloped(apiVersion, kind, encodeMessage(object, message, schema))
 }
 
 /** Returns the metadata of a list, without an envelope. */
@@ -144,7 +142,7 @@ class Encoder {
     for (let i = keys.length - 1; i >= 0; i--) {
       const end = this.out.length
       this.#single(value[keys[i]!]!, field, 2)
-      this.#text(1, keys[i]!)
+      this.out.textField(1, keys[i]!)
       this.out.head(field.number, end)
     }
   }
@@ -188,68 +186,51 @@ class Encoder {
       }
       case 'string':
       case 'enum':
-        return this.#text(number, textOf(value, field))
+        return this.out.textField(number, textOf(value, field))
       case 'bytes':
         out.bytes(Buffer.from(textOf(value, field), 'base64'))
         return out.head(number, end)
       case 'bool':
         if (typeof value !== 'boolean') throw wrongType(field.jsonName)
-        return this.#integer(number, value ? 1 : 0)
-      case 'double': {
-        const bytes = Buffer.alloc(8)
-        bytes.writeDoubleLE(Number(numberOf(value, field)))
-        out.bytes(bytes)
-        return out.tag(number, FIXED64)
-      }
+        return this.out.integerField(number, value ? 1 : 0)
+      case 'double':
+        return out.doubleField(number, Number(numberOf(value, field)))
       case 'int32':
       case 'int64':
       case 'uint32':
       case 'uint64':
-        return this.#integer(number, integerOf(value, field))
+        return this.out.integerField(number, integerOf(value, field))
       case 'time':
       case 'microtime':
         if (value !== null) this.#time(textOf(value, field))
         return out.head(number, end)
       case 'quantity':
-        this.#text(1, isNumber(value) ? String(value) : textOf(value, field))
+        this.out.textField(1, isNumber(value) ? String(value) : textOf(value, field))
         return out.head(number, end)
       case 'intorstring': {
         const isText = typeof value === 'string'
-        this.#text(3, isText ? value : '')
-        this.#integer(2, isText ? 0 : integerOf(value, field))
-        this.#integer(1, isText ? 1 : 0)
+        this.out.textField(3, isText ? value : '')
+        this.out.integerField(2, isText ? 0 : integerOf(value, field))
+        this.out.integerField(1, isText ? 1 : 0)
         return out.head(number, end)
       }
       case 'duration':
-        this.#integer(1, nanoseconds(textOf(value, field)))
+        this.out.integerField(1, nanoseconds(textOf(value, field)))
         return out.head(number, end)
       case 'json':
-        this.#text(1, this.textOf(value))
+        this.out.textField(1, this.textOf(value))
         return out.head(number, end)
       default:
         throw new CodecError('malformed', `no field of Kubernetes has the type ${field.type}`, 0)
     }
   }
 
-  #text(number: number, text: string): void {
-    const end = this.out.length
-    this.out.text(text)
-    this.out.head(number, end)
-  }
-
-  /** @param value a safe integer, or a bigint. */
-  #integer(number: number, value: number | bigint): void {
-    if (typeof value === 'number' && value >= 0) this.out.varint(value)
-    else this.out.longVarint(BigInt(value))
-    this.out.tag(number, VARINT)
-  }
-
   #time(text: string): void {
     const milliseconds = Date.parse(text)
     if (Number.isNaN(milliseconds)) throw new CodecError('malformed', `${text} is not a time`, 0)
     const fraction = text.length > WHOLE_SECONDS ? (/[.,](\d+)/.exec(text)?.[1] ?? '') : ''
-    this.#integer(2, Number(fraction.slice(0, 9).padEnd(9, '0')))
-    this.#integer(1, Math.floor(milliseconds / 1_000))
+    this.out.integerField(2, Number(fraction.slice(0, 9).padEnd(9, '0')))
+    this.out.integerField(1, Math.floor(milliseconds / 1_000))
   }
 }
 

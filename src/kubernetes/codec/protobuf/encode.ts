@@ -13,17 +13,19 @@ import { type JsonRecord, treeFrom } from '../json-tree.js'
 import {
   encodeEnvelope,
   ENVELOPE_END,
+  enveloped,
   envelopeStart,
   metadataLength,
+  rawLength,
   type StoredObject,
   writeMetadata,
+  writeRaw,
 } from './resource-version.js'
-import { rawLength, writeRaw } from './resource-version.js'
 import { encodeListMeta, encodeObject } from './encode-object.js'
-import { MessageWriter } from './message-writer.js'
 import { kubernetesSchema } from './schema.js'
-import { fieldLength, writeHeader } from './wire.js'
+import { fieldLength, lengthField, writeHeader } from './wire.js'
 
+/** The `metadata` of a list of any kind. */
 export interface ListMetadata {
   readonly resourceVersion: string
   readonly continue?: string
@@ -83,7 +85,7 @@ export function encodeList(
 ): { readonly length: number; readonly chunks: Iterable<Buffer> } {
   // These two fields are swapped in this one list.
   const areItemsFirst = apiVersion === 'meta.k8s.io/v1beta1' && listKind === 'PartialObjectMetadataList'
-  const listMeta = new MessageWriter().bytes(areItemsFirst ? 2 : 1, encodeListMeta(metadata)).finish()
+  const listMeta = lengthField(areItemsFirst ? 2 : 1, encodeListMeta(metadata))
   let rawBytes = listMeta.length
   for (const item of items) rawBytes += fieldLength(item.length)
   const start = envelopeStart(apiVersion, listKind, rawBytes)
@@ -143,17 +145,12 @@ export function encodeBookmark(
   kind: string,
   { resourceVersion, annotations = {} }: BookmarkMetadata,
 ): Buffer {
-  const metadata = new MessageWriter().text(6, resourceVersion)
-  for (const [key, value] of Object.entries(annotations)) {
-    metadata.message(12, new MessageWriter().text(1, key).text(2, value))
-  }
-  return enveloped(apiVersion, kind, new MessageWriter().message(1, metadata).finish())
+  const entries = Object.entries(annotations).map(([key, value]) =>
+    lengthField(12, Buffer.concat([lengthField(1, key), lengthField(2, value)])),
+  )
+  return enveloped(apiVersion, kind, lengthField(1, Buffer.concat([lengthField(6, resourceVersion), ...entries])))
 }
 
 export function encodeStatus(status: Status): Buffer {
   return encodeObject(treeFrom(status) as JsonRecord, kubernetesSchema())!
-}
-
-function enveloped(apiVersion: string, kind: string, raw: Buffer): Buffer {
-  return encodeEnvelope(apiVersion, kind, raw.length, (out, offset) => offset + raw.copy(out, offset))
 }

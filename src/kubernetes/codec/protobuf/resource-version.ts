@@ -147,7 +147,12 @@ export function envelopeStart(apiVersion: string, kind: string, length: number):
   return out
 }
 
-/** Returns a whole enveloped value in a separate buffer. */
+/** Returns a message in its envelope, in a separate buffer. */
+export function enveloped(apiVersion: string, kind: string, raw: Buffer): Buffer {
+  return encodeEnvelope(apiVersion, kind, raw.length, (out, offset) => offset + raw.copy(out, offset))
+}
+
+/** The same for a message of `length` bytes that is written when there is a place for it. */
 export function encodeEnvelope(
   apiVersion: string,
   kind: string,

@@ -29,6 +29,16 @@ export function writeVarint(value: number, out: Buffer, offset: number): number 
   return pos
 }
 
+/** Returns a field with its length. */
+export function lengthField(fieldNumber: number, content: Uint8Array | string): Buffer {
+  const bytes = typeof content === 'string' ? Buffer.from(content, 'utf8') : content
+  // A field number has up to 29 bits, so the tag may exceed a signed 32-bit integer.
+  const tag = fieldNumber * 8 + LENGTH
+  const header = Buffer.allocUnsafe(varintLength(tag) + varintLength(bytes.length))
+  writeVarint(bytes.length, header, writeVarint(tag, header, 0))
+  return Buffer.concat([header, bytes])
+}
+
 /** Returns the length of a field with a one-byte tag and a length prefix. */
 export function fieldLength(contentLength: number): number {
   return 1 + varintLength(contentLength) + contentLength

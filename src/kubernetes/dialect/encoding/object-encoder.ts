@@ -5,7 +5,7 @@
 import type { BodyEncoder } from '../../../engine/model/body-encoder.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Scratch } from '../../../support/scratch.js'
-import type { ListMetadata } from '../partial-object.js'
+import type { ListMetadata } from '../../codec/protobuf/encode.js'
 
 export interface ObjectEncoder extends BodyEncoder {
   /** A list in pieces: `listHead`, items with `separator` between them, `listTail`. */

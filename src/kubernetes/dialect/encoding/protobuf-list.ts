@@ -2,7 +2,7 @@
 import { encodeList, type ListItem } from '../../codec/protobuf/encode.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { turns } from '../../../support/turns.js'
-import type { ListMetadata } from '../partial-object.js'
+import type { ListMetadata } from '../../codec/protobuf/encode.js'
 
 const NOTHING = Buffer.alloc(0)
 

@@ -11,7 +11,7 @@ import {
   type TableForm,
   tableHead,
 } from '../table/encode-table.js'
-import type { ListMetadata } from '../partial-object.js'
+import type { ListMetadata } from '../../codec/protobuf/encode.js'
 import { tableOrder } from '../table/table-rows.js'
 import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
 import { bookmarkMetadata } from './bookmark.js'

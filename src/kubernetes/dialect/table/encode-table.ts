@@ -9,11 +9,11 @@
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import { jsonText, parseJsonTree } from '../../codec/json-tree.js'
 import { formatResourceVersion } from '../../../engine/model/resource-version.js'
-import type { BookmarkMetadata } from '../../codec/protobuf/encode.js'
+import type { BookmarkMetadata, ListMetadata } from '../../codec/protobuf/encode.js'
 import type { Revision } from '../../../engine/model/revision.js'
 import { BadRequestError } from '../../../engine/model/status.js'
 import type { MetaVersion } from '../accept.js'
-import { type ListMetadata, listMetadataJson, partialObject } from '../partial-object.js'
+import { listMetadataJson, partialObject } from '../partial-object.js'
 import type { ServedResource } from '../resource-registry.js'
 import { tableColumns, tableRow } from './table-rows.js'
 

@@ -1,27 +1,44 @@
+/** Messages written from the end, compared with another protobuf implementation. */
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import t from 'tap'
 import { BackwardWriter } from '../../../../src/kubernetes/codec/protobuf/backward-writer.js'
-import { MessageWriter } from '../../../../src/kubernetes/codec/protobuf/message-writer.js'
+
+const FIELDS = [1, 15, 16, 2_047, 2_048, 536_870_911] as const
+const INTEGERS = [0, 1, 127, 128, Number.MAX_SAFE_INTEGER, -1, -128, -(2 ** 31), Number.MIN_SAFE_INTEGER] as const
 
 void t.test('what is written backwards is what is written forwards', async (t) => {
   const texts = ['', 'a', 'ü', 'x'.repeat(200), 'y'.repeat(5_000)]
-  const forwards = new MessageWriter()
-  for (const text of texts) forwards.message(20, new MessageWriter().text(1, text).integer(2, text.length))
+  const forwards = new BinaryWriter()
+  for (const text of texts) {
+    forwards.tag(20, WireType.LengthDelimited).fork()
+    forwards.tag(1, WireType.LengthDelimited).string(text).tag(2, WireType.Varint).int64(text.length).join()
+  }
   const backwards = new BackwardWriter()
   for (const text of texts.toReversed()) {
-    const end = backwards.length
-    backwards.varint(text.length)
-    backwards.tag(2, 0)
-    const endOfText = backwards.length
-    backwards.text(text)
-    backwards.head(1, endOfText)
-    backwards.head(20, end)
+    backwards.field(20, () => {
+      backwards.integerField(2, text.length)
+      backwards.textField(1, text)
+    })
   }
-  t.same(backwards.finish(), forwards.finish())
-  t.equal(backwards.length, forwards.finish().length)
-  for (const value of [0, 1, -1, -(2 ** 31), 2 ** 52]) {
+  const bytes = Buffer.from(forwards.finish())
+  t.same(backwards.finish(), bytes)
+  t.equal(backwards.length, bytes.length)
+})
+
+void t.test('integers of either sign and doubles, in fields of any number', async (t) => {
+  for (const field of FIELDS) {
+    for (const value of INTEGERS) {
+      const writer = new BackwardWriter()
+      writer.textField(1, 'next')
+      writer.integerField(field, value)
+      const reader = new BinaryReader(writer.finish())
+      t.same(reader.tag(), [field, WireType.Varint], `field ${field}`)
+      t.equal(Number(reader.int64()), value)
+      t.same([...reader.tag(), reader.string()], [1, WireType.LengthDelimited, 'next'], 'what follows is in its place')
+    }
     const writer = new BackwardWriter()
-    writer.longVarint(BigInt(value))
-    writer.tag(3, 0)
-    t.same(writer.finish(), new MessageWriter().integer(3, value).finish(), `${value}`)
+    writer.doubleField(field, -1.5)
+    const reader = new BinaryReader(writer.finish())
+    t.same([...reader.tag(), reader.double()], [field, WireType.Bit64, -1.5])
   }
 })

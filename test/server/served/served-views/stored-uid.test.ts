@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
-import { encodeEnvelope } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { enveloped } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'
 import { startApp } from '../../../support/app.js'
 import { lengthDelimited } from '../../../support/protobuf-sample.js'
 import { shardTexts, uidOf } from '../../../support/shards.js'
@@ -14,7 +14,7 @@ const text = (number: number, value: string): Buffer => lengthDelimited(number, 
 
 function pod(name: string, uid: string): Buffer {
   const raw = lengthDelimited(1, Buffer.concat([text(1, name), text(3, 'default'), text(5, uid)]))
-  return encodeEnvelope('v1', 'Pod', raw.length, (out, offset) => offset + raw.copy(out, offset))
+  return enveloped('v1', 'Pod', raw)
 }
 
 /** FNV-1a, 64 bits. */

@@ -1,7 +1,7 @@
 /** Fields of a later release are preserved in protobuf, and no other format drops them silently. */
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
-import { encodeEnvelope } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { enveloped } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'
 import { type Logger, silentLogger } from '../../../../src/support/log.js'
 import { startApiServer } from '../../../support/api-server-stand-in.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../../../support/app.js'
@@ -27,7 +27,7 @@ function pod(name: string, laterIn: 'spec' | 'metadata' | null): Buffer {
     lengthDelimited(1, Buffer.concat(metadata)),
     lengthDelimited(2, Buffer.concat([container, laterIn === 'spec' ? later : none])),
   ])
-  return encodeEnvelope('v1', 'Pod', raw.length, (out, offset) => offset + raw.copy(out, offset))
+  return enveloped('v1', 'Pod', raw)
 }
 
 async function start(t: Test, options: AppHarnessOptions = {}): Promise<AppHarness> {
