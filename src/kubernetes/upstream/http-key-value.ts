@@ -8,7 +8,7 @@
  * (version 0): uids tell which objects were recreated.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
-import { eachMember } from '../../client/reflector/json-members.js'
+import { eachMember } from '../../support/json-members.js'
 import type { Key, KeyValue } from '../../engine/model/event.js'
 import { type Resource, apiVersion, hasKey, keyOfName } from '../../engine/model/resource.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'

@@ -76,8 +76,7 @@ function convertConversion(conversion: JsonObject | null): JsonObject {
   let reviewVersions = conversion?.get('conversionReviewVersions')
   if (reviewVersions === undefined && strategy === 'Webhook') reviewVersions = Buffer.from('["v1beta1"]', 'latin1')
   if (client === null && reviewVersions === undefined) return result
-  const service = client?.object('service') ?? null
-  if (service !== null && !service.has('port')) client!.set('service', service.set('port', Buffer.from('443')))
+  client?.change('service', (service) => (service.has('port') ? service : service.set('port', Buffer.from('443'))))
   return result.set(
     'webhook',
     JsonObject.empty()

@@ -9,31 +9,39 @@ import { JsonObject } from './json-object.js'
 type Change = (object: JsonObject) => JsonObject
 
 export function claimFromV1beta1(claim: JsonObject): JsonObject {
-  return eachRequest(claim, ['spec', 'devices'], nestRequest)
+  return claim.change('spec', eachRequest(nestRequest))
 }
 
 export function claimToV1beta1(claim: JsonObject): JsonObject {
-  return eachRequest(claim, ['spec', 'devices'], flattenRequest)
+  return claim.change('spec', eachRequest(flattenRequest))
 }
 
 export function templateFromV1beta1(template: JsonObject): JsonObject {
-  return eachRequest(template, ['spec', 'spec', 'devices'], nestRequest)
+  return template.change('spec', claimFromV1beta1)
 }
 
 export function templateToV1beta1(template: JsonObject): JsonObject {
-  return eachRequest(template, ['spec', 'spec', 'devices'], flattenRequest)
+  return template.change('spec', claimToV1beta1)
 }
 
 export function sliceFromV1beta1(slice: JsonObject): JsonObject {
-  return eachItem(slice, ['spec'], 'devices', (device) => merged(device.get('name'), device.object('basic')))
+  return slice.change('spec', (spec) =>
+    spec.changeEach('devices', (device) => merged(device.get('name'), device.object('basic'))),
+  )
 }
 
 export function sliceToV1beta1(slice: JsonObject): JsonObject {
-  return eachItem(slice, ['spec'], 'devices', (device) =>
-    JsonObject.empty()
-      .set('name', device.get('name') ?? '')
-      .set('basic', device.delete('name')),
+  return slice.change('spec', (spec) =>
+    spec.changeEach('devices', (device) =>
+      JsonObject.empty()
+        .set('name', device.get('name') ?? '')
+        .set('basic', device.delete('name')),
+    ),
   )
+}
+
+function eachRequest(change: Change): Change {
+  return (spec) => spec.change('devices', (devices) => devices.changeEach('requests', change))
 }
 
 /** A request that names a class, or has any other member, asks for exactly these devices. */
@@ -58,19 +66,4 @@ function merged(name: Buffer | undefined, members: JsonObject | null): JsonObjec
   const result = JsonObject.empty().set('name', name ?? '')
   for (const each of members?.names() ?? []) result.setIfAny(each, members?.get(each))
   return result
-}
-
-function eachRequest(object: JsonObject, path: readonly string[], change: Change): JsonObject {
-  return eachItem(object, path, 'requests', change)
-}
-
-/** Changes the items of an array, if there is one at that path. */
-function eachItem(object: JsonObject, path: readonly string[], name: string, change: Change): JsonObject {
-  const [first, ...rest] = path
-  if (first === undefined) {
-    const items = object.objects(name)
-    return items === null ? object : object.set(name, items.map(change))
-  }
-  const inner = object.object(first)
-  return inner === null ? object : object.set(first, eachItem(inner, rest, name, change))
 }

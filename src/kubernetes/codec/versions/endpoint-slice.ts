@@ -20,7 +20,7 @@ const V1_MEMBERS = [
 const V1BETA1_MEMBERS = ['addresses', 'conditions', 'hostname', 'targetRef', 'topology', 'nodeName', 'hints']
 
 export function toV1(slice: JsonObject): JsonObject {
-  return eachEndpoint(slice, (endpoint) => {
+  return slice.changeEach('endpoints', (endpoint) => {
     const topology = endpoint.object('topology')
     endpoint.delete('topology')
     if (topology !== null) {
@@ -35,7 +35,7 @@ export function toV1(slice: JsonObject): JsonObject {
 }
 
 export function toV1beta1(slice: JsonObject): JsonObject {
-  return eachEndpoint(slice, (endpoint) => {
+  return slice.changeEach('endpoints', (endpoint) => {
     const topology = endpoint.object('deprecatedTopology') ?? JsonObject.empty()
     topology.setIfAny(ZONE, endpoint.get('zone'))
     if (!topology.has(HOSTNAME)) topology.setIfAny(HOSTNAME, endpoint.get('nodeName'))
@@ -43,11 +43,6 @@ export function toV1beta1(slice: JsonObject): JsonObject {
     if (topology.names().length > 0) endpoint.set('topology', ordered(topology, topology.names().toSorted()))
     return ordered(endpoint, V1BETA1_MEMBERS)
   })
-}
-
-function eachEndpoint(slice: JsonObject, convert: (endpoint: JsonObject) => JsonObject): JsonObject {
-  const endpoints = slice.objects('endpoints')
-  return endpoints === null ? slice : slice.set('endpoints', endpoints.map(convert))
 }
 
 /** Puts members in the order of the struct, unknown ones after them. */

@@ -57,12 +57,11 @@ function structOf(core: string): Buffer | undefined {
 }
 
 function withSeries(event: JsonObject, countIsRequired: boolean): JsonObject {
-  const series = event.object('series')
-  if (series === null) return event
-  const count = series.get('count') ?? (countIsRequired ? Buffer.from('0') : undefined)
-  const isLeftOut = !countIsRequired && count?.toString('latin1') === '0'
-  const rebuilt = JsonObject.empty()
-  if (!isLeftOut) rebuilt.setIfAny('count', count)
-  rebuilt.set('lastObservedTime', series.get('lastObservedTime') ?? Buffer.from('null'))
-  return event.set('series', rebuilt)
+  return event.change('series', (series) => {
+    const count = series.get('count') ?? (countIsRequired ? Buffer.from('0') : undefined)
+    const isLeftOut = !countIsRequired && count?.toString('latin1') === '0'
+    return JsonObject.empty()
+      .setIfAny('count', isLeftOut ? undefined : count)
+      .set('lastObservedTime', series.get('lastObservedTime') ?? Buffer.from('null'))
+  })
 }

@@ -23,25 +23,19 @@ function convert(
   convertBackend: (backend: JsonObject) => JsonObject,
   convertPath: (path: JsonObject) => void,
 ): JsonObject {
-  const spec = ingress.object('spec')
-  if (spec === null) return ingress
-  const defaultBackend = spec.object(fromName)
-  if (defaultBackend !== null) spec.set(fromName, convertBackend(defaultBackend)).rename(fromName, toName)
-  const rules = spec.objects('rules')
-  if (rules !== null) {
-    for (const rule of rules) {
-      const http = rule.object('http')
-      const paths = http?.objects('paths') ?? null
-      if (http === null || paths === null) continue
-      for (const path of paths) {
-        convertPath(path)
-        path.set('backend', convertBackend(path.object('backend') ?? JsonObject.empty()))
-      }
-      rule.set('http', http.set('paths', paths))
-    }
-    spec.set('rules', rules)
-  }
-  return ingress.set('spec', spec)
+  return ingress.change('spec', (spec) =>
+    spec
+      .change(fromName, convertBackend)
+      .rename(fromName, toName)
+      .changeEach('rules', (rule) =>
+        rule.change('http', (http) =>
+          http.changeEach('paths', (path) => {
+            convertPath(path)
+            return path.set('backend', convertBackend(path.object('backend') ?? JsonObject.empty()))
+          }),
+        ),
+      ),
+  )
 }
 
 function insertPathType(path: JsonObject): void {

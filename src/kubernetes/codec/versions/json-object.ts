@@ -6,14 +6,12 @@
  * counts.
  */
 import { decodeString } from '../../../engine/facts/json-strings.js'
-import { endOfString, endOfValue, skipSpace } from '../../../support/json-walk.js'
+import { eachElement, eachMember } from '../../../support/json-members.js'
+import { skipSpace } from '../../../support/json-walk.js'
 
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
 const QUOTE = 0x22
-const CLOSE_BRACE = 0x7d
-const CLOSE_BRACKET = 0x5d
-const COMMA = 0x2c
 
 export type JsonValue = Buffer | string | JsonObject | readonly JsonObject[]
 
@@ -26,22 +24,13 @@ export class JsonObject {
 
   /** Returns null for anything but an object. */
   static parse(json: Buffer): JsonObject | null {
-    let at = skipSpace(json, 0)
-    if (json[at] !== OPEN_BRACE) return null
+    if (json[skipSpace(json, 0)] !== OPEN_BRACE) return null
     const members = new Map<string, Buffer>()
-    at = skipSpace(json, at + 1)
-    while (json[at] === QUOTE) {
-      const nameEnd = endOfString(json, at)
-      const name = decodeString(json, at, nameEnd)
-      // Skips the colon.
-      const start = skipSpace(json, skipSpace(json, nameEnd) + 1)
-      const end = endOfValue(json, start)
+    eachMember(json, 0, (name, start, end) => {
       members.set(name, json.subarray(start, end))
-      at = skipSpace(json, end)
-      if (json[at] !== COMMA) break
-      at = skipSpace(json, at + 1)
-    }
-    return json[at] === CLOSE_BRACE ? new JsonObject(members) : null
+      return true
+    })
+    return new JsonObject(members)
   }
 
   has(name: string): boolean {
@@ -86,6 +75,17 @@ export class JsonObject {
     return value === undefined ? this : this.set(name, value)
   }
 
+  /** Changes the object that is a member; does nothing if there is none. */
+  change(name: string, change: (inner: JsonObject) => JsonObject): this {
+    const inner = this.object(name)
+    return inner === null ? this : this.set(name, change(inner))
+  }
+
+  /** Changes each object of an array, and drops its other items; does nothing if there is no array. */
+  changeEach(name: string, change: (item: JsonObject) => JsonObject): this {
+    return this.setIfAny(name, this.objects(name)?.map(change))
+  }
+
   delete(name: string): this {
     this.members.delete(name)
     return this
@@ -109,20 +109,24 @@ export class JsonObject {
   }
 }
 
+/** Removes annotations, and the member that holds them if none is left. */
+export function withoutAnnotations(object: JsonObject, names: readonly string[]): JsonObject {
+  return object.change('metadata', (metadata) => {
+    const annotations = metadata.object('annotations')
+    for (const name of names) annotations?.delete(name)
+    if (annotations === null || annotations.names().length === 0) return metadata.delete('annotations')
+    return metadata.set('annotations', annotations)
+  })
+}
+
 /** Returns the objects of a JSON array, null for any other value. */
 export function parseArray(json: Buffer): JsonObject[] | null {
-  let at = skipSpace(json, 0)
-  if (json[at] !== OPEN_BRACKET) return null
+  if (json[skipSpace(json, 0)] !== OPEN_BRACKET) return null
   const items: JsonObject[] = []
-  at = skipSpace(json, at + 1)
-  while (at < json.length && json[at] !== CLOSE_BRACKET) {
-    const end = endOfValue(json, at)
-    const item = JsonObject.parse(json.subarray(at, end))
+  eachElement(json, 0, (start, end) => {
+    const item = JsonObject.parse(json.subarray(start, end))
     if (item !== null) items.push(item)
-    at = skipSpace(json, end)
-    if (json[at] !== COMMA) break
-    at = skipSpace(json, at + 1)
-  }
+  })
   return items
 }
 

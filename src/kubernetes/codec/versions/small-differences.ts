@@ -1,5 +1,5 @@
 /** Kinds whose versions differ in one detail each. */
-import { JsonObject, parseArray } from './json-object.js'
+import { JsonObject, parseArray, withoutAnnotations } from './json-object.js'
 
 /** A key that means "no pod" where an empty selector means every pod, and "every pod" where it means none. */
 const EMPTY_SELECTOR_KEY = 'pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match'
@@ -14,19 +14,20 @@ export function disruptionBudgetToV1beta1(budget: JsonObject): JsonObject {
 }
 
 function exchangeSelector(budget: JsonObject, operatorForEmpty: string, operatorToEmpty: string): JsonObject {
-  const spec = budget.object('spec')
-  const selector = spec?.object('selector') ?? null
-  if (spec === null || selector === null) return budget
-  const labels = selector.object('matchLabels')?.names().length ?? 0
-  const expressions = selector.objects('matchExpressions') ?? []
-  if (labels > 0 || expressions.length > 1) return budget
-  const [expression] = expressions
-  if (expression === undefined) {
-    const placeholder = JsonObject.empty().set('key', EMPTY_SELECTOR_KEY).set('operator', operatorForEmpty)
-    return budget.set('spec', spec.set('selector', JsonObject.empty().set('matchExpressions', [placeholder])))
-  }
-  const isPlaceholder = expression.text('key') === EMPTY_SELECTOR_KEY && expression.text('operator') === operatorToEmpty
-  return isPlaceholder ? budget.set('spec', spec.set('selector', JsonObject.empty())) : budget
+  return budget.change('spec', (spec) =>
+    spec.change('selector', (selector) => {
+      const labels = selector.object('matchLabels')?.names().length ?? 0
+      const [expression, ...more] = selector.objects('matchExpressions') ?? []
+      if (labels > 0 || more.length > 0) return selector
+      if (expression === undefined) {
+        const placeholder = JsonObject.empty().set('key', EMPTY_SELECTOR_KEY).set('operator', operatorForEmpty)
+        return JsonObject.empty().set('matchExpressions', [placeholder])
+      }
+      const isPlaceholder =
+        expression.text('key') === EMPTY_SELECTOR_KEY && expression.text('operator') === operatorToEmpty
+      return isPlaceholder ? JsonObject.empty() : selector
+    }),
+  )
 }
 
 /**
@@ -34,26 +35,15 @@ function exchangeSelector(budget: JsonObject, operatorForEmpty: string, operator
  * back.
  */
 export function renameShares(from: string, to: string): (configuration: JsonObject) => JsonObject {
-  return (configuration) => {
-    const spec = configuration.object('spec')
-    const limited = spec?.object('limited') ?? null
-    if (spec === null || limited === null) return configuration
-    return configuration.set('spec', spec.set('limited', limited.rename(from, to)))
-  }
+  return (configuration) =>
+    configuration.change('spec', (spec) => spec.change('limited', (limited) => limited.rename(from, to)))
 }
 
 /** In flowcontrol v1beta3, shares of 0 mean the default unless this annotation is present; v1 has no need of it. */
 const ZERO_SHARES = 'flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares'
 
 export function priorityLevelFromV1beta3(configuration: JsonObject): JsonObject {
-  const metadata = configuration.object('metadata')
-  const annotations = metadata?.object('annotations') ?? null
-  if (metadata === null || annotations === null || !annotations.has(ZERO_SHARES)) return configuration
-  const isLast = annotations.delete(ZERO_SHARES).names().length === 0
-  return configuration.set(
-    'metadata',
-    isLast ? metadata.delete('annotations') : metadata.set('annotations', annotations),
-  )
+  return withoutAnnotations(configuration, [ZERO_SHARES])
 }
 
 export function priorityLevelToV1beta3(configuration: JsonObject): JsonObject {
@@ -66,38 +56,32 @@ export function priorityLevelToV1beta3(configuration: JsonObject): JsonObject {
 
 /** Conditions of certificates.k8s.io/v1 must have a status; v1beta1 had none at first, which meant true. */
 export function signingRequestToV1(request: JsonObject): JsonObject {
-  const status = request.object('status')
-  const conditions = status?.objects('conditions') ?? null
-  if (status === null || conditions === null || conditions.every((condition) => condition.text('status') !== '')) {
-    return request
-  }
-  const completed = conditions.map((condition) => {
-    if (condition.text('status') !== '') return condition
-    const result = JsonObject.empty().setIfAny('type', condition.get('type')).set('status', 'True')
-    for (const name of condition.names()) if (!result.has(name)) result.setIfAny(name, condition.get(name))
-    return result
-  })
-  return request.set('status', status.set('conditions', completed))
+  return request.change('status', (status) =>
+    status.changeEach('conditions', (condition) => {
+      if (condition.text('status') !== '') return condition
+      const result = JsonObject.empty().setIfAny('type', condition.get('type')).set('status', 'True')
+      for (const name of condition.names()) if (!result.has(name)) result.setIfAny(name, condition.get(name))
+      return result
+    }),
+  )
 }
 
 /**
  * In certificates.k8s.io/v1 a pod's key is part of the stub of its request; v1beta1 had the key and a proof beside it.
  */
 export function podCertificateToV1(request: JsonObject): JsonObject {
-  const spec = request.object('spec')
-  return spec === null ? request : request.set('spec', spec.delete('pkixPublicKey').delete('proofOfPossession'))
+  return request.change('spec', (spec) => spec.delete('pkixPublicKey').delete('proofOfPossession'))
 }
 
 /** What v1 does not have is null in v1beta1, where neither member is optional. */
 export function podCertificateToV1beta1(request: JsonObject): JsonObject {
-  const spec = request.object('spec')
-  if (spec === null) return request
-  const complete = JsonObject.empty()
-  for (const name of spec.names().filter((each) => !AFTER_THE_KEY.includes(each)))
-    complete.setIfAny(name, spec.get(name))
-  for (const name of ['pkixPublicKey', 'proofOfPossession']) complete.set(name, spec.get(name) ?? NULL)
-  for (const name of AFTER_THE_KEY) complete.setIfAny(name, spec.get(name))
-  return request.set('spec', complete)
+  return request.change('spec', (spec) => {
+    const complete = JsonObject.empty()
+    for (const name of spec.names()) if (!AFTER_THE_KEY.includes(name)) complete.setIfAny(name, spec.get(name))
+    for (const name of ['pkixPublicKey', 'proofOfPossession']) complete.set(name, spec.get(name) ?? NULL)
+    for (const name of AFTER_THE_KEY) complete.setIfAny(name, spec.get(name))
+    return complete
+  })
 }
 
 const AFTER_THE_KEY = ['stubPKCS10Request', 'unverifiedUserAnnotations']

@@ -6,7 +6,7 @@
  */
 import { resourceId, type Resource } from '../../../engine/model/resource.js'
 import { scanObject } from '../../codec/json-scan.js'
-import { JsonObject } from '../../codec/versions/json-object.js'
+import { JsonObject, withoutAnnotations } from '../../codec/versions/json-object.js'
 import type { JsonView } from './json-encoder.js'
 
 const OF_VERSIONS: Readonly<Record<string, readonly string[]>> = {
@@ -27,13 +27,8 @@ export function metadataView(resource: Resource, view: JsonView): JsonView {
   return (object) => {
     const json = view(object)
     const root = json === null ? null : JsonObject.parse(json.bytes)
-    const metadata = root?.object('metadata') ?? null
-    const annotations = metadata?.object('annotations') ?? null
-    if (root === null || metadata === null || annotations === null || !names.some((name) => annotations.has(name)))
-      return json
-    for (const name of names) annotations.delete(name)
-    if (annotations.names().length === 0) metadata.delete('annotations')
-    else metadata.set('annotations', annotations)
-    return scanObject(root.set('metadata', metadata).toBuffer())
+    const annotations = root?.object('metadata')?.object('annotations') ?? null
+    if (root === null || !names.some((name) => annotations?.has(name))) return json
+    return scanObject(withoutAnnotations(root, names).toBuffer())
   }
 }

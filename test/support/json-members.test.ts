@@ -1,5 +1,5 @@
 import t from 'tap'
-import { eachElement, eachMember, stringAt } from '../../../src/client/reflector/json-members.js'
+import { eachElement, eachMember, stringAt } from '../../src/support/json-members.js'
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 const TEXT = '{ "a" : {"x":[1,"}",{"\\"]":2}]}, "\\u0062":"\\"q\\"", "c":12.50 ,"d":[ true , null ] }'

@@ -2,7 +2,7 @@
  * Finds the members of objects and the elements of arrays in JSON bytes, as positions. Bytes that are passed on must
  * not change, so only what is needed is parsed. The text is assumed to be JSON where it is not inspected.
  */
-import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
+import { endOfString, endOfValue, skipSpace } from './json-walk.js'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
