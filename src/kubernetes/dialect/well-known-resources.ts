@@ -12,8 +12,9 @@
  * After plural, kind and scope come, where they apply: `short=` names and `category=`; `path=`, the place below the
  * etcd prefix if it is not the plural (built-in kinds have no API group in their key, and a few have historic names);
  * one of `by-name`, `preview` and `other-version` (`WellKnownResource.served`); `stored=`, the version in which
- * Kubernetes stores it if it is not that of the first line with its name; the subresources `status`, `scale` and
- * `eviction`, and `read-only=` ones; `generation` if its objects have `metadata.generation`; `put-creates` if a PUT
+ * Kubernetes stores it if it is not that of the first line with its name; `name=`, the rule for its names if they are
+ * not DNS subdomains; the subresources `status`, `scale` and `eviction`, and `read-only=` ones; `status=metadata` if a
+ * write of the status may change the metadata too, except for the members of `status-keeps=`; `generation` if its objects have `metadata.generation`; `put-creates` if a PUT
  * creates a missing object; `versioned-put` if a PUT must name the version that it replaces; `deprecated=`, `removed=`
  * and `use=`: the minor releases 1.N that deprecated the version and no longer serve it, and the type to use instead.
  */
@@ -129,6 +130,20 @@ export function isCreatedByPut(resource: Named): boolean {
 /** Whether a PUT must name the resourceVersion that it replaces, as in Kubernetes. */
 export function isPutVersioned(resource: Named): boolean {
   return wordsOf(resource).has('versioned-put')
+}
+
+const NAME_RULES = ['label', 'label-1035', 'path-segment'] as const
+
+/** Returns the rule for the names of its objects. */
+export function nameRuleOf(resource: Named): 'subdomain' | (typeof NAME_RULES)[number] {
+  const rule = wordsOf(resource).get('name')
+  return NAME_RULES.find((one) => one === rule) ?? 'subdomain'
+}
+
+/** The members of the metadata that a write of the status leaves as they are; null for all of them. */
+export function keptByStatus(resource: Named): readonly string[] | null {
+  const words = wordsOf(resource)
+  return words.get('status') === 'metadata' ? listOf(words, 'status-keeps') : null
 }
 
 /** The type of the object posted to evict a pod. */

@@ -19,7 +19,7 @@ import type { DefinedSchema } from '../codec/defined-schema.js'
 import { fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
-import { hasGeneration, isCreatedByPut, isPutVersioned } from '../dialect/well-known-resources.js'
+import { hasGeneration, isCreatedByPut, isPutVersioned, keptByStatus } from '../dialect/well-known-resources.js'
 import { apiVersion, resourceId } from '../../engine/model/resource.js'
 import type { BuiltInDefaults } from './built-in-defaults.js'
 import type { CanonicalForm } from './canonical-form.js'
@@ -37,7 +37,7 @@ export interface KindRules {
   /** The schema of a custom resource. */
   readonly schema: Readonly<Record<string, unknown>> | undefined
   readonly hasStatus: boolean
-  /** The members of the metadata that a write of the status leaves as they are; null for all of them. */
+  /** As in `well-known-resources.ts`: newer kinds keep all of their metadata. */
   readonly keptByStatus: readonly string[] | null
   readonly hasGeneration: boolean
   readonly scale: ScalePaths | null
@@ -60,32 +60,6 @@ export interface KindRules {
 const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
 
 const SCOPES = ['Cluster', 'Namespaced']
-
-/**
- * `keptByStatus` of the kinds whose metadata can be written together with their status: network plugins annotate their
- * nodes like that. Newer kinds do not let them.
- */
-const KEPT_BY_STATUS: Readonly<Record<string, readonly string[]>> = {
-  'certificatesigningrequests.certificates.k8s.io': [],
-  'cronjobs.batch': [],
-  [DEFINITIONS]: [],
-  'daemonsets.apps': [],
-  'deployments.apps': ['labels'],
-  'horizontalpodautoscalers.autoscaling': [],
-  'ingresses.networking.k8s.io': [],
-  'jobs.batch': [],
-  namespaces: [],
-  nodes: [],
-  persistentvolumeclaims: [],
-  persistentvolumes: [],
-  'poddisruptionbudgets.policy': [],
-  pods: ['ownerReferences'],
-  'replicasets.apps': [],
-  replicationcontrollers: [],
-  resourcequotas: [],
-  services: [],
-  'statefulsets.apps': [],
-}
 
 export class KindRulebook {
   readonly #rules = new WeakMap<ServedResource, KindRules>()
@@ -134,7 +108,7 @@ export class KindRulebook {
       },
       empty: builtIn === undefined ? record() : this.form.empty(version, resource.kind),
       hasStatus: subresources.status,
-      keptByStatus: origin === 'well-known' ? (KEPT_BY_STATUS[resourceId(resource)] ?? null) : null,
+      keptByStatus: origin === 'well-known' ? keptByStatus(resource) : null,
       hasGeneration: origin !== 'well-known' || hasGeneration(resource),
       scale: subresources.scale,
       requiresVersion: origin === 'custom' || isPutVersioned(resource),

@@ -1,6 +1,7 @@
-/** The rules for object names by resource, in the API server's words. */
+/** Checks the names of objects, in the API server's words. */
 import { keyName, restOfName } from '../../engine/model/key-name.js'
 import type { Resource } from '../../engine/model/resource.js'
+import { nameRuleOf } from '../dialect/well-known-resources.js'
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 const LABEL_1035 = /^[a-z]([-a-z0-9]*[a-z0-9])?$/
@@ -12,20 +13,6 @@ const LABEL_RULE =
   "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 const LABEL_1035_RULE =
   "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-
-type Rule = 'subdomain' | 'label' | 'label-1035' | 'path-segment' | 'key'
-
-/** The resources whose names are not DNS subdomains. */
-const RULES: Readonly<Record<string, Rule>> = {
-  '/namespaces': 'label',
-  '/services': 'label-1035',
-  'rbac.authorization.k8s.io/roles': 'path-segment',
-  'rbac.authorization.k8s.io/rolebindings': 'path-segment',
-  'rbac.authorization.k8s.io/clusterroles': 'path-segment',
-  'rbac.authorization.k8s.io/clusterrolebindings': 'path-segment',
-  'networking.k8s.io/ipaddresses': 'path-segment',
-  'certificates.k8s.io/certificatesigningrequests': 'path-segment',
-}
 
 /** etcd limits a key only by the size of the request; this is longer than any path that people type. */
 const MAX_KEY_LENGTH = 1_024
@@ -61,8 +48,8 @@ export function prefixProblems(resource: Resource, prefix: string): readonly str
   return textProblems(rule, prefix.length > 1 && prefix.endsWith('-') ? `${prefix.slice(0, -1)}a` : prefix)
 }
 
-function ruleOf({ holds, group, plural }: Resource): Rule {
-  return holds === 'kubernetes' ? (RULES[`${group}/${plural}`] ?? 'subdomain') : 'key'
+function ruleOf(resource: Resource): ReturnType<typeof nameRuleOf> | 'key' {
+  return resource.holds === 'kubernetes' ? nameRuleOf(resource) : 'key'
 }
 
 function keyProblems(name: string): readonly string[] {

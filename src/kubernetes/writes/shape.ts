@@ -4,7 +4,7 @@
  * a custom kind from the schema of its definition. A kind with neither gets `ANY`: every member is allowed, and lists
  * are one value.
  */
-import { field, type Fields, isObject } from '../../support/fields.js'
+import { field, type Fields, isObject, textsAt } from '../../support/fields.js'
 import { type Json, record } from '../codec/json-tree.js'
 import { factsOf, type MessageFacts, type SchemaFacts } from '../codec/openapi-facts.js'
 import { type Field, type Message, META_PACKAGE, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
@@ -154,8 +154,7 @@ export class BuiltInShapes {
       goType: value.goType === '' ? '' : `[]${value.goType}`,
       member: () => undefined,
       items: value,
-      ...mergeOf(facts),
-      keyDefaults: BUILT_IN_KEY_DEFAULTS,
+      ...mergeOf(facts, factsOf(messageName)),
       isPatchMerged: String(facts['x-kubernetes-patch-strategy']).split(',').includes('merge'),
       patchKey: typeof patchKey === 'string' ? patchKey : '',
     }
@@ -172,21 +171,20 @@ function withType(shape: Shape): Shape {
   return { ...shape, member: (name) => (name === 'apiVersion' || name === 'kind' ? STRING : shape.member(name)) }
 }
 
-/** The only key of a built-in kind's list with a default. */
-const BUILT_IN_KEY_DEFAULTS: Shape['keyDefaults'] = { protocol: 'TCP' }
-
 function isAtomicMap(facts: SchemaFacts): boolean {
   return facts['x-kubernetes-map-type'] === 'atomic'
 }
 
-/** How a list is merged. */
-function mergeOf(facts: SchemaFacts): Pick<Shape, 'list' | 'keys'> {
-  const type = facts['x-kubernetes-list-type']
-  const keys = facts['x-kubernetes-list-map-keys']
-  return {
-    list: type === 'set' ? 'set' : type === 'map' ? 'keyed' : 'atomic',
-    keys: Array.isArray(keys) ? keys.filter((key) => typeof key === 'string') : [],
+/** How a list is merged. @param items what is said of its items. */
+function mergeOf(list: Fields, items: Fields): Pick<Shape, 'list' | 'keys' | 'keyDefaults'> {
+  const type = list['x-kubernetes-list-type']
+  const keys = textsAt(list, 'x-kubernetes-list-map-keys')
+  const keyDefaults = record()
+  for (const key of keys) {
+    const value = field(items, 'properties', key, 'default')
+    if (value !== undefined) keyDefaults[key] = value as Json
   }
+  return { list: type === 'set' ? 'set' : type === 'map' ? 'keyed' : 'atomic', keys, keyDefaults }
 }
 
 /** Returns the shape of a custom resource. @param metadata the shape of every object's metadata. */
@@ -205,7 +203,6 @@ function schemaShape(schema: Fields): Shape {
   const isAtomic = isAtomicMap(schema)
   const keepsUnknown = schema['x-kubernetes-preserve-unknown-fields'] === true
   if (isObject(items)) {
-    const merge = mergeOf(schema)
     let shape: Shape | null = null
     return {
       ...BASE,
@@ -214,8 +211,7 @@ function schemaShape(schema: Fields): Shape {
       get items(): Shape {
         return (shape ??= schemaShape(items))
       },
-      ...merge,
-      keyDefaults: defaultsOf(merge.keys, items),
+      ...mergeOf(schema, items),
     }
   }
   if (isObject(additional)) {
@@ -247,15 +243,6 @@ function schemaShape(schema: Fields): Shape {
       return shape
     },
   }
-}
-
-function defaultsOf(keys: readonly string[], items: Fields): Shape['keyDefaults'] {
-  const defaults = record()
-  for (const key of keys) {
-    const value = field(items, 'properties', key, 'default')
-    if (value !== undefined) defaults[key] = value as Json
-  }
-  return defaults
 }
 
 function scalarOf(type: unknown): string {

@@ -81,21 +81,7 @@ export function withBuffers(value: unknown): unknown {
 }
 
 /** A structured clone copies the fields of an object but none of its accessors. */
-type StoredMessage = Pick<
-  StoredObject,
-  | 'key'
-  | 'namespace'
-  | 'name'
-  | 'createRevision'
-  | 'modRevision'
-  | 'version'
-  | 'leaseId'
-  | 'encoding'
-  | 'apiVersion'
-  | 'kind'
-  | 'bytes'
-  | 'metadataOffset'
->
+type StoredMessage = Omit<StoredObject, 'size' | 'notes'>
 
 type ObjectAnswer = Extract<OneAnswer, { kind: 'object' }>
 
