@@ -257,7 +257,7 @@ export const exceptions: readonly Row[] = [
   },
   {
     name: 'an unknown OpenAPI document is not found',
-    reason: 'A server of definitions alone, of which the recordings are, answers 200 and nothing.',
+    reason: 'The recordings are from a server of definitions alone, which answers 200 with an empty body.',
     matches: ({ where, theirs }, { path }) =>
       path.startsWith('/openapi/v3/') && where === 'code' && theirs === '200  0 bytes',
   },

@@ -69,7 +69,7 @@ function makeFacts(schemas: Members): string {
   }
 }
 
-/** Those of a schema that is no list. */
+/** The members of a schema that is not a list of objects. */
 function membersOf(schema: unknown): Members {
   const properties = members(members(schema)['properties'])
   return 'items' in properties && 'metadata' in properties ? {} : properties
