@@ -1,5 +1,5 @@
 /**
- * The notifications that one handler has yet to receive. A slow (async) handler does not delay the others: its
+ * The notifications that one handler, or one `events()`, has yet to receive. A slow (async) handler does not delay the others: its
  * notifications wait here, exactly as they happened up to `maxQueued`. Beyond that they are merged into one per object,
  * from what the handler last knew to the current object. So the queue never has more than `maxQueued` entries plus one
  * per object.
@@ -8,6 +8,9 @@ export type Notification<T> =
   | { readonly type: 'added'; readonly key: string; readonly object: T; readonly isInitial: boolean }
   | { readonly type: 'updated'; readonly key: string; readonly object: T; readonly previous: T }
   | { readonly type: 'deleted'; readonly key: string; readonly object: T; readonly isFinalStateUnknown: boolean }
+
+/** The default of `maxQueued`. */
+export const MAX_QUEUED = 1_024
 
 interface Entry<T> {
   notification: Notification<T>
@@ -23,6 +26,9 @@ export class HandlerQueue<T> {
   readonly #last = new Map<string, Entry<T>>()
   #length = 0
   #coalesced = 0
+  #isEnded = false
+  /** Ends the wait of `take`. */
+  #wake: (() => void) | null = null
 
   constructor(maxQueued: number) {
     this.#maxQueued = maxQueued
@@ -38,6 +44,7 @@ export class HandlerQueue<T> {
   }
 
   push(notification: Notification<T>): void {
+    if (this.#isEnded) return
     const waiting = this.#last.get(notification.key)
     if (this.#length >= this.#maxQueued && waiting !== undefined && this.#merge(waiting, notification)) {
       this.#coalesced++
@@ -49,20 +56,27 @@ export class HandlerQueue<T> {
     this.#tail = entry
     this.#last.set(notification.key, entry)
     this.#length++
+    this.#wake?.()
   }
 
-  shift(): Notification<T> | null {
+  /** Returns the next notification, once there is one; null after `end`. Only one call may wait. */
+  async take(): Promise<Notification<T> | null> {
+    while (this.#head === null && !this.#isEnded) await new Promise<void>((resolve) => (this.#wake = resolve))
+    this.#wake = null
     const entry = this.#head
     if (entry === null) return null
     this.#remove(entry)
     return entry.notification
   }
 
-  clear(): void {
+  /** Drops what is waiting, and all that comes later. */
+  end(): void {
+    this.#isEnded = true
     this.#head = null
     this.#tail = null
     this.#last.clear()
     this.#length = 0
+    this.#wake?.()
   }
 
   /** Returns false if both must be delivered. */

@@ -1,6 +1,6 @@
 /** One handler of an informer: its queue, and the loop that empties it. */
 import { type Deferred, deferred } from './deferred.js'
-import { HandlerQueue, type Notification } from './handler-queue.js'
+import { HandlerQueue, MAX_QUEUED, type Notification } from './handler-queue.js'
 
 /** Each method may be async: the next notification of this handler waits for it, other handlers do not. */
 export interface Handler<T> {
@@ -31,8 +31,6 @@ export class HandlerRegistration<T> {
   readonly #queue: HandlerQueue<T>
   readonly #onError: (error: unknown) => void
   readonly #onRemove: () => void
-  #isRunning = false
-  #isRemoved = false
   #isInitialQueued = false
   /** The number of initial notifications not handled yet. */
   #initialLeft = 0
@@ -41,9 +39,10 @@ export class HandlerRegistration<T> {
   /** For the informer only. */
   constructor(handler: Handler<T>, options: HandlerOptions, onError: (error: unknown) => void, onRemove: () => void) {
     this.#handler = handler
-    this.#queue = new HandlerQueue(options.maxQueued ?? 1_024)
+    this.#queue = new HandlerQueue(options.maxQueued ?? MAX_QUEUED)
     this.#onError = (error) => (options.onError === undefined ? onError(error) : options.onError(error))
     this.#onRemove = onRemove
+    void this.#run()
   }
 
   /** Whether the handler has handled everything that was there at first. */
@@ -68,22 +67,15 @@ export class HandlerRegistration<T> {
 
   /** Stops all notifications, including waiting ones; a running call is not interrupted. */
   remove(): void {
-    if (this.#isRemoved) return
-    this.#isRemoved = true
-    this.#queue.clear()
+    this.#queue.end()
     this.#synced.resolve()
     this.#onRemove()
   }
 
   /** For the informer only. */
   notify(notification: Notification<T>): void {
-    if (this.#isRemoved) return
     if (notification.type === 'added' && notification.isInitial) this.#initialLeft++
     this.#queue.push(notification)
-    if (this.#isRunning) return
-    this.#isRunning = true
-    // The loop starts later: the informer continues first, and every handler sees the store as it is after the change.
-    queueMicrotask(() => void this.#drain())
   }
 
   /** For the informer only: all initial notifications have been queued. */
@@ -92,8 +84,9 @@ export class HandlerRegistration<T> {
     this.#settle()
   }
 
-  async #drain(): Promise<void> {
-    for (let item = this.#queue.shift(); item !== null; item = this.#queue.shift()) {
+  /** Each call comes after the informer has gone on, so every handler sees the store as it is after the change. */
+  async #run(): Promise<void> {
+    for (let item = await this.#queue.take(); item !== null; item = await this.#queue.take()) {
       try {
         const handled = this.#call(item)
         if (handled !== undefined) await handled
@@ -101,11 +94,11 @@ export class HandlerRegistration<T> {
         this.#onError(error)
       }
       if (item.type === 'added' && item.isInitial) this.#initialLeft--
+      if (this.#queue.length > 0) continue
+      // Initial notifications that were merged away count as handled, because nothing is waiting any more.
+      this.#initialLeft = 0
+      this.#settle()
     }
-    this.#isRunning = false
-    // Initial notifications that were merged away count as handled, because nothing is waiting any more.
-    this.#initialLeft = 0
-    this.#settle()
   }
 
   #settle(): void {

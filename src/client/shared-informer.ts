@@ -10,14 +10,14 @@
 import { Reflector, type ReflectorOptions, type ReflectorStatus, type ReflectorStore } from './reflector/reflector.js'
 import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-codec.js'
 import type { Timer } from '../support/clock.js'
+import { orAborted } from '../support/deadline.js'
 import { activeClock } from './reflector/active-clock.js'
-import { type Change, objectKey } from './reflector/object-codec.js'
-import { AsyncQueue } from './async-queue.js'
+import type { Change } from './reflector/object-codec.js'
 import { deferred } from './deferred.js'
 import { isEqualTree } from './equal-trees.js'
 import { Connection } from './connection.js'
 import { type Handler, type HandlerOptions, HandlerRegistration } from './handler-registration.js'
-import type { Notification } from './handler-queue.js'
+import { HandlerQueue, MAX_QUEUED, type Notification } from './handler-queue.js'
 import { Indexer, type IndexFunction } from './indexer.js'
 import { Lister, NAMESPACE_INDEX } from './lister.js'
 import { SavedState, type SavedStateOptions, type StateContents } from './saved-state.js'
@@ -90,8 +90,8 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   #reflector: Reflector<T>
   #state: ReflectorStatus['state'] = 'idle'
   readonly #handlers = new Set<HandlerRegistration<T>>()
-  /** The functions that end each `events()`. */
-  readonly #streams = new Set<() => void>()
+  /** The queues of each `events()`. */
+  readonly #streams = new Set<HandlerQueue<T>>()
   readonly #synced = deferred()
   #isSynced = false
   /** Whether the store is between two states. */
@@ -130,7 +130,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     this.#resyncTimer?.cancel()
     this.#synced.reject(new Error('the informer was stopped before it had synced'))
     for (const handler of this.#handlers) handler.remove()
-    for (const end of this.#streams) end()
+    for (const stream of this.#streams) stream.end()
     // The last state is taken now, while the position is known.
     const saving = this.#saved?.close()
     await this.#reflector.stop()
@@ -156,16 +156,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 
   /** Resolves when `hasSynced`. @throws Error when it is stopped before; the signal's reason. */
   async whenSynced(signal?: AbortSignal): Promise<void> {
-    if (signal === undefined) return this.#synced.promise
-    signal.throwIfAborted()
-    const aborted = deferred<never>()
-    const onAbort = (): void => aborted.reject(signal.reason as Error)
-    signal.addEventListener('abort', onAbort, { once: true })
-    try {
-      await Promise.race([this.#synced.promise, aborted.promise])
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-    }
+    await orAborted(this.#synced.promise, signal)
   }
 
   get status(): InformerStatus {
@@ -199,30 +190,18 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   async *events(
     options: { readonly signal?: AbortSignal; readonly maxQueued?: number } = {},
   ): AsyncGenerator<InformerEvent<T>, void, undefined> {
-    const { signal } = options
-    if (signal?.aborted) return
-    const queue = new AsyncQueue<InformerEvent<T>>()
-    const keyOf = ({ metadata }: T): string => objectKey(metadata?.namespace, metadata?.name ?? '')
-    const registration = this.addHandler(
-      {
-        // Each is passed on when the previous one was taken: until then the rest waits, and merges, in the queue.
-        added: (object, isInitial) => queue.hand({ type: 'added', key: keyOf(object), object, isInitial }),
-        updated: (object, previous) => queue.hand({ type: 'updated', key: keyOf(object), object, previous }),
-        deleted: (object, isFinalStateUnknown) =>
-          queue.hand({ type: 'deleted', key: keyOf(object), object, isFinalStateUnknown }),
-      },
-      options,
-    )
+    const { signal, maxQueued = MAX_QUEUED } = options
+    if (signal?.aborted || this.#isStopped) return
+    const queue = new HandlerQueue<T>(maxQueued)
     const end = (): void => queue.end()
     signal?.addEventListener('abort', end, { once: true })
-    this.#streams.add(end)
+    this.#streams.add(queue)
+    for (const [key, object] of this.store.entries()) queue.push({ type: 'added', key, object, isInitial: true })
     try {
       for (let event = await queue.take(); event !== null; event = await queue.take()) yield event
     } finally {
-      this.#streams.delete(end)
+      this.#streams.delete(queue)
       signal?.removeEventListener('abort', end)
-      registration.remove()
-      queue.end()
     }
   }
 
@@ -402,6 +381,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 
   #notify(notification: Notification<T>): void {
     for (const handler of this.#handlers) handler.notify(notification)
+    for (const stream of this.#streams) stream.push(notification)
   }
 
   #armResync(): void {
