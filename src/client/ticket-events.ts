@@ -4,6 +4,7 @@
  * says so in an ERROR event, and this opens another stream with a new ticket, after the last event seen.
  */
 import type { Timer } from '../support/clock.js'
+import { backoffMs } from '../support/backoff.js'
 import { systemRandom } from '../support/random.js'
 import { activeClock } from './reflector/active-clock.js'
 import { WatchFailure, type StatusLike } from './reflector/failure.js'
@@ -123,10 +124,8 @@ class TicketEvents<T> {
     this.#source = null
     if (this.#ended.signal.aborted) return
     this.#options.failed?.(failure)
-    const { firstMs, capMs } = this.#options.backoff ?? { firstMs: 1_000, capMs: 30_000 }
-    if (activeClock.monotonic() - this.#connectedMs > capMs) this.#pauses = 0
-    const pauseMs = Math.min(capMs, firstMs * 2 ** this.#pauses++)
-    // Half of it is random, so that the pages of a restarted server do not all come back at once.
-    this.#timer = activeClock.setTimer(pauseMs * (0.5 + systemRandom.next() / 2), () => this.open())
+    const backoff = this.#options.backoff ?? { firstMs: 1_000, capMs: 30_000 }
+    if (activeClock.monotonic() - this.#connectedMs > backoff.capMs) this.#pauses = 0
+    this.#timer = activeClock.setTimer(backoffMs(backoff, ++this.#pauses, systemRandom), () => this.open())
   }
 }

@@ -11,6 +11,7 @@ import { bytesCodec, type BytesObject } from '../../client/reflector/bytes-codec
 import { WatchFailure } from '../../client/reflector/failure.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import type { ObjectCodec } from '../../client/reflector/object-codec.js'
+import { resourcePath } from '../../client/resource-path.js'
 import { type Key, type KeyValue, keyToText } from '../../engine/model/event.js'
 import { type Resource, apiVersion, nameOfKey, resourceId } from '../../engine/model/resource.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
@@ -111,7 +112,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   constructor(options: HttpResourceOptions) {
     this.#options = options
     this.#keyValues = new HttpKeyValues(options.resource)
-    this.#path = pathOf(options.resource, '')
+    this.#path = collectionPath(options.resource)
     const { resource } = options
     const hasMessage =
       resource.holds === 'kubernetes' &&
@@ -149,7 +150,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     const { revision, signal } = options
     const named = nameOfKey(resource, key)
     if (named === null) return null
-    const collection = pathOf(resource, named.namespace)
+    const collection = collectionPath(resource, named.namespace)
     if (revision === undefined) return await this.#readNow(collection, named.name, signal)
     const query = {
       fieldSelector: `metadata.name=${escaped(named.name)}`,
@@ -449,11 +450,8 @@ function isUnsupported(error: unknown): boolean {
   return error instanceof WatchFailure && error.kind === 'unsupported'
 }
 
-/** Returns the path of the collection. */
-function pathOf({ group, version, plural }: Resource, namespace: string): string {
-  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
-  const scope = namespace === '' ? '' : `/namespaces/${encodeURIComponent(namespace)}`
-  return `${root}${scope}/${plural}`
+function collectionPath({ group, version, plural }: Resource, namespace = ''): string {
+  return resourcePath({ group, version, plural, namespace })
 }
 
 function isNamed(status: WatchFailure['status'], name: string): boolean {
