@@ -12,39 +12,23 @@ import { type ScannedObject, scanObject } from './json-scan.js'
 import { appendAt, contentsAt, removeAt } from './protobuf/edit.js'
 import { openEnvelope, rawOf } from './protobuf/envelope.js'
 import { enveloped } from './protobuf/resource-version.js'
+import { kubernetesSchema } from './protobuf/schema.js'
 import { lengthField } from './protobuf/wire.js'
 import { JsonObject } from './versions/json-object.js'
 
-/** A member of a message, by its name in JSON and its number on the wire. */
-type Member = readonly [name: string, number: number]
-type Path = readonly Member[]
-
-const METADATA: Member = ['metadata', 1]
-const SPEC: Member = ['spec', 2]
-const NAME: Path = [METADATA, ['name', 1]]
-const LABELS: Path = [METADATA, ['labels', 11]]
-const PHASE: Path = [
-  ['status', 3],
-  ['phase', 1],
-]
-const SERVICE_TYPE: Path = [SPEC, ['type', 4]]
-const INTERNAL_TRAFFIC_POLICY: Path = [SPEC, ['internalTrafficPolicy', 22]]
-const PARAMETERS: Path = [SPEC, ['parameters', 2]]
-const PARAMETERS_SCOPE: Path = [...PARAMETERS, ['scope', 4]]
-const CONTROLLER_SELECTOR: Path = [SPEC, ['selector', 2]]
 const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name'
 
-/** The members of an object, whatever its storage format. */
+/** The members of an object, whatever its storage format. A path has the names of JSON: `status.phase`. */
 interface Fields {
   /** Whether anything was changed. */
   readonly isChanged: boolean
   /** Returns '' when absent. */
-  text(path: Path): string
+  text(path: string): string
   /** Returns the entries of a string map; empty when absent. */
-  entries(path: Path): ReadonlyMap<string, string>
-  setText(path: Path, text: string): void
-  setEntries(path: Path, entries: ReadonlyMap<string, string>): void
-  remove(path: Path): void
+  entries(path: string): ReadonlyMap<string, string>
+  setText(path: string, text: string): void
+  setEntries(path: string, entries: ReadonlyMap<string, string>): void
+  remove(path: string): void
 }
 
 type Rule = (fields: Fields) => void
@@ -56,53 +40,49 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
     'v1 Namespace',
     (fields) => {
       fillPhase(fields, 'Active')
-      const name = fields.text(NAME)
-      if (name !== '' && fields.entries(LABELS).get(NAMESPACE_NAME_LABEL) !== name) {
-        fields.setEntries(LABELS, new Map([[NAMESPACE_NAME_LABEL, name]]))
+      const name = fields.text('metadata.name')
+      if (name !== '' && fields.entries('metadata.labels').get(NAMESPACE_NAME_LABEL) !== name) {
+        fields.setEntries('metadata.labels', new Map([[NAMESPACE_NAME_LABEL, name]]))
       }
     },
   ],
-  ['batch/v1 Job', (fields) => fillEntries(fields, templateLabels(6), [LABELS])],
-  ['v1 ReplicationController', (fields) => fillEntries(fields, templateLabels(3), [LABELS, CONTROLLER_SELECTOR])],
+  ['batch/v1 Job', (fields) => fillFromTemplate(fields, ['metadata.labels'])],
+  ['v1 ReplicationController', (fields) => fillFromTemplate(fields, ['metadata.labels', 'spec.selector'])],
   [
     'networking.k8s.io/v1 IngressClass',
     (fields) => {
       // The parameters have had a scope since 1.21.
-      if (fields.text([...PARAMETERS, ['name', 3]]) === '' || fields.text(PARAMETERS_SCOPE) !== '') return
-      fields.setText(PARAMETERS_SCOPE, 'Cluster')
+      if (fields.text('spec.parameters.name') === '' || fields.text('spec.parameters.scope') !== '') return
+      fields.setText('spec.parameters.scope', 'Cluster')
     },
   ],
   [
     'v1 Service',
     (fields) => {
       // An ExternalName service has no such policy, but old releases stored one.
-      if (fields.text(SERVICE_TYPE) !== 'ExternalName' || fields.text(INTERNAL_TRAFFIC_POLICY) === '') return
-      fields.remove(INTERNAL_TRAFFIC_POLICY)
+      if (fields.text('spec.type') !== 'ExternalName' || fields.text('spec.internalTrafficPolicy') === '') return
+      fields.remove('spec.internalTrafficPolicy')
     },
   ],
 ])
 
 function fillPhase(fields: Fields, phase: string): void {
-  if (fields.text(PHASE) === '') fields.setText(PHASE, phase)
+  if (fields.text('status.phase') === '') fields.setText('status.phase', phase)
 }
 
 /** An object created from a template gets the template's labels if it has none of its own. */
-function fillEntries(fields: Fields, from: Path, into: readonly Path[]): void {
+function fillFromTemplate(fields: Fields, into: readonly string[]): void {
   const missing = into.filter((path) => fields.entries(path).size === 0)
-  const entries = missing.length === 0 ? null : fields.entries(from)
-  if (entries === null || entries.size === 0) return
-  for (const path of missing) fields.setEntries(path, entries)
-}
-
-function templateLabels(templateNumber: number): Path {
-  return [SPEC, ['template', templateNumber], ...LABELS]
+  const labels = missing.length === 0 ? null : fields.entries('spec.template.metadata.labels')
+  if (labels === null || labels.size === 0) return
+  for (const path of missing) fields.setEntries(path, labels)
 }
 
 /** Returns a stored protobuf value as it is read: nearly always itself, otherwise a changed copy. @throws CodecError */
 export function readProtobuf(value: Buffer, apiVersion: string, kind: string): Buffer {
   const rule = RULES.get(`${apiVersion} ${kind}`)
   if (rule === undefined) return value
-  const fields = new ProtobufFields(rawOf(openEnvelope(value)))
+  const fields = new ProtobufFields(rawOf(openEnvelope(value)), apiVersion, kind)
   rule(fields)
   return fields.isChanged ? enveloped(apiVersion, kind, fields.raw) : value
 }
@@ -120,40 +100,51 @@ export function readJson(object: ScannedObject): ScannedObject {
 class ProtobufFields implements Fields {
   isChanged = false
 
-  constructor(public raw: Buffer) {}
+  constructor(
+    public raw: Buffer,
+    private readonly apiVersion: string,
+    private readonly kind: string,
+  ) {}
 
-  text(path: Path): string {
-    return contentsAt(this.raw, numbersOf(path)).at(-1)?.toString('utf8') ?? ''
+  text(path: string): string {
+    return contentsAt(this.raw, this.#numbersOf(path)).at(-1)?.toString('utf8') ?? ''
   }
 
-  entries(path: Path): ReadonlyMap<string, string> {
+  entries(path: string): ReadonlyMap<string, string> {
     const textOf = (entry: Buffer, number: number): string => contentsAt(entry, [number]).at(-1)?.toString('utf8') ?? ''
-    return new Map(contentsAt(this.raw, numbersOf(path)).map((entry) => [textOf(entry, 1), textOf(entry, 2)]))
+    return new Map(contentsAt(this.raw, this.#numbersOf(path)).map((entry) => [textOf(entry, 1), textOf(entry, 2)]))
   }
 
-  setText(path: Path, text: string): void {
-    this.#become(appendAt(this.raw, numbersOf(path), Buffer.from(text, 'utf8')))
+  setText(path: string, text: string): void {
+    this.#become(appendAt(this.raw, this.#numbersOf(path), Buffer.from(text, 'utf8')))
   }
 
-  setEntries(path: Path, entries: ReadonlyMap<string, string>): void {
+  setEntries(path: string, entries: ReadonlyMap<string, string>): void {
     for (const [key, text] of entries) {
       const entry = Buffer.concat([lengthField(1, key), lengthField(2, text)])
-      this.#become(appendAt(this.raw, numbersOf(path), entry))
+      this.#become(appendAt(this.raw, this.#numbersOf(path), entry))
     }
   }
 
-  remove(path: Path): void {
-    this.#become(removeAt(this.raw, numbersOf(path)))
+  remove(path: string): void {
+    this.#become(removeAt(this.raw, this.#numbersOf(path)))
   }
 
   #become(raw: Buffer): void {
     this.raw = raw
     this.isChanged = true
   }
-}
 
-function numbersOf(path: Path): readonly number[] {
-  return path.map(([, number]) => number)
+  /** The numbers of the path's members on the wire. */
+  #numbersOf(path: string): readonly number[] {
+    const schema = kubernetesSchema()
+    let message = schema.messageOfKind(this.apiVersion, this.kind)
+    return path.split('.').map((name) => {
+      const field = message!.fields.find(({ jsonName }) => jsonName === name)!
+      message = schema.message(field.messageName)
+      return field.number
+    })
+  }
 }
 
 class JsonFields implements Fields {
@@ -161,20 +152,20 @@ class JsonFields implements Fields {
 
   constructor(private readonly root: JsonObject) {}
 
-  text(path: Path): string {
+  text(path: string): string {
     return this.#parentOf(path)?.text(lastName(path)) ?? ''
   }
 
-  entries(path: Path): ReadonlyMap<string, string> {
+  entries(path: string): ReadonlyMap<string, string> {
     const map = this.#parentOf(path)?.object(lastName(path)) ?? null
     return new Map(map?.names().map((name) => [name, map.text(name)]))
   }
 
-  setText(path: Path, text: string): void {
+  setText(path: string, text: string): void {
     this.#change(path, (parent) => parent.set(lastName(path), text))
   }
 
-  setEntries(path: Path, entries: ReadonlyMap<string, string>): void {
+  setEntries(path: string, entries: ReadonlyMap<string, string>): void {
     this.#change(path, (parent) => {
       const all = new Map([...this.entries(path), ...entries])
       const sorted = JsonObject.empty()
@@ -183,27 +174,27 @@ class JsonFields implements Fields {
     })
   }
 
-  remove(path: Path): void {
+  remove(path: string): void {
     this.#change(path, (parent) => parent.delete(lastName(path)))
   }
 
-  #parentOf(path: Path): JsonObject | null {
+  #parentOf(path: string): JsonObject | null {
     let object: JsonObject | null = this.root
-    for (const [name] of path.slice(0, -1)) object = object?.object(name) ?? null
+    for (const name of path.split('.').slice(0, -1)) object = object?.object(name) ?? null
     return object
   }
 
-  #change(path: Path, change: (parent: JsonObject) => void): void {
-    const inside = (object: JsonObject, [first, ...rest]: Path): JsonObject => {
+  #change(path: string, change: (parent: JsonObject) => void): void {
+    const inside = (object: JsonObject, [first, ...rest]: readonly string[]): JsonObject => {
       if (first === undefined || rest.length === 0) change(object)
-      else object.set(first[0], inside(object.object(first[0]) ?? JsonObject.empty(), rest))
+      else object.set(first, inside(object.object(first) ?? JsonObject.empty(), rest))
       return object
     }
-    inside(this.root, path)
+    inside(this.root, path.split('.'))
     this.isChanged = true
   }
 }
 
-function lastName(path: Path): string {
-  return path.at(-1)![0]
+function lastName(path: string): string {
+  return path.slice(path.lastIndexOf('.') + 1)
 }
