@@ -110,8 +110,6 @@ export function parseGetParameters(query: Query): GetParameters {
  */
 export function parseListParameters(query: Query, target: Target = {}): ListParameters {
   const parameters = readParameters(query, target)
-  // A list does not use it, but the API server checks it.
-  integerParameter(query, 'timeoutSeconds')
   const { resourceVersion, match, continueText } = parameters
   checkListOptions(query, parameters)
   const selector = selected(parameters, target)
@@ -202,7 +200,7 @@ export interface WatchParameterSources extends Target {
 export function parseWatchParameters(query: Query, request: WatchParameterSources = {}): WatchParameters {
   const parameters = readParameters(query, request)
   const { resourceVersion } = parameters
-  const timeout = timeoutSeconds(query)
+  const timeoutSeconds = watchSeconds(parameters.timeoutSeconds ?? 0)
   const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
   // As in the API server, which parses the options before the path, such a request has those of a list.
   const isOld = request.legacyWatch === true && !isWatch(query)
@@ -217,7 +215,7 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
         ? watchStart(freshness(resourceVersion), hasState, bookmarks && sendInitialEvents === true)
         : { kind: 'after', revision: parseResourceVersion(lastEventId) },
     bookmarks,
-    timeoutSeconds: timeout,
+    timeoutSeconds,
     keyPrefix: parameters.keyPrefix,
     selector,
     projection: parameters.projection,
@@ -262,18 +260,21 @@ interface Parameters {
   readonly match: string
   readonly continueText: string
   readonly sendInitialEvents: boolean | undefined
+  readonly timeoutSeconds: number | undefined
   readonly limit: number | undefined
   readonly keyPrefix: Key
   readonly selector: WrittenSelector
   readonly projection: Projection | null
 }
 
+/** In the API server's order: numbers are read before selectors, also by a list, which has no timeout. */
 function readParameters(query: Query, { resource, namespace = '' }: Target): Parameters {
   return {
     resourceVersion: resourceVersionText(query),
     match: parameter(query, 'resourceVersionMatch') ?? '',
     continueText: parameter(query, 'continue') ?? '',
     sendInitialEvents: flagParameter(query, 'sendInitialEvents'),
+    timeoutSeconds: integerParameter(query, 'timeoutSeconds'),
     limit: integerParameter(query, 'limit'),
     keyPrefix: parseKeyPrefix(query, resource, namespace),
     selector: readSelector(query),
@@ -317,8 +318,7 @@ function resourceVersionText(query: Query): string {
   return String(Number.MAX_SAFE_INTEGER)
 }
 
-function timeoutSeconds(query: Query): number | null {
-  const seconds = integerParameter(query, 'timeoutSeconds') ?? 0
+function watchSeconds(seconds: number): number | null {
   if (seconds < 0) throw new BadRequestError(`timeoutSeconds: ${seconds} is negative`)
   return seconds === 0 ? null : Math.min(seconds, MAX_TIMEOUT_SECONDS)
 }

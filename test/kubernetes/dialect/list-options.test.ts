@@ -125,6 +125,7 @@ void t.test('malformed parameters of a list are rejected with 400', async (t) =>
     ['resourceVersion=5.0', /^invalid resource version: /],
     ['resourceVersion=18446744073709551616', /^invalid resource version: /],
     ['timeoutSeconds=abc', /strconv.ParseInt: parsing "abc": invalid syntax$/],
+    ['labelSelector=a%2Fb%2Fc%3Dd&timeoutSeconds=abc', /^timeoutSeconds: strconv.ParseInt/],
     [`resourceVersion=5&continue=${token}`, /specifying resource version is not allowed when using continue/],
     ['continue=%21', /^invalid continue token: /],
     ['labelSelector=a%3D%3D%3D', /unable to parse requirement/],
