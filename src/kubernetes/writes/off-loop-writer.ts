@@ -138,6 +138,7 @@ export class OffLoopWriter {
   /** Returns the functions that the thread may call. */
   #callsOf({ served, mayCreate, mayDelete, confirm }: WriteRequest, onWrite: () => void): JobCalls {
     const { upstream, onRetry, onUnusable } = this.#options
+    const { containers } = this.#unbounded
     const call =
       <T extends readonly unknown[]>(work: (...values: T) => Promise<unknown>) =>
       (...values: readonly unknown[]) =>
@@ -156,11 +157,9 @@ export class OffLoopWriter {
       confirm: call(async (before: string | null, after: string) =>
         confirm?.(before === null ? null : recordFrom(before), recordFrom(after)),
       ),
-      assertDefined: call((namespace: string, name: string) =>
-        this.#unbounded.assertDefined({ served, namespace, name }),
-      ),
-      afterChange: call((namespace: string, name: string) => this.#unbounded.afterChange({ served, namespace, name })),
-      afterGone: call((namespace: string, name: string) => this.#unbounded.afterGone({ served, namespace, name })),
+      assertDefined: call((namespace: string, name: string) => containers.assertDefined({ served, namespace, name })),
+      afterChange: call((namespace: string, name: string) => containers.afterChange({ served, namespace, name })),
+      afterGone: call((namespace: string, name: string) => containers.afterGone({ served, namespace, name })),
       onRetry: call(() => Promise.resolve(onRetry?.())),
       onUnusable: call((problem: string) => Promise.resolve(onUnusable?.(problem))),
     }

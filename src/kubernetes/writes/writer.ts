@@ -8,7 +8,6 @@ import { methodNotAllowedError } from '../dialect/status-body.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { EVICTION_NAME, hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
 import { AlreadyExistsError, ConflictError, NotFoundError } from '../../engine/model/status.js'
-import type { Compare } from '../../engine/upstream/upstream.js'
 import type { Clock } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import { BuiltInDefaults } from './built-in-defaults.js'
@@ -111,21 +110,9 @@ export class Writer {
     }
   }
 
-  /** Called before another writer creates an object. @returns what must not change until then. @throws StatusError */
-  async assertDefined(place: ObjectLocation): Promise<readonly Compare[]> {
-    return await this.#context.containers.assertDefined(place)
-  }
-
-  /** Called after another writer has changed a container, which may be waiting for that. @throws StatusError */
-  async afterChange(place: ObjectLocation): Promise<void> {
-    await this.#context.containers.afterChange(place)
-  }
-
-  /**
-   * Called after another writer has removed an object, since its container may be waiting for that. @throws StatusError
-   */
-  async afterGone(place: ObjectLocation): Promise<void> {
-    await this.#context.containers.afterGone(place)
+  /** For another writer, which asks and reports to this one. */
+  get containers(): WriteContext['containers'] {
+    return this.#context.containers
   }
 
   /**
