@@ -1,4 +1,9 @@
-/** Counts full garbage collections, because resident memory shows only after one what was released. */
+/**
+ * Counts full garbage collections, because resident memory shows only after one what was released.
+ *
+ * Bun reports none, and collects late: with 2,000 clients that never read, memory reached 1.8 times the target. So
+ * there `collect` makes one, and only those count.
+ */
 import { type PerformanceEntry, PerformanceObserver, constants } from 'node:perf_hooks'
 
 /** Node's entries say which kind of collection it was, but its types do not declare that. */
@@ -7,11 +12,27 @@ type CollectionEntry = PerformanceEntry & { readonly detail?: { readonly kind?: 
 export interface Collections {
   /** The number of collections since counting began. */
   readonly count: number
+  /** Makes one, where the runtime would wait for too long. */
+  collect(): void
   stop(): void
 }
 
+const { Bun: bun } = globalThis as { Bun?: { gc(waits: boolean): unknown } }
+
 export function countCollections(): Collections {
   let count = 0
+  if (bun !== undefined) {
+    return {
+      get count() {
+        return count
+      },
+      collect() {
+        count++
+        bun.gc(false)
+      },
+      stop() {},
+    }
+  }
   const observer = new PerformanceObserver((list) => {
     for (const entry of list.getEntries() as readonly CollectionEntry[]) {
       if (entry.detail?.kind === constants.NODE_PERFORMANCE_GC_MAJOR) count++
@@ -22,6 +43,7 @@ export function countCollections(): Collections {
     get count() {
       return count
     },
+    collect() {},
     stop: () => observer.disconnect(),
   }
 }

@@ -10,6 +10,7 @@
  */
 import type { Http2Session } from 'node:http2'
 import type { Socket } from 'node:net'
+import { isBun } from './is-bun.js'
 
 /** How long a failed session may take to send its GOAWAY. */
 const LAST_WORDS_MS = 1_000
@@ -19,7 +20,7 @@ const LAST_ANSWER_MS = 5_000
 /** Replaces the session's `destroy`, which Node itself calls after an error. */
 export function endWithSession(session: Http2Session): void {
   // Bun has its own implementation.
-  if (process.versions['bun'] !== undefined) return
+  if (isBun) return
   let timer: NodeJS.Timeout | undefined
   // `session.socket` is a proxy that cannot be destroyed, but its `once` returns the socket itself. It is forgotten
   // when it closes: a session can stay in memory long after its connection.

@@ -7,6 +7,7 @@
  */
 import type { Http2Session } from 'node:http2'
 import type { Socket } from 'node:net'
+import { isBun } from './is-bun.js'
 
 const CHECK_MS = 500
 
@@ -23,7 +24,7 @@ const sockets = new Set<Socket>()
 let timer: NodeJS.Timeout | undefined
 
 export function noticeDeparture(session: Http2Session): void {
-  if (process.versions['bun'] !== undefined || Number.parseInt(process.versions.node, 10) >= 22) return
+  if (isBun || Number.parseInt(process.versions.node, 10) >= 22) return
   // `session.socket` is a proxy; its `once` returns the socket itself.
   const socket = session.socket.once('close', () => {
     sockets.delete(socket)

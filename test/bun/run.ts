@@ -12,12 +12,25 @@ import { selectTests } from '../support/select-tests.js'
 import { fail, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
 
-/** Those that need nothing that Bun lacks, and depend on no garbage collector (docs/runtimes.md). */
+/** Those that need nothing that Bun lacks, or skip it (docs/runtimes.md). */
 const SUITES = [
-  'test/server/wiring/runtime.test.ts',
-  'test/server/transports/passthrough.test.ts',
+  ...['encodings', 'errors', 'fixtures', 'list', 'paths', 'selectors', 'shards', 'watch'].map(
+    (name) => `test/conformance/${name}.test.ts`,
+  ),
+  'test/fault/bounds.test.ts',
+  'test/fault/process.test.ts',
+  'test/fault/slow-loris.test.ts',
   'test/integration/main-job.test.ts',
+  'test/ops/image.test.ts',
+  'test/security/early-data.test.ts',
   'test/security/limits.test.ts',
+  'test/security/many-headers.test.ts',
+  'test/security/rapid-reset.test.ts',
+  'test/security/service-accounts.test.ts',
+  'test/security/strangers.test.ts',
+  'test/security/unread-bodies.test.ts',
+  'test/server/transports/passthrough.test.ts',
+  'test/server/wiring/runtime.test.ts',
 ]
 
 async function main(): Promise<number> {

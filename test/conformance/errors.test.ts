@@ -136,7 +136,7 @@ overEveryUpstream(t, 'errors', { seeds: [{ 'pods/default/a': pod('a') }] }, asyn
 overEveryUpstream(
   t,
   'too many watchers of one client',
-  { seeds: [{ 'pods/default/a': pod('a') }], config: { maxWatchersPerClient: 1 } },
+  { seeds: [{ 'pods/default/a': pod('a') }], flags: ['--max-watchers-per-client=1'] },
   async (t, w) => {
     const one = await w.watch(`${PODS}?watch=1`)
     await one.events.first(1)

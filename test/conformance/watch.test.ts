@@ -371,7 +371,7 @@ overEveryUpstream(t, 'changes while it runs', { seeds: SEEDS.slice(0, 2) }, asyn
   for (const watch of [web, node, single, short]) watch.close()
 })
 
-overEveryUpstream(t, 'bookmarks', { seeds: SEEDS, config: { bookmarkInterval: 400 } }, async (t, w) => {
+overEveryUpstream(t, 'bookmarks', { seeds: SEEDS, flags: ['--bookmark-interval=1s'] }, async (t, w) => {
   const from = w.seeds.at(-1)!
   const watch = await w.watch(`${PODS}?watch=1&resourceVersion=${from}&${BOOKMARKS}`)
   const without = await w.watch(`${PODS}?watch=1&resourceVersion=${from}`)
@@ -396,7 +396,7 @@ overEveryUpstream(t, 'bookmarks', { seeds: SEEDS, config: { bookmarkInterval: 40
   for (const one of [watch, without, elsewhere]) one.close()
 })
 
-overEveryUpstream(t, 'the end of a watch', { seeds: SEEDS, config: { minRequestTimeout: 1_000 } }, async (t, w) => {
+overEveryUpstream(t, 'the end of a watch', { seeds: SEEDS, flags: ['--min-request-timeout=1s'] }, async (t, w) => {
   const from = w.seeds.at(-1)!
   await t.test('a watch gets a last bookmark 2 s before its deadline, and then ends cleanly', async (t) => {
     const started = performance.now()

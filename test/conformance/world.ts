@@ -1,6 +1,7 @@
 /**
  * The whole server over each kind of upstream: the in-process store as an etcd whose progress can be trusted, the same
- * as an older etcd, and a real etcd (`ETCD_BIN` names another). The dialect makes the same promises over all of them.
+ * as an older etcd, and a real etcd (`ETCD_BIN` names another). The dialect makes the same promises over all of them. A
+ * server on another runtime (`npm run test:bun`) is a process over a real etcd.
  */
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import type { Test } from 'tap'
@@ -10,14 +11,15 @@ import { silentLogger } from '../../src/support/log.js'
 import { createEmbeddedUpstream } from '../support/faulty-store.js'
 import { connectEtcd } from '../../src/engine/upstream/etcd/etcd-upstream.js'
 import type { Upstream, WriteOperation } from '../../src/engine/upstream/upstream.js'
-import { type AppHarness, type AppHarnessOptions, startApp } from '../support/app.js'
+import { startApp } from '../support/app.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EventReader } from '../support/event-reader.js'
+import { serverRuntime } from '../support/program.js'
+import { startServer } from '../support/server-process.js'
 
 export type Objects = Readonly<Record<string, object | Buffer | null>>
 
 export interface World {
-  readonly app: AppHarness
   readonly url: string
   /** Writes one revision. Keys are relative to `/registry/`; null deletes, and a Buffer is stored unchanged. */
   write(objects: Objects): Promise<Revision>
@@ -66,7 +68,8 @@ export interface Watch {
   close(): void
 }
 
-export interface WorldOptions extends Omit<AppHarnessOptions, 'upstream' | 'objects'> {
+export interface WorldOptions {
+  readonly flags?: readonly string[]
   /** The states written before the server starts, one revision each. */
   readonly seeds?: readonly Objects[]
   /** How many revisions before the last seed are kept; older history is compacted before the server starts. */
@@ -76,29 +79,54 @@ export interface WorldOptions extends Omit<AppHarnessOptions, 'upstream' | 'obje
 }
 
 type Kind = (t: Test) => Promise<{
-  upstream: Upstream
-  compact: (revision: Revision) => Promise<void>
-  flags?: readonly string[]
+  readonly upstream: Upstream
+  readonly compact: (revision: Revision) => Promise<void>
+  readonly start: (flags: readonly string[]) => Promise<{ readonly url: string }>
 }>
 
 const UNCACHED = 'the embedded upstream, with nothing cached'
 
-const KINDS: Readonly<Record<string, Kind>> = {
-  'the embedded upstream': async () => embedded(true),
-  'the embedded upstream as an older etcd': async () => embedded(false),
-  [UNCACHED]: async () => ({ ...embedded(false), flags: ['--watch-cache=false'] }),
+const IN_PROCESS: Readonly<Record<string, Kind>> = {
+  'the embedded upstream': async (t) => embedded(t, true),
+  'the embedded upstream as an older etcd': async (t) => embedded(t, false),
+  [UNCACHED]: async (t) => embedded(t, false, ['--watch-cache=false']),
   'a real etcd': async (t) => {
-    const etcd = await startEtcd(t)
+    const { upstream, etcd } = await overEtcd(t)
     return {
-      upstream: connectEtcd({ endpoints: [etcd.url], logger: silentLogger }),
+      upstream,
       compact: (revision) => etcd.compact(revision),
+      start: (flags) => startApp(t, { flags, upstream }),
     }
   },
 }
 
-function embedded(trustsProgress: boolean): Awaited<ReturnType<Kind>> {
+const AS_PROCESS: Readonly<Record<string, Kind>> = {
+  'a real etcd': async (t) => {
+    const { upstream, etcd } = await overEtcd(t)
+    t.teardown(() => upstream.close())
+    const own = [`--etcd-servers=${etcd.url}`, '--authorization-mode=AlwaysAllow', '--enable-writes=false']
+    return {
+      upstream,
+      compact: (revision) => etcd.compact(revision),
+      start: (flags) => startServer(t, { flags: [...own, ...flags] }),
+    }
+  },
+}
+
+const KINDS = serverRuntime() === process.execPath ? IN_PROCESS : AS_PROCESS
+
+async function overEtcd(t: Test): Promise<{ upstream: Upstream; etcd: Awaited<ReturnType<typeof startEtcd>> }> {
+  const etcd = await startEtcd(t)
+  return { upstream: connectEtcd({ endpoints: [etcd.url], logger: silentLogger }), etcd }
+}
+
+function embedded(t: Test, trustsProgress: boolean, own: readonly string[] = []): Awaited<ReturnType<Kind>> {
   const upstream = createEmbeddedUpstream({ trustsProgress })
-  return { upstream, compact: async (revision) => upstream.compact(revision) }
+  return {
+    upstream,
+    compact: async (revision) => upstream.compact(revision),
+    start: (flags) => startApp(t, { flags: [...flags, ...own], upstream }),
+  }
 }
 
 /** Runs `body` once per kind of upstream, as a subtest named after it. */
@@ -119,7 +147,7 @@ export function overEveryUpstream(
 }
 
 async function startWorld(t: Test, kind: Kind, options: WorldOptions): Promise<World> {
-  const { upstream, compact, flags = [] } = await kind(t)
+  const { upstream, compact, start } = await kind(t)
   const write = async (objects: Objects): Promise<Revision> => {
     const operations = Object.entries(objects).map(([name, object]): WriteOperation => {
       const key = keyFromText(name.startsWith('/') ? name : `/registry/${name}`)
@@ -131,20 +159,18 @@ async function startWorld(t: Test, kind: Kind, options: WorldOptions): Promise<W
   const seeds: Revision[] = []
   for (const objects of options.seeds ?? []) seeds.push(await write(objects))
   if (options.keepsSeeds !== undefined) await compact(toRevision(seeds.at(-1 - options.keepsSeeds)!))
-  const { seeds: _seeds, keepsSeeds: _keeps, uncached: _uncached, ...rest } = options
-  const app = await startApp(t, { ...rest, flags: [...(rest.flags ?? []), ...flags], upstream })
+  const { url } = await start(options.flags ?? [])
   const open = new Set<ClientRequest>()
   t.teardown(() => {
     for (const one of open) one.destroy()
   })
   return {
-    app,
-    url: app.url,
+    url,
     seeds,
     write,
-    ask: (path, asked) => ask(app.url + path, asked),
+    ask: (path, asked) => ask(url + path, asked),
     watch: async (path, headers = {}) => {
-      const response = await send(app.url + path, { headers }, (one) => open.add(one))
+      const response = await send(url + path, { headers }, (one) => open.add(one))
       return {
         code: response.statusCode ?? 0,
         headers: response.headers,

@@ -19,7 +19,7 @@ export type How =
 /** The first match applies. */
 const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/…|\bFLAGS\b|<[a-z]+>|\b(NAME|POD|POSITION|URL)\b|\bvX\.Y\.Z\b/, { not: 'a pattern, with something left open' }],
-  [/^docker /, { not: 'no container engine here; test/ops/deploy.test.ts runs what the container runs' }],
+  [/^docker /, { not: 'no container engine here; test/ops/image.test.ts runs what the container runs' }],
   [
     /^deploy\/kubernetes\/agents\/|^cd deploy\/|^kubectl -n \w+ (create|patch|rollout|port-forward|get configmap|get secret) |^distributary doctor /,
     { not: 'no cluster here; npm run test:onboarding runs it on an API server' },

@@ -1,173 +1,26 @@
 /**
- * Checks deploy/ without a container engine or a cluster: the Dockerfile through the parser and linter of
- * dockerfile-utils, kustomize through kubectl, manifests against Kubernetes' own schema, the unit through
- * systemd-analyze where available, and every command line in them is run or loaded as written.
+ * Checks deploy/ without a container engine or a cluster: kustomize through kubectl, manifests against Kubernetes' own
+ * schema, the unit through systemd-analyze where available, and every command line in them is run or loaded as written.
  */
 import { spawnSync } from 'node:child_process'
-import {
-  copyFileSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { X509Certificate } from 'node:crypto'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { parse } from 'yaml'
 import { load } from '../../src/server/config/load.js'
 import { environmentName, optionNames } from '../../src/server/config/options.js'
-import { createAuthority } from '../support/certificates.js'
 import { startEtcd } from '../support/etcd-process.js'
-import { freePort } from '../support/free-port.js'
 import { kubectlBinary } from '../support/kubectl.js'
 import { natsBinary } from '../support/nats-process.js'
 import { openssl } from '../support/openssl.js'
 import { parseManifests } from './support/chart.js'
 import { type KubernetesObject, problemsOf } from './support/kubernetes-objects.js'
-import { builtMain, root, runToEnd, startServerProcess } from './support/server-process.js'
+import { root, runToEnd, startServerProcess } from './support/server-process.js'
 
 const text = (path: string): string => readFileSync(join(root, path), 'utf8')
 const readable = (): string => 'x'
-
-interface Instruction {
-  readonly name: string
-  readonly value: string
-}
-
-/** One per line, continuation lines joined, comments left out. */
-function instructions(dockerfile: string): Instruction[] {
-  return dockerfile
-    .replace(/^#.*\n/gm, '')
-    .replace(/\\\n\s*/g, ' ')
-    .split('\n')
-    .filter((line) => line.trim() !== '')
-    .map((line) => {
-      const [, name = '', value = ''] = /^\s*(\w+)\s+(.*)$/.exec(line) ?? []
-      return { name, value }
-    })
-}
-
-void t.test('the Dockerfile builds an image that serves', async (t) => {
-  const dockerfile = text('deploy/Dockerfile')
-  const all = instructions(dockerfile)
-  const last = all.slice(all.findLastIndex(({ name }) => name === 'FROM'))
-  const value = (name: string): string => last.find((one) => one.name === name)?.value ?? ''
-  const argument = (name: string): string =>
-    all.find((one) => one.name === 'ARG' && one.value.startsWith(`${name}=`))?.value.slice(name.length + 1) ?? ''
-  /** As in the image, with its paths mapped to ours. */
-  const here = (command: string): string[] =>
-    (JSON.parse(command.replace(/^CMD\s+/, '')) as string[]).map((word) =>
-      word
-        .replace('/nodejs/bin/node', process.execPath)
-        .replace('/app/dist/main.js', builtMain)
-        .replace('/app/health.js', `${imageFolder(t)}/health.js`),
-    )
-  const environment = Object.fromEntries(
-    value('ENV')
-      .split(/\s+/)
-      .map((pair) => pair.split('=') as [string, string]),
-  )
-
-  await t.test('the Dockerfile passes the linter', async (t) => {
-    const { validate } = createRequire(import.meta.url)('dockerfile-utils') as {
-      readonly validate: (content: string) => readonly { message: string }[]
-    }
-    t.same(validate(dockerfile), [])
-    t.ok(validate('FROM a\nRUNN b\n').length > 0, 'which finds what is wrong')
-  })
-
-  await t.test('the image has no root user, no shell and no development dependencies', async (t) => {
-    t.equal(value('USER'), '65532:65532', 'a number, which runAsNonRoot can judge')
-    t.match(last[0]?.value, '${RUNTIME_IMAGE}')
-    t.match(argument('RUNTIME_IMAGE'), /distroless\/cc-.*:nonroot(@sha256:[0-9a-f]{64})?$/)
-    t.match(
-      argument('NODE_IMAGE'),
-      /^node:\d+\.\d+\.\d+-.*-slim(@sha256:[0-9a-f]{64})?$/,
-      'a Node that is named in full',
-    )
-    t.ok(last.some(({ value }) => value === '--from=node /usr/local/bin/node /nodejs/bin/node'))
-    const froms = all.filter(({ name }) => name === 'FROM')
-    t.ok(
-      froms.every(({ value }) => /^(--platform=\$BUILDPLATFORM )?\$\{(NODE|RUNTIME)_IMAGE\}( AS \w+)?$/.test(value)),
-      'each image has one place',
-    )
-    t.notOk(last.some(({ name, value }) => name === 'RUN' || value.includes('node_modules')))
-    const installs = all.filter(({ name, value }) => name === 'RUN' && value.includes('npm'))
-    for (const { value } of installs) t.match(value, /^npm (ci |run pack:server$)/)
-    const built = last.filter(({ value }) => value.startsWith('--from=build '))
-    t.same(built, [{ name: 'COPY', value: '--from=build /app/dist-package ./' }], 'only the published package')
-  })
-
-  await t.test('the Dockerfile copies only files that exist and are not ignored', async (t) => {
-    const ignore = text('deploy/Dockerfile.dockerignore')
-    const sources = all
-      .filter(({ name, value }) => name === 'COPY' && !value.includes('--from'))
-      .flatMap(({ value }) => value.split(/\s+/).slice(0, -1))
-    t.ok(sources.length > 3)
-    for (const source of new Set(sources)) {
-      t.match(ignore, `!${source}\n`)
-      if (!source.includes('*')) t.ok(existsSync(join(root, source)), source)
-    }
-  })
-
-  await t.test('the command of the image exits with 2 without an upstream', async (t) => {
-    const { code, output } = await runToEnd(here(value('ENTRYPOINT')), { environment })
-    t.equal(code, 2)
-    t.match(output, /--require-upstream/)
-  })
-
-  await t.test('the image’s command serves, and its health check passes until the server is gone', async (t) => {
-    const etcd = await startEtcd(t)
-    const check = here(value('HEALTHCHECK').replace(/^.*?(?=CMD)/, ''))
-    const folder = imageFolder(t)
-    const authority = createAuthority(t)
-    const { cert, key } = authority.server()
-    const [flagPort, variablePort, filePort] = [await freePort(), await freePort(), await freePort()]
-    const file = join(folder, 'config.yaml')
-    writeFileSync(file, `port: ${filePort}\netcdServers: ["${etcd.url}"]\n`)
-    const tls = [`--tls-cert-file=${cert}`, `--tls-private-key-file=${key}`, `--secure-port=${flagPort}`]
-    for (const [what, args, variables] of [
-      ['a variable', [], { DISTRIBUTARY_ETCD_SERVERS: etcd.url, DISTRIBUTARY_PORT: String(variablePort) }],
-      ['a file', ['--config', file], {}],
-      [
-        'a flag, over TLS',
-        [...tls, `--client-ca-file=${authority.ca}`, '--authorization-mode=RBAC'],
-        { DISTRIBUTARY_ETCD_SERVERS: etcd.url },
-      ],
-    ] as const) {
-      const server = await startServerProcess(t, {
-        command: here(value('ENTRYPOINT')),
-        args,
-        environment: { ...environment, ...variables },
-        scheme: args.length > 2 ? 'https' : 'http',
-      })
-      // The server is process 1 of the container.
-      const own = [...check, `/proc/${server.pid}/cmdline`]
-      const health = await runToEnd(own, { environment: { ...environment, ...variables } })
-      t.equal(health.code, 0, `the port comes from ${what}: ${health.output}`)
-      const words = join(folder, 'cmdline')
-      writeFileSync(words, readFileSync(`/proc/${server.pid}/cmdline`))
-      t.equal(await server.stop(), 0, 'SIGTERM is a clean stop')
-      t.equal((await runToEnd([...check, words], { environment: { ...environment, ...variables } })).code, 1)
-    }
-  })
-})
-
-/** The image's /app: the health check and the build. */
-function imageFolder(t: Pick<Test, 'teardown'>): string {
-  const folder = mkdtempSync(join(tmpdir(), 'distributary-image-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  copyFileSync(join(root, 'deploy/health.js'), join(folder, 'health.js'))
-  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
-  symlinkSync(dirname(builtMain), join(folder, 'dist'))
-  return folder
-}
 
 void t.test('sample-data.js fills an etcd, and its objects are served', async (t) => {
   const etcd = await startEtcd(t)

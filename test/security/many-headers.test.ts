@@ -5,6 +5,7 @@
 import t from 'tap'
 import { Folder } from '../server/auth/fixtures.js'
 import { secureFlags } from '../support/secure-flags.js'
+import { needsNode } from '../support/program.js'
 import { startServer } from '../support/server-process.js'
 import { get } from './support/http1-attacks.js'
 import { answered, type Headers, PREFACE, request, settings } from './support/http2-frames.js'
@@ -40,6 +41,11 @@ void t.test('a header counts, however many are before it', async (t) => {
       const before = Array.from({ length: count }, () => 'x: 1')
       const asked = async (path: string, ...more: readonly string[]): Promise<number[]> =>
         statuses(await send(server, layer, [get(path, 'Authorization: Bearer gateway', ...before, ...more)]))
+      // Bun refuses more than 200, except over TLS.
+      if (needsNode !== false && layer === 'plain' && count > 200) {
+        t.same(await asked(NODES), [431], `${layer}: ${count} headers`)
+        continue
+      }
       t.same(await asked(NODES), [200], `${layer}: ${count} headers`)
       for (const [header, code] of rows) {
         t.same(await asked(NODES, header), [code], `${layer}: ${header} behind ${count}`)
@@ -52,12 +58,15 @@ void t.test('a header counts, however many are before it', async (t) => {
       }
     }
   }
-  for (const layer of ['h2', 'h2c'] as const) {
+  for (const layer of needsNode === false ? (['h2', 'h2c'] as const) : (['h2'] as const)) {
     for (const count of [0, 100, 127, 128, 200, 1_000]) {
       const before: Headers = Array.from({ length: count }, () => ['x', '1'])
       const asked = async (...more: Headers): Promise<number> => {
         const headers: Headers = [['authorization', 'Bearer gateway'], ...before, ...more]
-        return answered((await send(server, layer, [PREFACE, settings(), request(1, NODES, headers)])).bytes).length
+        // The settings come first, and on a busy machine the answer some time after them.
+        const patience = more.length === 0 ? { quietMs: 1_000 } : {}
+        const parts = [PREFACE, settings(), request(1, NODES, headers)]
+        return answered((await send(server, layer, parts, patience)).bytes).length
       }
       if (count <= 100) t.equal(await asked(), 1, `${layer}: ${count} headers`)
       t.equal(await asked(['impersonate-user', 'other']), 0, `${layer}: impersonation behind ${count}`)

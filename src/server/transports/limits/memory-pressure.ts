@@ -21,7 +21,7 @@ export interface MemoryPressureOptions {
   readonly relieve: () => void
   readonly onRejected: () => void
   /** Default: the garbage collections of this process. */
-  readonly collections?: Pick<Collections, 'count'>
+  readonly collections?: Pick<Collections, 'count' | 'collect'>
 }
 
 const CHECK_MS = 1_000
@@ -45,7 +45,7 @@ export class MemoryPressure {
   #checkedMs = Number.NEGATIVE_INFINITY
   #relievedMs = Number.NEGATIVE_INFINITY
   #collectionsAtRelief = -1
-  #collections: Pick<Collections, 'count'> | null = null
+  #collections: Pick<Collections, 'count' | 'collect'> | null = null
   #ownCollections: Collections | null = null
 
   constructor(options: MemoryPressureOptions) {
@@ -123,5 +123,6 @@ export class MemoryPressure {
     this.#relievedMs = nowMs
     this.#collectionsAtRelief = collections
     relieve()
+    this.#collections?.collect()
   }
 }

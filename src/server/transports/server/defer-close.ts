@@ -8,6 +8,7 @@
  * closed only in the turn in which it is destroyed.
  */
 import type { ServerHttp2Session } from 'node:http2'
+import { isBun } from '../../../support/is-bun.js'
 
 /**
  * Replaces the session's `close`, which Node itself calls when the peer says GOAWAY.
@@ -17,7 +18,7 @@ import type { ServerHttp2Session } from 'node:http2'
  */
 export function deferClose(session: ServerHttp2Session, openStreams: () => number): () => void {
   // Bun has its own implementation.
-  if (process.versions['bun'] !== undefined) return () => {}
+  if (isBun) return () => {}
   const close = session.close.bind(session)
   let isClosing = false
   const endWhenIdle = (): void => {

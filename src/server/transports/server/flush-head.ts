@@ -5,13 +5,13 @@
  * blank line that ends the head.
  */
 import type { ServerResponse } from 'node:http'
+import { isBun } from '../../../support/is-bun.js'
 
 const NOTHING = Buffer.alloc(0)
-const flushesBytes = process.versions['bun'] !== undefined
 
 /** Hands the head to the socket before it returns, so that what is written to the socket directly follows it. */
 export function flushHead(response: ServerResponse): void {
-  if (flushesBytes || response.req.httpVersionMajor > 1) return response.flushHeaders()
+  if (isBun || response.req.httpVersionMajor > 1) return response.flushHeaders()
   // A write after the client has gone would be an error event.
   if (response.destroyed) return
   response.write(NOTHING)

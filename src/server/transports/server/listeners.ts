@@ -22,9 +22,11 @@ import {
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { endWithSession } from '../../../support/end-with-session.js'
+import { isBun } from '../../../support/is-bun.js'
 import { keepWithStream } from '../../../support/keep-with-stream.js'
 import { noticeDeparture } from '../../../support/notice-departure.js'
 import { admitConnection, admitStream, followReads } from '../limits/arrivals.js'
+import { HeaderDeadlines } from '../limits/header-deadlines.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import type { Strangers } from '../limits/strangers.js'
 import { ConnectionDrain } from './connection-drain.js'
@@ -151,7 +153,10 @@ export function createSecureListener(
   tls: SecureServerOptions,
 ): Http2SecureServer & Listener {
   const drain = new ConnectionDrain()
-  const handler = drain.wrap(serve)
+  const deadlines = isBun
+    ? headerDeadlines((socket) => void server.emit('clientError', requestTimeout(), socket))
+    : null
+  const handler = drain.wrap(deadlines === null ? serve : deadlines.wrap(serve))
   const options: SecureServerOptions = {
     ...http2Options(limits),
     handshakeTimeout: HEADERS_TIMEOUT_MS,
@@ -194,7 +199,11 @@ export function createSecureListener(
       () => admitConnection(socket, begin),
     )
   })
-  server.on('secureConnection', (socket: TLSSocket) => limits.strangers?.carry(socket, socket))
+  server.on('secureConnection', (socket: TLSSocket) => {
+    limits.strangers?.carry(socket, socket)
+    if (socket.alpnProtocol !== 'h2') deadlines?.follow(socket)
+  })
+  if (deadlines !== null) server.on('upgrade', (request) => deadlines.forget(request))
   server.on('upgrade', upgradeAsRequest(serve))
   return Object.assign(server, {
     closeAllConnections: () => closeAll(sessions, sockets),
@@ -237,7 +246,7 @@ type OnStream = (stream: ServerHttp2Stream, ...more: unknown[]) => void
 /** Makes requests of HTTP/2 streams in fair turns. */
 function admitStreams(server: EventEmitter): void {
   // Bun has its own implementation.
-  if (process.versions['bun'] !== undefined) return
+  if (isBun) return
   const [begin] = server.listeners('stream') as [OnStream]
   server.removeAllListeners('stream')
   server.on('stream', (stream: ServerHttp2Stream, ...more: unknown[]) => {
@@ -272,7 +281,7 @@ function continued(handler: ReturnType<typeof asHttp2Handler>): typeof handler {
  * Bun does not expose the first bytes, so a sniffer would wait for them until its deadline, and then end a watch that
  * was silent for so long. There the port speaks HTTP/1.1 only.
  */
-const canSniff = process.versions['bun'] === undefined
+const canSniff = !isBun
 
 /** Whether a connection begins with the preface of HTTP/2; null while that is open. */
 function isHttp2(seen: Buffer): boolean | null {
@@ -284,6 +293,16 @@ function isHttp2(seen: Buffer): boolean | null {
 /** The same error as Node's own. */
 function handshakeTimeout(): Error {
   return Object.assign(new Error('TLS handshake timeout'), { code: 'ERR_TLS_HANDSHAKE_TIMEOUT' })
+}
+
+/** The same as Node's, with which it ends a connection whose first request is late. */
+function headerDeadlines(onLate: (socket: Socket) => void): HeaderDeadlines {
+  return new HeaderDeadlines({ firstMs: HEADERS_TIMEOUT_MS, nextMs: KEEP_ALIVE_TIMEOUT_MS, onLate })
+}
+
+/** The same error as Node's own. */
+function requestTimeout(): Error {
+  return Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
 }
 
 /**

@@ -9,6 +9,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
+import { isBun } from '../../../support/is-bun.js'
 import { lingerAtMost } from './linger.js'
 import { DirectOutput } from './output.js'
 
@@ -18,7 +19,7 @@ const KEEPALIVE_MS = 30_000
 /**
  * Bun's socket of a response takes everything and never says that it is full, so a slow reader would fill the memory.
  */
-const saysWhenFull = process.versions['bun'] === undefined
+const saysWhenFull = !isBun
 
 export function canWriteToSocket(request: IncomingMessage, response: ServerResponse): boolean {
   return saysWhenFull && request.httpVersion === '1.1' && response.socket !== null && response.socket === request.socket

@@ -7,7 +7,7 @@ const MiB = 2 ** 20
 function at(t: Tap, residentMiB: number, targetMiB: number | null) {
   const clock = new VirtualClock()
   const seen = { relieved: 0, rejected: 0, resident: residentMiB }
-  const collections = { count: 0 }
+  const collections = { count: 0, collect() {} }
   const pressure = new MemoryPressure({
     targetBytes: targetMiB === null ? null : targetMiB * MiB,
     residentBytes: () => seen.resident * MiB,
