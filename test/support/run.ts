@@ -20,6 +20,9 @@ import { moduleTests, selectTests, systemTests } from './select-tests.js'
 import { isRandom, SEED_VARIABLE } from './test-seeds.js'
 import { fail, verdict } from './verdict.js'
 
+/** At full size some files take longer. */
+const LIMITS = process.env['TEST_LONG'] === undefined ? {} : { seconds: 1_800 }
+
 async function main(): Promise<number> {
   const { values, positionals: names } = parseArgs({
     options: { rounds: { type: 'string' }, seed: { type: 'string' }, system: { type: 'boolean', default: false } },
@@ -40,7 +43,7 @@ async function main(): Promise<number> {
   if (lack !== null) return fail(lack)
   await compile(new Set([...sources, ...sourcesOf(['test/support/run-tap.ts'])]))
   if (startsPrograms(sources)) await bundlePrograms()
-  return verdict(isNightly ? await runRounds(files, rounds, values.seed) : await runTap(files))
+  return verdict(isNightly ? await runRounds(files, rounds, values.seed) : await runTap(files, LIMITS))
 }
 
 async function runRounds(files: readonly string[], rounds: number, given: string | undefined): Promise<Outcome> {
