@@ -4,11 +4,11 @@
  * numbers. Exits with 1 if we broke a guarantee. `--fleet`: over four replicas, three nats-servers and a proxy on every
  * link between them. `--whole`: over five processes of `main` with all built-in resources. Every resource must have a
  * publisher within 20 s of any single fault, and no watch may have to start over. `--fuzz`: instead of faults, one
- * server under mutated connections on all its ports, beside honest clients. `--only`: with `--whole`, the one fault
- * that is injected, by its name in `test/fleet/whole-schedule.ts`. `--previous`: with `--whole`, the compiled `main.js`
- * of another release, which replicas run at random. Ages are not judged then: an older release may not report them, nor
- * can a replica that follows it. One from before NATS 2.12 was supported cannot open object stores there: it needs
- * older servers (`NATS_BIN`).
+ * server under mutated connections on all its ports, beside honest clients; `--memory`: its memory target in MiB.
+ * `--only`: with `--whole`, the one fault that is injected, by its name in `test/fleet/whole-schedule.ts`.
+ * `--previous`: with `--whole`, the compiled `main.js` of another release, which replicas run at random. Ages are not
+ * judged then: an older release may not report them, nor can a replica that follows it. One from before NATS 2.12 was
+ * supported cannot open object stores there: it needs older servers (`NATS_BIN`).
  *
  * Each round has its own seed, which is printed, and is judged at its end, so memory does not grow over hours. A
  * violation counts as ours if a client of the server saw it, and as etcd's if a plain watch of etcd saw it, directly or
@@ -67,6 +67,7 @@ async function main(): Promise<number> {
       watchers: { type: 'string', default: '100' },
       fleet: { type: 'boolean', default: false },
       fuzz: { type: 'boolean', default: false },
+      memory: { type: 'string', default: '512' },
       whole: { type: 'boolean', default: false },
       previous: { type: 'string' },
       only: { type: 'string' },
@@ -93,7 +94,7 @@ async function main(): Promise<number> {
     unpublishedMs: 0,
   }
   const first = Number(values.seed ?? Date.now() % 1_000_000)
-  if (values.fuzz) return await fuzzRound(first, end)
+  if (values.fuzz) return await fuzzRound(first, end, Number(values.memory))
   let failedInARow = 0
   do {
     const seed = first + totals.rounds
@@ -143,13 +144,14 @@ async function main(): Promise<number> {
   return ours + unexpected + failed + late + relists + (rounds - checks) === 0 ? 0 : 1
 }
 
-async function fuzzRound(seed: number, end: number): Promise<number> {
+async function fuzzRound(seed: number, end: number, memoryTargetMiB: number): Promise<number> {
   let wrong = 1
   await withTeardown(async (t) => {
     const { connections, answers, problems, peakMiB } = await fuzz(t, {
       seed,
       isEnough: () => Date.now() >= end,
       settles: true,
+      memoryTargetMiB,
       onProgress: print,
     })
     const codes = [...answers].sort(([a], [b]) => a - b).map(([code, times]) => `${code} ×${times}`)

@@ -6,7 +6,7 @@ import { statuses } from './raw.js'
 import { BAIT, HonestClients, LOOT, TOKENS, pause, setStage } from './stage.js'
 
 const MiB = 2 ** 20
-const MEMORY_TARGET = 512 * MiB
+const MEMORY_TARGET_MIB = 512
 /** The share by which memory may exceed its target for a moment. */
 const MEMORY_SLACK = 1.15
 /** Connections at a time. */
@@ -18,6 +18,8 @@ export interface FuzzOptions {
   readonly seed: number
   /** Whether that many connections are enough. */
   readonly isEnough: (connections: number) => boolean
+  /** Default: 512. */
+  readonly memoryTargetMiB?: number
   /** Whether to wait until the server has let go of every connection, which takes minutes. Default: false. */
   readonly settles?: boolean
   /** Called from time to time. */
@@ -40,8 +42,8 @@ function countsOf(texts: readonly string[]): ReadonlyMap<string, number> {
 }
 
 export async function fuzz(t: Pick<Test, 'teardown'>, options: FuzzOptions): Promise<FuzzReport> {
-  const { seed, isEnough, settles = false, onProgress = () => {} } = options
-  const stage = await setStage(t as Test, ['--memory-target', String(MEMORY_TARGET)])
+  const { seed, isEnough, settles = false, memoryTargetMiB = MEMORY_TARGET_MIB, onProgress = () => {} } = options
+  const stage = await setStage(t as Test, ['--memory-target', String(memoryTargetMiB * MiB)])
   const { server } = stage
   const honest = new HonestClients(stage, 2)
   await pause(500)
@@ -82,7 +84,7 @@ export async function fuzz(t: Pick<Test, 'teardown'>, options: FuzzOptions): Pro
   await honest.stop()
   for (const [problem, times] of countsOf(honest.problems)) problems.push(`${times} × ${problem}`)
   const { peak } = server.memory()
-  if (peak > MEMORY_TARGET * MEMORY_SLACK) problems.push(`${Math.round(peak / MiB)} MiB at the most`)
+  if (peak > memoryTargetMiB * MiB * MEMORY_SLACK) problems.push(`${Math.round(peak / MiB)} MiB at the most`)
   if (settles) {
     const end = performance.now() + SETTLED_MS
     while (stage.descriptors() > descriptors && performance.now() < end) await pause(50)
