@@ -22,6 +22,8 @@ const PAST_STATES = 4
 const LOADING_READS = 10_000
 /** The number of write threads per process. One identity has at most one of them, where identities are known. */
 const WRITE_THREADS = 2
+/** Lists and watches that begin at once in a process whose memory is at its target. */
+const MEMORY_TURNS = 8
 /** The share of the memory target for list bodies being sent, and the limit in bytes without a target. */
 const SENT_SHARE = 1 / 4
 const SENT_BYTES = 512 * 1024 * 1024
@@ -72,6 +74,7 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
       for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
     },
     onRejected: () => metrics.rejected('memory'),
+    turns: fairSemaphore(basis, 'memory', MEMORY_TURNS),
   })
   live.onChange((changed) => {
     const target = memoryTargetOf(changed)

@@ -41,7 +41,7 @@ export interface ApiContext {
   readonly initialStates: IdentitySemaphore
   readonly watchers: IdentitySemaphore
   /** Called before a list, a watch or a write begins. */
-  readonly memory: Pick<MemoryPressure, 'admit'>
+  readonly memory: Pick<MemoryPressure, 'admit' | 'admitInTurn'>
   readonly clock: Clock
   readonly random: Random
   /** A watch without `timeoutSeconds` ends after a random time in [this, twice this), in milliseconds. */

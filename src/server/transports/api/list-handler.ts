@@ -62,10 +62,19 @@ const BODY_KEY: KeyParts<ListContents> = {
 }
 
 export async function handleList(context: ApiContext, request: ListRequest): Promise<void> {
+  const { exchange, live, caller } = request
+  live.cache.assertReadable(false)
+  const leave = await context.memory.admitInTurn(caller.identity, exchange.signal)
+  try {
+    await answerList(context, request)
+  } finally {
+    leave?.()
+  }
+}
+
+async function answerList(context: ApiContext, request: ListRequest): Promise<void> {
   const { exchange, live, caller, form, options } = request
   const { cache } = live
-  cache.assertReadable(false)
-  context.memory.admit()
   await payDebt(context, request)
   const snapshot = await readListState(cache, options.read, exchange.signal, () =>
     context.pastStates.acquire(caller.identity, exchange.signal),

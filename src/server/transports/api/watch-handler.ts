@@ -53,9 +53,18 @@ export async function handleWatch(
   request: WatchRequest,
   transport: WatchTransport,
 ): Promise<void> {
-  const { live, exchange, caller, options } = request
+  const { live, exchange, caller } = request
   live.cache.assertReadable()
-  context.memory.admit()
+  const leave = await context.memory.admitInTurn(caller.identity, exchange.signal)
+  try {
+    await openWatch(context, request, transport)
+  } finally {
+    leave?.()
+  }
+}
+
+async function openWatch(context: ApiContext, request: WatchRequest, transport: WatchTransport): Promise<void> {
+  const { live, exchange, caller, options } = request
   const { history } = live.cache
   const held = new Occupied(await context.watchers.acquire(caller.identity, exchange.signal))
   try {

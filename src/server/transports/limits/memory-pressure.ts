@@ -1,14 +1,16 @@
 /**
- * Keeps the process near `--memory-target`: well before it, caches shrink; beyond it, new lists and watches get 429.
- * Running requests continue.
+ * Keeps the process near `--memory-target`: well before it, caches shrink; beyond it, lists and watches begin in fair
+ * turns, so that a client that fills the memory does not keep the others out; and well beyond it, they get 429. Running
+ * requests continue.
  *
- *     0 ────────────────────── 85 % ─────────────── target ─────────▶ resident memory
- *          as configured         │  caches shrink     │  and 429
+ *     0 ────────────────────── 85 % ─────────────── target ───────────── 110 % ────▶ resident memory
+ *          as configured         │  caches shrink     │  lists take turns  │  and 429
  *
  * It measures resident memory, because a container is killed for that. Ending running watches was rejected: each client
  * would come back with a list, the most expensive request.
  */
 import { TooManyRequestsError } from '../../../engine/model/status.js'
+import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import type { Clock, Timer } from '../../../support/clock.js'
 import { type Collections, countCollections } from '../../../support/collections.js'
 
@@ -20,6 +22,8 @@ export interface MemoryPressureOptions {
   /** Frees what can be read again; called at most every 10 s while needed. */
   readonly relieve: () => void
   readonly onRejected: () => void
+  /** The slots of lists and watches that begin beyond the target. */
+  readonly turns: IdentitySemaphore
   /** Default: the garbage collections of this process. */
   readonly collections?: Pick<Collections, 'count' | 'collect'>
 }
@@ -28,6 +32,8 @@ const CHECK_MS = 1_000
 /** A storm of requests is faster than the timer; a check costs some 10 µs. */
 const ADMIT_CHECK_MS = 50
 const RELIEF_SHARE = 0.85
+/** Less than memory may exceed its target, since what begins below it still grows. */
+const FULL_SHARE = 1.1
 /**
  * Relief frees history, and a client that reconnects after its position is gone lists again, the most expensive request
  * of all. So history is freed in steps, and the next step waits until a collection has shown the effect of the last.
@@ -42,6 +48,7 @@ export class MemoryPressure {
   #timer: Timer | null = null
   #isStarted = false
   #isOver = false
+  #isFull = false
   #checkedMs = Number.NEGATIVE_INFINITY
   #relievedMs = Number.NEGATIVE_INFINITY
   #collectionsAtRelief = -1
@@ -79,11 +86,35 @@ export class MemoryPressure {
 
   /** Called before something that holds memory begins. @throws TooManyRequestsError */
   admit(): void {
-    const { clock } = this.#options
-    if (clock.monotonic() - this.#checkedMs >= ADMIT_CHECK_MS) this.#check()
-    if (!this.#isOver) return
+    this.#checkAgain()
+    if (this.#isOver) throw this.#refusal()
+  }
+
+  /**
+   * Called before a list or watch begins. A little beyond the target it waits for its turn.
+   *
+   * @returns a function to be called when it has been answered, or has begun; null for one that needs no turn.
+   * @throws TooManyRequestsError; the signal's reason when it aborts.
+   */
+  async admitInTurn(identity: string, signal: AbortSignal): Promise<(() => void) | null> {
+    this.#checkAgain()
+    if (!this.#isOver) return null
+    if (this.#isFull) throw this.#refusal()
+    const leave = await this.#options.turns.acquire(identity, signal)
+    // Those that were let in before may have filled the memory.
+    this.#checkAgain()
+    if (!this.#isFull) return leave
+    leave()
+    throw this.#refusal()
+  }
+
+  #checkAgain(): void {
+    if (this.#options.clock.monotonic() - this.#checkedMs >= ADMIT_CHECK_MS) this.#check()
+  }
+
+  #refusal(): TooManyRequestsError {
     this.#options.onRejected()
-    throw new TooManyRequestsError('the server is at its memory target, please try again later', RETRY_AFTER_SECONDS)
+    return new TooManyRequestsError('the server is at its memory target, please try again later', RETRY_AFTER_SECONDS)
   }
 
   #measure(): void {
@@ -103,6 +134,7 @@ export class MemoryPressure {
     this.#ownCollections?.stop()
     this.#ownCollections = null
     this.#isOver = false
+    this.#isFull = false
   }
 
   #check(): void {
@@ -112,6 +144,7 @@ export class MemoryPressure {
     this.#checkedMs = clock.monotonic()
     const bytes = residentBytes()
     this.#isOver = bytes > targetBytes
+    this.#isFull = bytes > targetBytes * FULL_SHARE
     if (bytes > targetBytes * RELIEF_SHARE) this.#relieve()
   }
 

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { MemoryPressure } from '../../../../src/server/transports/limits/memory-pressure.js'
+import { FairSemaphore } from '../../../../src/server/auth/fair-semaphore.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 
 const MiB = 2 ** 20
@@ -8,7 +9,9 @@ function at(t: Tap, residentMiB: number, targetMiB: number | null) {
   const clock = new VirtualClock()
   const seen = { relieved: 0, rejected: 0, resident: residentMiB }
   const collections = { count: 0, collect() {} }
+  const bounds = { slots: 2, maxSlotsPerIdentity: 1, maxWaiting: 4, maxWaitingPerIdentity: 2 }
   const pressure = new MemoryPressure({
+    turns: new FairSemaphore({ ...bounds, maxWaitMs: 3_000, clock, onRejected: () => seen.rejected++ }),
     targetBytes: targetMiB === null ? null : targetMiB * MiB,
     residentBytes: () => seen.resident * MiB,
     clock,
@@ -42,6 +45,32 @@ for (const [resident, target, relieved, isRefused] of rows) {
     t.end()
   })
 }
+
+void t.test(
+  'a little beyond the target, lists begin in fair turns, so the one that fills the memory waits',
+  async (t) => {
+    const { pressure, seen, clock } = at(t, 190, 200)
+    const { signal } = new AbortController()
+    const admit = (identity: string): Promise<(() => void) | null> => pressure.admitInTurn(identity, signal)
+    t.equal(await admit('a'), null, 'below it nobody waits')
+    seen.resident = 219
+    clock.advance(1_000)
+    const first = await admit('a')
+    const second = admit('a')
+    t.type(await admit('b'), 'function', 'another client has its turn at once')
+    t.equal(seen.rejected, 0)
+    first!()
+    t.type(await second, 'function')
+    const waiting = admit('a')
+    clock.advance(3_000)
+    await t.rejects(waiting, { code: 429 }, 'a turn that does not come')
+    seen.resident = 221
+    clock.advance(1_000)
+    await t.rejects(admit('c'), { code: 429 }, 'and nobody begins when it is full')
+    t.throws(() => pressure.admit(), { code: 429 })
+    t.end()
+  },
+)
 
 void t.test('the rejections end when memory is available again', (t) => {
   const { clock, pressure, seen } = at(t, 300, 200)
