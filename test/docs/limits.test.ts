@@ -30,6 +30,9 @@ const counted = new Set(
     ([, limit]) => limit!,
   ),
 )
+for (const [, one, other] of code.matchAll(/rejected\([^)]* \? '([a-z-]+)' : '([a-z-]+)'\)/g)) {
+  counted.add(one!).add(other!)
+}
 for (const [, limit] of read('src/server/transports/server/answer-unreadable.ts').matchAll(
   /^ {2}[A-Z_]+: '([a-z-]+)'/gm,
 ))
