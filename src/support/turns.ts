@@ -17,10 +17,7 @@ const BUSY_SLICE_MS = 2
 /** For this long after sending to a watcher, more is likely to follow, so requests get short slices. */
 const BUSY_MS = 100
 
-/**
- * The slice for arrivals, for each kind of them, besides the other slices. A request passes several kinds, so somebody
- * who is not part of a burst waits for about as many iterations.
- */
+/** The slice for arrivals, for each kind of them, besides the other slices. */
 const ARRIVALS_MS = 1
 
 /** The separate slice for data from the source, besides that of requests. */
@@ -70,10 +67,56 @@ export interface ArrivalSource {
 
 const ANYWHERE: ArrivalSource = { client: '', connection: '' }
 
+const nothing = (): void => {}
+
 /** This many may wait before any is rejected: ten thousand nodes that reconnect at once are not an attack. */
 const MOST_WAITING = 16_384
 
+/**
+ * Kinds of arrivals in the order in which a request passes them. An iteration of the event loop gives each its time in
+ * this order, so a request that is not part of a burst passes all of them in one iteration. If each kind had its own
+ * place in the event loop, the last would come first: it begins to wait before those ahead of it have finished.
+ */
+export class ArrivalLine {
+  readonly #kinds: ((done: () => void) => void)[] = []
+  readonly #due = new Set<number>()
+  #isDue = false
+  /** The kind that has its time. */
+  #at = 0
+  readonly #run = (): void => {
+    this.#at = 0
+    this.#next()
+  }
+  readonly #done = (): void => this.#next()
+
+  /**
+   * Adds a kind, after all others.
+   * @param run called when the kind has its time; it calls `done` at its end.
+   * @returns a function to be called when any wait, which gives it time in this iteration or the next one.
+   */
+  add(run: (done: () => void) => void): () => void {
+    const kind = this.#kinds.push(run) - 1
+    return () => {
+      this.#due.add(kind)
+      if (this.#isDue) return
+      this.#isDue = true
+      setImmediate(this.#run)
+    }
+  }
+
+  #next(): void {
+    while (this.#at < this.#kinds.length) {
+      const kind = this.#at++
+      if (this.#due.delete(kind)) return this.#kinds[kind]!(this.#done)
+    }
+    this.#isDue = this.#due.size > 0
+    if (this.#isDue) setImmediate(this.#run)
+  }
+}
+
 export interface ArrivalsOptions {
+  /** Default: one of its own. */
+  readonly line?: ArrivalLine
   readonly slice?: { readonly isOver: boolean }
   /** Milliseconds, to measure each arrival. */
   readonly now?: () => number
@@ -97,9 +140,13 @@ export class Arrivals {
   /** When the one that is being started was taken; null if there is none. */
   #takenMs: number | null = null
   #isGoing = false
+  /** Continues in the line's next round. */
+  readonly #later: () => void
+  #done = nothing
   readonly #go = (): void => this.#begin()
 
   constructor({
+    line = new ArrivalLine(),
     slice = new LoopSlice(ARRIVALS_MS),
     now = () => performance.now(),
     mostWaiting = MOST_WAITING,
@@ -107,6 +154,10 @@ export class Arrivals {
     this.#slice = slice
     this.#now = now
     this.#mostWaiting = mostWaiting
+    this.#later = line.add((done) => {
+      this.#done = done
+      this.#begin()
+    })
   }
 
   get waiting(): number {
@@ -123,13 +174,13 @@ export class Arrivals {
    * time.
    */
   turn(): Promise<void> {
-    return new Promise((resolve) => this.#wait(resolve, ANYWHERE, (go) => process.nextTick(go)))
+    return new Promise((resolve) => this.#wait(resolve, ANYWHERE, true))
   }
 
   /** Resolves later, when it is the client's turn. @returns null when too many of its arrivals wait. */
   turnOf(source: ArrivalSource): Promise<void> | null {
     if (this.#isFullFor(source)) return null
-    return new Promise((resolve) => this.#wait(resolve, source, setImmediate))
+    return new Promise((resolve) => this.#wait(resolve, source))
   }
 
   /**
@@ -141,7 +192,7 @@ export class Arrivals {
       return true
     }
     if (this.#isFullFor(source)) return false
-    this.#wait(begin, source, setImmediate)
+    this.#wait(begin, source)
     return true
   }
 
@@ -151,25 +202,36 @@ export class Arrivals {
     return size >= this.#mostWaiting && (size >= 2 * this.#mostWaiting || this.#waiting.hasItsShare(client))
   }
 
-  #wait(begin: () => void, { client, connection }: ArrivalSource, soon: (go: () => void) => void): void {
+  #wait(begin: () => void, { client, connection }: ArrivalSource, isSoon = false): void {
     this.#waiting.push(client, connection, begin)
     if (this.#isGoing) return
     this.#isGoing = true
-    soon(this.#go)
+    if (isSoon) process.nextTick(this.#go)
+    else this.#later()
   }
 
   #begin(): void {
     if (this.#takenMs !== null) this.#waiting.spent(this.#now() - this.#takenMs)
     this.#takenMs = null
-    if (this.waiting === 0) this.#isGoing = false
-    else if (this.#slice.isOver) setImmediate(this.#go)
-    else {
+    if (this.waiting === 0) {
+      this.#isGoing = false
+      this.#end()
+    } else if (this.#slice.isOver) {
+      this.#later()
+      this.#end()
+    } else {
       const begin = this.#waiting.take()!
       this.#takenMs = this.#now()
       begin()
       // A tick runs when all resolved promises have continued.
       queueMicrotask(() => process.nextTick(this.#go))
     }
+  }
+
+  #end(): void {
+    const done = this.#done
+    this.#done = nothing
+    done()
   }
 }
 

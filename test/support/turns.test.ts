@@ -1,6 +1,16 @@
 /** Time slices of the event loop: all work progresses, and nothing exceeds its slice before other work has its turn. */
 import t from 'tap'
-import { Arrivals, beforeTurns, inTurns, partsOf, SLICE_MS, Slice, turns, Turns } from '../../src/support/turns.js'
+import {
+  ArrivalLine,
+  Arrivals,
+  beforeTurns,
+  inTurns,
+  partsOf,
+  SLICE_MS,
+  Slice,
+  turns,
+  Turns,
+} from '../../src/support/turns.js'
 
 void t.test('one turn is given per iteration of the event loop, in request order', async (t) => {
   const turns = new Turns()
@@ -151,6 +161,46 @@ void t.test('a burst of one client delays its own requests, and nobody else’s'
     )
   }
   t.equal(arrivals.waiting, 0)
+})
+
+void t.test('a request passes all kinds of arrivals in one iteration, although a burst waits for each', async (t) => {
+  let iteration = 0
+  let nowMs = 0
+  const line = new ArrivalLine()
+  // There is time for so many of each kind in an iteration, so some wait for each.
+  const kinds = [4, 3, 2].map((most) => {
+    let [at, begun] = [-1, 0]
+    const slice = {
+      get isOver() {
+        if (at !== iteration) [at, begun] = [iteration, 0]
+        return begun >= most
+      },
+    }
+    const arrivals = new Arrivals({ line, slice, now: () => nowMs })
+    return { arrivals, begin: () => void begun++ }
+  })
+  const pass = (client: string, seen: number[], kind = 0): void => {
+    const next = kinds[kind]
+    const begin = (): void => {
+      next!.begin()
+      nowMs++
+      seen.push(iteration)
+      pass(client, seen, kind + 1)
+    }
+    next?.arrivals.admit(begin, { client, connection: '' })
+  }
+  const burst: number[] = []
+  for (let i = 0; i < 200; i++) pass('burst', burst)
+  const others: number[][] = []
+  for (; burst.length < 600 && iteration < 1_000; iteration++) {
+    await new Promise((resolve) => void setImmediate(resolve))
+    if (iteration < 10 || iteration >= 30 || iteration % 2 === 0) continue
+    others.push([])
+    pass('other', others.at(-1)!)
+  }
+  t.equal(burst.length, 600)
+  t.equal(others.length, 10)
+  for (const seen of others) t.ok(seen.length === 3 && seen[0] === seen[2], `in the iterations ${seen.join(', ')}`)
 })
 
 void t.test('when too many wait, only clients with their full share are rejected', async (t) => {

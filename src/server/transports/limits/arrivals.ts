@@ -10,21 +10,22 @@
  */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
-import { Arrivals, type ArrivalSource } from '../../../support/turns.js'
+import { ArrivalLine, Arrivals, type ArrivalSource } from '../../../support/turns.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import { networkOf } from '../../auth/client-address.js'
 import type { Exchange } from '../server/exchange.js'
 import { handleUse } from '../watch/stream-handle.js'
 import { SessionReads } from './session-reads.js'
 
+const line = new ArrivalLine()
 /** Connections whose first bytes have arrived, before the TLS handshake or the HTTP/2 session. */
-const connecting = new Arrivals()
+const connecting = new Arrivals({ line })
 /** HTTP/2 streams without a body, before there is a request. */
-const opening = new Arrivals()
+const opening = new Arrivals({ line })
 /** Requests before authentication. */
-const arriving = new Arrivals()
+const arriving = new Arrivals({ line })
 /** Requests after authentication. */
-const identified = new Arrivals()
+const identified = new Arrivals({ line })
 const reads = new SessionReads()
 
 /** A name for each connection, to distinguish those of one address. */
