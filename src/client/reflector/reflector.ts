@@ -19,7 +19,7 @@ import type { Change, ObjectCodec } from './object-codec.js'
 import { idle, next, type ReflectorEffect, type ReflectorInput, type ReflectorState } from './reflector-state.js'
 import { type Selection, watchQuery } from './requests.js'
 import type { Transport } from './transport.js'
-import { type WatchPosition, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
+import { positionAt, type WatchPosition, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
 
 /** The store that a reflector writes to. */
 export interface ReflectorStore<T> {
@@ -302,11 +302,7 @@ export class Reflector<T> {
         const { position, safePosition } = place
         if (!signal.aborted) this.#send({ kind: 'progress', position, safePosition, isBookmark })
       },
-      settled: store.settled === undefined ? undefined : () => store.settled?.(),
+      settled: () => store.settled?.(),
     }
   }
-}
-
-function positionAt(resourceVersion: string): WatchPosition {
-  return { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: new Set() }
 }

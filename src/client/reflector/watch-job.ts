@@ -21,6 +21,11 @@ export interface WatchPosition {
   readonly keysAtPosition: Set<string>
 }
 
+/** A position between two revisions. */
+export function positionAt(resourceVersion: string): WatchPosition {
+  return { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: new Set() }
+}
+
 export interface WatchJobOptions<T> {
   readonly transport: Transport
   readonly wire: EventWire
@@ -37,15 +42,15 @@ export interface WatchJobOptions<T> {
   readonly silenceMs: number
   /** null for a stream with initial events that has not reached their end. */
   readonly place: WatchPosition | null
-  onOpen(): void
+  onOpen?(): void
   /** Called once, before any change, and only without `place`. */
-  onInitial(items: T[], resourceVersion: string): Promise<void> | void
+  onInitial?(items: T[], resourceVersion: string): Promise<void> | void
   onChange(change: Change<T>): void
   onBookmark(resourceVersion: string): void
   /** Called after the events of one chunk were delivered. @param hasBookmark whether a bookmark was among them. */
-  onProgress(place: WatchPosition, hasBookmark: boolean): void
+  onProgress?(place: WatchPosition, hasBookmark: boolean): void
   /** Awaited between two chunks, so that a fast server does not flood a slow store. */
-  readonly settled: (() => Promise<void> | undefined) | undefined
+  settled?(): Promise<void> | undefined
 }
 
 export type WatchOutcome =
@@ -117,7 +122,7 @@ class WatchJob<T> {
     this.#arrived()
     if (response.status !== 200) throw await failureOf(response)
     this.#isOpen = true
-    this.#options.onOpen()
+    this.#options.onOpen?.()
     this.#timer?.cancel()
     const allowed = (): number => (this.#place === null ? initialSilenceMs : silenceMs)
     this.#arm(allowed(), allowed)
@@ -140,21 +145,20 @@ class WatchJob<T> {
 
   /** One chunk has been decoded, perhaps with the end of the initial events: notifies the store and the reflector. */
   async #handOver(): Promise<void> {
-    const { settled } = this.#options
     if (this.#initialEnd !== null) {
       const resourceVersion = this.#initialEnd
       const items = this.#initial
       this.#initialEnd = null
       this.#initial = []
-      await this.#options.onInitial(items, resourceVersion)
+      await this.#options.onInitial?.(items, resourceVersion)
       const late = this.#late
       this.#late = []
       for (const change of late) this.#options.onChange(change)
     }
-    if (this.#place !== null && this.#hasMoved) this.#options.onProgress(this.#place, this.#hasBookmark)
+    if (this.#place !== null && this.#hasMoved) this.#options.onProgress?.(this.#place, this.#hasBookmark)
     this.#hasMoved = false
     this.#hasBookmark = false
-    const settling = settled?.()
+    const settling = this.#options.settled?.()
     if (settling !== undefined) await settling
     // The time spent here is ours, not the server's silence.
     this.#arrived()
@@ -173,7 +177,7 @@ class WatchJob<T> {
       }
       this.#initialEnd = resourceVersion
     }
-    this.#place = { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: new Set() }
+    this.#place = positionAt(resourceVersion)
     this.#hasMoved = true
     this.#hasBookmark = true
     // The end of the initial events is reported by `onInitial`, which follows.

@@ -20,7 +20,7 @@ export interface ReadOptions {
    * Whether a watch after this state follows at once. A source may then serve both with one answer: see `isContinued`.
    */
   readonly willWatch?: boolean
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface Page {

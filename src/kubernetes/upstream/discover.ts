@@ -49,7 +49,7 @@ export async function discover(
     const asking = server.taggedDocument({
       path,
       accept: AGGREGATED_DISCOVERY,
-      ...(signal === undefined ? {} : { signal }),
+      signal,
     })
     // An API server with only custom resources has no core group, and answers 404.
     const { document, etag } = path === '/api' ? await asking.catch(noneFor404) : await asking
@@ -83,7 +83,7 @@ async function isUnchanged(
         path,
         accept: AGGREGATED_DISCOVERY,
         headers: { 'if-none-match': etags[i]! },
-        ...(signal === undefined ? {} : { signal }),
+        signal,
       })
       return false
     } catch (error) {
@@ -121,7 +121,7 @@ async function readGroups(
     const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
     let list: unknown
     try {
-      list = await server.document({ path: root, ...(signal === undefined ? {} : { signal }) })
+      list = await server.document({ path: root, signal })
     } catch (error) {
       if (signal?.aborted === true) throw asUpstreamError(error, root)
       // An aggregated API whose server is unreachable must not hide all others.
@@ -145,7 +145,7 @@ async function readCustomNames(
     const list = await server.document({
       path: `/apis/${group}/${served.version}/customresourcedefinitions`,
       accept: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json',
-      ...(signal === undefined ? {} : { signal }),
+      signal,
     })
     return new Set(listAt(list, 'items').map((item) => textAt(item, 'metadata', 'name')))
   } catch (error) {

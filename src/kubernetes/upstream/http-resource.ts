@@ -183,7 +183,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       prefix: this.#options.resource.etcdPrefix,
       limit: 1,
       keysOnly: true,
-      ...(signal === undefined ? {} : { signal }),
+      signal,
     })
     return revisionOf(page.resourceVersion)
   }
@@ -198,7 +198,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
         query: { limit: '1' },
         accept: METADATA_ONLY,
         headers: { [ASK_HEADER]: 'progress' },
-        ...(signal === undefined ? {} : { signal }),
+        signal,
       })
       this.#trustsProgress = response.header(TRUST_HEADER) === 'true'
     }
@@ -318,7 +318,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
         path,
         query,
         accept,
-        ...(signal === undefined ? {} : { signal }),
+        signal,
       })
       return { body, codec }
     } catch (error) {
@@ -359,7 +359,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       path: this.#path,
       query,
       accept: METADATA_ONLY,
-      ...(signal === undefined ? {} : { signal }),
+      signal,
     })
     return this.#decode(body, bytesCodec)
   }

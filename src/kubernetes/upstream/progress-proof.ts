@@ -8,7 +8,7 @@ import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import type { ObjectCodec } from '../../client/reflector/object-codec.js'
 import type { Transport } from '../../client/reflector/transport.js'
-import { runWatch } from '../../client/reflector/watch-job.js'
+import { positionAt, runWatch } from '../../client/reflector/watch-job.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Clock } from '../../support/clock.js'
@@ -56,9 +56,7 @@ export async function proveProgress(options: {
       openTimeoutMs: timeoutMs,
       initialSilenceMs: timeoutMs,
       silenceMs: timeoutMs,
-      place: { position: resourceVersion, safePosition: resourceVersion, keysAtPosition: new Set() },
-      onOpen: () => undefined,
-      onInitial: () => undefined,
+      place: positionAt(resourceVersion),
       onChange: (change) => {
         if (proof === null) lastEvent = revisionOf(change.resourceVersion)
       },
@@ -66,8 +64,6 @@ export async function proveProgress(options: {
         proof ??= { lastEvent, revision: revisionOf(bookmark) }
         done.abort()
       },
-      onProgress: () => undefined,
-      settled: undefined,
     })
   } catch (error) {
     if (proof === null) throw error

@@ -40,7 +40,7 @@ export interface AskOptions {
   readonly query?: Readonly<Record<string, string>>
   readonly accept?: string
   readonly headers?: Readonly<Record<string, string>>
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 const HEARTBEAT_MS = 5_000

@@ -15,7 +15,7 @@ import type { EventWire } from '../../client/reflector/event-stream.js'
 import { WatchFailure } from '../../client/reflector/failure.js'
 import type { Change, ObjectCodec } from '../../client/reflector/object-codec.js'
 import type { Transport } from '../../client/reflector/transport.js'
-import { type WatchPosition, runWatch, type WatchOutcome } from '../../client/reflector/watch-job.js'
+import { positionAt, type WatchPosition, runWatch, type WatchOutcome } from '../../client/reflector/watch-job.js'
 import type { Batch, KeyEvent } from '../../engine/model/event.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import type { Revision } from '../../engine/model/revision.js'
@@ -77,7 +77,7 @@ export class RemoteWatch implements UpstreamWatch {
   constructor(options: RemoteWatchOptions) {
     this.#options = options
     this.#stream = options.stream ?? null
-    this.#place = positionAt(options.afterRevision)
+    this.#place = positionAt(formatResourceVersion(options.afterRevision))
     this.#handedOn = options.afterRevision
     void this.#run()
   }
@@ -127,7 +127,7 @@ export class RemoteWatch implements UpstreamWatch {
         // The next watch brings the deletions that were still waiting.
         this.#rest?.cancel()
         this.#pending = []
-        this.#place = positionAt(this.#handedOn)
+        this.#place = positionAt(formatResourceVersion(this.#handedOn))
       }
     } catch (error) {
       this.#end(error)
@@ -166,8 +166,6 @@ export class RemoteWatch implements UpstreamWatch {
       silenceMs,
       place: this.#place,
       onOpen: () => this.#opened(),
-      onInitial: () => undefined,
-      settled: undefined,
     })
   }
 
@@ -264,9 +262,4 @@ class RevisionInParts extends Error {
 function oldestIn(message: string): Revision | null {
   const found = /too old resource version: \d+ \((\d+)\)/.exec(message)?.[1]
   return found === undefined ? null : (Math.max(1, Number(found)) as Revision)
-}
-
-function positionAt(revision: Revision): WatchPosition {
-  const position = formatResourceVersion(revision)
-  return { position, safePosition: position, keysAtPosition: new Set() }
 }

@@ -64,7 +64,6 @@ export class StateStream {
       openTimeoutMs: OPEN_TIMEOUT_MS,
       initialSilenceMs: INITIAL_SILENCE_MS,
       place: null,
-      onOpen: () => undefined,
       onInitial: (items, resourceVersion) => {
         arrived({ items, resourceVersion })
         return goingOn
@@ -72,7 +71,6 @@ export class StateStream {
       onChange: (change) => this.#follower?.onChange(change),
       onBookmark: (resourceVersion) => this.#follower?.onBookmark(resourceVersion),
       onProgress: (place) => this.#follower?.onProgress(place),
-      settled: undefined,
     })
     this.#state = Promise.race([arriving, this.#outcome.then(cannotStream)])
     this.#state.catch(noop)
