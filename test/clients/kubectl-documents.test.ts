@@ -13,9 +13,10 @@ import { resolveResources } from '../../src/kubernetes/dialect/declared-resource
 import { Discovery, type Document } from '../../src/kubernetes/dialect/discovery.js'
 import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
 import { makeOpenApi, OpenApi } from '../../src/kubernetes/dialect/openapi.js'
+import { LIST_TAIL } from '../../src/kubernetes/dialect/partial-object.js'
 import { parseRequestPath } from '../../src/kubernetes/dialect/request-path.js'
 import { ResourceRegistry, type ServedResource } from '../../src/kubernetes/dialect/resource-registry.js'
-import { encodeTableRow, TABLE_TAIL, tableHead } from '../../src/kubernetes/dialect/table/encode-table.js'
+import { encodeTableRow, tableHead } from '../../src/kubernetes/dialect/table/encode-table.js'
 import { toRevision } from '../../src/engine/model/revision.js'
 import { kubectlBinary } from '../support/kubectl.js'
 
@@ -109,7 +110,7 @@ function list(served: ServedResource): Buffer {
   const pod = scanObject(Buffer.from(JSON.stringify(POD)))
   if (pod === null) throw new Error('pod')
   const row = encodeTableRow(served, pod, toRevision(7), NOW, FORM)
-  return Buffer.concat([tableHead(served, { resourceVersion: '9' }, FORM), row, TABLE_TAIL])
+  return Buffer.concat([tableHead(served, { resourceVersion: '9' }, FORM), row, LIST_TAIL])
 }
 
 const NOT_FOUND = '{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}'

@@ -7,7 +7,8 @@ import type { ObjectState } from '../../engine/model/object-state.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import { encodeContinueToken, tokenAfter } from './continue-token.js'
-import type { ObjectEncoder } from './encoding/object-encoder.js'
+import type { ListInPieces, ObjectEncoder } from './encoding/object-encoder.js'
+import { LIST_TAIL } from './partial-object.js'
 import type { ListMetadata } from '../codec/protobuf/encode.js'
 import { Scratch } from '../../support/scratch.js'
 import { sortSteps } from '../../support/sort-steps.js'
@@ -33,12 +34,12 @@ const PIECE_BYTES = 128 * 1024
 /** A null piece asks for another turn of the event loop (`support/turns.ts`). */
 export function* listPieces(page: ListPage): Generator<Buffer | null, void, void> {
   const { list, place } = page.encoder
-  if (page.limit !== null || list !== undefined || place !== undefined) {
+  if (page.limit !== null || typeof list === 'function' || place !== undefined) {
     return yield* gatheredPieces(page, page.limit ?? Number.POSITIVE_INFINITY)
   }
-  const { snapshot, prefix, startKey, matches, shard, encoder } = page
+  const { snapshot, prefix, startKey, matches, shard } = page
   const metadata = { resourceVersion: formatResourceVersion(snapshot.revision), ...shardInfo(shard) }
-  yield* itemPieces(encoder, metadata, snapshot.objects(prefix, startKey), matches)
+  yield* itemPieces(list, metadata, snapshot.objects(prefix, startKey), matches)
 }
 
 /** The head states whether more follows, or how long the list is, so references to the objects are collected first. */
@@ -79,9 +80,10 @@ export function* piecesOf(
   metadata: ListMetadata,
   objects: readonly StoredObject[],
 ): Generator<Buffer | null, void, void> {
-  if (encoder.list !== undefined) return yield* encoder.list(metadata, objects)
-  const ordered = encoder.place === undefined ? objects : yield* inPlaces(objects, encoder.place)
-  yield* itemPieces(encoder, metadata, ordered, null)
+  const { list, place } = encoder
+  if (typeof list === 'function') return yield* list(metadata, objects)
+  const ordered = place === undefined ? objects : yield* inPlaces(objects, place)
+  yield* itemPieces(list, metadata, ordered, null)
 }
 
 function* inPlaces(
@@ -97,26 +99,28 @@ function* inPlaces(
   return sorted.map(({ object }) => object)
 }
 
+const COMMA = Buffer.from(',')
+
 function* itemPieces(
-  encoder: ObjectEncoder,
+  list: ListInPieces,
   metadata: ListMetadata,
   objects: Iterable<StoredObject>,
   matches: ListPage['matches'],
 ): Generator<Buffer | null, void, void> {
   const pieces = new PieceWriter()
-  pieces.add(encoder.listHead(metadata))
+  pieces.add(list.head(metadata))
   let isFirst = true
   for (const object of objects) {
     if (turns.isOver) yield null
     if (matches !== null && !matches(object)) continue
-    const item = encoder.listItem(object, pieces.scratch)
+    const item = list.item(object, pieces.scratch)
     if (item === null) continue
-    if (!isFirst) pieces.add(encoder.separator)
+    if (!isFirst) pieces.add(COMMA)
     isFirst = false
     pieces.add(item)
     if (pieces.isFull) yield pieces.take()
   }
-  pieces.add(encoder.listTail)
+  pieces.add(LIST_TAIL)
   yield pieces.take()
 }
 

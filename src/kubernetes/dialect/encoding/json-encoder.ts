@@ -6,14 +6,12 @@ import type { Status } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Scratch } from '../../../support/scratch.js'
 import { JsonObject } from '../../codec/versions/json-object.js'
-import { LIST_TAIL, listMetadataJson } from '../partial-object.js'
+import { listMetadataJson } from '../partial-object.js'
 import { bookmarkMetadata } from './bookmark.js'
-import type { ObjectEncoder } from './object-encoder.js'
+import type { JsonObjectEncoder } from './object-encoder.js'
 
 /** Returns the JSON of an object, however it is stored; null if it has none. */
 export type JsonView = (object: StoredObject) => Spliceable | null
-
-export const COMMA = Buffer.from(',')
 
 export function encodeStatus(status: Status): Buffer {
   return Buffer.from(JSON.stringify(status))
@@ -22,7 +20,7 @@ export function encodeStatus(status: Status): Buffer {
 const OPEN_BRACE = 0x7b
 
 /** @param isTyped whether the kind is built in: the API server omits kind and apiVersion from its list items. */
-export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false): ObjectEncoder {
+export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false): JsonObjectEncoder {
   const kind = JSON.stringify(resource.kind)
   const version = JSON.stringify(apiVersion(resource))
   const listKind = JSON.stringify(resource.listKind)
@@ -54,11 +52,11 @@ export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false)
     bookmark: (bookmark) =>
       Buffer.from(`{"kind":${kind},"apiVersion":${version},"metadata":${JSON.stringify(bookmarkMetadata(bookmark))}}`),
     status: encodeStatus,
-    listHead: (metadata) =>
-      Buffer.from(`{"kind":${listKind},"apiVersion":${version},"metadata":${listMetadataJson(metadata)},"items":[`),
-    listItem: isTyped ? item : (object, scratch) => splice(object, object.modRevision, scratch),
-    separator: COMMA,
-    listTail: LIST_TAIL,
+    list: {
+      head: (metadata) =>
+        Buffer.from(`{"kind":${listKind},"apiVersion":${version},"metadata":${listMetadataJson(metadata)},"items":[`),
+      item: isTyped ? item : (object, scratch) => splice(object, object.modRevision, scratch),
+    },
     single: (object) => splice(object, object.modRevision),
   }
 }

@@ -7,23 +7,28 @@ import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Scratch } from '../../../support/scratch.js'
 import type { ListMetadata } from '../../codec/protobuf/encode.js'
 
-export interface ObjectEncoder extends BodyEncoder {
-  /** A list in pieces: `listHead`, items with `separator` between them, `listTail`. */
-  listHead(metadata: ListMetadata): Buffer
+/** A list as JSON text, in pieces: the head, the items with commas between them, and `LIST_TAIL`. */
+export interface ListInPieces {
+  head(metadata: ListMetadata): Buffer
   /**
    * Returns null for an unreadable object, which is omitted and has been counted and logged. @param scratch optional
    * memory for the bytes.
    */
-  listItem(object: StoredObject, scratch?: Scratch): Buffer | null
-  readonly separator: Buffer
-  readonly listTail: Buffer
-  /**
-   * Writes a whole list, for encodings whose lists begin with their length. A null asks for another turn of the event
-   * loop.
-   */
-  readonly list?: (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer | null>
+  item(object: StoredObject, scratch?: Scratch): Buffer | null
+}
+
+/** Writes a list that begins with its length. A null asks for another turn of the event loop. */
+export type WholeList = (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer | null>
+
+export interface ObjectEncoder extends BodyEncoder {
+  readonly list: ListInPieces | WholeList
   /** A list is in the order of these numbers, and of the keys where they are equal. Default: that of the keys. */
   readonly place?: (object: StoredObject) => number
-  /** Writes one object as the whole answer; null like `listItem`. */
+  /** Writes one object as the whole answer; null like an item of a list. */
   single(object: StoredObject): Buffer | null
+}
+
+/** One that writes JSON. */
+export interface JsonObjectEncoder extends ObjectEncoder {
+  readonly list: ListInPieces
 }

@@ -3,12 +3,12 @@ import { type Resource, apiVersion } from '../../../engine/model/resource.js'
 import type { Revision } from '../../../engine/model/revision.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { MetaVersion } from '../accept.js'
-import { LIST_TAIL, partialObject, partialObjectListHead } from '../partial-object.js'
-import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
+import { partialObject, partialObjectListHead } from '../partial-object.js'
+import { type JsonView, encodeStatus } from './json-encoder.js'
 import { bookmarkMetadata } from './bookmark.js'
-import type { ObjectEncoder } from './object-encoder.js'
+import type { JsonObjectEncoder } from './object-encoder.js'
 
-export function partialEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): ObjectEncoder {
+export function partialEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): JsonObjectEncoder {
   const reduce = (object: StoredObject, revision: Revision): Buffer | null => {
     const json = view(object)
     return json === null ? null : partialObject(json, revision, metaVersion)
@@ -24,10 +24,10 @@ export function partialEncoder(resource: Resource, view: JsonView, metaVersion: 
         `{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":${JSON.stringify(bookmarkMetadata(bookmark))}}`,
       ),
     status: encodeStatus,
-    listHead: (metadata) => partialObjectListHead(metadata, metaVersion),
-    listItem: (object) => reduce(object, object.modRevision),
-    separator: COMMA,
-    listTail: LIST_TAIL,
+    list: {
+      head: (metadata) => partialObjectListHead(metadata, metaVersion),
+      item: (object) => reduce(object, object.modRevision),
+    },
     single: (object) => reduce(object, object.modRevision),
   }
 }

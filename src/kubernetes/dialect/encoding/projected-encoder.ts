@@ -7,10 +7,10 @@ import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Scratch } from '../../../support/scratch.js'
 import { type Projection, project } from '../projection.js'
 import type { JsonView } from './json-encoder.js'
-import type { ObjectEncoder } from './object-encoder.js'
+import type { JsonObjectEncoder } from './object-encoder.js'
 
 /** @param whole the encoder of the same resource without a projection. */
-export function projectedEncoder(whole: ObjectEncoder, view: JsonView, projection: Projection): ObjectEncoder {
+export function projectedEncoder(whole: JsonObjectEncoder, view: JsonView, projection: Projection): JsonObjectEncoder {
   const reduce = (object: StoredObject): Spliceable | null => {
     const json = view(object)
     return json === null ? null : project(json.bytes, projection)
@@ -27,7 +27,7 @@ export function projectedEncoder(whole: ObjectEncoder, view: JsonView, projectio
       const [before, after] = [reduce(older), reduce(newer)]
       return before !== null && after !== null && before.bytes.equals(after.bytes)
     },
-    listItem: (object, scratch) => encode(object, object.modRevision, scratch),
+    list: { ...whole.list, item: (object, scratch) => encode(object, object.modRevision, scratch) },
     single: (object) => encode(object, object.modRevision),
   }
 }

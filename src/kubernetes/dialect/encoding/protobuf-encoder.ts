@@ -15,7 +15,7 @@ import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { bookmarkMetadata } from './bookmark.js'
 import type { JsonView } from './json-encoder.js'
 import type { ObjectEncoder } from './object-encoder.js'
-import { NO_PIECES, protobufList } from './protobuf-list.js'
+import { protobufList } from './protobuf-list.js'
 
 /** Ends a stream that cannot continue in protobuf: the client retries and is answered in JSON. */
 function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableError {
@@ -39,7 +39,6 @@ export function protobufEncoder(resource: Resource, view: JsonView, schema: Sche
   const encode = (object: StoredObject, revision: number): Buffer =>
     withResourceVersion(stored(object), String(revision), version)
   return {
-    ...NO_PIECES,
     key: `protobuf/none/${version}`,
     apiVersion: version,
     encode,

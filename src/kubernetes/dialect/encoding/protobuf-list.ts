@@ -4,16 +4,6 @@ import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { turns } from '../../../support/turns.js'
 import type { ListMetadata } from '../../codec/protobuf/encode.js'
 
-const NOTHING = Buffer.alloc(0)
-
-/** For encoders whose lists only `list` can write. */
-export const NO_PIECES = {
-  listHead: () => NOTHING,
-  listItem: () => NOTHING,
-  separator: NOTHING,
-  listTail: NOTHING,
-} as const
-
 /** @param itemOf returns null for an unreadable object, which is omitted. */
 export function* protobufList(
   version: string,

@@ -20,7 +20,7 @@ import type { JsonView } from './json-encoder.js'
 import { bookmarkMetadata } from './bookmark.js'
 import { isMetadataPlain } from './metadata-view.js'
 import type { ObjectEncoder } from './object-encoder.js'
-import { NO_PIECES, protobufList } from './protobuf-list.js'
+import { protobufList } from './protobuf-list.js'
 
 export function protobufMetadataEncoder(resource: Resource, view: JsonView, metaVersion: MetaVersion): ObjectEncoder {
   const version = apiVersion(resource)
@@ -42,7 +42,6 @@ export function protobufMetadataEncoder(resource: Resource, view: JsonView, meta
     return item === null ? null : encodePartialObjectMetadata(item, metaVersion)
   }
   return {
-    ...NO_PIECES,
     key: `protobuf/partial/${metaVersion}/${version}`,
     apiVersion: version,
     encode,

@@ -7,15 +7,15 @@ import {
   encodeTableBookmark,
   encodeTableEvent,
   encodeTableRow,
-  TABLE_TAIL,
   type TableForm,
   tableHead,
 } from '../table/encode-table.js'
 import type { ListMetadata } from '../../codec/protobuf/encode.js'
 import { tableOrder } from '../table/table-rows.js'
-import { COMMA, type JsonView, encodeStatus } from './json-encoder.js'
+import { type JsonView, encodeStatus } from './json-encoder.js'
 import { bookmarkMetadata } from './bookmark.js'
-import type { ObjectEncoder } from './object-encoder.js'
+import { LIST_TAIL } from '../partial-object.js'
+import type { JsonObjectEncoder } from './object-encoder.js'
 
 /** @param now the wall clock in milliseconds; ages are computed at encoding time. */
 export function tableEncoder(
@@ -23,7 +23,7 @@ export function tableEncoder(
   view: JsonView,
   form: TableForm,
   now: () => number,
-): ObjectEncoder {
+): JsonObjectEncoder {
   const version = apiVersion(served.resource)
   const event = (object: StoredObject, revision: Revision, withColumns: boolean): Buffer | null => {
     const json = view(object)
@@ -44,15 +44,12 @@ export function tableEncoder(
     isSame: null,
     bookmark: (bookmark) => encodeTableBookmark(served, bookmarkMetadata(bookmark), form),
     status: encodeStatus,
-    listHead: head,
-    listItem: row,
-    separator: COMMA,
-    listTail: TABLE_TAIL,
+    list: { head, item: row },
     ...(order === undefined ? {} : { place: (object) => order(JSON.parse(view(object)?.bytes.toString() ?? 'null')) }),
     single: (object) => {
       const only = row(object)
       if (only === null) return null
-      return Buffer.concat([head({ resourceVersion: String(object.modRevision) }), only, TABLE_TAIL])
+      return Buffer.concat([head({ resourceVersion: String(object.modRevision) }), only, LIST_TAIL])
     },
   }
 }

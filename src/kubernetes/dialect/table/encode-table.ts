@@ -13,17 +13,13 @@ import type { BookmarkMetadata, ListMetadata } from '../../codec/protobuf/encode
 import type { Revision } from '../../../engine/model/revision.js'
 import { BadRequestError } from '../../../engine/model/status.js'
 import type { MetaVersion } from '../accept.js'
-import { listMetadataJson, partialObject } from '../partial-object.js'
+import { LIST_TAIL, listMetadataJson, partialObject } from '../partial-object.js'
 import type { ServedResource } from '../resource-registry.js'
 import { tableColumns, tableRow } from './table-rows.js'
 
 const NO_COLUMNS = Buffer.from('null')
 const ROWS = Buffer.from(',"rows":[')
-const TAIL = Buffer.from(']}')
 const ROW_END = Buffer.from('}')
-
-/** Closes what `tableHead` opened. */
-export const TABLE_TAIL = TAIL
 
 /** The part of its object that each row carries. */
 export type IncludeObject = 'None' | 'Metadata' | 'Object'
@@ -43,7 +39,7 @@ export interface TableForm {
   readonly metaVersion: MetaVersion
 }
 
-/** Opens a Table: rows follow, joined by commas, and then `TABLE_TAIL`. */
+/** Opens a Table: rows follow, joined by commas, and then `LIST_TAIL`. */
 export function tableHead(served: ServedResource, metadata: ListMetadata, { metaVersion }: TableForm): Buffer {
   return Buffer.concat([tableStart(listMetadataJson(metadata), metaVersion), columnsJson(served), ROWS])
 }
@@ -108,7 +104,7 @@ export function encodeTableEvent(
     withColumns ? columnsJson(served) : NO_COLUMNS,
     ROWS,
     encodeTableRow(served, object, revision, nowMs, form),
-    TAIL,
+    LIST_TAIL,
   ])
 }
 
@@ -131,7 +127,7 @@ export function encodeTableBookmark(
     Buffer.from(
       `{"cells":[${cells.map(jsonText).join(',')}],"object":{"kind":"PartialObjectMetadata","apiVersion":"${metaVersion}","metadata":${JSON.stringify(metadata)}}}`,
     ),
-    TAIL,
+    LIST_TAIL,
   ])
 }
 

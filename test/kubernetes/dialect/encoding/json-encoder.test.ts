@@ -38,7 +38,7 @@ for (const [name, json, item] of [
     const object = stored(json)
     t.equal(
       jsonEncoder(PODS, (one) => one, true)
-        .listItem(object)
+        .list.item(object)
         ?.toString(),
       item,
     )
@@ -50,7 +50,7 @@ void t.test('items of custom resources, single objects and events keep their typ
   const whole = '{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"}}'
   t.equal(
     jsonEncoder(PODS, (one) => one)
-      .listItem(object)
+      .list.item(object)
       ?.toString(),
     whole,
   )

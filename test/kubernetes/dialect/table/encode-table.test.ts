@@ -6,7 +6,6 @@ import {
   encodeTableBookmark,
   encodeTableEvent,
   encodeTableRow,
-  TABLE_TAIL,
   tableHead,
 } from '../../../../src/kubernetes/dialect/table/encode-table.js'
 import { findWellKnown, wellKnownResources } from '../../../../src/kubernetes/dialect/well-known-resources.js'
@@ -83,7 +82,7 @@ void t.test('a Table of a list consists of head, rows and tail', async (t) => {
     row,
     Buffer.from(','),
     row,
-    TABLE_TAIL,
+    LIST_TAIL,
   ])
   const table = JSON.parse(bytes.toString()) as { columnDefinitions: object[]; rows: object[] }
   t.match(table, { kind: 'Table', apiVersion: 'meta.k8s.io/v1', metadata: { resourceVersion: '50' } })
@@ -96,7 +95,7 @@ void t.test('v1beta1 is named in the Table and in the objects of its rows', asyn
   const form = { include: 'Metadata', metaVersion: 'meta.k8s.io/v1beta1' } as const
   const head = tableHead(configmaps, { resourceVersion: '50' }, form)
   const row = encodeTableRow(configmaps, scan(TEXT), toRevision(42), NOW, form)
-  const table = JSON.parse(Buffer.concat([head, row, TABLE_TAIL]).toString()) as object
+  const table = JSON.parse(Buffer.concat([head, row, LIST_TAIL]).toString()) as object
   t.match(table, { apiVersion: form.metaVersion, rows: [{ object: { apiVersion: form.metaVersion } }] })
 })
 
