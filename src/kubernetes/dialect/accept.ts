@@ -56,8 +56,8 @@ export interface Servable {
 }
 
 interface Format {
-  readonly type: string
-  readonly subtype: string
+  /** What a client asks for. */
+  readonly mediaType: string
   readonly encoding: Encoding
   readonly stream: Stream
   readonly contentType: string
@@ -65,35 +65,22 @@ interface Format {
 
 /** The order in which a wildcard chooses a format. */
 const WHOLE_FORMATS: readonly Format[] = [
-  { type: 'application', subtype: 'json', encoding: 'json', stream: 'none', contentType: JSON_MEDIA_TYPE },
-  { type: 'application', subtype: 'yaml', encoding: 'yaml', stream: 'none', contentType: YAML_MEDIA_TYPE },
-  {
-    type: 'application',
-    subtype: 'vnd.kubernetes.protobuf',
-    encoding: 'protobuf',
-    stream: 'none',
-    contentType: PROTOBUF_MEDIA_TYPE,
-  },
-  { type: 'application', subtype: 'cbor', encoding: 'cbor', stream: 'none', contentType: CBOR_MEDIA_TYPE },
+  { mediaType: JSON_MEDIA_TYPE, encoding: 'json', stream: 'none', contentType: JSON_MEDIA_TYPE },
+  { mediaType: YAML_MEDIA_TYPE, encoding: 'yaml', stream: 'none', contentType: YAML_MEDIA_TYPE },
+  { mediaType: PROTOBUF_MEDIA_TYPE, encoding: 'protobuf', stream: 'none', contentType: PROTOBUF_MEDIA_TYPE },
+  { mediaType: CBOR_MEDIA_TYPE, encoding: 'cbor', stream: 'none', contentType: CBOR_MEDIA_TYPE },
 ]
 
 const WATCH_FORMATS: readonly Format[] = [
-  { type: 'application', subtype: 'json', encoding: 'json', stream: 'json-lines', contentType: JSON_MEDIA_TYPE },
+  { mediaType: JSON_MEDIA_TYPE, encoding: 'json', stream: 'json-lines', contentType: JSON_MEDIA_TYPE },
   {
-    type: 'application',
-    subtype: 'vnd.kubernetes.protobuf',
+    mediaType: PROTOBUF_MEDIA_TYPE,
     encoding: 'protobuf',
     stream: 'protobuf-frames',
     contentType: `${PROTOBUF_MEDIA_TYPE};stream=watch`,
   },
-  {
-    type: 'application',
-    subtype: 'cbor',
-    encoding: 'cbor',
-    stream: 'cbor-sequence',
-    contentType: CBOR_SEQUENCE_MEDIA_TYPE,
-  },
-  { type: 'text', subtype: 'event-stream', encoding: 'json', stream: 'sse', contentType: SSE_MEDIA_TYPE },
+  { mediaType: CBOR_MEDIA_TYPE, encoding: 'cbor', stream: 'cbor-sequence', contentType: CBOR_SEQUENCE_MEDIA_TYPE },
+  { mediaType: SSE_MEDIA_TYPE, encoding: 'json', stream: 'sse', contentType: SSE_MEDIA_TYPE },
 ]
 
 const FORMATS: Readonly<Record<FormVerb, readonly Format[]>> = {
@@ -201,21 +188,21 @@ export interface NegotiatedOpenApi {
  * client-go asks for it but cannot parse it in an answer. @throws like `negotiate`
  */
 export function negotiateOpenApi(accept: string | undefined, edition: 'v2' | 'v3'): NegotiatedOpenApi {
+  const [asAsked, contentType] = ['@', '.'].map(
+    (sign) => `application/com.github.proto-openapi.spec.${edition}${sign}v1.0+protobuf`,
+  ) as [string, string]
   const formats = [
-    { type: 'application', subtype: 'json', encoding: 'json' as const },
-    ...['@', '.'].map((sign) => ({
-      type: 'application',
-      subtype: `com.github.proto-openapi.spec.${edition}${sign}v1.0+protobuf`,
-      encoding: 'protobuf' as const,
-    })),
-  ]
-  const chosen = choose<NegotiatedOpenApi, (typeof formats)[number]>(accept, formats, (_clause, { encoding }) => ({
-    encoding,
-    contentType:
-      encoding === 'json' ? JSON_MEDIA_TYPE : `application/com.github.proto-openapi.spec.${edition}.v1.0+protobuf`,
-  }))
+    { mediaType: JSON_MEDIA_TYPE, encoding: 'json', contentType: JSON_MEDIA_TYPE },
+    { mediaType: asAsked, encoding: 'protobuf', contentType },
+    { mediaType: contentType, encoding: 'protobuf', contentType },
+  ] as const
+  const chosen = choose<NegotiatedOpenApi, (typeof formats)[number]>(
+    accept,
+    formats,
+    (_clause, { encoding, contentType: answered }) => ({ encoding, contentType: answered }),
+  )
   if (chosen !== null) return chosen
-  throw notAcceptable(formats.map(({ type, subtype }) => `${type}/${subtype}`))
+  throw notAcceptable(formats.map(({ mediaType }) => mediaType))
 }
 
 /**
@@ -244,7 +231,7 @@ export function wantsPretty(query: Query, userAgent: string | undefined): boolea
 const PRETTY_WORDS: ReadonlySet<string> = new Set(['1', 't', 'T', 'TRUE', 'true', 'True'])
 const READ_BY_PEOPLE = ['curl', 'Wget', 'Mozilla/5.0']
 
-function choose<T, F extends { readonly type: string; readonly subtype: string } = Format>(
+function choose<T, F extends { readonly mediaType: string } = Format>(
   accept: string | undefined,
   formats: readonly F[],
   fit: (clause: AcceptClause, format: F) => T | null,
@@ -257,10 +244,12 @@ function choose<T, F extends { readonly type: string; readonly subtype: string }
   for (const clause of clauses) {
     if (clause.quality === 0) break
     for (const format of formats) {
-      if (clause.type !== '*' && clause.type !== format.type) continue
+      const { mediaType } = format
+      const [type = '', subtype = ''] = mediaType.split('/')
+      if (clause.type !== '*' && clause.type !== type) continue
       if (clause.subtype === '*') {
-        if (refused.has(`${format.type}/${format.subtype}`) || refused.has(`${format.type}/*`)) continue
-      } else if (clause.subtype !== format.subtype) {
+        if (refused.has(mediaType) || refused.has(`${type}/*`)) continue
+      } else if (clause.subtype !== subtype) {
         continue
       }
       const fitting = fit(clause, format)
