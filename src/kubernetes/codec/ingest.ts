@@ -10,7 +10,9 @@ import { type KeyValue, keyToText } from '../../engine/model/event.js'
 import { type ObjectName, type Resource, apiVersion, nameOfKey, resourceId } from '../../engine/model/resource.js'
 import { type Ingest, LooseObject, type StoredObject, type Unservable } from '../../engine/model/stored-object.js'
 import type { Scratch } from '../../support/scratch.js'
+import { startsWith } from '../../support/buffer-of.js'
 import { CBOR_MAGIC, cborToJson } from './cbor/cbor-to-json.js'
+import { isProtobuf } from './protobuf/envelope.js'
 import { CodecError } from './protobuf/codec-error.js'
 import { readJson, readProtobuf } from './read-defaults.js'
 import { openStored } from './protobuf/resource-version.js'
@@ -25,7 +27,6 @@ export interface IngestOptions {
   readonly wrap: (resource: Resource, name: ObjectName, keyValue: KeyValue) => Spliceable
 }
 
-const PROTOBUF_MAGIC = Buffer.from('k8s\0', 'latin1')
 const ENCRYPTED_MAGIC = Buffer.from('k8s:enc:', 'latin1')
 const OPEN_BRACE = 0x7b
 
@@ -111,10 +112,6 @@ export function isCbor(value: Buffer): boolean {
   return startsWith(value, CBOR_MAGIC)
 }
 
-function isProtobuf(value: Buffer): boolean {
-  return startsWith(value, PROTOBUF_MAGIC)
-}
-
 /**
  * Opens the envelope, so that a broken one is detected at once. The object inside is decoded only when a client needs
  * it.
@@ -179,10 +176,6 @@ function shared(text: string): string {
   if (known !== undefined) return known
   strings.set(text, text)
   return text
-}
-
-function startsWith(value: Buffer, magic: Buffer): boolean {
-  return value.length >= magic.length && value.compare(magic, 0, magic.length, 0, magic.length) === 0
 }
 
 /** A cheap check that rules out most values before the scan. */

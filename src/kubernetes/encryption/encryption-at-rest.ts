@@ -11,6 +11,7 @@ import { type Key, type KeyValue, keyToBytes } from '../../engine/model/event.js
 import type { Resource } from '../../engine/model/resource.js'
 import { ServiceUnavailableError } from '../../engine/model/status.js'
 import type { ValueTransform } from '../../engine/model/value-transform.js'
+import { startsWith } from '../../support/buffer-of.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import { errorMessage } from '../../support/error-message.js'
 import { isEncrypted } from '../codec/ingest.js'
@@ -196,7 +197,7 @@ function openWith(
       if (!isEncrypted(value)) return { value }
       continue
     }
-    if (!startsWith(value, prefix)) continue
+    if (!startsWith(value, Buffer.from(prefix))) continue
     const failed = (error: unknown): Result | Promise<Result> => {
       // Whatever goes wrong with one value must not end the feed of all the others.
       return openWith(providers, keyValue, context, i + 1, [...errors, errorMessage(error)])
@@ -217,10 +218,5 @@ function reasonOf(providers: readonly Provider[], value: Buffer, errors: readonl
   const distinct = [...new Set(errors)]
   if (distinct.length === 1) return distinct[0]!
   if (distinct.length > 1) return `[${distinct.join(', ')}]`
-  return providers.find(({ family }) => family !== '' && startsWith(value, family))?.noKey ?? NO_PROVIDER
-}
-
-function startsWith(value: Buffer, prefix: string): boolean {
-  const bytes = Buffer.from(prefix, 'utf8')
-  return value.length >= bytes.length && value.compare(bytes, 0, bytes.length, 0, bytes.length) === 0
+  return providers.find(({ family }) => family !== '' && startsWith(value, Buffer.from(family)))?.noKey ?? NO_PROVIDER
 }

@@ -4,6 +4,7 @@ import { type Resource, apiVersion } from '../../../engine/model/resource.js'
 import type { Revision } from '../../../engine/model/revision.js'
 import type { Status } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
+import { startsWith } from '../../../support/buffer-of.js'
 import type { Scratch } from '../../../support/scratch.js'
 import { JsonObject } from '../../codec/versions/json-object.js'
 import { listMetadataJson } from '../partial-object.js'
@@ -68,8 +69,4 @@ function withoutType(json: Spliceable, resource: Resource): Spliceable {
     return json
   const bytes = object.delete('kind').delete('apiVersion').toBuffer()
   return scanObject(bytes) ?? json
-}
-
-function startsWith(bytes: Buffer, start: Buffer): boolean {
-  return bytes.length >= start.length && bytes.compare(start, 0, start.length, 0, start.length) === 0
 }
