@@ -24,22 +24,20 @@ const DAY = 24 * HOUR
 const PODS = '/api/v1/namespaces/default/pods'
 const KEY = '/registry/pods/default/p'
 
-/** Lines of the log that report a trouble. */
-function troubles(server: ServerProcess): readonly string[] {
+/** The errors in its log; warnings may come from a busy machine. */
+function errors(server: ServerProcess): readonly string[] {
   return server
     .log()
     .split('\n')
-    .filter((line) => /"level":(40|50|60)/.test(line))
+    .filter((line) => /"level":(50|60)/.test(line))
 }
 
-/** Waits until a server answers with what etcd has, and says so. */
-async function isFresh(server: ServerProcess, revision: number): Promise<void> {
-  await until(async () => {
-    const answer = await fetch(`${server.url}${PODS}?resourceVersion=0`)
-    const { metadata } = (await answer.json()) as { readonly metadata: { readonly resourceVersion: string } }
-    const age = Number(answer.headers.get('x-distributary-staleness-seconds') ?? 0)
-    return Number(metadata.resourceVersion) >= revision && age <= 3
-  }, 'its data is fresh')
+/** Whether a server answers with what etcd has, and says so. */
+async function isFresh({ url }: ServerProcess, revision: number): Promise<boolean> {
+  const answer = await fetch(`${url}${PODS}?resourceVersion=0`)
+  const { metadata } = (await answer.json()) as { readonly metadata: { readonly resourceVersion: string } }
+  const age = Number(answer.headers.get('x-distributary-staleness-seconds') ?? 0)
+  return Number(metadata.resourceVersion) >= revision && age <= 3
 }
 
 async function isReady({ url }: ServerProcess): Promise<boolean> {
@@ -62,7 +60,7 @@ void t.test('watches, ages, leases and signed statuses in a fleet take no notice
   ]
   const clocks = [shiftedClock(t), shiftedClock(t), shiftedClock(t)] as const
   const candidate = await startServer(t, {
-    flags: ['--etcd-servers', etcd.url, '--nats-lease', '1s', ...fleet],
+    flags: ['--etcd-servers', etcd.url, '--nats-lease', '30s', ...fleet],
     environment: clocks[0].environment,
   })
   const edge = await startServer(t, { flags: ['--nats-role', 'edge', ...fleet], environment: clocks[1].environment })
@@ -76,10 +74,9 @@ void t.test('watches, ages, leases and signed statuses in a fleet take no notice
   let revision = await writer.put(KEY, pod('p'))
   const everybodySees = async (): Promise<void> => {
     for (const watcher of watchers) await watcher.until(({ revisions }) => revisions.at(-1) === revision)
-    for (const server of servers) await isFresh(server, revision)
+    for (const server of servers) await until(() => isFresh(server, revision), 'its data is fresh')
   }
   await everybodySees()
-  const before = servers.map(troubles)
   let writes = 1
   for (const shiftMs of [HOUR, -HOUR, 0, DAY, -DAY]) {
     for (const [at, clock] of clocks.entries()) {
@@ -89,7 +86,7 @@ void t.test('watches, ages, leases and signed statuses in a fleet take no notice
       for (const server of servers) t.ok(await isReady(server))
     }
   }
-  t.same(servers.map(troubles), before, 'nobody notices anything')
+  t.same(servers.flatMap(errors), [])
   const metrics = await Promise.all([candidate.metrics(), edge.metrics()])
   t.equal(total(metrics[0], 'distributary_fleet_publishing') > 0, true, 'the publisher keeps its lease')
   for (const one of metrics) {
@@ -99,7 +96,7 @@ void t.test('watches, ages, leases and signed statuses in a fleet take no notice
 
   await t.test('connections that are lost after it was set back are made again at once', async () => {
     await nats.kill()
-    await until(async () => !(await isReady(edge)) || troubles(edge).length > before[1]!.length, 'NATS is missed')
+    await until(async () => !(await isFresh(edge, revision)), 'NATS is missed')
     for (const clock of clocks) await clock.set(-2 * DAY)
     await nats.restart()
     revision = await writer.put(KEY, pod('p', { spec: { writes: ++writes } }))
