@@ -43,6 +43,7 @@ export const WAITING: readonly string[] = [
   'test/etcd',
   'test/fault/age.test.ts',
   'test/fault/broken-builds.test.ts',
+  'test/fault/clock-jumps.test.ts',
   'test/fault/cluster.test.ts',
   'test/fault/compaction.test.ts',
   'test/fault/connections.test.ts',
