@@ -11,6 +11,7 @@ import { setStage, type Stage, TOKENS } from '../security/support/stage.js'
 import { hold } from '../security/support/transports.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js'
 import { LightWatcher } from '../support/light-watcher.js'
 import { startNats } from '../support/nats-process.js'
 import { only } from '../support/only.js'
@@ -59,13 +60,20 @@ void t.test('watches, ages, leases and signed statuses in a fleet take no notice
     ...only('pods'),
   ]
   const clocks = [shiftedClock(t), shiftedClock(t), shiftedClock(t)] as const
+  const between = async (targetPort: number): Promise<FaultProxy> => {
+    const proxy = await startFaultProxy({ targetPort })
+    t.teardown(() => proxy.close())
+    return proxy
+  }
+  const toEtcd = await between(Number(new URL(etcd.url).port))
   const candidate = await startServer(t, {
-    flags: ['--etcd-servers', etcd.url, '--nats-lease', '30s', ...fleet],
+    flags: ['--etcd-servers', `http://127.0.0.1:${toEtcd.port}`, '--nats-lease', '30s', ...fleet],
     environment: clocks[0].environment,
   })
   const edge = await startServer(t, { flags: ['--nats-role', 'edge', ...fleet], environment: clocks[1].environment })
+  const toEdge = await between(edge.port)
   const reader = await startServer(t, {
-    flags: ['--upstream', edge.url, ...only('pods')],
+    flags: ['--upstream', `http://127.0.0.1:${toEdge.port}`, ...only('pods')],
     environment: clocks[2].environment,
   })
   const servers = [candidate, edge, reader]
@@ -98,6 +106,7 @@ void t.test('watches, ages, leases and signed statuses in a fleet take no notice
     await nats.kill()
     await until(async () => !(await isFresh(edge, revision)), 'NATS is missed')
     for (const clock of clocks) await clock.set(-2 * DAY)
+    for (const proxy of [toEtcd, toEdge]) proxy.cut()
     await nats.restart()
     revision = await writer.put(KEY, pod('p', { spec: { writes: ++writes } }))
     await everybodySees()
