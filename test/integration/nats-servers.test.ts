@@ -12,6 +12,8 @@ import { createEmbeddedUpstream, type EmbeddedControls } from '../support/faulty
 import { type AppHarness, startApp } from '../support/app.js'
 import { hold } from '../security/support/transports.js'
 import { pod } from '../support/pod.js'
+import { definitionObject } from '../support/definition.js'
+import { only } from '../support/only.js'
 import { until } from '../support/until.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
@@ -296,6 +298,42 @@ void t.test('an origin publishes, and rejects clients', async (t) => {
   t.match(refused.body, { message: /origin/ })
   t.equal((await fetch(`${origin.url}/readyz`)).status, 200, 'which is what it is there for')
 })
+
+void t.test(
+  'an origin publishes custom resources, also of later definitions, and is alone in knowing etcd',
+  async (t) => {
+    const nats = await startNats(t)
+    const etcd = createEmbeddedUpstream()
+    const commit = (key: string, object: object): void => {
+      etcd.commit([{ type: 'put', key: keyFromText(`/registry/${key}`), value: Buffer.from(JSON.stringify(object)) }])
+    }
+    const define = (plural: string, kind: string): void => {
+      const scope = 'Cluster'
+      const versions = [{ name: 'v1', storage: true }]
+      const definition = definitionObject({ group: 'example.com', plural, kind, scope, versions })
+      const status = { conditions: [{ type: 'Established', status: 'True' }] }
+      commit(`apiextensions.k8s.io/customresourcedefinitions/${plural}.example.com`, { ...definition, status })
+      const metadata = { name: 'one', uid: 'u' }
+      commit(`example.com/${plural}/one`, { apiVersion: 'example.com/v1', kind, metadata })
+    }
+    define('widgets', 'Widget')
+    const fleet = ['--nats-servers', nats.url, '--nats-lease', '1s', '--nats-stream-bytes', '1MiB', ...only('pods')]
+    await startApp(t, {
+      flags: [...fleet, '--nats-role=origin', '--etcd-servers=http://127.0.0.1:1'],
+      upstream: etcd,
+      ready: false,
+    })
+    // It would not be ready before it has the custom resources of each definition.
+    const edge = await startApp(t, { flags: [...fleet, '--nats-role=edge'], upstream: noUpstream('an edge') })
+    const namesOf = async (plural: string): Promise<readonly string[]> => {
+      const answer = await fetch(`${edge.url}/apis/example.com/v1/${plural}`)
+      return answer.status === 200 ? names((await answer.json()) as PodList) : []
+    }
+    t.same(await namesOf('widgets'), ['one'])
+    define('gadgets', 'Gadget')
+    await until(async () => (await namesOf('gadgets')).length === 1, 'the next ones follow')
+  },
+)
 
 void t.test('--workers over NATS: the primary publishes and subscribes, its workers fan out', async (t) => {
   const [etcd, nats] = await Promise.all([startEtcd(t), startNats(t)])

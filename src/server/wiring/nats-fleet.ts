@@ -7,10 +7,11 @@ import type { UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
 import { noSigningKeys, parseSigningKeys, type SigningKeys } from '../../fleet/stream/envelope.js'
 import type { NatsConnectOptions, Pem } from '../../fleet/nats/nats-client.js'
 import { SharedClient } from '../../fleet/nats/shared-client.js'
-import { streamFeeds } from '../../fleet/stream/stream-feeds.js'
+import { streamFeeds, type StreamFeedOptions } from '../../fleet/stream/stream-feeds.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { readRegularFile } from '../../support/read-regular-file.js'
 import type { Key } from '../../engine/model/event.js'
+import type { Resource } from '../../engine/model/resource.js'
 import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
 
 /** When NATS has been unreachable for this long, a candidate continues from etcd itself. */
@@ -26,7 +27,7 @@ export function natsFleet(
 ): OpenFeed {
   const { clock, random, logger } = options
   const connection = connectionOf(config)
-  return streamFeeds({
+  const shared: StreamFeedOptions = {
     ...options,
     fleetMetrics: (resource) => metrics.forFleet(resource),
     broker: new SharedClient({ connection, clock, random, logger }),
@@ -46,7 +47,16 @@ export function natsFleet(
     snapshotBytes: SNAPSHOT_BYTES,
     // Replaying more than the ring holds would be wasted.
     refillMessages: config.defaultWatchCacheSize,
-  })
+  }
+  const streams = streamFeeds(shared)
+  if (shared.role !== 'origin') return streams
+  // It publishes custom resources too, so it has to know their definitions.
+  const definitions = streamFeeds({ ...shared, role: 'auto' })
+  return (request) => (isOfDefinitions(request.resource) ? definitions : streams)(request)
+}
+
+function isOfDefinitions({ group, plural }: Resource): boolean {
+  return group === 'apiextensions.k8s.io' && plural === 'customresourcedefinitions'
 }
 
 /** @throws Error for an unusable file. */
