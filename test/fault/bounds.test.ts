@@ -32,7 +32,7 @@ async function start(
   const writer = new EtcdWriter([etcd])
   const filler = 'x'.repeat(1_000)
   const pods = Array.from({ length: filled }, (_, i) => {
-    const object = pod(`p${i}`, { labels: { n: String(i) }, spec: { filler } })
+    const object = pod(`p${i}`, { labels: { n: String(i) }, annotations: { filler } })
     return [`/registry/pods/default/p${i}`, object] as const
   })
   await writer.fill(new Map(pods))
@@ -100,7 +100,7 @@ void t.test(
     const filler = 'y'.repeat(100_000)
     let last = 0
     for (let i = 0; i < 300; i++) {
-      const big = pod(`big${i % 20}`, { spec: { filler, i } })
+      const big = pod(`big${i % 20}`, { annotations: { filler, i: String(i) } })
       last = await writer.commit({ [`/registry/pods/default/big${i % 20}`]: big }, 60_000)
       // The reader shares its event loop with the attackers and must not be mistaken for one of them: when memory is
       // short, the ring holds about twenty of these events.

@@ -168,7 +168,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
   }
 }
 
-async function socketPair(t: Test): Promise<readonly [Socket, Socket]> {
+export async function socketPair(t: Test): Promise<readonly [Socket, Socket]> {
   const server = createServer()
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -11,7 +11,8 @@ import { get } from './support/http1-attacks.js'
 import { answered, type Headers, PREFACE, request, settings } from './support/http2-frames.js'
 import { send, statuses } from './support/raw.js'
 
-const NODES = '/api/v1/nodes?limit=1'
+/** From the cache, because an answer is awaited only for a moment. */
+const NODES = '/api/v1/nodes?limit=1&resourceVersion=0'
 const UPGRADE = [
   'Connection: Upgrade',
   'Upgrade: websocket',

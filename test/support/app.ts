@@ -13,6 +13,7 @@ import { type Logger, silentLogger } from '../../src/support/log.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from './faulty-store.js'
 import type { RemoteApiServer } from '../../src/kubernetes/upstream/remote-api-server.js'
 import type { Upstream, WriteOperation } from '../../src/engine/upstream/upstream.js'
+import { serverForm } from '../forms/form.js'
 import { until } from './until.js'
 
 export interface AppHarnessOptions {
@@ -59,14 +60,6 @@ export interface AppHarness {
 }
 
 export async function startApp(t: Test, options: AppHarnessOptions = {}): Promise<AppHarness> {
-  const { flags = [] } = options
-  // With authentication, an authorization mode is required; few tests are about that.
-  const mode = flags.some((flag) => flag.startsWith('--authorization-mode')) ? [] : ['--authorization-mode=AlwaysAllow']
-  const loaded = load(['--port', '0', ...mode, ...flags], {}, (path) => readFileSync(path, 'utf8'))
-  if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
-  // Writes are off by default: most tests are about reads, over any upstream.
-  const enableWrites = options.flags?.some((flag) => flag.startsWith('--enable-writes')) ?? false
-  const config = { ...loaded.config, enableWrites, ...options.config }
   const clock = options.clock === undefined ? {} : { clock: options.clock }
   const embedded = createEmbeddedUpstream(clock)
   const commit = (objects: Readonly<Record<string, object | null>>): Revision => {
@@ -79,13 +72,26 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
     return embedded.revision
   }
   for (const [key, object] of Object.entries(options.objects ?? {})) commit({ [key]: object })
-  const app = new Process({
+  const { flags: given = [] } = options
+  // With authentication, an authorization mode is required; few tests are about that.
+  const mode = given.some((flag) => flag.startsWith('--authorization-mode')) ? [] : ['--authorization-mode=AlwaysAllow']
+  const isPlain = options.upstream !== undefined || options.server !== undefined
+  const form = isPlain ? null : await serverForm()
+  const wanted = { flags: [...mode, ...given], config: options.config ?? {}, store: embedded, process: () => app }
+  const { flags, parts } = (await form?.appParts(t, wanted)) ?? { flags: wanted.flags, parts: {} }
+  const loaded = load(['--port', '0', ...flags], {}, (path) => readFileSync(path, 'utf8'))
+  if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
+  // Writes are off by default: most tests are about reads, over any upstream.
+  const enableWrites = given.some((flag) => flag.startsWith('--enable-writes'))
+  const config = { ...loaded.config, enableWrites, ...options.config }
+  const app: Process = new Process({
     config,
     upstream: options.upstream ?? embedded,
     logger: options.logger ?? silentLogger,
     version: '0.0.0-test',
     ...(options.server === undefined ? {} : { server: options.server }),
     ...clock,
+    ...parts,
   })
   t.teardown(() => app.stop())
   const { port, securePort, metricsPort } = await app.start()

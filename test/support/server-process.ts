@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
 import { endsWithUs } from './ends-with-us.js'
+import { serverForm } from '../forms/form.js'
 import { programFile, serverRuntime } from './program.js'
 
 const main = programFile('main')
@@ -21,6 +22,8 @@ export interface ServerProcessOptions {
   readonly program?: string
   /** false: return when it listens. Default: when it is ready. */
   readonly ready?: boolean
+  /** false: in no form but the plain one (`test/forms/form.ts`). */
+  readonly isSurrounded?: boolean
 }
 
 export interface ServerProcess {
@@ -32,6 +35,8 @@ export interface ServerProcess {
   /** `http://127.0.0.1:PORT` of `--metrics-bind-address`. */
   readonly metricsUrl: string
   readonly pid: number
+  /** Its own, and those of its workers. */
+  pids(): readonly number[]
   /** Resolves with the exit code, or the signal's name. */
   readonly exited: Promise<number | string>
   kill(signal?: NodeJS.Signals): Promise<number | string>
@@ -39,7 +44,7 @@ export interface ServerProcess {
   log(): string
   /** Returns its standard output, which may include an audit log. */
   printed(): string
-  /** Bytes of resident memory, now and at the peak. */
+  /** Bytes of resident memory of all its processes, now and at the peak. */
   memory(): { readonly now: number; readonly peak: number }
   /** Samples of /metrics by name, labels included. @param token of a user who may read them. */
   metrics(token?: string): Promise<ReadonlyMap<string, number>>
@@ -62,7 +67,8 @@ export async function runServer(t: Test, flags: readonly string[], withinMs = 60
 }
 
 /** @throws Error with its log when it exits before it serves. */
-export async function startServer(t: Test, options: ServerProcessOptions): Promise<ServerProcess> {
+export async function startServer(t: Test, asked: ServerProcessOptions): Promise<ServerProcess> {
+  const options = await surrounded(t, asked)
   const child = spawnServer(t, options)
   const out = collect(child)
   const exited = exitOf(child)
@@ -72,7 +78,8 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
   const wanted = options.ready === false ? 'serving' : 'ready'
   const deadline = Date.now() + 90_000
   // A worker may be ready before the port is open.
-  while (!hasLine(log(), wanted) || !hasLine(log(), 'serving')) {
+  const workers = options.flags.includes('--workers=2') ? 2 : 1
+  while (countLines(log(), wanted) < (wanted === 'ready' ? workers : 1) || !hasLine(log(), 'serving')) {
     if (ended !== null) throw new Error(`the server ended (${String(ended)}): ${log()}`)
     if (Date.now() > deadline) throw new Error(`the server is not ${wanted} after 90 s: ${log()}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
@@ -88,6 +95,7 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
     securePort,
     metricsUrl: `http://127.0.0.1:${serving['metricsPort']}`,
     pid: child.pid!,
+    pids: () => [child.pid!, ...childrenOf(child.pid!)],
     exited,
     async kill(signal = 'SIGKILL') {
       child.kill(signal)
@@ -95,7 +103,7 @@ export async function startServer(t: Test, options: ServerProcessOptions): Promi
     },
     log,
     printed: () => out.stdout,
-    memory: () => memoryOf(child.pid!),
+    memory: () => memoryOf([child.pid!, ...childrenOf(child.pid!)]),
     async metrics(token) {
       const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
       const text = await (await fetch(`${url}/metrics`, { headers })).text()
@@ -114,6 +122,12 @@ export function total(samples: ReadonlyMap<string, number>, name: string): numbe
   let sum = 0
   for (const [key, value] of samples) if (key === name || key.startsWith(`${name}{`)) sum += value
   return sum
+}
+
+/** Starts the servers around it, where the tests run in another form than the plain one. */
+async function surrounded(t: Test, options: ServerProcessOptions): Promise<ServerProcessOptions> {
+  const form = options.isSurrounded === false || options.program !== undefined ? null : await serverForm()
+  return { ...options, flags: (await form?.processFlags(t, options.flags)) ?? options.flags }
 }
 
 function spawnServer(t: Test, { flags, limits, environment, program = main }: ServerProcessOptions): ChildProcess {
@@ -154,15 +168,27 @@ async function exitOf(child: ChildProcess): Promise<number | string> {
 }
 
 function hasLine(log: string, message: string): boolean {
-  return log.includes(`"msg":"${message}"`)
+  return countLines(log, message) > 0
+}
+
+function countLines(log: string, message: string): number {
+  return log.split(`"msg":"${message}"`).length - 1
 }
 
 function lineOf(log: string, message: string): unknown {
   return JSON.parse(log.split('\n').find((line) => hasLine(line, message)) ?? '{}')
 }
 
-function memoryOf(pid: number): { now: number; peak: number } {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  const kilobytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0)
-  return { now: kilobytes('VmRSS') * 1024, peak: kilobytes('VmHWM') * 1024 }
+function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number)
+}
+
+function memoryOf(pids: readonly number[]): { now: number; peak: number } {
+  const statuses = pids.map((pid) => readFileSync(`/proc/${pid}/status`, 'utf8'))
+  const bytes = (name: string): number =>
+    statuses.reduce(
+      (sum, status) => sum + Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0),
+      0,
+    ) * 1024
+  return { now: bytes('VmRSS'), peak: bytes('VmHWM') }
 }

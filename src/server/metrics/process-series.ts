@@ -3,7 +3,7 @@ import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import type { MetricSet } from './metric-set.js'
 
-export interface WorkerFigures {
+interface WorkerFigures {
   readonly serving: number
   readonly queuedBytes: number
 }

@@ -42,7 +42,7 @@ export interface Stage {
   readonly key: SigningKey
   /** Texts that must not appear in any output: tokens, and the lines of the private key. */
   readonly secrets: readonly string[]
-  /** The number of file descriptors that the server has open. */
+  /** The number of file descriptors that the server's processes have open. */
   descriptors(): number
 }
 
@@ -79,8 +79,11 @@ export async function setStage(
   const writer = new EtcdWriter([etcd])
   const objects: Record<string, object> = {}
   for (let i = 0; i < 50; i++) {
-    objects[`/registry/pods/open/p${i}`] = pod(`p${i}`, { namespace: 'open', spec: { filler: 'x'.repeat(1_000) } })
-    objects[`/registry/pods/closed/p${i}`] = pod(`p${i}`, { namespace: 'closed', spec: { note: LOOT } })
+    objects[`/registry/pods/open/p${i}`] = pod(`p${i}`, {
+      namespace: 'open',
+      annotations: { filler: 'x'.repeat(1_000) },
+    })
+    objects[`/registry/pods/closed/p${i}`] = pod(`p${i}`, { namespace: 'closed', annotations: { note: LOOT } })
   }
   objects['/registry/configmaps/open/c'] = {
     kind: 'ConfigMap',
@@ -139,7 +142,7 @@ export async function setStage(
     issuerUrl,
     key,
     secrets: [...Object.values(TOKENS), ...keyLines],
-    descriptors: () => readdirSync(`/proc/${server.pid}/fd`).length,
+    descriptors: () => server.pids().reduce((sum, pid) => sum + readdirSync(`/proc/${pid}/fd`).length, 0),
   }
 }
 
@@ -216,7 +219,8 @@ export class HonestClients {
     await this.#watching
     while (!this.#isStopped) {
       const name = `w${this.#written++}`
-      const value = pod(`w${this.#written % 20}`, { namespace: 'open', spec: { name, at: performance.now() } })
+      const written = `${name} ${performance.now()}`
+      const value = pod(`w${this.#written % 20}`, { namespace: 'open', annotations: { written } })
       const revision = await this.#stage.writer.tryCommit({ [`/registry/pods/open/w${this.#written % 20}`]: value })
       if (revision !== null) this.#owed.add(name)
       await pause(20)
@@ -233,7 +237,7 @@ export class HonestClients {
           const lines = (rest + bytes.toString()).split('\n')
           rest = lines.pop() ?? ''
           for (const line of lines) {
-            const [, name, at] = /"name":"(w\d+)","at":([\d.]+)/.exec(line) ?? []
+            const [, name, at] = /"written":"(w\d+) ([\d.]+)"/.exec(line) ?? []
             if (name === undefined) continue
             this.#seen.add(name)
             this.eventMs.push(performance.now() - Number(at))
