@@ -42,8 +42,10 @@ const LONE_EVENT_LATE =
 const STORED = 'an object also has a key, a buffer and V8 objects, and one thread reads and decodes them all'
 const AGENTS =
   "each frame is alone on its connection here, so each passes through Node's streams, OpenSSL and the kernel, as in the API server"
+const LAST_AGENT =
+  'an event of a node goes to 300 connections one after the other, so the last agent waits for 300 times the CPU of a delivery'
 const STARTED =
-  'Node and its modules use about 130 MB before the first agent connects, and both servers hold the same objects'
+  'Node and its modules use 113 MB before there is an object or an agent, 49 of which are pages of its program file'
 const QUEUE =
   'the writer is 200 events ahead of the average watcher, so the last one of a fair pass is 400 behind; writing them in 250 ms takes 1,600 events/s'
 const SHARED =
@@ -70,7 +72,7 @@ const saturated = 'saturated, 1,000 watchers'
 const targets: readonly Target[] = [
   atMost('300 agents: CPU of a delivery on Node 24, as shipped, × API server', 0.65, ' ×', shipped('ofCpu'), AGENTS),
   atMost('the same on the best runtime', 0.5, ' ×', best('ofCpu'), AGENTS),
-  atMost('the same: p99 on Node 24, × API server', 0.5, ' ×', shipped('ofP99'), AGENTS),
+  atMost('the same: p99 on Node 24, × API server', 0.5, ' ×', shipped('ofP99'), LAST_AGENT),
   atMost('the same: memory on Node 24, × API server', 0.25, ' ×', shipped('ofMemory'), STARTED),
   atMost('the same: watches that were ended, on any runtime', 0, '', (of) => {
     const all = oursAmong(of)

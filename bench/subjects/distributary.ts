@@ -11,8 +11,9 @@ import { awaitOk, streamsOf, type SubjectKind, type SubjectOptions } from './sub
 /** With 200,000 objects of several KB, on a busy machine, it takes more than half a minute. */
 const READY_MS = 180_000
 
-/** What `deploy/Dockerfile` gives Node. */
+/** What `deploy/Dockerfile` gives Node, and every runtime. */
 const IMAGE_FLAGS = ['--max-semi-space-size=8']
+const IMAGE_ENVIRONMENT = { MALLOC_ARENA_MAX: '1' }
 
 /** Bundled as the package is. */
 let bundled: Promise<void> | undefined
@@ -77,7 +78,7 @@ export async function startDistributary({
   }
   const flagsOfImage = runtime?.name.startsWith('Bun') === true ? [] : IMAGE_FLAGS
   const program = [runtime?.program ?? process.execPath, ...flagsOfImage, ...nodeFlags, programFile('main')]
-  const child = start('distributary', core, [...program, ...flags, ...serverFlags])
+  const child = start('distributary', core, [...program, ...flags, ...serverFlags], IMAGE_ENVIRONMENT)
   await awaitOk(child, `http://127.0.0.1:${plainPort}/readyz`, READY_MS)
   return { child, port, plainPort }
 }
