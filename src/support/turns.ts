@@ -169,12 +169,9 @@ export class Arrivals {
     return this.#isGoing || this.#slice.isOver
   }
 
-  /**
-   * Resolves in call order. For callers that all continue on the same event: each of them would find that there is
-   * time.
-   */
-  turn(): Promise<void> {
-    return new Promise((resolve) => this.#wait(resolve, ANYWHERE, true))
+  /** For callers that all continue on the same event: each of them would find that there is time. */
+  turn(source = ANYWHERE): Promise<void> {
+    return new Promise((resolve) => this.#wait(resolve, source, true))
   }
 
   /** Resolves later, when it is the client's turn. @returns null when too many of its arrivals wait. */

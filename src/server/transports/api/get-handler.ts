@@ -40,7 +40,7 @@ export async function handleGet(context: ApiContext, request: ReadRequest<GetPar
   const { cache, served } = live
   cache.assertReadable(false)
   const key = keyOfName(served.resource, path)
-  const object = await readObject(cache, key, options.read, exchange.signal)
+  const object = await readObject(cache, key, options.read, request)
   const caching = await publicCachingOf(context, request)
   const confirming = caller.confirm()
   if (confirming !== undefined) await confirming

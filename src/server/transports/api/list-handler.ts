@@ -76,7 +76,7 @@ async function answerList(context: ApiContext, request: ListRequest): Promise<vo
   const { exchange, live, caller, form, options } = request
   const { cache } = live
   await payDebt(context, request)
-  const snapshot = await readListState(cache, options.read, exchange.signal, () =>
+  const snapshot = await readListState(cache, options.read, request, () =>
     context.pastStates.acquire(caller.identity, exchange.signal),
   )
   const caching = await publicCachingOf(context, request)

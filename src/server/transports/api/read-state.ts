@@ -6,11 +6,17 @@ import type { RequestedFreshness, ListRead } from '../../../kubernetes/dialect/l
 import type { Key } from '../../../engine/model/event.js'
 import { ExpiredError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
-import { Arrivals } from '../../../support/turns.js'
+import { Arrivals, type ArrivalSource } from '../../../support/turns.js'
 import type { ApiContext } from './api-context.js'
 import type { Request } from './request.js'
 
-/** Hundreds may wait for one state, and would otherwise all continue in one iteration of the event loop. */
+/** Who reads, and until when. */
+interface Reader {
+  readonly caller: Pick<Request['caller'], 'identity'>
+  readonly exchange: Pick<Request['exchange'], 'signal'>
+}
+
+/** Thousands may wait for one answer, and would otherwise all continue in one iteration of the event loop. */
 const goingOn = new Arrivals()
 
 /**
@@ -30,7 +36,7 @@ export async function untilLoaded(
   } finally {
     leave()
   }
-  await goingOn.turn()
+  await goingOn.turn(sourceOf(caller))
   await caller.confirm()
 }
 
@@ -38,23 +44,28 @@ export async function untilLoaded(
 export async function readSnapshot(
   cache: WatchCache,
   freshness: RequestedFreshness,
-  signal: AbortSignal,
+  request: Reader,
 ): Promise<Snapshot> {
+  const { signal } = request.exchange
   switch (freshness.kind) {
     case 'cached':
       return cache.snapshot()
     case 'consistent':
-      return await inTurn(cache.consistentSnapshot(signal))
+      return await inTurn(cache.consistentSnapshot(signal), request)
     case 'not-older-than':
       if (freshness.revision <= cache.revision) return cache.snapshot()
-      return await inTurn(cache.snapshotNotOlderThan(freshness.revision, signal))
+      return await inTurn(cache.snapshotNotOlderThan(freshness.revision, signal), request)
   }
 }
 
-async function inTurn(waited: Promise<Snapshot>): Promise<Snapshot> {
-  const snapshot = await waited
-  await goingOn.turn()
-  return snapshot
+async function inTurn<T>(waited: Promise<T>, { caller }: Reader): Promise<T> {
+  const read = await waited
+  await goingOn.turn(sourceOf(caller))
+  return read
+}
+
+function sourceOf({ identity }: Reader['caller']): ArrivalSource {
+  return { client: identity, connection: '' }
 }
 
 /** Reads one object. A consistent read may cost the upstream one key instead of the whole prefix. */
@@ -62,10 +73,11 @@ export async function readObject(
   cache: WatchCache,
   key: Key,
   freshness: RequestedFreshness,
-  signal: AbortSignal,
+  request: Reader,
 ): Promise<StoredObject | undefined> {
-  if (freshness.kind === 'consistent') return await cache.consistentObject(key, signal)
-  return (await readSnapshot(cache, freshness, signal)).get(key)
+  const { signal } = request.exchange
+  if (freshness.kind === 'consistent') return await inTurn(cache.consistentObject(key, signal), request)
+  return (await readSnapshot(cache, freshness, request)).get(key)
 }
 
 /**
@@ -76,12 +88,13 @@ export async function readObject(
 export async function readListState(
   cache: WatchCache,
   read: ListRead,
-  signal: AbortSignal,
+  request: Reader,
   enter: () => Promise<() => void>,
 ): Promise<Snapshot> {
+  const { signal } = request.exchange
   if (read.kind === 'exact') return await cache.snapshotAt(read.revision, signal, enter)
-  if (read.kind !== 'continue') return await readSnapshot(cache, read, signal)
-  if (read.revision === null) return await inTurn(cache.consistentSnapshot(signal))
+  if (read.kind !== 'continue') return await readSnapshot(cache, read, request)
+  if (read.revision === null) return await inTurn(cache.consistentSnapshot(signal), request)
   try {
     return await cache.snapshotAt(read.revision, signal, enter)
   } catch (error) {

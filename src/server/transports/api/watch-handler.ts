@@ -164,20 +164,20 @@ function fail({ encoder, live }: WatchRequest, { wire, output }: OpenStream, err
   return null
 }
 
-async function startOf({ live: { cache }, options, exchange }: WatchRequest): Promise<CursorStart | StatusError> {
-  const { start } = options
-  const { signal } = exchange
+async function startOf(request: WatchRequest): Promise<CursorStart | StatusError> {
+  const { start } = request.options
+  const { cache } = request.live
   try {
     switch (start.kind) {
       case 'after':
-        assertHistory(parameter(exchange.query, 'history'), cache.history)
+        assertHistory(parameter(request.exchange.query, 'history'), cache.history)
         cache.assertResumable(start.revision)
         return { kind: 'after', revision: start.revision }
       case 'now':
-        return { kind: 'after', revision: (await readSnapshot(cache, start.freshness, signal)).revision }
+        return { kind: 'after', revision: (await readSnapshot(cache, start.freshness, request)).revision }
       case 'initial-state': {
         const { freshness } = start
-        const snapshot = await readSnapshot(cache, freshness, signal)
+        const snapshot = await readSnapshot(cache, freshness, request)
         const minRevision =
           freshness.kind === 'cached'
             ? ZERO_REVISION

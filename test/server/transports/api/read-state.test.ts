@@ -3,7 +3,7 @@ import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import type { WatchCache } from '../../../../src/engine/cache/watch-cache.js'
 import { FairSemaphore } from '../../../../src/server/auth/fair-semaphore.js'
-import { untilLoaded } from '../../../../src/server/transports/api/read-state.js'
+import { readObject, untilLoaded } from '../../../../src/server/transports/api/read-state.js'
 import type { Request } from '../../../../src/server/transports/api/request.js'
 import { startApp } from '../../../support/app.js'
 import { createEmbeddedUpstream } from '../../../support/faulty-store.js'
@@ -64,3 +64,29 @@ void t.test(
     t.equal(loadingReads.running, 0)
   },
 )
+
+void t.test('gets that wait for one answer of etcd go on in fair turns', async (t) => {
+  const answered = new Promise<undefined>((resolve) => void setImmediate(() => resolve(undefined)))
+  const cache = { consistentObject: () => answered } as unknown as WatchCache
+  const { signal } = new AbortController()
+  let iterations = 0
+  let isDone = false
+  const count = (): void => {
+    iterations++
+    if (!isDone) setImmediate(count)
+  }
+  const order: string[] = []
+  const get = async (identity: string): Promise<void> => {
+    const request = { caller: { identity }, exchange: { signal } }
+    await readObject(cache, POD.key, { kind: 'consistent' }, request)
+    for (const end = performance.now() + 0.1; performance.now() < end;);
+    order.push(identity)
+  }
+  const all = [...Array.from({ length: 300 }, () => get('burst')), get('other')]
+  count()
+  await Promise.all(all)
+  isDone = true
+  t.equal(order.length, 301)
+  t.ok(order.indexOf('other') < 100, `at place ${order.indexOf('other')}`)
+  t.ok(iterations > 3, `in ${iterations} iterations of the event loop`)
+})
