@@ -6,8 +6,10 @@ import { silentLogger as logger } from '../../src/support/log.js'
 import { startServer } from '../support/server-process.js'
 import { type ServerForm, has, isOfData, isOfEtcd, split } from './form.js'
 
+/** Also those that need an etcd: for writes, for Roles, and for prefixes that are declared. */
 const isOther = (flags: readonly string[]): boolean =>
-  has(flags, '--workers', '--nats-servers', '--upstream', '--enable-writes')
+  has(flags, '--workers', '--nats-servers', '--upstream', '--enable-writes') ||
+  flags.some((flag) => /\bRBAC\b|^(--resource=)?[a-z]+=\//.test(flag))
 
 export const processFlags: ServerForm['processFlags'] = async (t, flags) => {
   if (isOther(flags)) return null
