@@ -107,7 +107,7 @@ class FaultyHub extends WatchHub {
   }
 }
 
-class FaultyStore extends EmbeddedUpstream {
+export class FaultyStore extends EmbeddedUpstream {
   readonly #hub: FaultyHub
   readonly #trustsProgress: boolean
   readonly #readFailures = new Map<Key, UpstreamError>()

@@ -3,7 +3,7 @@ import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import type { MetricSet } from './metric-set.js'
 
-interface WorkerFigures {
+export interface WorkerFigures {
   readonly serving: number
   readonly queuedBytes: number
 }
