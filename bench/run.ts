@@ -31,7 +31,7 @@ import { etcdBinary } from './subjects/etcd.js'
 import { watches } from './watches.js'
 import { workers } from './workers.js'
 import type { Choice, Question } from './support/choice.js'
-import { pods, things } from './support/objects.js'
+import { pods } from './support/objects.js'
 import { referencePeers } from './support/peers.js'
 import { endAll, endAllOnSignals } from './support/processes.js'
 import { createRecorder } from './support/record.js'
@@ -146,12 +146,10 @@ for (const [name, { ask, about, needsPeers = false }] of Object.entries(question
     .action(async (flags: Flags) => {
       const peers = flags.peers === 'reference' || needsPeers ? referencePeers() : null
       if (peers !== null) process.env['ETCD_BIN'] = peers.etcd
-      // The API server has no pods: with it, everybody carries a custom resource of the same size.
-      const resource = peers === null ? pods : things
       const recorder = createRecorder({
         etcdBinary: etcdBinary(),
         apiServerVersion: peers?.apiServerVersion,
-        resource: resource.name,
+        resource: pods.name,
         quick: flags.quick,
         keep: flags.keep,
       })
@@ -163,7 +161,7 @@ for (const [name, { ask, about, needsPeers = false }] of Object.entries(question
         rates: flags.rate,
         nodes: flags.nodes,
         seconds: flags.seconds,
-        resource,
+        resource: pods,
         apiServer: peers?.apiServer,
         nodeFlags: flags.nodeFlag,
         serverFlags: flags.serverFlag,

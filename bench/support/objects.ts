@@ -2,8 +2,7 @@
  * The objects that the bench writes, of about 1 KiB of JSON, each with the marker of `native/common.h` in an
  * annotation, at an offset divisible by 3 so that its base64 form is fixed as well.
  *
- * They are pods, or things: a custom resource, for runs with a server that serves nothing else. Both have the same
- * members and the same size.
+ * They are pods, or custom resources with the same members and the same size.
  */
 import { writeFileSync } from 'node:fs'
 
@@ -34,8 +33,6 @@ export const pods: BenchResource = {
   path: '/api/v1/pods',
   definition: null,
 }
-
-export const things: BenchResource = customResource('thing')
 
 /** A custom resource of namespaced objects that may be selected by `spec.nodeName`. */
 export function customResource(singular: string): BenchResource {
