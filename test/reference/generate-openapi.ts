@@ -26,7 +26,7 @@ const KNOWN: ReadonlySet<string> = new Set(['type', 'format', 'description', 'on
 
 const members = (value: unknown): Members => (isObject(value) ? value : {})
 
-/** What a schema says apart from types and descriptions; null if nothing. */
+/** The keywords of a schema without types and descriptions; null if there are none. */
 function factsOf({ allOf, ...schema }: Members): Members | null {
   if (Array.isArray(allOf)) return factsOf({ ...members(allOf[0]), ...schema })
   const facts: Record<string, unknown> = {}

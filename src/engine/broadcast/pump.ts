@@ -111,7 +111,7 @@ export class Pump {
     const started = this.#now()
     const end = started + this.#sliceMs
     // Half the slice for each, so that a storm of replays does not hold up live events, or the other way round. Without
-    // live events the other half is for whoever else waits for the event loop, such as other clients' requests.
+    // live events, the other half is left to other work, such as other clients' requests.
     const hasCursors = this.#cursors.size > 0
     this.#passGroups(started, hasCursors ? started + this.#sliceMs / 2 : end)
     if (hasCursors) this.#turnCursors(this.#now() + this.#sliceMs / 2)

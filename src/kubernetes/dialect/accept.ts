@@ -56,7 +56,7 @@ export interface Servable {
 }
 
 interface Format {
-  /** What a client asks for. */
+  /** The one that a client requests. */
   readonly mediaType: string
   readonly encoding: Encoding
   readonly stream: Stream

@@ -32,7 +32,7 @@ export interface FairSemaphoreOptions extends FairSemaphoreBounds {
   readonly onRejected: (full: Full) => void
 }
 
-/** What has no slot left: the semaphore, or only the identity. */
+/** Which limit was reached: that of the semaphore, or only that of the identity. */
 export type Full = 'all' | 'identity'
 
 interface Waiter {

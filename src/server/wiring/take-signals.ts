@@ -1,4 +1,4 @@
-/** What every process of a server begins with, and how one that has a terminal or a service manager answers signals. */
+/** What every process of a server starts with, and how a process without workers, or their primary, answers signals. */
 import closeWithGrace from 'close-with-grace'
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'

@@ -157,7 +157,7 @@ export class HonestClients {
   #lanes: Promise<void>[] = []
   #seen = new Set<string>()
   #written = 0
-  /** What etcd has confirmed: on a busy machine it may not answer. */
+  /** The writes that etcd has confirmed. On a busy machine it may not answer in time. */
   readonly #owed = new Set<string>()
   #endWatch = (): void => {}
   readonly #watching: Promise<void>

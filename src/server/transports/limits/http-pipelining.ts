@@ -64,7 +64,7 @@ export function endsAfterAnswers(socket: object): boolean {
   return ending.has(socket)
 }
 
-/** What Node's parser is told after an upgrade: to leave the rest of the packet alone. */
+/** Makes Node's parser skip the rest of the packet, as after an upgrade. */
 const STOP = 2
 
 /** Uses Node's private parser. Without it, the rest of the packet is parsed. */
