@@ -11,8 +11,8 @@ import { MAX_JSON_DEPTH } from './json-scan.js'
 import { decodeString } from '../../engine/facts/json-strings.js'
 import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
 
-/** A number whose text cannot be restored from its value. */
-export class JsonNumber {
+/** A value that is written as it was read. */
+export class JsonText {
   constructor(readonly text: string) {}
 
   toString(): string {
@@ -20,11 +20,14 @@ export class JsonNumber {
   }
 }
 
+/** A number whose text cannot be restored from its value. */
+export class JsonNumber extends JsonText {}
+
 export interface JsonRecord {
   [name: string]: Json
 }
 
-export type Json = null | boolean | number | string | JsonNumber | Json[] | JsonRecord
+export type Json = null | boolean | number | string | JsonText | Json[] | JsonRecord
 
 export interface ParsedJson {
   readonly value: Json
@@ -33,7 +36,7 @@ export interface ParsedJson {
 }
 
 export function isRecord(value: unknown): value is JsonRecord {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof JsonText)
 }
 
 export function isNumber(value: unknown): value is number | JsonNumber {
@@ -66,10 +69,19 @@ export function parseJsonTree(bytes: Buffer, numbers: 'any' | 'float64' = 'any')
 
 /**
  * Reads what is known to be one JSON value in UTF-8, such as the bytes of an object in the cache, in half the time.
- * @throws SyntaxError when it nests too deeply.
+ * @param unread the name of members whose values become a `JsonText`. @throws SyntaxError when it nests too deeply.
  */
-export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): Json {
-  return new Reader(bytes, maxDepth, 0).value()
+export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH, unread?: string): Json {
+  return new Reader(bytes, maxDepth, 0, false, unread).value()
+}
+
+/** Returns null for text that is not JSON. */
+export function parseJsonText(text: string): Json {
+  try {
+    return parseJsonTree(Buffer.from(text)).value
+  } catch {
+    return null
+  }
 }
 
 /**
@@ -95,6 +107,7 @@ class Reader {
     private readonly maxDepth: number,
     private duplicatesLeft: number,
     private readonly refusesBeyondDouble = false,
+    private readonly unread?: string,
   ) {}
 
   value(): Json {
@@ -141,9 +154,15 @@ class Reader {
         this.duplicatesLeft--
         this.duplicates.add(duplicateField(joinPath([...this.path, key])))
       }
-      members[key] = this.child(key)
+      members[key] = key === this.unread ? this.text() : this.child(key)
     }
     return members
+  }
+
+  private text(): JsonText {
+    const start = skipSpace(this.json, this.at)
+    this.at = endOfValue(this.json, start)
+    return new JsonText(this.json.toString('utf8', start, this.at))
   }
 
   private child(name: string): Json {
@@ -197,7 +216,7 @@ function quoted(text: string): string {
 
 export function jsonText(value: Json): string {
   if (typeof value === 'string') return quoted(value)
-  if (value instanceof JsonNumber) return value.text
+  if (value instanceof JsonText) return value.text
   if (Array.isArray(value)) return `[${value.map(jsonText).join(',')}]`
   if (!isRecord(value)) return JSON.stringify(value)
   let text = '{'
@@ -205,6 +224,11 @@ export function jsonText(value: Json): string {
     text += `${text.length === 1 ? '' : ','}${quoted(name)}:${jsonText(value[name]!)}`
   }
   return `${text}}`
+}
+
+/** Escapes what Go's encoder escapes in every text, so that JSON can be embedded in a web page. */
+export function goText(value: Json): string {
+  return jsonText(value).replace(/[<>&\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 /** Returns the same text for equal trees, so that one can be looked up among many. */
@@ -239,8 +263,8 @@ export function cloneTree(value: Json): Json {
 /** Compares by value: the order of members does not matter, the text of a number does. */
 export function equalTrees(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true
-  if (a instanceof JsonNumber || b instanceof JsonNumber) {
-    return a instanceof JsonNumber && b instanceof JsonNumber && a.text === b.text
+  if (a instanceof JsonText || b instanceof JsonText) {
+    return a instanceof JsonText && b instanceof JsonText && a.text === b.text
   }
   if (Array.isArray(a)) {
     return Array.isArray(b) && a.length === b.length && a.every((item, i) => equalTrees(item, b[i]))
@@ -288,6 +312,38 @@ export function member(value: Json | undefined, ...path: readonly string[]): Jso
 export function textMember(value: Json | undefined, ...path: readonly string[]): string {
   const found = member(value, ...path)
   return typeof found === 'string' ? found : ''
+}
+
+/** Returns null for anything but an object. */
+export function recordAt(value: Json | undefined, ...path: readonly string[]): JsonRecord | null {
+  const found = member(value, ...path)
+  return isRecord(found) ? found : null
+}
+
+/** Returns the objects of a list, without its other items. */
+export function recordsAt(value: Json | undefined, ...path: readonly string[]): JsonRecord[] {
+  const found = member(value, ...path)
+  return Array.isArray(found) ? found.filter(isRecord) : []
+}
+
+/** Whether it has no members, or is absent. */
+export function isEmptyRecord(value: JsonRecord | null): boolean {
+  for (const _name in value) return false
+  return true
+}
+
+export function renameMember(object: JsonRecord, from: string, to: string): void {
+  const value = object[from]
+  if (value === undefined) return
+  delete object[from]
+  object[to] = value
+}
+
+/** Sets a member, and creates the objects on the way to it. */
+export function setMember(root: JsonRecord, path: readonly string[], value: Json): void {
+  let at = root
+  for (const name of path.slice(0, -1)) at = ensureRecord(at, name)
+  at[path.at(-1)!] = value
 }
 
 /** Returns the object at `name`, created if there is none (or something else). */

@@ -12,8 +12,7 @@ import { type DecodedObject, decodeObject } from './protobuf/decode.js'
 import type { Schema } from './protobuf/schema.js'
 import { unknownFields } from './protobuf/unknown-fields.js'
 import type { ReadRules } from './read-rules.js'
-import { canConvert, convert } from './versions/convert.js'
-import { JsonObject } from './versions/json-object.js'
+import { canConvert, convert, withApiVersion } from './versions/convert.js'
 
 export interface ViewTarget {
   /** The served version. */
@@ -131,7 +130,7 @@ export class ObjectViews {
       if (read !== null) return read
       if (object.apiVersion === target.apiVersion || object.apiVersion === '') return decoded
       const converted = target.convertsByName
-        ? (JsonObject.parse(decoded.bytes)?.set('apiVersion', target.apiVersion).toBuffer() ?? null)
+        ? withApiVersion(decoded.bytes, target.apiVersion)
         : convert(decoded.bytes, object.apiVersion, target.apiVersion, object.kind)
       const scanned = converted === null ? null : scanObject(converted)
       if (scanned !== null && scanned.metadataOffset >= 0) return scanned

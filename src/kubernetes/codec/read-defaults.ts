@@ -9,12 +9,21 @@
  * Source: kubernetes 1.37, pkg/apis/{core,batch,networking}/v1/defaults.go and pkg/registry/core/service/storage.
  */
 import { type ScannedObject, scanObject } from './json-scan.js'
+import {
+  encodeJsonTree,
+  isRecord,
+  type JsonRecord,
+  readJsonTree,
+  record,
+  recordAt,
+  setMember,
+  textMember,
+} from './json-tree.js'
 import { appendAt, contentsAt, removeAt } from './protobuf/edit.js'
 import { openEnvelope, rawOf } from './protobuf/envelope.js'
 import { enveloped } from './protobuf/resource-version.js'
 import { kubernetesSchema } from './protobuf/schema.js'
 import { lengthField } from './protobuf/wire.js'
-import { JsonObject } from './versions/json-object.js'
 
 const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name'
 
@@ -90,11 +99,11 @@ export function readProtobuf(value: Buffer, apiVersion: string, kind: string): B
 /** The same for a stored JSON object. */
 export function readJson(object: ScannedObject): ScannedObject {
   const rule = RULES.get(`${object.apiVersion} ${object.kind}`)
-  const root = rule === undefined ? null : JsonObject.parse(object.bytes)
-  if (rule === undefined || root === null) return object
+  const root = rule === undefined ? null : readJsonTree(object.bytes)
+  if (rule === undefined || !isRecord(root)) return object
   const fields = new JsonFields(root)
   rule(fields)
-  return (fields.isChanged ? scanObject(root.toBuffer()) : null) ?? object
+  return (fields.isChanged ? scanObject(encodeJsonTree(root)) : null) ?? object
 }
 
 class ProtobufFields implements Fields {
@@ -150,51 +159,31 @@ class ProtobufFields implements Fields {
 class JsonFields implements Fields {
   isChanged = false
 
-  constructor(private readonly root: JsonObject) {}
+  constructor(private readonly root: JsonRecord) {}
 
   text(path: string): string {
-    return this.#parentOf(path)?.text(lastName(path)) ?? ''
+    return textMember(this.root, ...path.split('.'))
   }
 
   entries(path: string): ReadonlyMap<string, string> {
-    const map = this.#parentOf(path)?.object(lastName(path)) ?? null
-    return new Map(map?.names().map((name) => [name, map.text(name)]))
+    const map = recordAt(this.root, ...path.split('.'))
+    return new Map(Object.keys(map ?? {}).map((name) => [name, textMember(map, name)]))
   }
 
   setText(path: string, text: string): void {
-    this.#change(path, (parent) => parent.set(lastName(path), text))
+    setMember(this.root, path.split('.'), text)
+    this.isChanged = true
   }
 
   setEntries(path: string, entries: ReadonlyMap<string, string>): void {
-    this.#change(path, (parent) => {
-      const all = new Map([...this.entries(path), ...entries])
-      const sorted = JsonObject.empty()
-      for (const name of [...all.keys()].toSorted()) sorted.set(name, all.get(name)!)
-      parent.set(lastName(path), sorted)
-    })
+    const all = [...this.entries(path), ...entries]
+    setMember(this.root, path.split('.'), record(Object.fromEntries(all)))
+    this.isChanged = true
   }
 
   remove(path: string): void {
-    this.#change(path, (parent) => parent.delete(lastName(path)))
-  }
-
-  #parentOf(path: string): JsonObject | null {
-    let object: JsonObject | null = this.root
-    for (const name of path.split('.').slice(0, -1)) object = object?.object(name) ?? null
-    return object
-  }
-
-  #change(path: string, change: (parent: JsonObject) => void): void {
-    const inside = (object: JsonObject, [first, ...rest]: readonly string[]): JsonObject => {
-      if (first === undefined || rest.length === 0) change(object)
-      else object.set(first, inside(object.object(first) ?? JsonObject.empty(), rest))
-      return object
-    }
-    inside(this.root, path.split('.'))
+    const names = path.split('.')
+    delete recordAt(this.root, ...names.slice(0, -1))?.[names.at(-1)!]
     this.isChanged = true
   }
-}
-
-function lastName(path: string): string {
-  return path.slice(path.lastIndexOf('.') + 1)
 }

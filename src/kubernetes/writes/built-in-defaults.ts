@@ -7,12 +7,12 @@
  */
 import {
   cloneTree,
-  ensureRecord,
   isRecord,
   type Json,
   type JsonRecord,
   member,
   record,
+  setMember,
   textMember,
   treeFrom,
 } from '../codec/json-tree.js'
@@ -174,9 +174,7 @@ function applyAt({ parents, name, value, isPointer }: Row, base: JsonRecord): vo
   if (!isMerge && isSet(present, isPointer)) return
   const filled = isMerge ? merged(present, member(base, ...value.missingKeysOf.split('.'))) : valueOf(value, base)
   if (filled === undefined) return
-  let at = base
-  for (const step of parents) at = ensureRecord(at, step)
-  at[name] = filled
+  setMember(base, [...parents, name], filled)
 }
 
 function isSet(value: Json | undefined, isPointer: boolean): boolean {

@@ -4,7 +4,7 @@
  * that may be omitted. Members that Go always writes (`status: {}`) are added. Members are in the order of the Go
  * types. Quantities and times stay as they are written.
  */
-import { isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
+import { isEmptyRecord, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
 import { type Field, type Message, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
 import { isStruct, zeroOf } from '../codec/protobuf/zero-value.js'
 
@@ -52,7 +52,7 @@ export class CanonicalForm {
   /** @returns undefined for a member that is left out. */
   #member(value: Json, field: Field): Json | undefined {
     const { label, isOmittedWhenEmpty, isOmittedWhenZero } = field
-    const isEmptyList = (Array.isArray(value) && value.length === 0) || (isRecord(value) && isEmpty(value))
+    const isEmptyList = (Array.isArray(value) && value.length === 0) || (isRecord(value) && isEmptyRecord(value))
     if (label !== 'value' && (value === null || (label !== 'pointer' && isEmptyList))) {
       return isOmittedWhenEmpty ? undefined : null
     }
@@ -60,7 +60,7 @@ export class CanonicalForm {
     if (label === 'map') return isRecord(value) ? this.#map(value, field) : value
     const one = this.#one(value, field)
     if (label === 'pointer') return one
-    if (isOmittedWhenZero && (one === null || (isRecord(one) && isEmpty(one)))) return undefined
+    if (isOmittedWhenZero && (one === null || (isRecord(one) && isEmptyRecord(one)))) return undefined
     return isOmittedWhenEmpty && isZeroScalar(one) && !isStruct(field) ? undefined : one
   }
 
@@ -87,8 +87,4 @@ export class CanonicalForm {
 
 function isZeroScalar(value: Json): boolean {
   return value === null || value === '' || value === 0 || value === false
-}
-
-function isEmpty(value: JsonRecord): boolean {
-  return Object.keys(value).length === 0
 }

@@ -9,12 +9,13 @@
 import {
   cloneTree,
   ensureRecord,
-  isRecord,
   type Json,
   type JsonRecord,
   member,
   plainCopy,
   record,
+  recordAt,
+  recordsAt,
   textMember,
 } from '../codec/json-tree.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
@@ -66,8 +67,8 @@ function servedBudgets({ find }: WriteContext): ServedResource | undefined {
 
 /** An empty selector selects all pods of the namespace; a missing or invalid one selects no pod. */
 function selects(budget: JsonRecord, labels: Json): boolean {
-  const selector = member(budget, 'spec', 'selector')
-  if (!isRecord(selector)) return false
+  const selector = recordAt(budget, 'spec', 'selector')
+  if (selector === null) return false
   let requirements: readonly Requirement[]
   try {
     requirements = requirementsOf(plainCopy(selector) as LabelSelectorObject)
@@ -204,16 +205,14 @@ export function withCondition(conditions: Json | undefined, condition: JsonRecor
   return all.with(at, condition)
 }
 
-export function conditionOf(object: JsonRecord, type: string): Json | undefined {
-  const conditions = member(object, 'status', 'conditions')
-  return Array.isArray(conditions) ? conditions.find((one) => textMember(one, 'type') === type) : undefined
+export function conditionOf(object: JsonRecord, type: string): JsonRecord | undefined {
+  return recordsAt(object, 'status', 'conditions').find((one) => one['type'] === type)
 }
 
 const disruptionAllowed = (budget: JsonRecord): Json | undefined => conditionOf(budget, ALLOWED)
 
 function disruptedPods(budget: JsonRecord): JsonRecord {
-  const pods = member(budget, 'status', 'disruptedPods')
-  return isRecord(pods) ? pods : record()
+  return recordAt(budget, 'status', 'disruptedPods') ?? record()
 }
 
 /** Returns a number from the status; 0 for a status that no controller has written. */

@@ -13,9 +13,11 @@ import {
   member,
   plainCopy,
   record,
+  recordsAt,
   textMember,
 } from '../codec/json-tree.js'
 import type { DefinedSchema } from '../codec/defined-schema.js'
+import { fillDefinition, storageVersionOf } from '../codec/versions/custom-resource-definition.js'
 import { fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
@@ -217,37 +219,13 @@ function foldStringData(object: JsonRecord): void {
   }
 }
 
-/** Sets the defaults of a definition that depend on its other members. */
-function fillDefinition(object: JsonRecord): void {
-  const { spec } = object
-  if (!isRecord(spec)) return
-  const { names } = spec
-  const kind = textMember(names, 'kind')
-  if (isRecord(names) && kind !== '') {
-    if (textMember(names, 'singular') === '') names['singular'] = kind.toLowerCase()
-    if (textMember(names, 'listKind') === '') names['listKind'] = `${kind}List`
-  }
-  spec['conversion'] ??= record({ strategy: 'None' })
-  // Without it, the version could be removed while objects are stored in it.
-  const { storedVersions } = ensureRecord(object, 'status')
-  const stored = storageVersionOf(object)
-  if (stored !== '' && !(Array.isArray(storedVersions) && storedVersions.length > 0))
-    ensureRecord(object, 'status')['storedVersions'] = [stored]
-}
-
-function storageVersionOf(definition: JsonRecord): string {
-  const versions = member(definition, 'spec', 'versions')
-  const stored = Array.isArray(versions) ? versions.find((version) => member(version, 'storage') === true) : undefined
-  return textMember(stored, 'name')
-}
-
 /**
  * A definition is served as soon as it is written, so its conditions say so at once: no controller would set them
  * later.
  */
 function establish(object: JsonRecord, now: string): void {
   const status = ensureRecord(object, 'status')
-  const old = Array.isArray(status['conditions']) ? status['conditions'].filter(isRecord) : []
+  const old = recordsAt(status, 'conditions')
   const condition = (type: string, reason: string, message: string): JsonRecord =>
     old.find((present) => present['type'] === type && present['status'] === 'True') ??
     record({ type, status: 'True', lastTransitionTime: now, reason, message })
@@ -368,7 +346,7 @@ function storedProblems(
 }
 
 function isEstablished(definition: JsonRecord): boolean {
-  const conditions = member(definition, 'status', 'conditions')
-  if (!Array.isArray(conditions)) return false
-  return conditions.some((one) => textMember(one, 'type') === 'Established' && textMember(one, 'status') === 'True')
+  return recordsAt(definition, 'status', 'conditions').some(
+    ({ type, status }) => type === 'Established' && status === 'True',
+  )
 }

@@ -11,11 +11,12 @@ import {
   canonicalText,
   cloneTree,
   equalTrees,
+  isEmptyRecord,
   isRecord,
   type Json,
   type JsonRecord,
   member,
-  parseJsonTree,
+  parseJsonText,
   record,
   textMember,
 } from '../codec/json-tree.js'
@@ -88,7 +89,8 @@ export function recordUpdate(
   const managed = readEntries(before ?? record())
   // A client sends an empty list to reset the managers of the object.
   const given = member(after, 'metadata', 'managedFields')
-  const isReset = before !== null && Array.isArray(given) && given.every((entry) => isRecord(entry) && isEmpty(entry))
+  const isReset =
+    before !== null && Array.isArray(given) && given.every((entry) => isRecord(entry) && isEmptyRecord(entry))
   if (isReset) return writeEntries(after, [])
   // As in the API server, fields that were not tracked so far are tracked from the first apply on.
   if (before !== null && managed.length === 0) return writeEntries(after, [])
@@ -173,18 +175,10 @@ const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /** Returns the fields of the last client-side apply that the object still has: kubectl owns them. */
 function lastAppliedFields(live: JsonRecord, shape: Shape, { apiVersion }: Manager): FieldSet {
-  const configuration = parsed(textMember(live, 'metadata', 'annotations', LAST_APPLIED))
+  const configuration = parseJsonText(textMember(live, 'metadata', 'annotations', LAST_APPLIED))
   if (!isRecord(configuration) || textMember(configuration, 'apiVersion') !== apiVersion) return FieldSet.empty()
   const { added, modified, removed } = compareFields(configuration, live, shape)
   return fieldsOf(configuration, shape).difference(added).difference(modified).difference(removed)
-}
-
-function parsed(text: string): Json {
-  try {
-    return parseJsonTree(Buffer.from(text)).value
-  } catch {
-    return null
-  }
 }
 
 /** A later client-side apply compares with this annotation. */
@@ -297,10 +291,6 @@ function byPlace(a: Entry, b: Entry): number {
   const key = ({ operation, time, manager, subresource }: Entry): string =>
     [operation, time, manager, subresource].join('\u0000')
   return key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0
-}
-
-function isEmpty(value: JsonRecord): boolean {
-  return Object.keys(value).length === 0
 }
 
 /** The most conflicts named in one answer. */

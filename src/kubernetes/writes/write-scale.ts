@@ -1,15 +1,24 @@
 /** Writes a scale. Unlike a status, which is a plain update, the object sent (a Scale) differs from the stored one. */
-import { cloneTree, encodeJsonTree, isRecord, type JsonRecord, member, textMember } from '../codec/json-tree.js'
+import {
+  cloneTree,
+  encodeJsonTree,
+  isNumber,
+  isRecord,
+  type JsonRecord,
+  member,
+  setMember,
+  textMember,
+} from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { SCALE, scaleOf } from '../dialect/scale.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
-import { BadRequestError } from '../../engine/model/status.js'
+import { BadRequestError, InvalidError } from '../../engine/model/status.js'
+import { type FieldProblem, invalid, wrongType } from './field-errors.js'
 import { metadataOf } from './object-change.js'
 import type { Change } from './object-store.js'
 import { patched, readPatch } from './patch.js'
 import { checkType, readObject } from './request-body.js'
-import { readReplicas, setReplicas } from './scale.js'
 import { ANY } from './shape.js'
 import { checkName } from './create.js'
 import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
@@ -40,7 +49,7 @@ export async function writeScale(
       }
       const replicas = readReplicas(scale, name)
       const after = cloneTree(held.object)
-      if (member(after, ...paths.specReplicas) !== replicas) setReplicas(after, replicas, paths)
+      if (member(after, ...paths.specReplicas) !== replicas) setMember(after, paths.specReplicas, replicas)
       const object = context.change.update(held.object, after, write.asked({ verb: 'patch' }))
       answer = scaleOf(object, paths)
       return write.lease.put(held, object)
@@ -51,6 +60,18 @@ export async function writeScale(
   if (isRecord(metadata) && changed.stored !== null) metadata['resourceVersion'] = String(changed.stored.modRevision)
   const json = encodeJsonTree(answer ?? missing())
   return { kind: 'document', code: 200, json, warnings: write.warnings.texts }
+}
+
+/** @throws InvalidError */
+export function readReplicas(scale: JsonRecord, name: string): number {
+  const replicas = member(scale, 'spec', 'replicas') ?? 0
+  const problems: FieldProblem[] = []
+  if (!isNumber(replicas)) problems.push(wrongType('spec.replicas', typeof replicas, 'must be an integer'))
+  else if (typeof replicas !== 'number' || !Number.isInteger(replicas) || replicas < 0 || replicas > 0x7fff_ffff) {
+    problems.push(invalid('spec.replicas', replicas, 'must be greater than or equal to 0'))
+  }
+  if (problems.length > 0) throw InvalidError.forFields(SCALE.kind, SCALE.group, name, problems)
+  return replicas as number
 }
 
 function whole({ contentType, body }: WriteRequest, schema: Schema): (scale: JsonRecord) => JsonRecord {

@@ -13,7 +13,7 @@ import { encode, Token, Type } from 'cborg'
 import { decodeString } from '../../../engine/facts/json-strings.js'
 import { endOfString, endOfValue } from '../../../support/json-walk.js'
 import { MAX_JSON_DEPTH } from '../json-scan.js'
-import { type Json, JsonNumber, readJsonTree } from '../json-tree.js'
+import { type Json, JsonText, readJsonTree } from '../json-tree.js'
 import { CBOR_MAGIC } from './cbor-to-json.js'
 
 /** The levels that an answer adds around an object: an item of a list is two deep. */
@@ -226,7 +226,7 @@ class Writer {
   #value(value: Json): void {
     if (value === null || typeof value === 'boolean') this.scalar(String(value))
     else if (typeof value === 'string') this.#string(value)
-    else if (typeof value === 'number' || value instanceof JsonNumber) this.#number(String(value))
+    else if (typeof value === 'number' || value instanceof JsonText) this.#number(String(value))
     else if (Array.isArray(value)) {
       this.#head(ARRAY, value.length)
       for (const item of value) this.#value(item)

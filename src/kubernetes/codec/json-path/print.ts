@@ -1,7 +1,7 @@
 /**
  * Prints values found by a JSONPath as client-go does: objects and lists as JSON with sorted names, numbers as in Go.
  */
-import { isNumber, type Json } from '../json-tree.js'
+import { goText, isNumber, type Json } from '../json-tree.js'
 import { encodedNumber, goNumber, printedNumber } from '../../../engine/facts/numbers.js'
 
 export function printedValue(value: Json): string {
@@ -12,18 +12,10 @@ export function printedValue(value: Json): string {
 
 /** Writes JSON as `encoding/json` does. */
 function goJson(value: Json): string {
-  if (typeof value === 'string') return goString(value)
+  if (typeof value === 'string') return goText(value)
   if (isNumber(value)) return encodedNumber(goNumber(value))
   if (value === null || typeof value === 'boolean') return String(value)
   if (Array.isArray(value)) return `[${value.map(goJson).join(',')}]`
   const names = Object.keys(value).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-  return `{${names.map((name) => `${goString(name)}:${goJson(value[name]!)}`).join(',')}}`
-}
-
-/** Go escapes characters that have a meaning in HTML or JavaScript. */
-function goString(text: string): string {
-  return JSON.stringify(text).replace(
-    /[<>&\u2028\u2029]/g,
-    (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  return `{${names.map((name) => `${goText(name)}:${goJson(value[name]!)}`).join(',')}}`
 }

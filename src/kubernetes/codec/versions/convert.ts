@@ -2,20 +2,22 @@
  * Converts a built-in kind from one version to another, on JSON, as an API server converts between the version in etcd
  * and the one a client asks for. A pair that is not listed here is not available.
  *
- * Both sides are bytes: what a conversion does not touch stays as written, to the last digit.
+ * Numbers stay as written, to the last digit. Where the versions differ only in name, so does everything else.
  */
+import { eachMember } from '../../../support/json-members.js'
+import { MAX_JSON_DEPTH } from '../json-scan.js'
+import { encodeJsonTree, isRecord, type JsonRecord, readJsonTree } from '../json-tree.js'
 import * as definition from './custom-resource-definition.js'
 import * as devices from './devices.js'
 import * as slice from './endpoint-slice.js'
 import * as event from './event.js'
 import * as autoscaler from './horizontal-pod-autoscaler.js'
 import * as ingress from './ingress.js'
-import { JsonObject } from './json-object.js'
 import { renamedVersions } from './renamed-kinds.js'
 import * as small from './small-differences.js'
 
-/** Changes the given object; returns null when the other version cannot express it. */
-type Conversion = (object: JsonObject) => JsonObject | null
+/** Changes the given object. */
+type Conversion = (object: JsonRecord) => void
 
 const CONVERSIONS = new Map<string, Conversion>()
 
@@ -28,8 +30,8 @@ for (const group of ['networking.k8s.io', 'extensions']) {
   add('Ingress', `${group}/v1beta1`, 'networking.k8s.io/v1', ingress.toV1)
   add('Ingress', 'networking.k8s.io/v1', `${group}/v1beta1`, ingress.toV1beta1)
 }
-add('Ingress', 'extensions/v1beta1', 'networking.k8s.io/v1beta1', (object) => object)
-add('Ingress', 'networking.k8s.io/v1beta1', 'extensions/v1beta1', (object) => object)
+add('Ingress', 'extensions/v1beta1', 'networking.k8s.io/v1beta1', () => {})
+add('Ingress', 'networking.k8s.io/v1beta1', 'extensions/v1beta1', () => {})
 for (const version of ['v1', 'v1beta1']) {
   add('Event', 'v1', `events.k8s.io/${version}`, event.toEventsGroup)
   add('Event', `events.k8s.io/${version}`, 'v1', event.toCore)
@@ -79,17 +81,32 @@ for (const newer of ['v1', 'v1beta2']) {
  *
  * @param json valid JSON of an object, with or without `metadata.resourceVersion`. `scanObject` of the result finds
  * where the resourceVersion goes.
- * @returns the same bytes when the versions are the same; null when there is no conversion, or the other version cannot
- * express this object.
+ * @returns the same bytes when the versions are the same; null when there is no conversion.
  */
 export function convert(json: Buffer, fromApiVersion: string, toApiVersion: string, kind: string): Buffer | null {
   if (fromApiVersion === toApiVersion) return json
   const conversion = CONVERSIONS.get(`${kind} ${fromApiVersion} ${toApiVersion}`)
-  if (conversion === undefined && !hasSameMessage(fromApiVersion, toApiVersion, kind)) return null
-  const object = JsonObject.parse(json)
-  if (object === null) return null
-  const converted = conversion === undefined ? object : conversion(object)
-  return converted?.set('apiVersion', toApiVersion).toBuffer() ?? null
+  if (conversion === undefined) {
+    return hasSameMessage(fromApiVersion, toApiVersion, kind) ? withApiVersion(json, toApiVersion) : null
+  }
+  const object = readJsonTree(json, MAX_JSON_DEPTH, UNREAD)
+  if (!isRecord(object)) return null
+  conversion(object)
+  object['apiVersion'] = toApiVersion
+  return encodeJsonTree(object)
+}
+
+/** No conversion looks into the schema of a definition, which can be large. */
+const UNREAD = 'openAPIV3Schema'
+
+/** Replaces the apiVersion of an object that has one. */
+export function withApiVersion(json: Buffer, apiVersion: string): Buffer {
+  let [start, end] = [json.length, json.length]
+  eachMember(json, 0, (name, from, to) => {
+    if (name === 'apiVersion') [start, end] = [from, to]
+    return true
+  })
+  return Buffer.concat([json.subarray(0, start), Buffer.from(JSON.stringify(apiVersion)), json.subarray(end)])
 }
 
 export function canConvert(fromApiVersion: string, toApiVersion: string, kind: string): boolean {

@@ -4,93 +4,87 @@
  * each version, a webhook's members move into `webhook`, and v1beta1's read defaults are set. The other direction is
  * not needed: no client has asked for v1beta1 since 1.22.
  */
-import { JsonObject } from './json-object.js'
+import {
+  ensureRecord,
+  isRecord,
+  type Json,
+  type JsonRecord,
+  record,
+  recordAt,
+  recordsAt,
+  renameMember,
+  textMember,
+} from '../json-tree.js'
 
-const FALSE = Buffer.from('false', 'latin1')
-const TRUE = Buffer.from('true', 'latin1')
-
-export function toV1(definition: JsonObject): JsonObject {
-  const spec = definition.object('spec')
-  if (spec === null) return definition
-  const names = withNameDefaults(spec.object('names') ?? JsonObject.empty())
-  const versions = convertVersions(spec)
-  const result = JsonObject.empty()
-    .set('group', spec.get('group') ?? '')
-    .set('names', names)
-    .set('scope', spec.text('scope') === '' ? 'Namespaced' : spec.text('scope'))
-    .set('versions', versions)
-    .set('conversion', convertConversion(spec.object('conversion')))
+export function toV1(definition: JsonRecord): void {
+  const spec = recordAt(definition, 'spec')
+  if (spec === null) return
+  moveIntoVersions(spec)
+  if (textMember(spec, 'scope') === '') spec['scope'] = 'Namespaced'
+  spec['conversion'] = conversionOf(recordAt(spec, 'conversion'))
   // v1 leaves false out; in v1beta1 an absent member means true.
-  const preserves = spec.get('preserveUnknownFields')
-  if (preserves === undefined || !preserves.equals(FALSE)) result.set('preserveUnknownFields', TRUE)
-  return withStoredVersions(definition.set('spec', result), versions)
+  if (spec['preserveUnknownFields'] === false) delete spec['preserveUnknownFields']
+  else spec['preserveUnknownFields'] = true
+  fillDefinition(definition)
 }
 
-function withNameDefaults(names: JsonObject): JsonObject {
-  const kind = names.text('kind')
-  const result = JsonObject.empty()
-    .set('plural', names.get('plural') ?? '')
-    .set('singular', names.text('singular') === '' ? kind.toLowerCase() : names.text('singular'))
-    .setIfAny('shortNames', names.get('shortNames'))
-    .set('kind', kind)
-    .set('listKind', names.text('listKind') === '' && kind !== '' ? `${kind}List` : names.text('listKind'))
-    .setIfAny('categories', names.get('categories'))
-  for (const empty of ['singular', 'listKind']) if (result.text(empty) === '') result.delete(empty)
-  return result
-}
-
-function convertVersions(spec: JsonObject): JsonObject[] {
-  let versions = spec.objects('versions') ?? []
-  if (versions.length === 0 && spec.text('version') !== '') {
-    versions = [JsonObject.empty().set('name', spec.text('version')).set('served', TRUE).set('storage', TRUE)]
+/** Sets the defaults of a definition that depend on its other members. */
+export function fillDefinition(definition: JsonRecord): void {
+  const spec = recordAt(definition, 'spec')
+  if (spec === null) return
+  const { names } = spec
+  const kind = textMember(names, 'kind')
+  if (isRecord(names) && kind !== '') {
+    if (textMember(names, 'singular') === '') names['singular'] = kind.toLowerCase()
+    if (textMember(names, 'listKind') === '') names['listKind'] = `${kind}List`
   }
-  const schema = objectBytes(spec, 'validation')
-  const subresources = objectBytes(spec, 'subresources')
-  const columns = spec.objects('additionalPrinterColumns')
-  const selectable = spec.objects('selectableFields')
-  return versions.map((version) => {
-    const result = JsonObject.empty()
-    for (const name of ['name', 'served', 'storage', 'deprecated', 'deprecationWarning']) {
-      result.setIfAny(name, version.get(name))
-    }
-    const ownColumns = columns ?? version.objects('additionalPrinterColumns')
-    return result
-      .setIfAny('schema', schema ?? version.get('schema'))
-      .setIfAny('subresources', subresources ?? version.get('subresources'))
-      .setIfAny(
-        'additionalPrinterColumns',
-        ownColumns?.map((column) => column.rename('JSONPath', 'jsonPath')),
-      )
-      .setIfAny('selectableFields', selectable ?? version.get('selectableFields'))
-  })
+  spec['conversion'] ??= record({ strategy: 'None' })
+  // Without it, the version could be removed while objects are stored in it.
+  const status = ensureRecord(definition, 'status')
+  const { storedVersions } = status
+  const stored = storageVersionOf(definition)
+  if (stored !== '' && !(Array.isArray(storedVersions) && storedVersions.length > 0))
+    status['storedVersions'] = [stored]
 }
 
-function objectBytes(parent: JsonObject, name: string): Buffer | undefined {
-  return parent.object(name) === null ? undefined : parent.get(name)
-}
-
-function convertConversion(conversion: JsonObject | null): JsonObject {
-  const strategy = conversion?.text('strategy') ?? ''
-  const result = JsonObject.empty().set('strategy', strategy === '' ? 'None' : strategy)
-  const client = conversion?.object('webhookClientConfig') ?? null
-  let reviewVersions = conversion?.get('conversionReviewVersions')
-  if (reviewVersions === undefined && strategy === 'Webhook') reviewVersions = Buffer.from('["v1beta1"]', 'latin1')
-  if (client === null && reviewVersions === undefined) return result
-  client?.change('service', (service) => (service.has('port') ? service : service.set('port', Buffer.from('443'))))
-  return result.set(
-    'webhook',
-    JsonObject.empty()
-      .setIfAny('clientConfig', client ?? undefined)
-      .set('conversionReviewVersions', reviewVersions ?? Buffer.from('null')),
+/** Returns '' if no version is marked. */
+export function storageVersionOf(definition: JsonRecord): string {
+  return textMember(
+    recordsAt(definition, 'spec', 'versions').find(({ storage }) => storage === true),
+    'name',
   )
 }
 
-function withStoredVersions(definition: JsonObject, versions: readonly JsonObject[]): JsonObject {
-  const status = definition.object('status')
-  const stored = status?.get('storedVersions')?.toString('latin1') ?? ''
-  if (status === null || (stored !== '' && stored !== 'null' && stored !== '[]')) return definition
-  const storage = versions.find((version) => version.get('storage')?.equals(TRUE) === true)
-  if (storage === undefined) return definition
-  const names = Buffer.from(JSON.stringify([storage.text('name')]), 'utf8')
-  return definition.set('status', status.set('storedVersions', names))
+function moveIntoVersions(spec: JsonRecord): void {
+  const { version: only, validation, subresources, additionalPrinterColumns, selectableFields } = spec
+  const given = recordsAt(spec, 'versions')
+  const versions =
+    given.length === 0 && typeof only === 'string' && only !== ''
+      ? [record({ name: only, served: true, storage: true })]
+      : given
+  for (const version of versions) {
+    if (isRecord(validation)) version['schema'] = validation
+    if (isRecord(subresources)) version['subresources'] = subresources
+    if (Array.isArray(additionalPrinterColumns)) version['additionalPrinterColumns'] = additionalPrinterColumns
+    if (Array.isArray(selectableFields)) version['selectableFields'] = selectableFields
+    for (const column of recordsAt(version, 'additionalPrinterColumns')) renameMember(column, 'JSONPath', 'jsonPath')
+  }
+  for (const name of ['version', 'validation', 'subresources', 'additionalPrinterColumns', 'selectableFields']) {
+    delete spec[name]
+  }
+  spec['versions'] = versions
+}
+
+function conversionOf(old: JsonRecord | null): JsonRecord {
+  const strategy = textMember(old, 'strategy') || 'None'
+  const clientConfig = recordAt(old, 'webhookClientConfig')
+  const reviewVersions: Json = old?.['conversionReviewVersions'] ?? (strategy === 'Webhook' ? ['v1beta1'] : null)
+  if (clientConfig === null && reviewVersions === null) return record({ strategy })
+  const service = recordAt(clientConfig, 'service')
+  if (service !== null) service['port'] ??= 443
+  const webhook = record({
+    ...(clientConfig === null ? {} : { clientConfig }),
+    conversionReviewVersions: reviewVersions,
+  })
+  return record({ strategy, webhook })
 }

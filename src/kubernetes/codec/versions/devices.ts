@@ -4,66 +4,56 @@
  *
  * Source: kubernetes 1.37, pkg/apis/resource/v1beta1/conversion.go.
  */
-import { JsonObject } from './json-object.js'
+import { type Json, type JsonRecord, record, recordAt, recordsAt } from '../json-tree.js'
 
-type Change = (object: JsonObject) => JsonObject
-
-export function claimFromV1beta1(claim: JsonObject): JsonObject {
-  return claim.change('spec', eachRequest(nestRequest))
+export function claimFromV1beta1(claim: Json | undefined): void {
+  for (const request of requestsOf(claim)) {
+    const exactly = moveOut(request, ['name', 'firstAvailable'])
+    // A request that names a class, or has any other member, asks for exactly these devices.
+    const isEmpty = Object.keys(exactly).every((name) => name === 'deviceClassName' && exactly[name] === '')
+    if (!isEmpty) request['exactly'] = exactly
+  }
 }
 
-export function claimToV1beta1(claim: JsonObject): JsonObject {
-  return claim.change('spec', eachRequest(flattenRequest))
+export function claimToV1beta1(claim: Json | undefined): void {
+  for (const request of requestsOf(claim)) moveUp(request, 'exactly', record({ deviceClassName: '' }))
 }
 
-export function templateFromV1beta1(template: JsonObject): JsonObject {
-  return template.change('spec', claimFromV1beta1)
+export function templateFromV1beta1({ spec }: JsonRecord): void {
+  claimFromV1beta1(spec)
 }
 
-export function templateToV1beta1(template: JsonObject): JsonObject {
-  return template.change('spec', claimToV1beta1)
+export function templateToV1beta1({ spec }: JsonRecord): void {
+  claimToV1beta1(spec)
 }
 
-export function sliceFromV1beta1(slice: JsonObject): JsonObject {
-  return slice.change('spec', (spec) =>
-    spec.changeEach('devices', (device) => merged(device.get('name'), device.object('basic'))),
-  )
+export function sliceFromV1beta1(slice: JsonRecord): void {
+  for (const device of recordsAt(slice, 'spec', 'devices')) moveUp(device, 'basic')
 }
 
-export function sliceToV1beta1(slice: JsonObject): JsonObject {
-  return slice.change('spec', (spec) =>
-    spec.changeEach('devices', (device) =>
-      JsonObject.empty()
-        .set('name', device.get('name') ?? '')
-        .set('basic', device.delete('name')),
-    ),
-  )
+export function sliceToV1beta1(slice: JsonRecord): void {
+  for (const device of recordsAt(slice, 'spec', 'devices')) device['basic'] = moveOut(device, ['name'])
 }
 
-function eachRequest(change: Change): Change {
-  return (spec) => spec.change('devices', (devices) => devices.changeEach('requests', change))
+function requestsOf(claim: Json | undefined): readonly JsonRecord[] {
+  return recordsAt(claim, 'spec', 'devices', 'requests')
 }
 
-/** A request that names a class, or has any other member, asks for exactly these devices. */
-function nestRequest(request: JsonObject): JsonObject {
-  const name = request.get('name') ?? ''
-  const alternatives = request.get('firstAvailable')
-  request.delete('name').delete('firstAvailable')
-  // The class is written even when it is empty.
-  const isEmpty = request.names().every((each) => each === 'deviceClassName' && request.text(each) === '')
-  return JsonObject.empty()
-    .set('name', name)
-    .setIfAny('exactly', isEmpty ? undefined : request)
-    .setIfAny('firstAvailable', alternatives)
+/** Removes all members but some. @returns the removed ones. */
+function moveOut(object: JsonRecord, kept: readonly string[]): JsonRecord {
+  const moved = record()
+  for (const name of Object.keys(object)) {
+    if (kept.includes(name)) continue
+    moved[name] = object[name]!
+    delete object[name]
+  }
+  object['name'] ??= ''
+  return moved
 }
 
-function flattenRequest(request: JsonObject): JsonObject {
-  const exactly = request.object('exactly') ?? JsonObject.empty().set('deviceClassName', '')
-  return merged(request.get('name'), exactly).setIfAny('firstAvailable', request.get('firstAvailable'))
-}
-
-function merged(name: Buffer | undefined, members: JsonObject | null): JsonObject {
-  const result = JsonObject.empty().set('name', name ?? '')
-  for (const each of members?.names() ?? []) result.setIfAny(each, members?.get(each))
-  return result
+function moveUp(object: JsonRecord, name: string, otherwise = record()): void {
+  const inner = recordAt(object, name) ?? otherwise
+  delete object[name]
+  Object.assign(object, inner)
+  object['name'] ??= ''
 }

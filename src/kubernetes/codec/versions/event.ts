@@ -2,66 +2,51 @@
  * core/v1 Event and events.k8s.io Event are one kind under two names: API servers keep both under one prefix and show
  * each as the other. A member that only an older version of the group has (`series.state`) is dropped.
  */
-import { JsonObject } from './json-object.js'
+import { type JsonRecord, record, recordAt, renameMember } from '../json-tree.js'
 
-/** Pairs of a core name and an events.k8s.io name, in the order of the latter's struct. */
+/** The members with two names. */
 const NAMES: readonly (readonly [core: string, events: string])[] = [
-  ['metadata', 'metadata'],
-  ['eventTime', 'eventTime'],
-  ['series', 'series'],
   ['reportingComponent', 'reportingController'],
-  ['reportingInstance', 'reportingInstance'],
-  ['action', 'action'],
-  ['reason', 'reason'],
   ['involvedObject', 'regarding'],
-  ['related', 'related'],
   ['message', 'note'],
-  ['type', 'type'],
   ['source', 'deprecatedSource'],
   ['firstTimestamp', 'deprecatedFirstTimestamp'],
   ['lastTimestamp', 'deprecatedLastTimestamp'],
   ['count', 'deprecatedCount'],
 ]
-/** These are Go structs without a pointer, so they are written even when empty. */
-const STRUCTS: Record<string, string> = { eventTime: 'null', firstTimestamp: 'null', lastTimestamp: 'null' }
 
-export function toEventsGroup(event: JsonObject): JsonObject {
-  const result = JsonObject.empty().setIfAny('kind', event.get('kind')).setIfAny('apiVersion', event.get('apiVersion'))
-  for (const [core, name] of NAMES) {
-    const value = event.get(core) ?? structOf(core)
-    // The core version requires this member; here it is left out when empty.
-    const isEmpty = name.startsWith('reporting') && event.text(core) === ''
-    if (value !== undefined && !isEmpty) result.set(name, value)
-  }
-  return withSeries(result, true)
+export function toEventsGroup(event: JsonRecord): void {
+  fillStructs(event)
+  for (const [core, name] of NAMES) renameMember(event, core, name)
+  // The core version requires these members; here they are left out when empty.
+  for (const name of ['reportingController', 'reportingInstance']) if (event[name] === '') delete event[name]
+  sameGroup(event)
 }
 
-export function toCore(event: JsonObject): JsonObject {
-  const result = JsonObject.empty().setIfAny('kind', event.get('kind')).setIfAny('apiVersion', event.get('apiVersion'))
-  for (const [core, name] of NAMES) {
-    const value = event.get(name) ?? structOf(core)
-    if (value !== undefined) result.set(core, value)
-    else if (core.startsWith('reporting')) result.set(core, '')
-  }
-  return withSeries(result, false)
+export function toCore(event: JsonRecord): void {
+  for (const [core, name] of NAMES) renameMember(event, name, core)
+  fillStructs(event)
+  for (const name of ['reportingComponent', 'reportingInstance']) event[name] ??= ''
+  const series = seriesOf(event)
+  if (series?.['count'] === 0) delete series['count']
 }
 
 /** Converts between versions of the events.k8s.io group. */
-export function sameGroup(event: JsonObject): JsonObject {
-  return withSeries(event, true)
+export function sameGroup(event: JsonRecord): void {
+  const series = seriesOf(event)
+  if (series !== null) series['count'] ??= 0
 }
 
-function structOf(core: string): Buffer | undefined {
-  const text = STRUCTS[core] ?? (core === 'source' || core === 'involvedObject' ? '{}' : undefined)
-  return text === undefined ? undefined : Buffer.from(text, 'latin1')
+/** These are Go structs without a pointer, so they are written even when empty. */
+function fillStructs(core: JsonRecord): void {
+  for (const name of ['eventTime', 'firstTimestamp', 'lastTimestamp']) core[name] ??= null
+  for (const name of ['source', 'involvedObject']) core[name] ??= record()
 }
 
-function withSeries(event: JsonObject, countIsRequired: boolean): JsonObject {
-  return event.change('series', (series) => {
-    const count = series.get('count') ?? (countIsRequired ? Buffer.from('0') : undefined)
-    const isLeftOut = !countIsRequired && count?.toString('latin1') === '0'
-    return JsonObject.empty()
-      .setIfAny('count', isLeftOut ? undefined : count)
-      .set('lastObservedTime', series.get('lastObservedTime') ?? Buffer.from('null'))
-  })
+function seriesOf(event: JsonRecord): JsonRecord | null {
+  const series = recordAt(event, 'series')
+  if (series === null) return null
+  delete series['state']
+  series['lastObservedTime'] ??= null
+  return series
 }

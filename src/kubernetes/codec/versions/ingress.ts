@@ -3,67 +3,53 @@
  * networking.k8s.io/v1: the default backend has another name, a service's name and port are in `service`, and the path
  * type is required.
  */
-import { JsonObject } from './json-object.js'
+import { type JsonRecord, member, record, recordAt, recordsAt, renameMember, textMember } from '../json-tree.js'
 
-export function toV1(ingress: JsonObject): JsonObject {
-  return convert(ingress, 'backend', 'defaultBackend', backendToV1, (path) => {
-    // v1beta1 sets this default on reading.
-    if (!path.has('pathType')) insertPathType(path)
-  })
+export function toV1(ingress: JsonRecord): void {
+  convert(ingress, 'backend', 'defaultBackend', backendToV1)
+  // v1beta1 sets this default on reading.
+  for (const path of pathsOf(ingress)) path['pathType'] ??= 'ImplementationSpecific'
 }
 
-export function toV1beta1(ingress: JsonObject): JsonObject {
-  return convert(ingress, 'defaultBackend', 'backend', backendToV1beta1, () => {})
+export function toV1beta1(ingress: JsonRecord): void {
+  convert(ingress, 'defaultBackend', 'backend', backendToV1beta1)
 }
 
-function convert(
-  ingress: JsonObject,
-  fromName: string,
-  toName: string,
-  convertBackend: (backend: JsonObject) => JsonObject,
-  convertPath: (path: JsonObject) => void,
-): JsonObject {
-  return ingress.change('spec', (spec) =>
-    spec
-      .change(fromName, convertBackend)
-      .rename(fromName, toName)
-      .changeEach('rules', (rule) =>
-        rule.change('http', (http) =>
-          http.changeEach('paths', (path) => {
-            convertPath(path)
-            return path.set('backend', convertBackend(path.object('backend') ?? JsonObject.empty()))
-          }),
-        ),
-      ),
-  )
+function convert(ingress: JsonRecord, from: string, to: string, backendOf: (old: JsonRecord) => JsonRecord): void {
+  const spec = recordAt(ingress, 'spec')
+  if (spec === null) return
+  renameMember(spec, from, to)
+  const byDefault = recordAt(spec, to)
+  if (byDefault !== null) spec[to] = backendOf(byDefault)
+  for (const path of pathsOf(ingress)) path['backend'] = backendOf(recordAt(path, 'backend') ?? record())
 }
 
-function insertPathType(path: JsonObject): void {
-  const backend = path.get('backend')
-  path.delete('backend').set('pathType', 'ImplementationSpecific').setIfAny('backend', backend)
+function pathsOf(ingress: JsonRecord): readonly JsonRecord[] {
+  return recordsAt(ingress, 'spec', 'rules').flatMap((rule) => recordsAt(rule, 'http', 'paths'))
 }
 
-function backendToV1(backend: JsonObject): JsonObject {
-  const name = backend.text('serviceName')
-  const port = backend.get('servicePort')
-  const isName = port?.[0] === 0x22
-  const number = port === undefined || isName ? '0' : port.toString('latin1')
-  const result = JsonObject.empty()
-  if (name !== '' || isName || number !== '0') {
-    const servicePort = JsonObject.empty()
-    if (isName && backend.text('servicePort') !== '') servicePort.set('name', port)
-    if (number !== '0') servicePort.set('number', Buffer.from(number, 'latin1'))
-    result.set('service', JsonObject.empty().set('name', name).set('port', servicePort))
+function backendToV1(backend: JsonRecord): JsonRecord {
+  const { resource } = backend
+  const name = textMember(backend, 'serviceName')
+  const servicePort = backend['servicePort'] ?? 0
+  const result = record()
+  if (name !== '' || servicePort !== 0) {
+    const port = record()
+    if (typeof servicePort !== 'string') port['number'] = servicePort
+    else if (servicePort !== '') port['name'] = servicePort
+    if (port['number'] === 0) delete port['number']
+    result['service'] = record({ name, port })
   }
-  return result.setIfAny('resource', backend.get('resource'))
+  if (resource !== undefined) result['resource'] = resource
+  return result
 }
 
-function backendToV1beta1(backend: JsonObject): JsonObject {
-  const service = backend.object('service')
-  const port = service?.object('port') ?? null
-  const result = JsonObject.empty()
-  if (service !== null && service.text('name') !== '') result.set('serviceName', service.text('name'))
-  const portName = port?.text('name') ?? ''
-  result.set('servicePort', portName === '' ? (port?.get('number') ?? Buffer.from('0')) : portName)
-  return result.setIfAny('resource', backend.get('resource'))
+function backendToV1beta1(backend: JsonRecord): JsonRecord {
+  const { service, resource } = backend
+  const name = textMember(service, 'name')
+  return record({
+    ...(name === '' ? {} : { serviceName: name }),
+    servicePort: textMember(service, 'port', 'name') || (member(service, 'port', 'number') ?? 0),
+    ...(resource === undefined ? {} : { resource }),
+  })
 }

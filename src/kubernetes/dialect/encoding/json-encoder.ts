@@ -6,7 +6,7 @@ import type { Status } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { startsWith } from '../../../support/buffer-of.js'
 import type { Scratch } from '../../../support/scratch.js'
-import { JsonObject } from '../../codec/versions/json-object.js'
+import { encodeJsonTree, isRecord, readJsonTree } from '../../codec/json-tree.js'
 import { listMetadataJson } from '../partial-object.js'
 import { bookmarkMetadata } from './bookmark.js'
 import type { JsonObjectEncoder } from './object-encoder.js'
@@ -64,9 +64,10 @@ export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false)
 
 /** Handles the rare object whose type does not come first. An object that names another type keeps it. */
 function withoutType(json: Spliceable, resource: Resource): Spliceable {
-  const object = JsonObject.parse(json.bytes)
-  if (object === null || object.text('kind') !== resource.kind || object.text('apiVersion') !== apiVersion(resource))
+  const object = readJsonTree(json.bytes)
+  if (!isRecord(object) || object['kind'] !== resource.kind || object['apiVersion'] !== apiVersion(resource))
     return json
-  const bytes = object.delete('kind').delete('apiVersion').toBuffer()
-  return scanObject(bytes) ?? json
+  delete object['kind']
+  delete object['apiVersion']
+  return scanObject(encodeJsonTree(object)) ?? json
 }

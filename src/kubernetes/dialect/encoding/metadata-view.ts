@@ -6,7 +6,8 @@
  */
 import { resourceId, type Resource } from '../../../engine/model/resource.js'
 import { scanObject } from '../../codec/json-scan.js'
-import { JsonObject, withoutAnnotations } from '../../codec/versions/json-object.js'
+import { encodeJsonTree, isRecord, readJsonTree } from '../../codec/json-tree.js'
+import { dropAnnotations } from '../../codec/versions/small-differences.js'
 import type { JsonView } from './json-encoder.js'
 
 const OF_VERSIONS: Readonly<Record<string, readonly string[]>> = {
@@ -26,9 +27,9 @@ export function metadataView(resource: Resource, view: JsonView): JsonView {
   const names = OF_VERSIONS[resourceId(resource)]!
   return (object) => {
     const json = view(object)
-    const root = json === null ? null : JsonObject.parse(json.bytes)
-    const annotations = root?.object('metadata')?.object('annotations') ?? null
-    if (root === null || !names.some((name) => annotations?.has(name))) return json
-    return scanObject(withoutAnnotations(root, names).toBuffer())
+    if (json === null || !names.some((name) => json.bytes.includes(name))) return json
+    const tree = readJsonTree(json.bytes)
+    if (isRecord(tree)) dropAnnotations(tree, names)
+    return scanObject(encodeJsonTree(tree))
   }
 }
