@@ -41,6 +41,7 @@ void t.test(
       'src/server/ui/page/index.html',
       'src/engine/upstream/embedded/sample-cluster.json',
       'src/kubernetes/codec/protobuf/kubernetes-schema.txt',
+      'src/kubernetes/dialect/openapi-messages.txt',
       'src/kubernetes/dialect/well-known-resources.txt',
       'src/kubernetes/codec/kubernetes-openapi.json',
       'src/kubernetes/writes/default-facts.json',

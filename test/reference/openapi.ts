@@ -3,7 +3,7 @@
  * that are not served here, the parameters of reads, media types. Ours must have every path and kind that can be read
  * from theirs.
  */
-import { type FieldType, OPENAPI_MESSAGES } from '../../src/kubernetes/dialect/openapi-protobuf.js'
+import { type FieldType, openApiMessage } from '../../src/kubernetes/dialect/openapi-protobuf.js'
 import { isArray, isObject, type LosslessJson, markNumber, parseLossless, show } from './lossless.js'
 import { fieldsOf } from './wire.js'
 import { readYaml } from './yaml.js'
@@ -144,7 +144,7 @@ export function decodeOpenApi(bytes: Buffer, version: 'v2' | 'v3' = 'v3'): Lossl
   return message(version === 'v2' ? 'v2.Document' : 'Document', bytes)
 }
 
-const inItem = OPENAPI_MESSAGES['v2.PathItem']!.fields['parameters']![1] as { readonly each: Chosen }
+const inItem = openApiMessage('v2.PathItem').fields['parameters']![1] as { readonly each: Chosen }
 /** The parameters that the paths of theirs refer to, which are those of a path without the choice of a reference. */
 const named: Chosen = {
   by: 'in',
@@ -155,7 +155,7 @@ const named: Chosen = {
 type Chosen = Extract<FieldType, { readonly by: string }>
 
 function message(name: string, bytes: Buffer): Members {
-  const { extensions, fields: ours } = OPENAPI_MESSAGES[name]!
+  const { extensions, fields: ours } = openApiMessage(name)
   const parameters: FieldType = { byName: named, at: 1 }
   const fields = name === 'v2.Document' ? { ...ours, parameters: [10, parameters] as const } : ours
   const byNumber = new Map(Object.entries(fields).map(([member, [number, type]]) => [number, { member, type }]))

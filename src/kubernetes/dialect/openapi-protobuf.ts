@@ -2,24 +2,24 @@
  * OpenAPI documents as protobuf (`openapi.v2.Document`, `openapi.v3.Document`), the form that client-go requests.
  * Members without a field in a message are its extensions, whose values are YAML: JSON is YAML.
  *
- * Source: gnostic-models, openapiv2/OpenAPIv2.proto and openapiv3/OpenAPIv3.proto, limited to what our documents use.
+ * The messages are in `openapi-messages.txt`, a line for each: its name, the number of its extensions, and its fields
+ * as `name:number:type`. A type is one of `FieldType` or the name of a message, after any of these: `[]` for a list,
+ * `{N}` for members by name in field N of a separate message, `ref/` if a `$ref` may take its place, `boolean/` if a
+ * boolean may, and `one/` for the only item of a list. `in/` lists the messages that the member `in` chooses.
  */
 import { BackwardWriter } from '../codec/protobuf/backward-writer.js'
 import { exactText } from '../codec/exact-json.js'
+import { readPackageFile } from '../../support/package-file.js'
+
+/** `any` is any JSON, as YAML; `scalar` a number, a boolean or a text: the message cannot hold other values. */
+const SIMPLE = ['text', 'integer', 'double', 'boolean', 'any', 'scalar'] as const
 
 /**
  * The content of a field. The messages of tables and of references are the same everywhere, so they have no separate
  * rows.
  */
 export type FieldType =
-  | 'text'
-  | 'integer'
-  | 'double'
-  | 'boolean'
-  /** Any JSON, as YAML. */
-  | 'any'
-  /** A number, a boolean or a text; the message cannot hold other values. */
-  | 'scalar'
+  | (typeof SIMPLE)[number]
   | { readonly message: string }
   /** A message, or a `$ref` to one. */
   | { readonly messageOrReference: string }
@@ -42,174 +42,55 @@ interface MessageTable {
   readonly extensions: number
 }
 
-const schema: FieldType = { messageOrReference: 'Schema' }
-const schemas: FieldType = { each: schema }
-const operation: FieldType = { message: 'Operation' }
-const parameters: FieldType = { each: { messageOrReference: 'Parameter' } }
-const content: FieldType = { byName: { message: 'MediaType' }, at: 1 }
+const FILE = 'src/kubernetes/dialect/openapi-messages.txt'
 
-const v2 = {
-  schema: { message: 'v2.Schema' },
-  schemas: { byName: { message: 'v2.Schema' }, at: 1 },
-  operation: { message: 'v2.Operation' },
-  parameters: {
-    each: {
-      by: 'in',
-      choices: {
-        body: [[1, 1], 'v2.BodyParameter'],
-        query: [[1, 2, 3], 'v2.QueryParameter'],
-        path: [[1, 2, 4], 'v2.PathParameter'],
-      },
-    },
-  },
-} as const satisfies Readonly<Record<string, FieldType>>
+let tables: ReadonlyMap<string, MessageTable> | null = null
 
-export const OPENAPI_MESSAGES: Readonly<Record<string, MessageTable>> = {
-  'v2.Document': {
-    fields: {
-      swagger: [1, 'text'],
-      info: [2, { message: 'v2.Info' }],
-      paths: [8, { byName: { message: 'v2.PathItem' }, at: 2 }],
-      definitions: [9, v2.schemas],
-    },
-    extensions: 16,
-  },
-  'v2.Info': { fields: { title: [1, 'text'], version: [2, 'text'] }, extensions: 7 },
-  'v2.PathItem': {
-    fields: {
-      get: [2, v2.operation],
-      put: [3, v2.operation],
-      post: [4, v2.operation],
-      delete: [5, v2.operation],
-      patch: [8, v2.operation],
-      parameters: [9, v2.parameters],
-    },
-    extensions: 10,
-  },
-  'v2.Operation': {
-    fields: {
-      produces: [6, { each: 'text' }],
-      consumes: [7, { each: 'text' }],
-      parameters: [8, v2.parameters],
-      responses: [9, { byName: { onlyOf: { message: 'v2.Response' } }, at: 1 }],
-    },
-    extensions: 13,
-  },
-  'v2.BodyParameter': {
-    fields: { name: [2, 'text'], in: [3, 'text'], required: [4, 'boolean'], schema: [5, v2.schema] },
-    extensions: 6,
-  },
-  'v2.QueryParameter': {
-    fields: { required: [1, 'boolean'], in: [2, 'text'], name: [4, 'text'], type: [6, 'text'], uniqueItems: [20, 'boolean'] },
-    extensions: 23,
-  },
-  'v2.PathParameter': {
-    fields: { required: [1, 'boolean'], in: [2, 'text'], name: [4, 'text'], type: [5, 'text'], uniqueItems: [19, 'boolean'] },
-    extensions: 22,
-  },
-  'v2.Response': { fields: { description: [1, 'text'], schema: [2, { onlyOf: v2.schema }] }, extensions: 5 },
-  'v2.Schema': {
-    fields: {
-      $ref: [1, 'text'],
-      format: [2, 'text'],
-      title: [3, 'text'],
-      description: [4, 'text'],
-      multipleOf: [6, 'double'],
-      maximum: [7, 'double'],
-      exclusiveMaximum: [8, 'boolean'],
-      minimum: [9, 'double'],
-      exclusiveMinimum: [10, 'boolean'],
-      maxLength: [11, 'integer'],
-      minLength: [12, 'integer'],
-      pattern: [13, 'text'],
-      maxItems: [14, 'integer'],
-      minItems: [15, 'integer'],
-      uniqueItems: [16, 'boolean'],
-      maxProperties: [17, 'integer'],
-      minProperties: [18, 'integer'],
-      required: [19, { each: 'text' }],
-      enum: [20, { each: 'any' }],
-      additionalProperties: [21, { booleanOr: v2.schema }],
-      type: [22, { onlyOf: 'text' }],
-      items: [23, { onlyOf: v2.schema }],
-      properties: [25, v2.schemas],
-    },
-    extensions: 31,
-  },
-  Document: {
-    fields: {
-      openapi: [1, 'text'],
-      info: [2, { message: 'Info' }],
-      paths: [4, { byName: { message: 'PathItem' }, at: 1 }],
-      components: [5, { message: 'Components' }],
-    },
-    extensions: 9,
-  },
-  Info: { fields: { title: [1, 'text'], version: [6, 'text'] }, extensions: 7 },
-  Components: { fields: { schemas: [1, { byName: schema, at: 1 }] }, extensions: 10 },
-  PathItem: {
-    fields: {
-      get: [4, operation],
-      put: [5, operation],
-      post: [6, operation],
-      delete: [7, operation],
-      patch: [10, operation],
-      parameters: [13, parameters],
-    },
-    extensions: 14,
-  },
-  Operation: {
-    fields: {
-      tags: [1, { each: 'text' }],
-      description: [3, 'text'],
-      operationId: [5, 'text'],
-      parameters: [6, parameters],
-      requestBody: [7, { messageOrReference: 'RequestBody' }],
-      responses: [8, { byName: { messageOrReference: 'Response' }, at: 2 }],
-    },
-    extensions: 13,
-  },
-  Parameter: {
-    fields: { name: [1, 'text'], in: [2, 'text'], description: [3, 'text'], required: [4, 'boolean'], schema: [10, schema] },
-    extensions: 14,
-  },
-  RequestBody: { fields: { content: [2, content], required: [3, 'boolean'] }, extensions: 4 },
-  Response: { fields: { description: [1, 'text'], content: [3, content] }, extensions: 5 },
-  MediaType: { fields: { schema: [1, schema] }, extensions: 5 },
-  Schema: {
-    fields: {
-      nullable: [1, 'boolean'],
-      title: [9, 'text'],
-      multipleOf: [10, 'double'],
-      maximum: [11, 'double'],
-      exclusiveMaximum: [12, 'boolean'],
-      minimum: [13, 'double'],
-      exclusiveMinimum: [14, 'boolean'],
-      maxLength: [15, 'integer'],
-      minLength: [16, 'integer'],
-      pattern: [17, 'text'],
-      maxItems: [18, 'integer'],
-      minItems: [19, 'integer'],
-      uniqueItems: [20, 'boolean'],
-      maxProperties: [21, 'integer'],
-      minProperties: [22, 'integer'],
-      required: [23, { each: 'text' }],
-      enum: [24, { each: 'any' }],
-      type: [25, 'text'],
-      allOf: [26, schemas],
-      oneOf: [27, schemas],
-      anyOf: [28, schemas],
-      not: [29, { message: 'Schema' }],
-      items: [30, { onlyOf: schema }],
-      properties: [31, { byName: schema, at: 1 }],
-      additionalProperties: [32, { booleanOr: schema }],
-      default: [33, 'scalar'],
-      description: [34, 'text'],
-      format: [35, 'text'],
-    },
-    extensions: 36,
-  },
-} // prettier-ignore
+/** @param name such as `Schema`, or `v2.Schema` in the older grammar. */
+export function openApiMessage(name: string): MessageTable {
+  tables ??= new Map(
+    readPackageFile(FILE)
+      .toString('utf8')
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('#'))
+      .map(tableOf),
+  )
+  return tables.get(name)!
+}
+
+function tableOf(line: string): readonly [name: string, table: MessageTable] {
+  const [name = '', extensions, ...fields] = line.split(' ')
+  const parsed = fields.map((field) => {
+    const [, member = '', number, type = ''] = /^([^:]+):(\d+):(.+)$/.exec(field)!
+    return [member, [Number(number), typeOf(type)]] as const
+  })
+  return [name, { fields: Object.fromEntries(parsed), extensions: Number(extensions) }]
+}
+
+function typeOf(text: string): FieldType {
+  const [, form, at, inner = ''] = /^(\[\]|\{(\d)\}|\w+\/)?(.+)$/.exec(text)!
+  switch (form) {
+    case undefined:
+      return SIMPLE.find((type) => type === text) ?? { message: text }
+    case '[]':
+      return { each: typeOf(inner) }
+    case 'ref/':
+      return { messageOrReference: inner }
+    case 'one/':
+      return { onlyOf: typeOf(inner) }
+    case 'boolean/':
+      return { booleanOr: typeOf(inner) }
+    case 'in/':
+      return { by: 'in', choices: Object.fromEntries(inner.split(',').map(choiceOf)) }
+    default:
+      return { byName: typeOf(inner), at: Number(at) }
+  }
+}
+
+function choiceOf(text: string): readonly [value: string, choice: readonly [path: readonly number[], name: string]] {
+  const [value = '', path = '', name = ''] = text.split(':')
+  return [value, [path.split('.').map(Number), name]]
+}
 
 type Members = Readonly<Record<string, unknown>>
 
@@ -222,7 +103,7 @@ export function openApiProtobuf(version: 'v2' | 'v3', document: object): Buffer 
 
 /** Everything is written from the end: the last member first. */
 function writeMessage(out: BackwardWriter, name: string, members: Members): void {
-  const { fields, extensions } = OPENAPI_MESSAGES[name]!
+  const { fields, extensions } = openApiMessage(name)
   for (const [member, value] of Object.entries(members).toReversed()) {
     if (member.startsWith('x-')) out.field(extensions, () => writeEntry(out, member, 'any', value))
     else if (Object.hasOwn(fields, member) && value !== undefined && value !== null)
