@@ -44,10 +44,11 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // Commands are clients of any server: they start without the server's code.
   cli: ['client', 'client/reflector', 'kubernetes/codec'],
   'server/config': ['kubernetes/dialect'],
-  'server/auth': ['server/config'],
+  'server/auth': ['server/config', 'server/metrics'],
   'server/metrics': ['engine/pipeline', 'fleet'],
   'server/transports': [
     'server/auth',
+    'server/metrics',
     'kubernetes/writes',
     'kubernetes/dialect',
     'kubernetes/codec',

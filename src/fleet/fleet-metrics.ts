@@ -1,24 +1,31 @@
-/** Metrics of a replica that is fed by NATS, or publishes to it. `src/server/metrics` implements this interface. */
-import type { ReplaceReason } from '../engine/model/feed-sink.js'
+/** The metrics of a replica that is fed by NATS, or publishes to it, for one resource. */
+import { announced, counter, gauge, only, type Recorders } from '../engine/model/metric.js'
+import { DELAY } from '../engine/model/stage-metrics.js'
 
-export interface FleetMetrics {
-  /** The time from the publisher's write to the sink, by two machines' clocks. */
-  hop(seconds: number): void
-  /** Called for each message with events. */
-  received(events: number): void
-  /** A message did not follow the previous one, so a newer snapshot is read. */
-  broken(): void
-  /** Something was not signed by this fleet and is ignored. */
-  refused(): void
-  snapshotLoaded(reason: ReplaceReason): void
-  /** A snapshot is unreadable. */
-  snapshotUnusable(): void
-  /** Called for each message. */
-  published(events: number): void
-  /** A snapshot was written. */
-  snapshot(): void
-  /** Bytes waiting to be written. */
-  queued(bytes: number): void
-  /** Whether this process publishes the resource; reported only by processes that may. */
-  publishing(isPublishing: boolean): void
+export const FLEET_METRICS = {
+  /** By two machines' clocks. */
+  delay: only(DELAY, 'publisher-to-replica'),
+  publishing: gauge(
+    'sum',
+    'fleet_publishing',
+    '1 on the replica that publishes the resource to NATS, 0 on standby candidates; absent on edges.',
+  ),
+  queued: gauge('sum', 'fleet_publisher_queue_bytes', 'Bytes waiting to be written to NATS.'),
+  published: counter('fleet_published_events_total', 'Events written to NATS and acknowledged.'),
+  snapshot: counter('fleet_snapshots_made_total', 'Snapshots written to the object store.'),
+  received: counter('fleet_received_events_total', 'New events received from NATS.'),
+  broken: counter(
+    'fleet_chain_breaks_total',
+    'Messages that did not follow their predecessor; the replica then loaded a newer snapshot.',
+  ),
+  refused: announced(
+    counter(
+      'fleet_refused_total',
+      'Messages, snapshots, statuses and requests from NATS refused for lack of a valid signature (--nats-signing-key-file).',
+    ),
+    [],
+  ),
+  snapshotLoaded: counter('fleet_snapshots_taken_total', 'Snapshots that this replica loaded.'),
+  snapshotUnusable: counter('fleet_snapshots_unusable_total', 'Snapshots that were missing or had a wrong checksum.'),
 }
+export type FleetMetrics = Recorders<typeof FLEET_METRICS>

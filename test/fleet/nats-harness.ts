@@ -72,11 +72,11 @@ export class FleetCounts implements FleetMetrics {
   queuedBytes = 0
   isPublishing: boolean | null = null
 
-  hop(seconds: number): void {
+  delay(seconds: number): void {
     this.hops.push(seconds)
   }
 
-  received(events: number): void {
+  received(events = 1): void {
     this.messages++
     this.events += events
   }
@@ -101,8 +101,8 @@ export class FleetCounts implements FleetMetrics {
     this.queuedBytes = bytes
   }
 
-  publishing(isPublishing: boolean): void {
-    this.isPublishing = isPublishing
+  publishing(isPublishing: number): void {
+    this.isPublishing = isPublishing === 1
   }
 
   published(): void {

@@ -15,6 +15,7 @@
 import type { Cursor } from './cursor.js'
 import type { Group } from './group.js'
 import type { Revision } from '../model/revision.js'
+import type { PumpMetrics } from '../model/stage-metrics.js'
 import { FairQueue } from '../../support/fair-queue.js'
 import { beforeTurns, LoopSlice } from '../../support/turns.js'
 
@@ -27,7 +28,7 @@ export interface PumpOptions {
   readonly unslicedGroups?: number
   /** Milliseconds. */
   readonly now?: () => number
-  readonly metrics: { passSlice(seconds: number): void }
+  readonly metrics: PumpMetrics
 }
 
 /** The pump's operations on cursors, supplied by each dispatcher for its own. */
@@ -59,7 +60,7 @@ export class Pump {
   readonly unslicedGroups: number
   readonly #sliceMs: number
   readonly #now: () => number
-  readonly #metrics: PumpOptions['metrics']
+  readonly #metrics: PumpMetrics
   readonly #groups = new FairQueue<{ readonly group: Group<Cursor>; readonly advance: Advance }>()
   readonly #cursors = new FairQueue<{ readonly cursor: Cursor; readonly advance: Advance }>()
   #isScheduled = false
@@ -115,7 +116,7 @@ export class Pump {
     const hasCursors = this.#cursors.size > 0
     this.#passGroups(started, hasCursors ? started + this.#sliceMs / 2 : end)
     if (hasCursors) this.#turnCursors(this.#now() + this.#sliceMs / 2)
-    this.#metrics.passSlice((this.#now() - started) / 1000)
+    this.#metrics.slice((this.#now() - started) / 1000)
     if (this.depth > 0) this.#schedule()
   }
 

@@ -1,7 +1,7 @@
 /** Reads that wait for a revision, and the progress requests that make that revision arrive sooner. */
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'
-import type { WatchCacheMetrics } from '../model/stage-metrics.js'
+import type { CacheMetrics } from '../model/stage-metrics.js'
 import type { Clock } from '../../support/clock.js'
 
 export interface WaitersOptions {
@@ -9,7 +9,7 @@ export interface WaitersOptions {
   readonly position: () => Revision
   readonly freshness: () => FreshnessSource
   readonly clock: Clock
-  readonly metrics: WatchCacheMetrics
+  readonly metrics: CacheMetrics
   readonly limitMs: number
 }
 

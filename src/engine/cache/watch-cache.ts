@@ -10,7 +10,7 @@ import type { FeedSink, Replacement, ReplaceReason } from '../model/feed-sink.js
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
 import { nextRevision, type Revision, ZERO_REVISION } from '../model/revision.js'
-import type { WatchCacheMetrics } from '../model/stage-metrics.js'
+import type { CacheMetrics } from '../model/stage-metrics.js'
 import {
   ExpiredError,
   NotImplementedError,
@@ -65,7 +65,7 @@ export interface WatchCacheOptions {
   readonly ring: RingBounds
   readonly clock: Clock
   readonly logger: Logger
-  readonly metrics: WatchCacheMetrics
+  readonly metrics: CacheMetrics
 }
 
 /** Minimum time between two log lines about a resource whose history is too short for its write rate. */
@@ -347,7 +347,9 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     }
     this.#connected()
     this.#advanced()
-    this.#options.metrics.applied(events, (this.#options.clock.monotonic() - receivedAtMs) / 1000)
+    const { clock, metrics } = this.#options
+    metrics.entered(events)
+    metrics.delay((clock.monotonic() - receivedAtMs) / 1000)
   }
 
   progress(revision: Revision): void {

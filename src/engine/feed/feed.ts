@@ -187,11 +187,11 @@ export class Feed {
   }
 
   #perform(effect: FeedEffect): void {
-    const { sink, clock, random, backoff } = this.#options
+    const { sink, clock, random, backoff, metrics } = this.#options
     switch (effect.kind) {
       case 'apply':
         this.#history.fingerprint.applied(effect.batches)
-        this.#options.metrics.received(effect.batches.length, countEvents(effect.batches))
+        metrics.received(countEvents(effect.batches))
         return sink.apply(effect.batches)
       case 'progress':
         return sink.progress(effect.revision)
@@ -220,7 +220,8 @@ export class Feed {
       }
       case 'synced':
         if (this.#initialisingSince !== null) {
-          this.#options.metrics.initialised((clock.monotonic() - this.#initialisingSince) / 1_000)
+          metrics.initialised()
+          metrics.initialisationSeconds((clock.monotonic() - this.#initialisingSince) / 1_000)
           this.#initialisingSince = null
         }
         return sink.synced()

@@ -1,51 +1,110 @@
-/**
- * Metrics counted by the stages of one resource. `src/server/metrics` implements these interfaces and each stage gets
- * its own, so that no stage knows Prometheus and the metrics know no stage.
- */
+/** The metrics of the stages. All but those of the pump and the upstream belong to one resource. */
 import type { EndReason } from './end-reason.js'
 import type { ReplaceReason } from './feed-sink.js'
+import { announced, counter, gauge, only, type Recorders, seconds } from './metric.js'
 
-/** Bound to the resource by the caller. */
-export interface FeedMetrics {
-  received(batches: number, events: number): void
-  /** Events that etcd sent twice. */
-  dropped(events: number): void
-  /** The watch continues after a lost connection. */
-  reconnected(): void
-  /** A whole state replaced an earlier one. */
-  relisted(reason: ReplaceReason): void
-  /** A list or a watch met a compaction. */
-  compacted(): void
-  /** The time from the beginning of the list to `synced`. */
-  initialised(seconds: number): void
-  /** @param code the upstream's error code. */
-  initialisationFailed(code: string): void
-  /** Counts a comparison of the cache with etcd, or an attempt. */
-  checked(outcome: 'equal' | 'different' | 'skipped'): void
+/** @param operation of etcd. @param outcome `ok`, or the code of the error. */
+export const UPSTREAM_METRICS = {
+  etcdAnswered: seconds<[operation: string, outcome: string]>(
+    'etcd_request_duration_seconds',
+    'Time until etcd answered a request, without watches, by outcome: ok, or the error.',
+    'operation',
+    'outcome',
+  ),
 }
+export type UpstreamMetrics = Recorders<typeof UPSTREAM_METRICS>
 
-export interface WatchCacheMetrics {
-  /** Events put into the cache and dispatched, and the time that took. */
-  applied(events: number, seconds: number): void
-  /** Events made from the difference of two states. */
-  coalesced(events: number): void
-  readWait(seconds: number): void
-  /** Batches of history that the byte limit has evicted before their time. */
-  historyCut(batches: number): void
+export const FEED_METRICS = {
+  received: counter('feed_events_received_total', 'Events received from the upstream.'),
+  dropped: counter('feed_events_dropped_total', 'Events dropped because the upstream sent them twice.'),
+  reconnected: counter('feed_reconnects_total', 'Upstream watches reopened without a gap after a connection broke.'),
+  relisted: announced(
+    counter<[ReplaceReason]>(
+      'feed_relists_total',
+      'Relists of a resource that replaced the cache, by reason.',
+      'reason',
+    ),
+    ['history-changed'],
+  ),
+  compacted: counter(
+    'feed_compactions_total',
+    'Lists and watches that etcd refused because it had compacted their revision.',
+  ),
+  initialised: counter('feed_initializations_total', 'Initializations of a resource: list plus the history after it.'),
+  initialisationFailed: counter<[code: string]>(
+    'feed_initialization_errors_total',
+    'Lists of a resource that failed, by the code of the error.',
+    'code',
+  ),
+  initialisationSeconds: gauge(
+    'max',
+    'feed_initialization_duration_seconds',
+    'Time that the last initialization of a resource took.',
+  ),
+  checked: announced(
+    counter<['equal' | 'different' | 'skipped']>(
+      'consistency_checks_total',
+      'Comparisons of a cache with etcd, by outcome; after `different` the cache was rebuilt.',
+      'outcome',
+    ),
+    ['different'],
+  ),
 }
+export type FeedMetrics = Recorders<typeof FEED_METRICS>
 
-export interface BroadcastMetrics {
-  ended(reason: EndReason): void
-  /** The time from the arrival of an event to the end of the pass that wrote it. */
-  delay(seconds: number): void
+/** A section of an event's path. */
+type Segment = 'upstream-to-cache' | 'cache-to-socket' | 'publisher-to-replica'
+
+/** From its arrival, until an event is dispatched, or written; in a fleet, from the publisher's write to here. */
+export const DELAY = seconds<[Segment]>(
+  'broadcast_delay_seconds',
+  'Delay of events, by segment of their path.',
+  'segment',
+)
+
+export const CACHE_METRICS = {
+  entered: counter('cache_events_total', 'Events that entered the cache.'),
+  delay: only(DELAY, 'upstream-to-cache'),
+  coalesced: counter(
+    'cache_events_coalesced_total',
+    'Events made from the difference between two lists, after a gap (--on-gap=coalesce).',
+  ),
+  readWait: seconds(
+    'cache_read_wait_duration_seconds',
+    'Time that reads waited for the first state, or for the cache to reach their revision.',
+  ),
+  historyCut: counter(
+    'cache_history_cut_total',
+    'Revisions of history dropped before they were 75 s old, because --watch-cache-bytes was reached.',
+  ),
+}
+export type CacheMetrics = Recorders<typeof CACHE_METRICS>
+
+export const BROADCAST_METRICS = {
+  ended: counter<[EndReason]>('broadcast_watchers_ended_total', 'Watches that ended, by reason.', 'reason'),
+  delay: only(DELAY, 'cache-to-socket'),
+}
+export type BroadcastMetrics = Recorders<typeof BROADCAST_METRICS>
+
+export const PUMP_METRICS = {
+  slice: seconds(
+    'broadcast_pass_slice_duration_seconds',
+    'Duration of one slice of fan-out work between two turns of the event loop.',
+  ),
+}
+export type PumpMetrics = Recorders<typeof PUMP_METRICS>
+
+export const READ_METRICS = {
+  resumeExpired: counter(
+    'watch_resumes_expired_total',
+    'Watches answered with 410 because the history no longer has their revision; their clients list again.',
+  ),
+  listBytes: { ...seconds('list_bytes', 'Size of list responses.'), buckets: [1e3, 1e4, 1e5, 1e6, 1e7, 1e8] },
 }
 
 /** All metrics of one resource. */
-export interface ResourceMetrics {
+export interface ResourceMetrics extends Recorders<typeof READ_METRICS> {
   readonly feed: FeedMetrics
-  readonly cache: WatchCacheMetrics
+  readonly cache: CacheMetrics
   readonly broadcast: BroadcastMetrics
-  list(bytes: number): void
-  /** Counts a watch from a revision that is gone. */
-  resumeExpired(): void
 }

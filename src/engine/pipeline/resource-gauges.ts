@@ -1,25 +1,53 @@
-/** The values of one resource that are read at scrape time instead of being counted as they happen. */
+/** The metrics of one resource that are read at scrape time, instead of being recorded as they happen. */
+import { counter, gauge, type Metric } from '../model/metric.js'
 import type { Resource } from '../model/resource.js'
 
-export interface ResourceGauges {
-  readonly resource: Resource
-  readonly objects: number
-  readonly unservable: number
-  /** By the name of their key. */
-  readonly encrypted: ReadonlyMap<string, number>
-  readonly revision: number
-  readonly ringBatches: number
-  readonly ringBytes: number
-  readonly ringAgeSeconds: number
-  readonly waiting: number
-  readonly stalenessSeconds: number
-  readonly ready: boolean
-  readonly groups: number
-  readonly logBytes: number
-  /** Counted since the start. */
-  readonly sentEvents: number
-  readonly sentBytes: number
-  readonly blockedBytes: number
-  /** The number of watchers by transport and state. */
-  readonly watchers: ReadonlyMap<string, number>
+export const RESOURCE_GAUGES = {
+  objects: gauge('max', 'cache_objects', 'Objects in the cache.'),
+  unservable: gauge('max', 'cache_unservable_values', 'Values in etcd that cannot be served.'),
+  encrypted: gauge<[key: string]>(
+    'max',
+    'cache_encrypted_values',
+    'Values encrypted at rest that cannot be read here, by the name of their key. While there are any, watches of the resource are refused.',
+    'key',
+  ),
+  revision: gauge('min', 'cache_resource_version', 'Revision up to which the cache is complete.'),
+  ringBatches: gauge('min', 'cache_ring_batches', 'Revisions of history in the cache.'),
+  ringBytes: gauge('sum', 'cache_ring_bytes', 'Bytes of history in the cache.'),
+  ringAgeSeconds: gauge(
+    'min',
+    'cache_ring_age_seconds',
+    'Age of the oldest revision in the history: how long a client may be away and still resume.',
+  ),
+  waiting: gauge('sum', 'cache_waiting_reads', 'Reads waiting for a revision.'),
+  stalenessSeconds: gauge(
+    'max',
+    'cache_staleness_seconds',
+    'Time since the upstream last confirmed the cache; 0 while connected.',
+  ),
+  ready: gauge('min', 'cache_ready', '1 if lists and watches of the resource are answered, otherwise 0.'),
+  sentEvents: counter('broadcast_events_sent_total', 'Events written to the connections of watchers.'),
+  sentBytes: counter('broadcast_bytes_sent_total', 'Bytes written to the connections of watchers.'),
+  watchers: gauge<[transport: string, state: string]>(
+    'sum',
+    'broadcast_watchers',
+    'Running watches, by transport and state.',
+    'transport',
+    'state',
+  ),
+  groups: gauge('sum', 'broadcast_groups', 'Groups of watchers that share their bytes.'),
+  logBytes: gauge('sum', 'broadcast_log_bytes', 'Bytes of encoded events kept for groups of watchers.'),
+  blockedBytes: gauge('sum', 'broadcast_socket_bytes', 'Bytes in sockets that clients have not read yet.'),
+}
+
+type Rows = typeof RESOURCE_GAUGES
+
+/**
+ * A counter has its total since the start. A row with labels has a map from their values, joined by a space, to those of
+ * its series.
+ */
+export type ResourceGauges = { readonly resource: Resource } & {
+  readonly [Name in keyof Rows]: Rows[Name] extends Metric<'gauge' | 'counter', []>
+    ? number
+    : ReadonlyMap<string, number>
 }

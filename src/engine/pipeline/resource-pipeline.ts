@@ -187,7 +187,7 @@ export class ResourcePipeline {
       ringAgeSeconds: ring.oldestMs === null ? 0 : (this.#clock.monotonic() - ring.oldestMs) / 1000,
       waiting: cache.waiting,
       stalenessSeconds: cache.stalenessMs / 1000,
-      ready: cache.readiness.kind === 'ready',
+      ready: Number(cache.readiness.kind === 'ready'),
       groups,
       logBytes,
       sentEvents: dispatcher.sent.events,

@@ -115,10 +115,7 @@ export class UncachedFeed implements ResourceFeed {
       {
         onOpen: () => {},
         onBatches: (batches) => {
-          metrics.received(
-            batches.length,
-            batches.reduce((sum, { events }) => sum + events.length, 0),
-          )
+          metrics.received(batches.reduce((sum, { events }) => sum + events.length, 0))
           sink.apply(batches)
         },
         onProgress: (revision) => sink.progress(revision),

@@ -18,7 +18,7 @@ export interface SnapshotTakerOptions extends Pick<StreamContext, 'names' | 'sto
   readonly limits: StreamLimits
   readonly prefix: Key
   readonly upstream: StateReader
-  readonly metrics: { snapshot(): void }
+  readonly metrics: Pick<StreamContext['metrics'], 'snapshot'>
   /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
   readonly snapshotMessages: number
   readonly snapshotBytes: number

@@ -242,7 +242,7 @@ export class StreamFeed implements ResourceFeed {
       holder: this.#options.holder,
       leaseMs: this.#options.leaseMs,
       openPublisher: (onEnd) => this.#openPublisher(context, onEnd),
-      onPublishing: (isPublishing) => this.#metrics.publishing(isPublishing),
+      onPublishing: (isPublishing) => this.#metrics.publishing(Number(isPublishing)),
     })
     this.#candidate.start()
   }

@@ -298,7 +298,7 @@ export class Subscriber {
       this.#phase = READING
     }
     replacement.commit()
-    metrics.snapshotLoaded(reason)
+    metrics.snapshotLoaded()
     if (reason !== 'initial') feedMetrics.relisted(reason)
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot loaded')
     this.#state = chainBegan(this.#state, entry, null)
@@ -408,7 +408,7 @@ export class Subscriber {
     if (kind === 'batches') {
       sink.apply(step.fresh)
       metrics.received(step.fresh.reduce((sum, { events }) => sum + events.length, 0))
-      metrics.hop(Math.max(0, (clock.now() - sentAt) / 1_000))
+      metrics.delay(Math.max(0, (clock.now() - sentAt) / 1_000))
     } else if (kind === 'progress' && revision > position) sink.progress(revision)
     this.#state = { ...this.#state, chain: step.chain, trustsProgress }
     this.#status.moved(step.chain, step.writtenAt)

@@ -3,7 +3,7 @@
  * files for the first time, so a broken file stops the start.
  */
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
-import type { AccessMetrics, Webhook } from '../../engine/model/request-metrics.js'
+import type { Webhook, WebhookMetrics } from '../metrics/request-metrics.js'
 import type { OptionValues } from '../config/options.js'
 import type { authenticationOptions, authorizationOptions } from '../config/options/access.js'
 import type { Clock } from '../../support/clock.js'
@@ -30,7 +30,8 @@ import { JudgeHealth } from './judge-health.js'
 import { parseCertificates } from './peer-certificate.js'
 import { assertUsable } from '../../support/https-agent.js'
 import { watchKubeconfig } from './watched-credentials.js'
-import { type FileMetrics, WatchedFiles, type WatchedFilesOptions } from './watched-file.js'
+import type { FileMetrics } from '../metrics/process-metrics.js'
+import { WatchedFiles, type WatchedFilesOptions } from './watched-file.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export type AuthenticationOptions = Pick<OptionValues, keyof typeof authenticationOptions | 'natsCluster'>
@@ -39,7 +40,7 @@ export type AuthorizationOptions = Pick<OptionValues, keyof typeof authorization
 interface Surroundings {
   readonly clock: Clock
   readonly logger: Logger
-  readonly metrics?: AccessMetrics
+  readonly metrics?: WebhookMetrics
   /** Gets whether the files can be used. */
   readonly fileMetrics?: FileMetrics | undefined
   /** Gets the health of each server that judges callers. */

@@ -8,7 +8,7 @@
  * expired credential within a second. A pass yields to the event loop between slices. "Cannot say now" is not a no: a
  * restarting API server must not end ten thousand watches, so an entry survives a bounded time without an answer.
  */
-import type { AccessMetrics } from '../../engine/model/request-metrics.js'
+import type { AccessMetrics } from '../metrics/request-metrics.js'
 import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -135,7 +135,8 @@ export class AccessGuard {
       )
       throw error
     } finally {
-      this.#options.metrics?.authenticated(result, secondsSince(startedMs))
+      this.#options.metrics?.authenticated(result)
+      this.#options.metrics?.authenticationSeconds(result, secondsSince(startedMs))
     }
   }
 
@@ -149,7 +150,7 @@ export class AccessGuard {
     try {
       return await this.#actingAs(caller, request, on)
     } catch (error) {
-      this.#options.metrics?.authorized(refusalOf(error), secondsSince(startedMs))
+      this.#countAuthorized(refusalOf(error), startedMs)
       throw error
     }
   }
@@ -204,8 +205,13 @@ export class AccessGuard {
       result = refusalOf(error)
       throw error
     } finally {
-      this.#options.metrics?.authorized(result, secondsSince(startedMs))
+      this.#countAuthorized(result, startedMs)
     }
+  }
+
+  #countAuthorized(result: 'allowed' | 'denied' | 'error', startedMs: number): void {
+    this.#options.metrics?.authorized(result)
+    this.#options.metrics?.authorizationSeconds(result, secondsSince(startedMs))
   }
 
   /**

@@ -5,7 +5,7 @@
  */
 import http from 'node:http'
 import https from 'node:https'
-import type { AccessMetrics, Webhook } from '../../engine/model/request-metrics.js'
+import type { Webhook, WebhookMetrics } from '../metrics/request-metrics.js'
 import { ConnectionCount } from '../../support/connection-count.js'
 import { agentFor, refuseUpgrade, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
 import type { Watched } from './watched-file.js'
@@ -42,8 +42,8 @@ export class JsonClient {
    * @param server if watched, each change takes effect with new connections; `close` ends the watching.
    * @param webhook the name under which `metrics` get the duration of each exchange.
    */
-  constructor(server: JsonServer | Watched<JsonServer>, webhook?: Webhook, metrics?: Pick<AccessMetrics, 'asked'>) {
-    this.#answered = (code, seconds) => void (webhook !== undefined && metrics?.asked(webhook, code, seconds))
+  constructor(server: JsonServer | Watched<JsonServer>, webhook?: Webhook, metrics?: WebhookMetrics) {
+    this.#answered = (code, seconds) => void (webhook !== undefined && metrics?.asked(webhook, String(code), seconds))
     this.#watched = 'onChange' in server ? server : null
     this.#server = 'onChange' in server ? server.value : server
     this.#agent = newAgent(this.#server)

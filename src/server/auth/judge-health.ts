@@ -3,7 +3,7 @@
  * without details, and only the operator can fix the cause. One line reports the failure and its cause, at most one a
  * minute that it lasts, and one the recovery.
  */
-import type { Webhook } from '../../engine/model/request-metrics.js'
+import type { Webhook } from '../metrics/request-metrics.js'
 import { ServiceUnavailableError, StatusError } from '../../engine/model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { errorMessage } from '../../support/error-message.js'

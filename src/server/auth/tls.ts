@@ -7,7 +7,8 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls'
 
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
-import { type FileMetrics, WatchedFiles } from './watched-file.js'
+import type { FileMetrics } from '../metrics/process-metrics.js'
+import { WatchedFiles } from './watched-file.js'
 
 export interface TlsOptions {
   readonly certFile: string

@@ -6,6 +6,7 @@
  * A program that writes a file in place empties it first. So a change takes effect once two reads have found the same
  * content: half a file would be half a policy, or a configuration of only defaults.
  */
+import type { FileMetrics } from '../metrics/process-metrics.js'
 import { readRegularFile } from '../../support/read-regular-file.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -13,11 +14,6 @@ import { errorMessage } from '../../support/error-message.js'
 
 /** The largest file that is read. Certificates, tokens and policies are small; a larger file is a mistake. */
 const MAX_FILE_BYTES = 16 * 2 ** 20
-
-export interface FileMetrics {
-  /** @param files the paths of files that belong together. */
-  filesUsable(files: readonly string[], isUsable: boolean): void
-}
 
 export interface WatchedFilesOptions {
   readonly paths: readonly string[]
@@ -146,7 +142,7 @@ export class WatchedFiles<T> implements Watched<T> {
 
   #tell(): void {
     const { paths, metrics } = this.#options
-    metrics?.filesUsable(paths, !this.#isUnreadable && !this.#isInvalid)
+    metrics?.filesUsable(paths.join(', '), Number(!this.#isUnreadable && !this.#isInvalid))
   }
 }
 

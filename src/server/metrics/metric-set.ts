@@ -1,87 +1,186 @@
-/** A prom-client registry whose metrics have our prefix and are aggregated over worker processes. */
-import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
-import { HotCounter, HotHistogram } from './hot-metrics.js'
-
-/** From 0.1 ms (one pass at the head) to 10 s (a peer that is far behind). */
-const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-
-/** The labels of all per-resource metrics. */
-export const RESOURCE = ['group', 'resource'] as const
-export type ResourceLabels = Record<(typeof RESOURCE)[number], string>
-export type LabelledGauges = readonly [labels: ResourceLabels, gauges: ResourceGauges]
-
-/** How the values of several processes become one: as a sum if each has its own share. */
-type OverWorkers = 'sum' | 'min' | 'max' | 'first'
-
-type ResourceGauge = readonly [name: string, help: string, OverWorkers, read: (state: ResourceGauges) => number]
-
 /**
- * Shows a series before its first count, which Prometheus would not see as an increase: no alert would fire for
- * something that happens once.
+ * Turns tables of metrics into series. To record adds to a number, and prom-client's form is built at scrape time:
+ * prom-client's own counters look up the labels, check them and allocate for each observation, a tenth of the cost of an
+ * event. Its registry writes the text, and merges that of several processes.
  */
-export function announce<L extends string>(counter: Counter<L>, labels: Readonly<Record<L, string>>): void {
-  counter.inc(labels, 0)
+import { type Metric as Registered, Registry } from 'prom-client'
+import type { Metric, Recorder, Recorders, Table } from '../../engine/model/metric.js'
+
+type Labels = Readonly<Record<string, string>>
+
+interface Series {
+  readonly labels: Labels
+  /** Of a histogram, the sum. */
+  value: number
+  /** One per bucket plus one above the last; not cumulative. Empty but in a histogram. */
+  readonly counts: Float64Array
+  /** The total of its source, if that counts. */
+  sourceTotal: number
+}
+
+interface Sample {
+  readonly labels: Readonly<Record<string, string | number>>
+  readonly value: number
+  readonly metricName?: string
+}
+
+/** One metric with its series. */
+class Family {
+  readonly #series = new Map<string, Series>()
+
+  constructor(
+    readonly metric: Metric,
+    readonly labelNames: readonly string[],
+  ) {}
+
+  get series(): Iterable<Series> {
+    return this.#series.values()
+  }
+
+  at(values: readonly string[]): Series {
+    const key = values.join('\0')
+    let series = this.#series.get(key)
+    if (series === undefined) {
+      const { kind, buckets } = this.metric
+      const labels = Object.fromEntries(this.labelNames.map((name, i) => [name, values[i]!]))
+      const counts = new Float64Array(kind === 'histogram' ? buckets.length + 1 : 0)
+      series = { labels, value: 0, counts, sourceTotal: 0 }
+      this.#series.set(key, series)
+    }
+    return series
+  }
+
+  clear(): void {
+    this.#series.clear()
+  }
+
+  /** @param bound the values of the first labels. The series appears when something is recorded. */
+  recorder(bound: readonly string[]): (...recorded: (string | number | undefined)[]) => void {
+    const record = recorderOf(this.metric)
+    const free = this.labelNames.length - bound.length
+    if (free > 0) {
+      return (...recorded) => {
+        const [amount = 1] = recorded.splice(free) as [number?]
+        record(this.at([...bound, ...(recorded as string[])]), amount)
+      }
+    }
+    let series: Series | null = null
+    return (amount = 1) => record((series ??= this.at(bound)), amount as number)
+  }
+
+  get(): object {
+    const { kind, name, help, overProcesses } = this.metric
+    const samples = [...this.#series.values()].flatMap((series) => this.#samples(series))
+    return { name: PREFIX + name, help, type: kind, values: samples, aggregator: overProcesses }
+  }
+
+  #samples({ labels, value, counts }: Series): Sample[] {
+    const { kind, buckets } = this.metric
+    if (kind !== 'histogram') return [{ labels, value }]
+    const name = PREFIX + this.metric.name
+    let below = 0
+    const samples = [...counts].map((count, bucket): Sample => {
+      below += count
+      return { labels: { ...labels, le: buckets[bucket] ?? '+Inf' }, value: below, metricName: `${name}_bucket` }
+    })
+    return [
+      ...samples,
+      { labels, value, metricName: `${name}_sum` },
+      { labels, value: below, metricName: `${name}_count` },
+    ]
+  }
+}
+
+const PREFIX = 'distributary_'
+
+function recorderOf({ kind, buckets, isChanged }: Metric): (series: Series, amount: number) => void {
+  if (kind === 'gauge' && !isChanged) return (series, amount) => void (series.value = amount)
+  if (kind !== 'histogram') return (series, amount) => void (series.value += amount)
+  return (series, amount) => {
+    let bucket = 0
+    while (bucket < buckets.length && amount > buckets[bucket]!) bucket++
+    series.counts[bucket]!++
+    series.value += amount
+  }
 }
 
 export class MetricSet {
   readonly registry = new Registry()
+  readonly #families = new Map<string, Family>()
 
-  counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
-    return new Counter({ name: `distributary_${name}`, help, labelNames: [...labelNames], registers: [this.registry] })
+  /** The series so far. */
+  series({ name }: Metric): Iterable<Series> {
+    return this.#families.get(name)?.series ?? []
   }
 
-  gauge<L extends string>(
-    name: string,
-    help: string,
-    labelNames: readonly L[],
-    overWorkers: OverWorkers = 'sum',
-  ): Gauge<L> {
-    return new Gauge({
-      name: `distributary_${name}`,
-      help,
-      labelNames: [...labelNames],
-      registers: [this.registry],
-      aggregator: overWorkers,
-    })
+  /** @returns the recording functions of a table whose series have no other labels than those of its rows. */
+  open<T extends Table>(table: T): Recorders<T> {
+    return this.declare(table, [])([])
   }
 
-  /** @returns sets the gauges of every resource; those of removed resources disappear. */
-  resourceGauges(rows: readonly ResourceGauge[]): (states: readonly LabelledGauges[]) => void {
-    const gauges = rows.map(([name, help, overWorkers, read]) => ({
-      gauge: this.gauge(name, help, RESOURCE, overWorkers),
-      read,
-    }))
-    return (states) => {
-      for (const { gauge, read } of gauges) {
-        gauge.reset()
-        for (const [labels, state] of states) gauge.set(labels, read(state))
+  /**
+   * @param common labels of every series of the table.
+   * @returns makes the recording functions for one value of each of them.
+   */
+  declare<T extends Table>(table: T, common: readonly string[]): (values: readonly string[]) => Recorders<T> {
+    const rows = Object.entries(table).map(([name, metric]) => ({ name, metric, family: this.#family(metric, common) }))
+    return (values) => {
+      const recorders = rows.map(({ name, metric, family }): [string, Recorder<Metric>] => {
+        for (const series of metric.announced) family.at([...values, ...series])
+        return [name, family.recorder([...values, ...metric.fixed])]
+      })
+      return Object.fromEntries(recorders) as Recorders<T>
+    }
+  }
+
+  /** @returns replaces all series of a table at once: those that are no longer given disappear. */
+  declareRead<T extends Table>(table: T, common: readonly string[]): (all: readonly Reading<T>[]) => void {
+    const rows = Object.entries(table).map(([name, metric]) => ({ name, family: this.#family(metric, common) }))
+    return (all) => {
+      for (const { name, family } of rows) {
+        if (family.metric.kind === 'gauge') family.clear()
+        for (const [values, read] of all) {
+          const value: number | ReadonlyMap<string, number> = read[name]!
+          if (typeof value === 'number') take(family, values, value)
+          else for (const [labels, one] of value) take(family, [...values, ...split(labels, family.metric)], one)
+        }
       }
     }
   }
 
-  histogram<L extends string>(
-    name: string,
-    help: string,
-    labelNames: readonly L[],
-    buckets: readonly number[] = DELAY_BUCKETS,
-  ): Histogram<L> {
-    return new Histogram({
-      name: `distributary_${name}`,
-      help,
-      labelNames: [...labelNames],
-      buckets: [...buckets],
-      registers: [this.registry],
-    })
+  /** A metric of several tables is registered once. */
+  #family(metric: Metric, common: readonly string[]): Family {
+    const known = this.#families.get(metric.name)
+    if (known !== undefined) return known
+    const labelNames = [...common, ...metric.labels]
+    const family = new Family(metric, labelNames)
+    this.#families.set(metric.name, family)
+    // As in prom-client: without labels, there is one series from the start.
+    if (labelNames.length === 0) family.at([])
+    // A registry needs the names and values of its metrics; the label names are for the documentation.
+    const registered = { name: PREFIX + metric.name, labelNames, get: () => Promise.resolve(family.get()), reset() {} }
+    this.registry.registerMetric(registered as unknown as Registered)
+    return family
   }
+}
 
-  /** A counter incremented by every event. */
-  hotCounter<L extends string>(name: string, help: string, labelNames: readonly L[]): HotCounter<L> {
-    return new HotCounter(this.registry, { name: `distributary_${name}`, help, labelNames })
-  }
+/** What was read for one value of each common label: numbers, or maps from the values of a row's labels. */
+type Reading<T extends Table> = readonly [
+  values: readonly string[],
+  read: Readonly<Record<keyof T & string, number | ReadonlyMap<string, number>>>,
+]
 
-  /** A histogram observed by every event. */
-  hotHistogram<L extends string>(name: string, help: string, labelNames: readonly L[]): HotHistogram<L> {
-    return new HotHistogram(this.registry, { name: `distributary_${name}`, help, labelNames }, DELAY_BUCKETS)
+/** One value alone may contain spaces. */
+function split(values: string, { labels }: Metric): readonly string[] {
+  return labels.length === 1 ? [values] : values.split(' ')
+}
+
+/** After a restart of its source, the total of a counter begins at zero again. */
+function take(family: Family, values: readonly string[], amount: number): void {
+  const series = family.at(values)
+  if (family.metric.kind === 'gauge') series.value = amount
+  else {
+    series.value += amount >= series.sourceTotal ? amount - series.sourceTotal : amount
+    series.sourceTotal = amount
   }
 }

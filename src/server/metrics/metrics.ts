@@ -1,58 +1,50 @@
 /**
- * Every metric of the server in one registry. Each stage's metrics have a file beside this one, and each stage gets
- * only its own part.
+ * Every metric of the server in one registry. Each stage lists its own, and gets only its own part.
  *
  * Label values are chosen by the operator or the code (group, resource, transport, reason), never by a client.
  */
+import { totalmem } from 'node:os'
+import { getHeapStatistics } from 'node:v8'
 import { AggregatorRegistry, type Registry, collectDefaultMetrics } from 'prom-client'
-import type { Limit } from '../../engine/model/limit.js'
 import type { Resource } from '../../engine/model/resource.js'
-import type { ResourceMetrics } from '../../engine/model/stage-metrics.js'
-import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
-import type { FleetMetrics } from '../../fleet/fleet-metrics.js'
-import { broadcastSeries } from './broadcast-series.js'
-import { cacheSeries } from './cache-series.js'
-import { feedSeries } from './feed-series.js'
-import { fleetSeries } from './fleet-series.js'
-import { type LabelledGauges, MetricSet, RESOURCE } from './metric-set.js'
-import { processSeries } from './process-series.js'
-import { requestSeries } from './request-series.js'
+import {
+  BROADCAST_METRICS,
+  CACHE_METRICS,
+  DELAY,
+  FEED_METRICS,
+  PUMP_METRICS,
+  READ_METRICS,
+  type ResourceMetrics,
+  UPSTREAM_METRICS,
+} from '../../engine/model/stage-metrics.js'
+import { RESOURCE_GAUGES, type ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
+import { FLEET_METRICS, type FleetMetrics } from '../../fleet/fleet-metrics.js'
+import { MetricSet } from './metric-set.js'
+import { PROCESS_METRICS } from './process-metrics.js'
+import { REQUEST_METRICS } from './request-metrics.js'
 
-const SIZE_BUCKETS = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
+/** The labels of all per-resource metrics. */
+const RESOURCE = ['group', 'resource']
 
 export class Metrics {
   readonly #set = new MetricSet()
-  readonly requests = requestSeries(this.#set)
-  readonly #feed = feedSeries(this.#set)
-  readonly #cache = cacheSeries(this.#set)
-  readonly #broadcast = broadcastSeries(this.#set)
-  readonly #fleet = fleetSeries(this.#set)
-  readonly process = processSeries(this.#set)
-  #gauges: () => Iterable<ResourceGauges> = () => []
-  #readInitialStates = (): number => 0
-
-  readonly #resumesExpired = this.#set.counter(
-    'watch_resumes_expired_total',
-    'Watches answered with 410 because the history no longer has their revision; their clients list again.',
-    RESOURCE,
-  )
-  readonly #unreadable = this.#set.counter(
-    'codec_unreadable_objects_total',
-    'Objects that could not be converted to JSON.',
-    [],
-  )
-  readonly #unknownFields = this.#set.counter(
-    'codec_unknown_fields_total',
-    'Fields of a later release that JSON answers lack.',
-    [],
-  )
-  readonly #rejected = this.#set.counter('http_rejected_total', 'Requests refused by a limit, by its name.', ['limit'])
-  readonly #listBytes = this.#set.histogram('list_bytes', 'Size of list responses.', RESOURCE, SIZE_BUCKETS)
-  readonly #initialStates = this.#set.gauge('initial_states', 'Initial states and large lists being sent.', [])
+  readonly requests = this.#set.open(REQUEST_METRICS)
+  readonly upstream = this.#set.open(UPSTREAM_METRICS)
+  readonly #feed = this.#set.declare(FEED_METRICS, RESOURCE)
+  readonly #cache = this.#set.declare(CACHE_METRICS, RESOURCE)
+  readonly #broadcast = this.#set.declare(BROADCAST_METRICS, RESOURCE)
+  readonly pump = this.#set.open(PUMP_METRICS)
+  readonly #read = this.#set.declare(READ_METRICS, RESOURCE)
+  readonly #fleet = this.#set.declare(FLEET_METRICS, RESOURCE)
+  readonly process = this.#set.open(PROCESS_METRICS)
+  readonly #setGauges = this.#set.declareRead(RESOURCE_GAUGES, RESOURCE)
+  readonly #readers: (() => void)[] = []
 
   constructor(version: string) {
     collectDefaultMetrics({ register: this.registry })
-    this.#set.gauge('build_info', 'Always 1; the label has the version.', ['version'], 'first').set({ version }, 1)
+    this.process.build(version, 1)
+    this.process.heapLimit(getHeapStatistics().heap_size_limit)
+    this.process.memoryLimit(memoryLimit())
   }
 
   get registry(): Registry {
@@ -63,24 +55,24 @@ export class Metrics {
     return this.registry.contentType
   }
 
-  /** Sets the source of the per-resource gauges. */
-  observe(gauges: () => Iterable<ResourceGauges>): void {
-    this.#gauges = gauges
+  /** @param read called before each scrape, to set gauges. */
+  beforeScrape(read: () => void): void {
+    this.#readers.push(read)
   }
 
-  /** Sets the source of the number of lists and initial states being sent. */
-  observeInitialStates(read: () => number): void {
-    this.#readInitialStates = read
+  /** Sets the gauges of every resource; those of removed resources disappear. */
+  setGauges(all: Iterable<ResourceGauges>): void {
+    this.#setGauges([...all].map(({ resource, ...gauges }) => [labelsOf(resource), gauges]))
   }
 
   async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
-    this.#readGauges()
+    for (const read of this.#readers) read()
     return { contentType: this.contentType, text: await this.registry.metrics() }
   }
 
   /** Returns the metrics for `merge` in another process. */
   async collect(): Promise<string> {
-    this.#readGauges()
+    for (const read of this.#readers) read()
     return JSON.stringify(await this.registry.getMetricsAsJSON())
   }
 
@@ -97,54 +89,43 @@ export class Metrics {
     /** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
     readonly delays: readonly (readonly [upTo: number, count: number])[]
   } {
-    return { takenEvents: this.#cache.totalEvents(), delays: this.#broadcast.delays() }
+    let takenEvents = 0
+    for (const { value } of this.#set.series(CACHE_METRICS.entered)) takenEvents += value
+    const written = [...this.#set.series(DELAY)].filter(({ labels }) => labels['segment'] === 'cache-to-socket')
+    let below = 0
+    const delays = [...DELAY.buckets, Number.MAX_VALUE].map((upTo, bucket) => {
+      for (const { counts } of written) below += counts[bucket]!
+      return [upTo, below] as const
+    })
+    return { takenEvents, delays }
   }
 
   /** Returns the metrics of one resource. */
-  forResource({ group, plural }: Resource): ResourceMetrics {
-    const labels = { group, resource: plural }
+  forResource(resource: Resource): ResourceMetrics {
+    const labels = labelsOf(resource)
     return {
+      ...this.#read(labels),
       feed: this.#feed(labels),
-      cache: this.#cache.of(labels, this.#broadcast.delayOf(labels, 'upstream-to-cache')),
-      broadcast: this.#broadcast.of(labels),
-      list: (bytes) => this.#listBytes.observe(labels, bytes),
-      resumeExpired: () => this.#resumesExpired.inc(labels),
+      cache: this.#cache(labels),
+      broadcast: this.#broadcast(labels),
     }
   }
 
   /**
    * Returns the metrics of one resource in a fleet. Apart, because they announce a series that no other server needs.
    */
-  forFleet({ group, plural }: Resource): FleetMetrics {
-    const labels = { group, resource: plural }
-    return this.#fleet(labels, this.#broadcast.delayOf(labels, 'publisher-to-replica'))
+  forFleet(resource: Resource): FleetMetrics {
+    return this.#fleet(labelsOf(resource))
   }
+}
 
-  passSlice(seconds: number): void {
-    this.#broadcast.passSlice(seconds)
-  }
+/** The values of RESOURCE. */
+function labelsOf({ group, plural }: Resource): readonly string[] {
+  return [group, plural]
+}
 
-  unreadable(): void {
-    this.#unreadable.inc()
-  }
-
-  unknownFields(count: number): void {
-    this.#unknownFields.inc(count)
-  }
-
-  rejected(limit: Limit): void {
-    this.#rejected.inc({ limit })
-  }
-
-  #readGauges(): void {
-    this.requests.readGauges()
-    this.process.readGauges()
-    this.#initialStates.set(this.#readInitialStates())
-    const states = [...this.#gauges()].map((gauges): LabelledGauges => {
-      const { group, plural } = gauges.resource
-      return [{ group, resource: plural }, gauges]
-    })
-    this.#cache.readGauges(states)
-    this.#broadcast.readGauges(states)
-  }
+/** Without a limit the kernel returns a number larger than the machine's memory. */
+function memoryLimit(): number {
+  const limit = process.constrainedMemory() ?? 0
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }

@@ -3,8 +3,9 @@
  * they change, and adopted only if usable: a half-written or broken file leaves the previous ones in force.
  */
 import { watchCredentials } from '../auth/watched-credentials.js'
-import type { FileMetrics, WatchedFiles } from '../auth/watched-file.js'
+import type { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
+import type { FileMetrics } from '../metrics/process-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { EtcdCredentials } from '../../engine/upstream/etcd/etcd-upstream.js'

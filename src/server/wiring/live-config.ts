@@ -3,10 +3,11 @@
  * file are read again. A configuration that changes only reloadable options is adopted; any other is rejected as a
  * whole with an explanation, so that the server never runs with half of a configuration.
  */
-import { type FileMetrics, WatchedFiles } from '../auth/watched-file.js'
+import { WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
 import type { Config } from '../config/load.js'
 import { changesBetween } from '../config/reload.js'
+import type { ProcessMetrics } from '../metrics/process-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 
@@ -27,7 +28,7 @@ export interface LiveConfigOptions {
   /** Reads flags, environment and file again. @throws ConfigError */
   readonly reread: () => Config
   readonly onLogLevel: (level: Config['logLevel']) => void
-  readonly metrics: FileMetrics & { configLoaded(isSuccess: boolean, atMs: number): void }
+  readonly metrics: Pick<ProcessMetrics, 'filesUsable' | 'configUsable' | 'configLoaded'>
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -48,7 +49,7 @@ export class LiveConfig implements CurrentConfig {
         ? null
         : new WatchedFiles({ paths: [config.config], clock, logger, metrics }, (content) => content)
     this.#file?.onChange(() => this.reload())
-    metrics.configLoaded(true, clock.now())
+    this.#loaded()
   }
 
   get current(): Config {
@@ -61,7 +62,7 @@ export class LiveConfig implements CurrentConfig {
 
   /** Never throws: an unacceptable configuration changes nothing. */
   reload(): void {
-    const { reread, logger, metrics, clock, onLogLevel } = this.#options
+    const { reread, logger, metrics, onLogLevel } = this.#options
     try {
       const next = reread()
       const { reloadable, refused } = changesBetween(this.#current, next)
@@ -70,12 +71,18 @@ export class LiveConfig implements CurrentConfig {
       onLogLevel(next.logLevel)
       for (const listener of this.#listeners) listener(next)
       logger.info({ changed: reloadable }, 'configuration reloaded')
-      metrics.configLoaded(true, clock.now())
+      this.#loaded()
     } catch (error) {
       const problems = error instanceof ConfigError ? error.problems : [String(error)]
       logger.error({ problems }, 'configuration not reloaded; the previous one stays in use')
-      metrics.configLoaded(false, clock.now())
+      metrics.configUsable(0)
     }
+  }
+
+  #loaded(): void {
+    const { metrics, clock } = this.#options
+    metrics.configUsable(1)
+    metrics.configLoaded(clock.now() / 1000)
   }
 
   close(): void {

@@ -91,7 +91,8 @@ export function countedLimits(
       return `too many watchers: the limit is ${most}`
     },
     retryAfterSeconds: 5,
-    onRejected: (full) => (full === 'all' ? metrics.rejected('watchers') : metrics.rejected('watchers-per-client')),
+    onRejected: (full) =>
+      full === 'all' ? metrics.requests.rejected('watchers') : metrics.requests.rejected('watchers-per-client'),
   })
   const lists = fairSemaphore(basis, 'lists', share(config.maxInitialStates), STATE_WAIT_MS)
   const initialStates = fairSemaphore(basis, 'initial-states', share(config.maxInitialStates), STATE_WAIT_MS)
@@ -106,7 +107,7 @@ export function countedLimits(
     maxWaitMs: 0,
     clock,
     message: 'too many requests to the other server at once',
-    onRejected: () => metrics.rejected('passthrough'),
+    onRejected: () => metrics.requests.rejected('passthrough'),
   })
   live.onChange((changed) => {
     for (const semaphore of [lists, initialStates])
@@ -127,7 +128,7 @@ export function countedLimits(
         slots: share(MAX_PAGES),
         maxSlotsPerIdentity: share(MAX_PAGES),
         message: 'too many status pages are open',
-        onRejected: () => metrics.rejected('status-pages'),
+        onRejected: () => metrics.requests.rejected('status-pages'),
       }),
       'unknown-tokens': unknownTokenSemaphore(clock, processes),
     },
@@ -145,7 +146,7 @@ export function countedLimits(
       ...onResets,
       clock,
       proxies: trustedProxies(config.trustedProxies),
-      onRejected: () => metrics.rejected('resets'),
+      onRejected: () => metrics.requests.rejected('resets'),
     }),
   }
 }
@@ -162,7 +163,7 @@ export function fairSemaphore(
     ...boundsFor(config, slots),
     maxWaitMs,
     clock,
-    onRejected: () => metrics.rejected(limit),
+    onRejected: () => metrics.requests.rejected(limit),
   })
 }
 

@@ -124,7 +124,7 @@ async function countRequest({ metrics }: Basis, rates: Rates, identity: string):
   try {
     await rates.countRequest(identity)
   } catch (error) {
-    metrics.rejected('requests')
+    metrics.requests.rejected('requests')
     throw error
   }
 }

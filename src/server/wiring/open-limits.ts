@@ -50,19 +50,19 @@ export interface Limits {
 export function openLimits(basis: Basis, resources: Resources<ServedResource>, { semaphores }: ClientLimits): Limits {
   const { config, live, clock, metrics } = basis
   const { lists, 'initial-states': initialStates, writes, watchers } = semaphores
-  metrics.observeInitialStates(() => initialStates.running + lists.running)
+  metrics.beforeScrape(() => metrics.process.initialStates(initialStates.running + lists.running))
   const targetBytes = memoryTargetOf(config)
   const budget = new BodyBudget({
     maxBytes: sentBytes(targetBytes),
     maxWaitMs: SEMAPHORE_WAIT_MS,
     clock,
-    onRejected: () => metrics.rejected('list-bytes'),
+    onRejected: () => metrics.requests.rejected('list-bytes'),
   })
   const bodies = new BodyCache({ maxBytes: config.listCacheBytes, semaphore: lists, budget })
   const strangers = new Strangers({
     clock,
     maxBytes: strangersBytes(targetBytes),
-    onRejected: () => metrics.rejected('connections'),
+    onRejected: () => metrics.requests.rejected('connections'),
   })
   const memory = new MemoryPressure({
     targetBytes,
@@ -73,7 +73,7 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
       bodies.clear()
       for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
     },
-    onRejected: () => metrics.rejected('memory'),
+    onRejected: () => metrics.requests.rejected('memory'),
     turns: fairSemaphore(basis, 'memory', MEMORY_TURNS),
   })
   live.onChange((changed) => {

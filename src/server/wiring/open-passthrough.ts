@@ -61,7 +61,10 @@ export function openApiServices(parts: ApiServicesParts): ApiServices | null {
 }
 
 function answeredBy(metrics: Metrics, server: string): (code: number, seconds: number) => void {
-  return (code, seconds) => metrics.requests.passed(server, code, seconds)
+  return (code, seconds) => {
+    metrics.requests.passed(server, String(code))
+    metrics.requests.passedSeconds(server, seconds)
+  }
 }
 
 const FILES = '--passthrough-cafile, --proxy-client-cert-file or --proxy-client-key-file'

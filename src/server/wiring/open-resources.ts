@@ -146,14 +146,14 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
     schema,
     maxBytes: config.listCacheBytes,
     onUnreadable: (object, reason) => {
-      metrics.unreadable()
+      metrics.process.unreadable()
       logger.warn(
         { key: keyToText(object.key), revision: object.modRevision, reason },
         'object cannot be converted to JSON',
       )
     },
     onUnknownFields: ({ apiVersion, kind }, fields) => {
-      metrics.unknownFields(fields.length)
+      metrics.process.unknownFields(fields.length)
       for (const field of fields) {
         const name = `${apiVersion} ${kind} ${field}`
         if (loggedFields.has(name)) continue

@@ -34,7 +34,7 @@ export function openUpstreams(config: Config, logger: Logger, metrics: Metrics):
   const credentials = watchEtcdCredentials(config, systemClock, logger, metrics.process)
   const followCredentials = credentials.onChange.bind(credentials)
   const connect = (endpoints: readonly string[]): Upstream =>
-    connectEtcd({ endpoints, ...credentials.value, followCredentials, logger, metrics: metrics.requests })
+    connectEtcd({ endpoints, ...credentials.value, followCredentials, logger, metrics: metrics.upstream })
   return {
     upstream: connect(config.etcdServers),
     others: config.otherEtcds.map((etcd) => ({ ...etcd, upstream: connect(etcd.servers) })),

@@ -61,14 +61,15 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     clock,
   })
   live.onChange((changed) => primary.setHistoryBounds({ ...ringBounds(changed), keepAgeMs: KEPT_HISTORY_MS }))
-  metrics.process.observeWorkers(() => {
+  metrics.beforeScrape(() => {
     let serving = 0
     let queuedBytes = 0
     for (const link of primary.links) {
       queuedBytes += link.queuedBytes
       if (link.isServing) serving++
     }
-    return { serving, queuedBytes }
+    metrics.process.workers(serving)
+    metrics.process.workerQueue(queuedBytes)
   })
   const supervisor = new Supervisor({
     workers: config.workers,

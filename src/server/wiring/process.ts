@@ -98,7 +98,7 @@ export class Process {
     this.#clients = clients
 
     // From the source to the watchers.
-    const pump = new Pump({ metrics: { passSlice: (seconds) => metrics.passSlice(seconds) } })
+    const pump = new Pump({ metrics: metrics.pump })
     closing.add(() => pump.stop())
     const documents = openDocuments(basis)
     const logsOutages = options.logsOutages !== false
@@ -137,7 +137,7 @@ export class Process {
       isShuttingDown: () => this.#isShuttingDown,
     })
     closing.add(() => this.#readiness.stop())
-    metrics.observe(() => [...cluster.pipelines()].map((pipeline) => pipeline.gauges()))
+    metrics.beforeScrape(() => metrics.setGauges([...cluster.pipelines()].map((pipeline) => pipeline.gauges())))
     closing.add(followCertificateExpiry(config, basis.clock, metrics))
     const { strangers } = this.#limits
     this.#ports = new Ports({ ...basis, server: this.#serverOptions(api), resets: clients.resets, strangers })
@@ -273,7 +273,7 @@ export class Process {
       },
       metrics: exposeMetrics ?? (() => metrics.expose()),
       checkConsistency: () => this.checkConsistency(),
-      onRejected: (limit) => metrics.rejected(limit),
+      onRejected: (limit) => metrics.requests.rejected(limit),
       answersAll: config.passthrough !== null,
       hasTickets: config.ticketKeyFile !== null,
       clock,

@@ -89,7 +89,7 @@ void t.test(
 )
 
 void t.test('when events arrive faster than they leave, a log keeps only what is still needed', async (t) => {
-  const pump = new Pump({ sliceMs: 0.001, dispatchMs: 60_000, metrics: { passSlice: () => {} } })
+  const pump = new Pump({ sliceMs: 0.001, dispatchMs: 60_000, metrics: { slice: () => {} } })
   const { watch, cache, settle, dispatcher } = createHarness({
     revision: 10,
     pump,

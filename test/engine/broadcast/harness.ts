@@ -1,4 +1,6 @@
 /** A cache and its dispatcher on a virtual clock, over outputs that a test fills and drains. */
+import { CACHE_METRICS } from '../../../src/engine/model/stage-metrics.js'
+import { silent } from '../../support/silent-metrics.js'
 import { Dispatcher, type CursorRequest, type CursorStart } from '../../../src/engine/broadcast/dispatcher.js'
 import type { BodyEncoder } from '../../../src/engine/model/body-encoder.js'
 import type { Cursor, WatchOutput } from '../../../src/engine/broadcast/cursor.js'
@@ -120,7 +122,7 @@ export function createCache(options: HarnessOptions = {}): { cache: WatchCache; 
     ring: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e12, ...options.ring },
     clock,
     logger: silentLogger,
-    metrics: { applied: () => {}, coalesced: () => {}, readWait: () => {}, historyCut: () => {} },
+    metrics: silent(CACHE_METRICS),
   })
   return { cache, clock }
 }
@@ -132,7 +134,7 @@ export function createHarness(options: HarnessOptions = {}) {
     new Pump({
       dispatchMs: options.dispatchMs ?? 60_000,
       unslicedGroups: options.unslicedGroups ?? 0,
-      metrics: { passSlice: () => {} },
+      metrics: { slice: () => {} },
     })
   const ended: EndReason[] = []
   const errors: StatusError[] = []

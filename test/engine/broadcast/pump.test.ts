@@ -88,7 +88,7 @@ const settle = async (pump: Pump): Promise<void> => {
 }
 
 void t.test('a pass visits every cursor once, and none is last in two consecutive passes', async (t) => {
-  const pump = new Pump({ metrics: { passSlice: () => {} } })
+  const pump = new Pump({ metrics: { slice: () => {} } })
   const { group, cursors } = groupOf(10)
   const seen = recorder()
   const orders: number[][] = []
@@ -110,7 +110,7 @@ void t.test('a pass visits every cursor once, and none is last in two consecutiv
 
 void t.test('a long pass yields to the event loop and continues where it stopped', async (t) => {
   const slices: number[] = []
-  const pump = new Pump({ sliceMs: 2, metrics: { passSlice: (seconds) => slices.push(seconds) } })
+  const pump = new Pump({ sliceMs: 2, metrics: { slice: (seconds) => slices.push(seconds) } })
   const { group, cursors } = groupOf(200)
   const seen = recorder(0.1)
   pump.enqueueGroup(group, seen.advance)
@@ -125,7 +125,7 @@ void t.test('a long pass yields to the event loop and continues where it stopped
 void t.test('while cursors join or leave during a pass, no other is missed or visited twice', async (t) => {
   for (const seed of testSeeds(60)) {
     const random = seededRandom(seed)
-    const pump = new Pump({ metrics: { passSlice: () => {} } })
+    const pump = new Pump({ metrics: { slice: () => {} } })
     const { group, cursors } = groupOf(randomInteger(random, 1, 40))
     if (random.next() < 0.5) {
       // The other direction.
@@ -160,7 +160,7 @@ void t.test('while cursors join or leave during a pass, no other is missed or vi
 })
 
 void t.test('events during a pass cause one further pass', async (t) => {
-  const pump = new Pump({ metrics: { passSlice: () => {} } })
+  const pump = new Pump({ metrics: { slice: () => {} } })
   const { group, cursors } = groupOf(5)
   const grow = (): void => group.log.append(rev(2), [Buffer.alloc(10)], 10, 1)
   let isFirst = true
@@ -180,7 +180,7 @@ void t.test('events during a pass cause one further pass', async (t) => {
 })
 
 void t.test('a blocked cursor does not keep the pump busy', async (t) => {
-  const pump = new Pump({ metrics: { passSlice: () => {} } })
+  const pump = new Pump({ metrics: { slice: () => {} } })
   const { group, cursors } = groupOf(3)
   group.log.append(rev(2), [Buffer.alloc(10)], 10, 1)
   const full = cursors[1]!.output as TestOutput
@@ -194,7 +194,7 @@ void t.test('a blocked cursor does not keep the pump busy', async (t) => {
 })
 
 void t.test('a storm of replays and live events take turns', async (t) => {
-  const pump = new Pump({ sliceMs: 2, metrics: { passSlice: () => {} } })
+  const pump = new Pump({ sliceMs: 2, metrics: { slice: () => {} } })
   const { group } = groupOf(100)
   const { cursors: storm } = groupOf(100)
   const order: string[] = []
@@ -230,7 +230,7 @@ void t.test('a storm of replays alone leaves half the slice to others', async (t
   const pump = new Pump({
     sliceMs: 4,
     now: () => nowMs,
-    metrics: { passSlice: (seconds) => slices.push(Math.round(seconds * 1000)) },
+    metrics: { slice: (seconds) => slices.push(Math.round(seconds * 1000)) },
   })
   const { cursors } = groupOf(10)
   const advance: Advance = {
@@ -247,7 +247,7 @@ void t.test('a storm of replays alone leaves half the slice to others', async (t
 })
 
 void t.test('a cursor is in the queue once, and turns go around', async (t) => {
-  const pump = new Pump({ metrics: { passSlice: () => {} } })
+  const pump = new Pump({ metrics: { slice: () => {} } })
   const { cursors } = groupOf(3)
   const turns: number[] = []
   const advance: Advance = {
@@ -263,7 +263,7 @@ void t.test('a cursor is in the queue once, and turns go around', async (t) => {
 
 void t.test('ten thousand groups of one are sliced and none is forgotten', async (t) => {
   const slices: number[] = []
-  const pump = new Pump({ metrics: { passSlice: (seconds) => slices.push(seconds) } })
+  const pump = new Pump({ metrics: { slice: (seconds) => slices.push(seconds) } })
   const seen = recorder(0.002)
   for (let i = 0; i < 10_000; i++) pump.enqueueGroup(groupOf(1).group, seen.advance)
   await settle(pump)
@@ -273,7 +273,7 @@ void t.test('ten thousand groups of one are sliced and none is forgotten', async
 })
 
 void t.test('thousands of watches of one caller wait behind the few of others, not ahead of them', async (t) => {
-  const pump = new Pump({ metrics: { passSlice: () => {} } })
+  const pump = new Pump({ metrics: { slice: () => {} } })
   const seen = recorder(0.002)
   const many = Array.from({ length: 3_000 }, () => groupOf(1))
   const others = {
@@ -297,7 +297,7 @@ void t.test('thousands of watches of one caller wait behind the few of others, n
 })
 
 void t.test('a stopped pump does nothing more', async (t) => {
-  const pump = new Pump({ metrics: { passSlice: () => {} } })
+  const pump = new Pump({ metrics: { slice: () => {} } })
   const seen = recorder()
   pump.enqueueGroup(groupOf(1).group, seen.advance)
   pump.stop()

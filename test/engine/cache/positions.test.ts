@@ -1,4 +1,6 @@
 /** Digests of states: equal in every cache that held the same objects, however it came to them, and in no other. */
+import { CACHE_METRICS } from '../../../src/engine/model/stage-metrics.js'
+import { silent } from '../../support/silent-metrics.js'
 import t from 'tap'
 import { WatchCache } from '../../../src/engine/cache/watch-cache.js'
 import type { Batch, Key, KeyEvent, KeyValue } from '../../../src/engine/model/event.js'
@@ -23,7 +25,7 @@ function openCache(maxItems = 1_000): WatchCache {
     ring: { maxItems, maxBytes: 1e9, maxAgeMs: 1e9 },
     clock: new VirtualClock(),
     logger: silentLogger,
-    metrics: { applied: () => {}, coalesced: () => {}, readWait: () => {}, historyCut: () => {} },
+    metrics: silent(CACHE_METRICS),
   })
 }
 

@@ -1,3 +1,5 @@
+import { CACHE_METRICS } from '../../../src/engine/model/stage-metrics.js'
+import { silent } from '../../support/silent-metrics.js'
 import t from 'tap'
 import type { CacheBatch } from '../../../src/engine/cache/cache-batch.js'
 import type { FreshnessSource } from '../../../src/engine/model/freshness-source.js'
@@ -70,12 +72,7 @@ function setUp(
       warn: (_fields, message) => warnings.push(message),
       error: (_fields, message) => warnings.push(message),
     },
-    metrics: {
-      applied: () => {},
-      coalesced: (events) => coalesced.push(events),
-      readWait: () => {},
-      historyCut: () => {},
-    },
+    metrics: { ...silent(CACHE_METRICS), coalesced: (events = 1) => coalesced.push(events) },
   })
   const told: Told = { batches: [], advances: [], resets: [] }
   cache.listen({

@@ -32,10 +32,10 @@ export class CountingMetrics implements FeedMetrics {
     return this.counts.get(name) ?? 0
   }
 
-  received(_batches: number, events: number): void {
+  received(events = 1): void {
     this.#add('received', events)
   }
-  dropped(events: number): void {
+  dropped(events = 1): void {
     this.#add('dropped', events)
   }
   reconnected(): void {
@@ -47,8 +47,10 @@ export class CountingMetrics implements FeedMetrics {
   compacted(): void {
     this.#add('compacted')
   }
-  initialised(seconds: number): void {
+  initialised(): void {
     this.#add('initialised')
+  }
+  initialisationSeconds(seconds: number): void {
     this.counts.set('seconds', seconds)
   }
   checked(outcome: string): void {

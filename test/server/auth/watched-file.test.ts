@@ -61,7 +61,7 @@ void t.test('a named pipe or a device is refused, at the start and later, and no
   const clock = new VirtualClock()
   const states: (readonly [string, boolean])[] = []
   const metrics = {
-    filesUsable: (files: readonly string[], isUsable: boolean) => states.push([files.join(), isUsable]),
+    filesUsable: (files: string, isUsable: number) => states.push([files, isUsable === 1]),
   }
   const open = (of: string): WatchedFiles<string> =>
     new WatchedFiles({ paths: [of], clock, logger: silentLogger, metrics }, (content) => {

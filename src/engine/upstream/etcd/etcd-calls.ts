@@ -3,7 +3,7 @@
  * kind of failure becomes an `UpstreamError`.
  */
 import { Readable } from 'node:stream'
-import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
+import type { UpstreamMetrics } from '../../model/stage-metrics.js'
 import { UpstreamError } from '../upstream.js'
 import { AuthToken, type EtcdUser } from './auth-token.js'
 import {
@@ -24,7 +24,7 @@ export interface EtcdCallsOptions {
   readonly user: EtcdUser | null
   /** The time limit of one call to one endpoint, in milliseconds. */
   readonly requestTimeoutMs: number
-  readonly metrics: EtcdRequestMetrics | undefined
+  readonly metrics: UpstreamMetrics | undefined
 }
 
 export interface CallOptions {

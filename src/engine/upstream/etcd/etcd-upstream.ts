@@ -7,7 +7,7 @@
  * linearizable.
  */
 import { keyFromText, prefixEnd, type Key, type KeyValue } from '../../model/event.js'
-import type { EtcdRequestMetrics } from '../../model/request-metrics.js'
+import type { UpstreamMetrics } from '../../model/stage-metrics.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { systemClock, type Clock } from '../../../support/clock.js'
 import { silentLogger, type Logger } from '../../../support/log.js'
@@ -82,7 +82,7 @@ export interface EtcdUpstreamOptions extends EtcdCredentials {
   readonly keepAliveTimeoutMs?: number
   /** The largest accepted message; a larger one is `too-large` and is never read into memory. Default 160 MiB. */
   readonly maxReceivedBytes?: number
-  readonly metrics?: EtcdRequestMetrics
+  readonly metrics?: UpstreamMetrics
   readonly clock?: Clock
   readonly logger?: Logger
 }

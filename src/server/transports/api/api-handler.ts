@@ -11,8 +11,8 @@ import {
 } from '../../../kubernetes/dialect/request-path.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
 import { checkTimeout } from '../../../kubernetes/dialect/timeout-parameter.js'
-import type { AnsweredRequest, RequestKind } from '../../../engine/model/request-metrics.js'
 import { InternalError, StatusError, UnshowableError } from '../../../engine/model/status.js'
+import type { RequestKind, RequestMetrics } from '../../metrics/request-metrics.js'
 import type { Exchange } from '../server/exchange.js'
 import { bodyOf } from '../server/request-body.js'
 import { failAsEvents } from '../watch/http-watch.js'
@@ -25,18 +25,12 @@ import { answerResource, type ResourceHandlerOptions } from './resource-handler.
 
 export interface ApiOptions extends ResourceHandlerOptions, PassOnOptions, ReviewOptions {
   readonly context: ApiContext
-  readonly metrics: ApiMetrics
+  readonly metrics: Pick<RequestMetrics, 'answered' | 'answerSeconds' | 'inFlight' | 'written'>
   readonly onInternalError: (error: StatusError) => void
 }
 
 /** @param refused the reason to reject the request, which is still answered and counted. */
 export type ApiHandler = (exchange: Exchange, refused?: StatusError) => Promise<void>
-
-export interface ApiMetrics {
-  begun(kind: RequestKind): void
-  ended(kind: RequestKind): void
-  answered(request: AnsweredRequest): void
-}
 
 /** The labels under which metrics count a request. */
 interface Counted {
@@ -57,14 +51,18 @@ export function apiHandler(options: ApiOptions): ApiHandler {
     } catch (error) {
       fail(options, exchange, error, counted)
     } finally {
-      const { verb, kind, group, resource, reason } = counted
-      if (kind !== null) options.metrics.ended(kind)
-      const isTimed = verb !== 'watch' && verb !== 'passed'
-      const seconds = isTimed ? (performance.now() - exchange.startedMs) / 1000 : null
-      const code = exchange.statusCode
-      options.metrics.answered({ verb, group, resource, code, seconds, isWrite: kind === 'write', reason })
+      count(options, exchange, counted)
     }
   }
+}
+
+function count({ metrics }: ApiOptions, { statusCode, startedMs }: Exchange, counted: Counted): void {
+  const { verb, kind, group, resource, reason } = counted
+  if (kind !== null) metrics.inFlight(kind, -1)
+  metrics.answered(verb, group, resource, String(statusCode))
+  if (verb === 'watch' || verb === 'passed') return
+  metrics.answerSeconds(verb, group, resource, (performance.now() - startedMs) / 1000)
+  if (kind === 'write') metrics.written(verb, group, resource, reason ?? 'success')
 }
 
 async function route(options: ApiOptions, exchange: Exchange, counted: Counted): Promise<void> {
@@ -124,10 +122,10 @@ async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePat
 
 /** Counts a request by its verb. One that turns out to be for another server is counted as `passed` instead. */
 function begin({ metrics }: ApiOptions, counted: Counted, verb: Counted['verb']): void {
-  if (counted.kind !== null) metrics.ended(counted.kind)
+  if (counted.kind !== null) metrics.inFlight(counted.kind, -1)
   counted.verb = verb
   counted.kind = kindOf(verb)
-  if (counted.kind !== null) metrics.begun(counted.kind)
+  if (counted.kind !== null) metrics.inFlight(counted.kind, 1)
 }
 
 function kindOf(verb: Counted['verb']): RequestKind | null {

@@ -102,7 +102,7 @@ async function answerList(context: ApiContext, request: ListRequest): Promise<vo
   // 304. Where the resource is not cached, etcd has just read that revision.
   if (exchange.keeps(headers.etag) && (!request.isCached || cache.isResumable(snapshot.revision))) {
     exchange.sendNotModified({ ...headers, vary })
-    live.metrics.list(0)
+    live.metrics.listBytes(0)
     return
   }
   const use = await useBody(context, request, key, contents)
@@ -126,7 +126,7 @@ async function answerList(context: ApiContext, request: ListRequest): Promise<vo
     'distributary.resource_version': snapshot.revision,
     'http.response.body.size': bytes,
   })
-  live.metrics.list(bytes)
+  live.metrics.listBytes(bytes)
 }
 
 async function contentsOf(

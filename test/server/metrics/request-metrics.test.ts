@@ -160,7 +160,7 @@ void t.test('forwarded requests are counted by server and code', async (t) => {
 void t.test('requests to etcd are timed by operation and outcome', async (t) => {
   const metrics = new Metrics('0')
   const endpoints = [`http://127.0.0.1:${await freePort()}`]
-  const upstream = connectEtcd({ endpoints, metrics: metrics.requests, connectTimeoutMs: 500 })
+  const upstream = connectEtcd({ endpoints, metrics: metrics.upstream, connectTimeoutMs: 500 })
   t.teardown(() => upstream.close())
   await t.rejects(upstream.read({ prefix: keyFromText('/registry/') }), { code: 'unavailable' })
   await t.rejects(upstream.grantLease(1), { code: 'unavailable' })
