@@ -1,4 +1,4 @@
-/** `distributary bench`: opens many watches on the user's own server, and measures their deliveries. */
+/** `distributary bench`: opens many watches on the user's own server, and measures delivery. */
 import { activeClock } from '../client/reflector/active-clock.js'
 import { selectionQuery } from '../client/reflector/requests.js'
 import { sleep } from '../support/clock.js'

@@ -1,4 +1,4 @@
-/** The command line of the commands, built from their table. Parsing, suggestions and `--help` are commander's. */
+/** Builds the parser of all commands from their table. Parsing, suggestions and `--help` are commander's. */
 import { Argument, Command as Parser, InvalidArgumentError, Option } from 'commander'
 import { absent, type Command, type Flag, type FlagKind, type Flags, type FlagValues } from './command.js'
 import { EXIT_CODES } from './exit-code.js'
@@ -27,7 +27,7 @@ export function createCommandLine(commands: readonly Command[], run: Run): Comma
     .usage('COMMAND, or no command to run the server')
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'distributary: ')) })
-    // A help flag would shadow the server's, which main.ts starts when the first word is a flag.
+    // A help flag here would shadow the server's: main.ts starts the server when the first word is a flag.
     .helpOption(false)
   const parsers = new Map(commands.map((command) => [command, addParser(program, command, run)]))
   return { program, parsers }

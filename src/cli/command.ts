@@ -1,6 +1,6 @@
 /**
  * A command: a row of the command table, with the function that runs it. Parsing, `--help` and docs/commands.md are all
- * generated from that table, so none of them can fall behind.
+ * generated from that table, so none of them can go out of date.
  */
 import type { ExitCode } from './exit-code.js'
 import type { Output } from './output.js'
@@ -56,7 +56,7 @@ export interface Example {
 
 export interface CommandContext<F extends Flags = Flags> {
   readonly flags: FlagValues<F>
-  /** Their number matches the positionals, which is checked before. */
+  /** Their number has already been checked against the positionals. */
   readonly args: readonly string[]
   readonly out: Output
   readonly err: Output

@@ -20,7 +20,7 @@ export function differences(
   return changes
 }
 
-/** An etcd restored from a backup repeats its revisions with other contents. */
+/** An etcd restored from a backup reuses revisions for different contents. */
 export function isSameObject(a: BytesObject, b: BytesObject): boolean {
   if (a.resourceVersion !== b.resourceVersion) return false
   return Buffer.compare(a.bytes, b.bytes) === 0 || isEqualTree(contentOf(a), contentOf(b))

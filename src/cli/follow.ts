@@ -12,7 +12,7 @@ export interface FollowOptions<T> {
   readonly connection: Connection
   readonly selection: Selection
   readonly codec: ObjectCodec<T>
-  /** Starts with the changes after it, without a state. */
+  /** Start with the changes after this resourceVersion, without an initial state. */
   readonly afterResourceVersion?: string
   readonly signal: AbortSignal
   /** Reports that the connection broke, was refused, or is back. */

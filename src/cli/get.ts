@@ -117,7 +117,7 @@ async function printTable(get: Get): Promise<ExitCode> {
   return EXIT.done
 }
 
-/** Yields rows page by page. An answer of a path that is not an object (`/version`, `/healthz`) is yielded as it is. */
+/** Yields rows page by page. A response that is not an object (`/version`, `/healthz`) is yielded unchanged. */
 async function* rowsOf({ context, connection, chosen }: Get): AsyncGenerator<readonly Row[] | Buffer> {
   const { signal, flags } = context
   const { selection, names } = chosen
@@ -185,8 +185,8 @@ function selectorsOf({ selection }: Chosen, flags: Values): Record<string, strin
 }
 
 /**
- * For one object, or for the answer of a path, JSON and YAML are the server's bytes, indented; otherwise they come from
- * trees that keep every number. The objects of a list get the kind that lists omit, as in kubectl.
+ * For one object, or for the response to a path, JSON and YAML are the server's bytes, indented; otherwise they come
+ * from trees that keep every digit. The objects of a list get the kind that lists omit, as in kubectl.
  */
 async function printObjects(get: Get): Promise<ExitCode> {
   const { context, chosen } = get

@@ -18,9 +18,9 @@ export interface Question {
   readonly signal: AbortSignal
 }
 
-/** A list of everything is the largest answer; watches are not read by this function. */
+/** The largest response is a list of everything; watches do not pass through here. */
 const MAX_BODY_BYTES = 2 ** 30
-/** A server that has just started asks to wait; after this many attempts the failure is reported. */
+/** A server that has just started asks clients to wait; after this many attempts the failure is reported. */
 const MAX_ATTEMPTS = 5
 const MAX_RETRY_AFTER_MS = 15_000
 

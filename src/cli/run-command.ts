@@ -32,7 +32,7 @@ export async function runCommand(commands: readonly Command[], { argv, environme
     try {
       code = await command.run({ flags, args, out, err, environment, signal: stop.signal })
     } catch (error) {
-      // A failure after the command was stopped does not count.
+      // Once the command was stopped, its failures do not matter.
       code = stopCode ?? (await report(error, command, err))
     }
   })
@@ -42,7 +42,7 @@ export async function runCommand(commands: readonly Command[], { argv, environme
     if (!(error instanceof CommanderError)) throw error
     code = error.exitCode === 0 ? EXIT.done : EXIT.usage
   }
-  // The process ends after the last byte, which a pipe may accept later.
+  // Wait until the last byte is written: a pipe may not accept it at once.
   await new Promise<void>((resolve) => process.stdout.write('', () => resolve()))
   process.exit(stopCode ?? code)
 }

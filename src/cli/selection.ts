@@ -113,7 +113,7 @@ function wantedOf([word = '', ...more]: readonly string[]): {
   return { typeName, names: [name] }
 }
 
-/** A watch has no names, so one object is selected by field. @throws UsageError for several. */
+/** A watch has no name in its path, so one object is selected by field. @throws UsageError for several. */
 export function watchSelection({ selection, names }: Chosen): Selection {
   const [name, another] = names
   if (name === undefined) return selection

@@ -94,8 +94,8 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
         const now = new Map(item.items.map((object) => [bytesCodec.keyOf(object), object]))
         const differ = differences(known, now)
         known = now
-        // With --resource-version, objects unchanged since then are not reported, unless the server's history is
-        // another one: a restored etcd goes back.
+        // With --resource-version, objects unchanged since then are not reported, unless the server's history is a
+        // different one, as after etcd was restored.
         const told =
           after === null || isAfter(position, item.resourceVersion)
             ? differ

@@ -4,7 +4,7 @@ import { HandlerQueue, MAX_QUEUED, type Notification } from './handler-queue.js'
 
 /** Each method may be async: the next notification of this handler waits for it, other handlers do not. */
 export interface Handler<T> {
-  /** @param isInitial whether the object was there when the handler was added, or in the informer's first state. */
+  /** @param isInitial whether the object existed when the handler was added, or was in the informer's first state. */
   added?(object: T, isInitial: boolean): void | Promise<void>
   /** Also called for a resync, with the same object twice. */
   updated?(object: T, previous: T): void | Promise<void>
@@ -17,11 +17,11 @@ export interface Handler<T> {
 /** How a handler is called. */
 export interface HandlerOptions {
   /**
-   * How many notifications are kept exactly as they happened. Beyond that, several of one object become one, so that at
-   * most this many plus one per object wait. Default: 1,024.
+   * How many notifications are queued exactly as they happened. Beyond that, those of one object are merged, so at most
+   * this many plus one per object wait. Default: 1,024.
    */
   readonly maxQueued?: number
-  /** Called with an error thrown by a handler. Default: logs it. The next notification follows anyway. */
+  /** Called with an error thrown by a handler. Default: logs it. Either way, the next notification follows. */
   onError?(error: unknown): void
 }
 
@@ -45,12 +45,12 @@ export class HandlerRegistration<T> {
     void this.#run()
   }
 
-  /** Whether the handler has handled everything that was there at first. */
+  /** Whether the handler has processed all initial notifications. */
   get hasSynced(): boolean {
     return this.#isInitialQueued && this.#initialLeft === 0
   }
 
-  /** Resolves when `hasSynced`, or when the handler is removed before. */
+  /** Resolves when `hasSynced`, or when the handler is removed first. */
   get synced(): Promise<void> {
     return this.#synced.promise
   }
@@ -84,7 +84,7 @@ export class HandlerRegistration<T> {
     this.#settle()
   }
 
-  /** Each call comes after the informer has gone on, so every handler sees the store as it is after the change. */
+  /** Handlers are called after the informer has continued, so each of them sees the store as it is after the change. */
   async #run(): Promise<void> {
     for (let item = await this.#queue.take(); item !== null; item = await this.#queue.take()) {
       try {
@@ -95,7 +95,7 @@ export class HandlerRegistration<T> {
       }
       if (item.type === 'added' && item.isInitial) this.#initialLeft--
       if (this.#queue.length > 0) continue
-      // Initial notifications that were merged away count as handled, because nothing is waiting any more.
+      // Nothing is waiting, so initial notifications that were merged away count as handled.
       this.#initialLeft = 0
       this.#settle()
     }

@@ -1,4 +1,6 @@
-/** `distributary/client` for Node: the browser's part, and the parts that read files and certificates. */
+/**
+ * `distributary/client` for Node: everything from the browser build, and the parts that read files and certificates.
+ */
 export * from './browser.js'
 export type { Credentials, CredentialSource } from './node/exec-credentials.js'
 export { fileStore, type FileStoreOptions } from './node/file-store.js'

@@ -12,7 +12,7 @@ export interface IndexedDbStoreOptions {
   readonly maxBytes?: number
 }
 
-/** The sizes lie beside the states, so that finding the oldest does not read them all. */
+/** Sizes are stored separately, so that finding the oldest state does not read them all. */
 interface Size {
   readonly key: string
   readonly bytes: number
@@ -118,7 +118,7 @@ export function indexedDbStore({
   }
 }
 
-/** @param onGone called when the connection ends: the browser deletes the data, or a later release opens it. */
+/** @param onGone called when the connection ends: the browser deleted the data, or a later release opened it. */
 async function openDatabase(name: string, onGone: () => void): Promise<Database> {
   const { indexedDB } = globalThis as { readonly indexedDB?: Factory }
   if (indexedDB === undefined) throw new Error('IndexedDB is not available here')

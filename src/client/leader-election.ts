@@ -2,10 +2,10 @@
  * Elects one of several processes with a Lease: the holder renews it, and another takes over if it was not renewed
  * within its duration.
  *
- * Times are measured by this machine's own monotonic clock, from when a change of the Lease was observed; the times
- * inside the Lease are for people. So the clocks of several machines need not agree, only run at about the same rate.
- * As with every lease, a leader that is paused may wake up after another one took over: work that must not overlap
- * checks `isLeader` before each step, and lets the server reject stale writes by their resourceVersion.
+ * Times are measured by this machine's own monotonic clock, from the moment a change of the Lease was observed; the
+ * times inside the Lease are for people. So the clocks of several machines need not agree, only run at about the same
+ * rate. As with every lease, a leader that is paused may wake up after another one took over: work that must not
+ * overlap must check `isLeader` before each step, and let the server reject stale writes by their resourceVersion.
  *
  * Source: client-go `tools/leaderelection`, whose times and jitter are the defaults. One difference: the holding time
  * counts from before the renewal request, not from after its answer.
@@ -102,14 +102,13 @@ export class LeaderElection {
   }
 
   /**
-   * Whether no other process can lead now: false as soon as the last renewal has expired, however busy this process
-   * was.
+   * Whether this process certainly leads: false as soon as the last renewal has expired, however busy this process was.
    */
   get isLeader(): boolean {
     return this.#heldSinceMs !== null && this.#clock.monotonic() - this.#heldSinceMs < this.#leaseMs
   }
 
-  /** The identity of the last leader seen; '' before, and after a leader released the Lease. */
+  /** The identity of the last leader seen; '' before the first, and after a leader released the Lease. */
   get leader(): string {
     return this.#seen?.spec?.holderIdentity ?? ''
   }
@@ -118,8 +117,8 @@ export class LeaderElection {
    * Waits until this process leads, then does the work and renews the Lease until the work ends; then releases the
    * Lease, so that another candidate need not wait.
    *
-   * @param work receives a signal that aborts when the leadership is lost or `signal` aborts. It is awaited in any
-   * case, so it should end soon.
+   * @param work receives a signal that aborts when the leadership is lost or `signal` aborts. The election always waits
+   * for the work, so it should end soon after that.
    * @throws any error of the work while it leads.
    */
   async run(

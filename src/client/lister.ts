@@ -1,4 +1,4 @@
-/** Reads an informer's store like a caller of the API: by name, by namespace, by labels. */
+/** Reads an informer's store the way one reads the API: by name, by namespace, by labels. */
 import {
   holds,
   type LabelSelectorObject,

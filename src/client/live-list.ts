@@ -40,7 +40,7 @@ export class LiveList<T extends ObjectLike = KubeObject> {
   readonly read = (): ListSnapshot<T> => this.#snapshot
 
   /**
-   * Calls back whenever `read` returns something else. @returns a function that unsubscribes; the informer runs as long
+   * Calls back whenever the result of `read` changes. @returns a function that unsubscribes; the informer runs as long
    * as anybody subscribes.
    */
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -125,7 +125,7 @@ export class LiveList<T extends ObjectLike = KubeObject> {
   /** All changes of one turn of the event loop are shown together. */
   #changed(): void {
     if (this.#informer === null) return
-    // A reader who is refused must not see more until then.
+    // Until then, a reader who is refused must not see anything new.
     if (this.#informer.status.isRefused) return this.#take()
     this.#flush ??= (this.#options.clock ?? activeClock).setTimer(0, () => this.#take())
   }
@@ -171,7 +171,7 @@ function byKey([a]: readonly [string, unknown], [b]: readonly [string, unknown])
   return a < b ? -1 : 1
 }
 
-/** Keeps the array where its elements are the same, so that what depends on it is not computed again. */
+/** Returns the previous array if its elements are the same, so that nothing that depends on it is computed again. */
 function sameOr<E>(before: readonly E[], now: readonly E[]): readonly E[] {
   return before.length === now.length && now.every((one, i) => one === before[i]) ? before : now
 }

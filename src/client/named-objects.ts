@@ -1,6 +1,6 @@
 /**
- * Objects by `namespace/name`, grouped by namespace. A name is the string that its object holds anyway, so that no key
- * is kept for each of 100,000 objects; a namespace with a single object needs no map.
+ * Objects by `namespace/name`, grouped by namespace. Names share the strings inside the objects, so 100,000 objects
+ * need no separate keys; a namespace with a single object needs no map.
  */
 
 interface Single<T> {

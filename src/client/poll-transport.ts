@@ -3,9 +3,9 @@
  * It wraps another transport, and turns the sequence of short answers into one stream of JSON lines. Everything else
  * works as it does over streams.
  *
- * Only distributary knows `wait`. A list, and every answer to a poll, names the position at which it ends, and the next
- * poll sends that name back, so it may go to any replica. A server that answers 410 names its own history. The next
- * list has that name in its URL, because a cache may still hold an older list.
+ * Only distributary supports `wait`. A list, and every answer to a poll, names the position at which it ends, and the
+ * next poll sends that name back, so it may go to any replica. A server that answers 410 names its own history. The
+ * next list has that name in its URL, because a cache may still hold an older list.
  */
 import { sleep } from '../support/clock.js'
 import { activeClock } from './reflector/active-clock.js'

@@ -12,8 +12,8 @@ export interface RateLimiter {
 }
 
 /**
- * Doubles the delay with each attempt of a key, from 5 ms up to 1,000 s. There is no jitter, since keys differ in their
- * times anyway.
+ * Doubles the delay with each attempt of a key, from 5 ms up to 1,000 s. There is no jitter, since keys fail at
+ * different times anyway.
  */
 export function exponentialPerKey(options: { readonly firstMs?: number; readonly capMs?: number } = {}): RateLimiter {
   const { firstMs = 5, capMs = 1_000_000 } = options

@@ -10,7 +10,10 @@ import type { ObjectLike } from './reflector/tree-codec.js'
 
 export type { ListSnapshot, ObjectSnapshot, Shown } from './live-snapshot.js'
 
-/** Returns all objects; the component re-renders when any of them changes. @param list the same in each rendering. */
+/**
+ * Returns all objects; the component re-renders when any of them changes. @param list must be the same in each
+ * rendering.
+ */
 export function useList<T extends ObjectLike>(list: LiveList<T>): ListSnapshot<T> {
   return useSyncExternalStore(list.subscribe, list.read, nothing)
 }
@@ -18,7 +21,7 @@ export function useList<T extends ObjectLike>(list: LiveList<T>): ListSnapshot<T
 /**
  * Returns one object; the component re-renders only when that one changes.
  *
- * @param list the same in each rendering.
+ * @param list must be the same in each rendering.
  * @param name the object's name: for a key of a declared prefix `keyName('eu/checkout')`.
  * @param namespace omit where there are none.
  */

@@ -5,7 +5,7 @@
  *     start ─▶ load ─▶ show it ─▶ watch after its revision, naming its history ─┬─ same history ──▶ continue
  *                                                                               └─ any other answer ─▶ list again
  *
- * A revision means something only inside one history: an etcd restored from a backup repeats revisions with other
+ * A revision means something only inside one history: an etcd restored from a backup reuses revisions for different
  * contents. So the watch continues only if the server names the same history (`X-Distributary-History`), and the state
  * of a server that names none is shown until a list replaces it. A state is kept by server, user and selection, and is
  * removed when the server refuses its reader: nobody is shown what they may no longer read.

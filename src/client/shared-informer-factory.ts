@@ -70,7 +70,7 @@ export class SharedInformerFactory {
     return informer
   }
 
-  /** Starts every informer that has not been started. Call it again after asking for more. */
+  /** Starts every informer that has not been started. Call it again after requesting more informers. */
   start(): void {
     for (const { informer } of this.#entries.values()) informer.start()
   }

@@ -402,7 +402,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 
 /**
  * Whether both are the same version of the same object. The resourceVersion alone does not say that: an etcd restored
- * from a backup repeats its revisions with other contents.
+ * from a backup reuses revisions for different contents.
  */
 function isSame(a: ObjectLike, b: ObjectLike): boolean {
   const version = a.metadata?.resourceVersion

@@ -1,5 +1,5 @@
 /**
- * A queue of keys to be worked on, each by one worker at a time.
+ * A queue of keys to work on, each by one worker at a time.
  *
  *     add ──▶ waiting ──take──▶ working ──done──▶ (gone)
  *              ▲  a waiting key is not added twice      │ added again meanwhile: waits again

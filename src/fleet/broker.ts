@@ -6,7 +6,7 @@
 /** A connection to the broker, which reconnects by itself. */
 export interface Broker extends Streams, Subjects {
   readonly isConnected: boolean
-  /** Called when an answer or a message is overdue that only the caller expects. */
+  /** To be called when a reply or a message is overdue, which only the caller can know. */
   doubt(): void
   /** The most bytes of data in one message. */
   readonly maxPayloadBytes: number
@@ -145,7 +145,7 @@ export type BrokerErrorCode =
   | 'unavailable'
   /** The server refuses us or the request, or we refuse it (credentials, storage): a retry alone does not help. */
   | 'refused'
-  /** The bytes read are not the bytes written. */
+  /** The bytes read differ from the bytes written. */
   | 'corrupt'
 
 export class BrokerError extends Error {

@@ -1,5 +1,5 @@
 /**
- * Writes and reads numbers, texts, keys and values as bytes, big endian: for messages in NATS, and for frames between a
+ * Writes and reads numbers, strings, keys and values as big-endian bytes, for messages in NATS and for frames between a
  * primary and its workers.
  */
 import type { Key } from '../engine/model/event.js'

@@ -20,9 +20,9 @@ export function withLoads(page: string, recorded: string): string {
   return withMade(withMade(charted, relief(lastRun(recorded, 'relief')), RELIEF), loads(rows))
 }
 
-const CHART = '<!-- Made from bench/results.jsonl by `npm run generate`: the chart. -->'
+const CHART = '<!-- Generated from bench/results.jsonl by `npm run generate`: the chart. -->'
 
-const RELIEF = '<!-- Made from bench/results.jsonl by `npm run generate`: what a cluster gains. -->'
+const RELIEF = '<!-- Generated from bench/results.jsonl by `npm run generate`: what a cluster gains. -->'
 
 /** The table of what a cluster gains, once that has been measured. */
 function relief(rows: readonly Row[]): string {

@@ -34,7 +34,7 @@ export function chartPage({ values, schema, chart, modes }: ChartSources): strin
   return [
     '# distributary',
     '',
-    '<!-- Made from values.yaml, values.schema.json, Chart.yaml and ci/ by `npm run generate`. -->',
+    '<!-- Generated from values.yaml, values.schema.json, Chart.yaml and ci/ by `npm run generate`. -->',
     '',
     `${description}. Chart ${version}, server ${appVersion}.`,
     '',

@@ -8,7 +8,7 @@ export function clientsPage(): string {
   const sometimes = outsideClients.filter(({ runsIn }) => runsIn === 'npm run test:clients')
   return `${[
     '# Clients',
-    '<!-- Made from test/clients/table.ts by `npm run generate`. -->',
+    '<!-- Generated from test/clients/table.ts by `npm run generate`. -->',
     'These third-party clients are tested against distributary, unmodified. Configure them as for a kube-apiserver, with the address of distributary.',
     table(outsideClients),
     '## What to set',

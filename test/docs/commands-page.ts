@@ -16,7 +16,7 @@ export function commandsPage(): string {
   const shared = parsers.get(commands[0]!)!.options.filter(({ helpGroupHeading }) => helpGroupHeading === SERVER)
   return `${[
     '# Commands',
-    '<!-- Made from src/cli/ by `npm run generate`. -->',
+    '<!-- Generated from src/cli/ by `npm run generate`. -->',
     'Without a command, distributary is the server: see its [options](options.md). The commands talk to a distributary or any API server; all but `config check` run without the server’s code. Each command’s `--help` has the same text as this page.',
     table(
       ['command', ''],

@@ -23,7 +23,7 @@ export async function metricsPage(): Promise<string> {
   return [
     '# Metrics',
     '',
-    '<!-- Made from src/server/metrics/ by `npm run generate`. -->',
+    '<!-- Generated from src/server/metrics/ by `npm run generate`. -->',
     '',
     'The server exposes these at `/metrics` in Prometheus’ text format. Only the operator and the code choose label values,',
     'never a client, so the number of series does not grow with the number of watchers. `group` is empty for the core group.',

@@ -7,7 +7,7 @@ export function optionsPage(): string {
   return [
     '# Options',
     '',
-    '<!-- Made from src/server/config/options.ts by `npm run generate`. -->',
+    '<!-- Generated from src/server/config/options.ts by `npm run generate`. -->',
     '',
     'Each option is a flag, an environment variable and a key of the YAML file that `--config` names. A flag wins over the',
     'environment, the environment over the file, the file over the default. Durations are written `90s` or `1h30m`, sizes',

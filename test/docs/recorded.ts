@@ -11,8 +11,8 @@ export interface Row {
   readonly [name: string]: unknown
 }
 
-const BEGIN = '<!-- Made from bench/results.jsonl by `npm run generate`. -->'
-const END = '<!-- End of what is made. -->'
+const BEGIN = '<!-- Generated from bench/results.jsonl by `npm run generate`. -->'
+const END = '<!-- End of the generated part. -->'
 
 /** By the benchmark's name. */
 export const WIRES: Readonly<Record<string, string>> = {

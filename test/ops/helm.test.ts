@@ -138,7 +138,7 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
     values: { config: { insecureBindAny: true } },
     why: /config\.etcdServers is required/,
   },
-  'plain HTTP for everyone, unsaid': { values: { config: etcd }, why: /everyone who reaches the port/ },
+  'plain HTTP for everyone, unsaid': { values: { config: etcd }, why: /anyone who can reach the port/ },
   'TLS without anybody who is asked': {
     values: { config: etcd, tls: { enabled: true, secretName: 'server' } },
     why: /Nothing authenticates clients/,

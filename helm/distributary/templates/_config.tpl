@@ -96,7 +96,7 @@ https://127.0.0.1:2379
 {{- end -}}
 {{- if and (eq .Values.mode "standalone") (not $config.insecureBindAny) -}}
 {{- if not .Values.tls.enabled -}}
-{{- fail "Without TLS everyone who reaches the port can read everything served: set tls.enabled and an authenticator (such as tls.clientCaSecretName or config.oidcIssuerUrl), or config.insecureBindAny=true" -}}
+{{- fail "Without TLS anyone who can reach the port can read everything the server serves: set tls.enabled and an authenticator (such as tls.clientCaSecretName or config.oidcIssuerUrl), or config.insecureBindAny=true" -}}
 {{- end -}}
 {{- if not (or (include "distributary.hasAuthenticator" .) .Values.extraArgs .Values.extraEnv) -}}
 {{- fail "Nothing authenticates clients: set tls.clientCaSecretName, config.tokenAuthFile, config.oidcIssuerUrl or config.authenticationKubeconfig, or config.insecureBindAny=true" -}}

@@ -35,8 +35,8 @@ export interface LoadReport {
    */
   readonly spreadMs: Quantiles | null
   /**
-   * The delays from the time when an event was written, as it says itself (`distributary.io/sent-at`), to each observed
-   * watcher.
+   * The delays from the time at which an event says it was written (`distributary.io/sent-at`) to its arrival at each
+   * observed watcher.
    */
   readonly latencyMs: Quantiles | null
 }
@@ -51,8 +51,8 @@ export interface Quantiles {
 /** How many watchers are observed closely. */
 const OBSERVED = 64
 /**
- * How many resourceVersions are remembered with the time of their first arrival: a watcher that is further behind
- * counts only for latency.
+ * How many resourceVersions are remembered with the time of their first arrival: watchers that are further behind count
+ * only for latency.
  */
 const REMEMBERED = 4_096
 

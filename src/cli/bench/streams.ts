@@ -6,7 +6,7 @@ import { headersByName } from '../../client/reflector/impersonation.js'
 import type { NodeTransportOptions } from '../../client/node/node-transport.js'
 
 export interface StreamHandler {
-  /** Called once, before any data and the end. */
+  /** Called once, before any data and before the end. */
   onAnswer(status: number): void
   onData(chunk: Buffer): void
   /** Also called if it could not be opened. @param error null if the server ended it properly. */

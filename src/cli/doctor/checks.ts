@@ -1,6 +1,6 @@
 /**
- * The checks of `distributary doctor`, each of which compares two servers. A check is `wrong` only for what an agent
- * would notice. If a permission or an option is missing for it, it is `skipped` and says so.
+ * The checks of `distributary doctor`. Each compares two servers. It is `wrong` only if an agent would notice the
+ * difference, and `skipped`, with the reason, if it lacks a permission or an option.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
@@ -222,7 +222,7 @@ function askedOf({ kind, name, namespace = '' }: Subject): Asked {
 const ALWAYS = ['pods', 'nodes', 'services', 'endpointslices', 'configmaps', 'events', 'secrets']
 const LISTS = 20
 const PAGE = '500'
-/** Something may be written between the two lists. */
+/** Lists are compared again, because something may have been written between the two requests. */
 const ATTEMPTS = 5
 
 async function checkLists({ here, there, agent }: Patient): Promise<Verdict> {
@@ -248,7 +248,7 @@ async function checkLists({ here, there, agent }: Patient): Promise<Verdict> {
 }
 
 interface Compared {
-  /** Null when both answer the same. */
+  /** Null when both give the same answer. */
   readonly differs: string | null
   /** Null where neither answers with a list. */
   readonly count: number | null
@@ -287,7 +287,8 @@ async function compareLists(here: Party, there: Party, { group, version, plural 
 }
 
 /**
- * Lists a resource that changes all the time at the revision of the other list; null if that revision is not available.
+ * Repeats the list at the revision of the other server's list, for a resource that changes all the time; null if that
+ * revision is not available.
  */
 async function listAt(here: Party, path: string, { body }: Reply): Promise<Reply | null> {
   const { resourceVersion = '' } = body.metadata ?? {}
@@ -296,7 +297,7 @@ async function listAt(here: Party, path: string, { body }: Reply): Promise<Reply
   return reply.status === 200 ? reply : null
 }
 
-/** The objects by name, as text: members may come in another order. */
+/** The objects by name, as text in which the order of members does not matter. */
 function textsOf({ body }: Reply): ReadonlyMap<string, string> {
   const nameIn = ({ metadata }: ListedObject): string => `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`
   return new Map((body.items ?? []).map((object) => [nameIn(object), sorted(object)]))

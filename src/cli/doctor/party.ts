@@ -41,7 +41,7 @@ const MAX_BODY_BYTES = 2 ** 28
 export class Party {
   constructor(
     readonly transport: Transport,
-    /** As a sentence names it. */
+    /** Its name in messages. */
     readonly name: string,
     readonly signal: AbortSignal,
   ) {}

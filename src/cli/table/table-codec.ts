@@ -105,12 +105,18 @@ export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   return [plainRow(object)]
 }
 
-/** Whether both are the same version of the same object; a restored etcd repeats its revisions with other contents. */
+/**
+ * Whether both are the same version of the same object. Comparing resourceVersions is not enough, because a restored
+ * etcd reuses revisions for different contents.
+ */
 export function isSameRow(a: Row, b: Row): boolean {
   return equalTrees(contentOf(a), contentOf(b))
 }
 
-/** Ages pass: a row with a time of creation may have some in any cell, such as a pod's restarts. */
+/**
+ * Ages do not count, since they grow by themselves. A row with a creation time may have one in any cell, such as a
+ * pod's restarts.
+ */
 function contentOf({ metadata, cells }: Row): Json {
   const shown = cells as Json[]
   const withoutAges =
@@ -120,7 +126,7 @@ function contentOf({ metadata, cells }: Row): Json {
   return [metadata as Json, withoutAges]
 }
 
-/** The tree that keeps every number is slower to build, so it is used only if a number is long enough to be rounded. */
+/** A tree that keeps every digit is slower to build, so it is used only if a number is long enough to be rounded. */
 function parseCells(body: Uint8Array): unknown {
   const bytes = bufferOf(body)
   const text = bytes.toString('utf8')

@@ -7,7 +7,7 @@ import type { Row } from './table-codec.js'
 
 export interface TablePrinterOptions {
   readonly isWide: boolean
-  /** Whether there is a namespace column; `auto` decides by the first rows. */
+  /** Whether there is a namespace column; `auto` decides from the first rows. */
   readonly withNamespace: boolean | 'auto'
   readonly withHeader: boolean
 }

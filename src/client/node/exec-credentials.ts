@@ -15,7 +15,7 @@ export interface Credentials {
   readonly key?: string
 }
 
-/** Credentials that must be fetched and expire. */
+/** Credentials that must be fetched, and that expire. */
 export interface CredentialSource {
   /** @throws Error when the command prints none. */
   current(): Promise<Credentials>

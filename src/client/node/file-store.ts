@@ -1,6 +1,6 @@
 /**
  * Saved states in files of a folder, one for each server, user and resource. Only this user of the machine can read
- * them, because they hold what the server answered.
+ * them, because they contain the server's data.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -15,7 +15,7 @@ export interface FileStoreOptions {
 
 const ENDING = '.state.json'
 
-/** Keeps states in a folder, which is created when it is needed. @param folder for these files alone. */
+/** Keeps states in a folder, which is created when it is needed. @param folder used for nothing else. */
 export function fileStore(folder: string, { maxBytes = 64 * 2 ** 20 }: FileStoreOptions = {}): StateStore {
   const fileOf = (key: string): string => join(folder, createHash('sha256').update(key).digest('hex') + ENDING)
   const remove = async (key: string): Promise<void> => await rm(fileOf(key), { force: true })

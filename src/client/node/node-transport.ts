@@ -1,9 +1,9 @@
 /**
  * The transport for Node. It uses `node:http` and `node:https`, because only they accept a certificate authority, a
- * client certificate and a server name: `fetch` in Node accepts them only with the undici package in the version of the
- * built-in one. It also costs less per chunk, since there is no web stream in between.
+ * client certificate and a server name: `fetch` in Node accepts them only with the undici package, in the version that
+ * Node has built in. It also costs less per chunk, since there is no web stream in between.
  *
- * Redirects are not followed, since the answer could send our credentials elsewhere.
+ * Redirects are not followed, since they could send our credentials elsewhere.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -18,7 +18,7 @@ export interface NodeTransportOptions extends TlsClientOptions {
   readonly server: string
   /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string | null
-  /** Credentials that must be fetched and expire, also requested for each request. */
+  /** Credentials that must be fetched, and that expire; they are also requested anew for each request. */
   readonly credentials?: CredentialSource
   /** Makes the requests as another user, if the server allows it. */
   readonly impersonate?: Impersonation

@@ -12,13 +12,13 @@ export type FailureKind =
   | 'too-large'
   /** 429. */
   | 'too-many-requests'
-  /** The server does not support this kind of request: an older one was asked for initial events. */
+  /** The server does not support this kind of request: an older one received a request for initial events. */
   | 'unsupported'
   /** 401, 403, 404 and similar: an immediate retry will not help, although the cause may be fixed later. */
   | 'refused'
-  /** Any other answer of 500 and above. */
+  /** Any other status of 500 or above. */
   | 'server-error'
-  /** There was no answer, or it broke off. */
+  /** There was no response, or it was cut off. */
   | 'network'
   /** The answer violates the protocol. */
   | 'malformed'
@@ -52,7 +52,7 @@ export class WatchFailure extends Error {
 
   /** How long the server asked us to wait; null if it did not say. */
   readonly retryAfterMs: number | null
-  /** The code of HTTP or of the Status; null without an answer. */
+  /** The code of the response or of the Status; null without a response. */
   readonly code: number | null
   readonly status: StatusLike | null
 

@@ -48,7 +48,7 @@ export async function listPages<T>(options: ListOptions<T>): Promise<WholeList<T
       if (failure.kind !== 'expired' || continueToken === '') throw failure
       return listPages({ ...options, resourceVersion: '', pageSize: 0 })
     }
-    // A page in one answer may have more items than a call may have arguments, so `push(...)` cannot be used.
+    // A page may have more items than a call can have arguments, so `push(...)` cannot be used.
     for (const item of page.items) items.push(item)
     onPage?.(items.length, null)
     continueToken = page.continueToken
@@ -80,7 +80,7 @@ export async function failureOf(response: TransportResponse): Promise<WatchFailu
     if (typeof status === 'object' && status !== null)
       return WatchFailure.fromStatus({ ...status, code }, code, retryAfter)
   } catch {
-    // The body is a proxy's page, or it broke off: the code must be enough.
+    // The body is a proxy's page, or was cut off: the code must be enough.
   }
   const [line = ''] = text.split('\n', 1)
   return WatchFailure.fromStatus({ message: `status ${code}: ${line.slice(0, 200)}`, code }, code, retryAfter)

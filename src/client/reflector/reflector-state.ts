@@ -1,5 +1,5 @@
 /**
- * List-and-watch of a client as a pure function: this file decides, `reflector.ts` performs.
+ * A client's list and watch as a pure function: this file decides, `reflector.ts` acts.
  *
  *     idle ─start─▶ streaming ─initial events end───────────────▶ watching ──┐ ended: continue from the last safe point
  *                    │   ▲ └─ the server cannot ─▶ listing ─listed─▶ ▲  ▲ └──┘

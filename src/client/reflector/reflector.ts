@@ -1,6 +1,6 @@
 /**
- * Keeps a store equal to a resource of an API server by list and watch: performs what `reflector-state.ts` decides, and
- * decides nothing itself.
+ * Keeps a store equal to a resource of an API server by list and watch: carries out what `reflector-state.ts` decides,
+ * and decides nothing itself.
  *
  * The store gets whole states (`replace`) and then each later change once and in order. The codec decides how an object
  * is represented (a tree, bytes), so a client's informer and a server that feeds from another one use the same
@@ -54,8 +54,8 @@ export interface ReflectorOptions<T> extends Selection {
   /** Whether to stream list and watch in one request if the server can. Default: true. */
   readonly watchList?: boolean
   /**
-   * Starts with the changes after it, without a state, for a store that already has one. If the server no longer has
-   * them, a complete state arrives, as after any 410.
+   * Start with the changes after this resourceVersion, without an initial state, for a store that already has one. If
+   * the server no longer has them, a complete state arrives, as after any 410.
    */
   readonly afterResourceVersion?: string
   /**
@@ -118,7 +118,7 @@ export class Reflector<T> {
     this.#send({ kind: 'start' })
   }
 
-  /** Resolves when nothing is running any more; the store is not called after this call. */
+  /** Resolves when nothing is running any longer. From this call on, the store is not called. */
   async stop(): Promise<void> {
     this.#send({ kind: 'stop' })
     while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)

@@ -1,10 +1,10 @@
 /**
- * Lets equal texts of many objects share one string: images, node names, owners, timestamps, managers of fields.
+ * Lets equal strings of many objects share one copy: images, node names, owners, timestamps, managers of fields.
  * `JSON.parse` creates a separate string for each of them (V8 shares only those of up to ten characters), which takes a
  * large part of the memory of a store of 100,000 objects.
  *
- * Only a text that recurs soon is found: the pool forgets everything when it is full, so unique texts (as many as
- * objects) cost a moment and no memory.
+ * Only a string that recurs soon is found: the pool forgets everything when it is full, so unique strings (as many as
+ * there are objects) cost a moment and no memory.
  */
 export class StringPool {
   #strings = new Map<string, string>()
@@ -45,6 +45,6 @@ export class StringPool {
 }
 
 const SHARED_BY_V8 = 10
-/** Longer texts cost more to compare, and rarely recur. */
+/** Longer strings cost more to compare, and rarely recur. */
 const MAX_LENGTH = 128
 const MAX_STRINGS = 4_096

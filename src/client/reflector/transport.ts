@@ -1,5 +1,5 @@
 /**
- * One HTTP request with a streamed answer: all that a client needs from the network. `fetch-transport.ts` is for
+ * One HTTP request with a streamed response: all that a client needs from the network. `fetch-transport.ts` is for
  * browsers and plain Node; `client/node` has another one for client certificates and private authorities.
  */
 export interface TransportRequest {
@@ -21,13 +21,13 @@ export interface TransportResponse {
   readonly status: number
   /** Returns null when the header was not sent. */
   header(name: string): string | null
-  /** Ends only when the server ended the answer properly; a broken connection throws. It can be read once. */
+  /** Ends only when the server ended the response properly; a broken connection throws. It can be read once. */
   readonly body: AsyncIterable<Uint8Array>
 }
 
 /** Sends requests to one server. */
 export interface Transport {
-  /** Every status is an answer. @throws Error when there was no answer. */
+  /** Resolves for every status code. @throws Error when there was no response. */
   send(request: TransportRequest): Promise<TransportResponse>
 }
 

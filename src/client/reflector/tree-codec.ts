@@ -65,7 +65,7 @@ interface WireList {
 }
 
 export interface TreeCodecOptions {
-  /** Whether equal texts in objects share one string, for objects that are kept. This costs a walk over each object. */
+  /** Whether equal strings in objects share one copy, for objects that are kept. This costs a walk over each object. */
   readonly sharesStrings?: boolean
 }
 

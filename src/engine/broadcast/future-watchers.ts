@@ -23,7 +23,7 @@ export interface FutureWatchersOptions {
 
 /** Minimum gap between the starts of two reads, however many watchers arrive. */
 const READ_GAP_MS = 200
-/** The delay after a read without an answer. */
+/** The delay after a read that got no response. */
 const RETRY_MS = 1_000
 /**
  * A watcher that waits for the cache is judged again periodically: etcd may be restored in the meantime, and a quiet

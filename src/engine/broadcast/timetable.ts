@@ -10,8 +10,8 @@
 const FINAL_BOOKMARK_MS = 2_000
 
 /**
- * The source is asked for its progress this long before a bookmark, enough for an answer over several hops. A quiet
- * resource moves on without events, and a bookmark that never advances is compacted sooner or later.
+ * The source is asked for its progress this long before a bookmark, enough for a reply over several hops. A quiet
+ * resource advances without events, and a bookmark that never advances is compacted sooner or later.
  */
 const PROGRESS_LEAD_MS = 1_000
 

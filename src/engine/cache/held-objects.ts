@@ -44,9 +44,9 @@ interface Listing {
 export class HeldObjects {
   readonly store = new Store()
   readonly #unservable = new Map<Key, Revision>()
-  /** Keys of values because of which nothing of the resource is served. */
+  /** Keys whose values keep the whole resource from being served. */
   readonly #encrypted = new Map<Key, string>()
-  /** Values that no key opens, as they are stored, with the names of their keys: they may be opened later. */
+  /** Values that no key can decrypt yet, as they are stored, with the names of their encryption keys. */
   readonly #sealed = new Map<Key, { readonly keyValue: KeyValue; readonly encryptionKey: string }>()
   readonly #unreadable = new Map<Key, string>()
   /** Only while a state is listed. */
@@ -71,12 +71,12 @@ export class HeldObjects {
     return this.#encrypted.size + this.#sealed.size
   }
 
-  /** Values that no key opens, as they are stored. */
+  /** Values that no key can decrypt, as they are stored. */
   get sealedValues(): readonly KeyValue[] {
     return [...this.#sealed.values()].map(({ keyValue }) => keyValue)
   }
 
-  /** Why no key opens the value of a key; undefined when there is no such value. */
+  /** Why the value of a key cannot be decrypted; undefined when there is no such value. */
   sealedReason(key: Key): string | undefined {
     return this.#sealed.get(key)?.keyValue.sealed
   }

@@ -6,8 +6,8 @@
  *     table   ┌ one row of numbers for each object, in the order of keys
  *     bytes   └ key value key value …
  *
- * A pack never changes. A reader gets a small object that reads the pack whenever it is asked, so it costs nothing
- * until somebody reads it and nothing after that. Any such object, and any view of its bytes, keeps the whole pack
+ * A pack never changes. A reader gets a small object that decodes from the pack on demand, so a packed object costs
+ * nothing before it is read and nothing afterwards. Any such object, and any view of its bytes, keeps the whole pack
  * alive.
  */
 import type { Key } from '../model/event.js'
@@ -247,7 +247,7 @@ export class Run {
   }
 }
 
-/** Collects objects for one pack after the other; their keys must ascend. */
+/** Collects objects for one pack after another; their keys must ascend. */
 export class Packer {
   /** Reused for each pack, whose size is known only when it is full. */
   readonly #bytes = Buffer.allocUnsafeSlow(PACK_BYTES)

@@ -1,8 +1,8 @@
 /**
  * Digests of the states that the ring covers. Two caches that give the same digest for a revision held the same objects
  * at that revision. So a client may move from one to the other although they never talk to each other: to another
- * replica, or to the same server after a restart. An etcd that was restored repeats revisions with other contents, so
- * its digests differ.
+ * replica, or to the same server after a restart. A restored etcd reuses revisions for different contents, so its
+ * digests differ.
  *
  * The digest of a state is the sum of one for each object, so an event costs two hashes and no pass over the state, and
  * the order in which objects came does not matter. A sum of ordinary hashes would be unsafe: someone who writes many
@@ -90,7 +90,7 @@ function lanesOf({ key, createRevision, modRevision, version, leaseId, encoding,
 
 export class Positions {
   readonly #past: Past
-  /** The state to which everything is added up; null before the first question. */
+  /** The state up to which everything has been added; null before the first request. */
   #sum: StateSum | null = null
   #at: Revision
   #digest = ''

@@ -160,15 +160,13 @@ export abstract class CacheReads {
     return read
   }
 
-  /**
-   * @throws StorageReadError when the object is there and no key opens it: it must not be taken for one that is not.
-   */
+  /** @throws StorageReadError when the object exists but no key can decrypt it: it must not be reported as missing. */
   assertOpen(key: Key): void {
     const reason = this.held.sealedReason(key)
     if (reason !== undefined) throw StorageReadError.ofObject(key, reason)
   }
 
-  /** @throws StorageReadError when no key opens a value under the prefix: a list without it would be a lie. */
+  /** @throws StorageReadError when no key can decrypt some value under the prefix: a list without it would be wrong. */
   assertListOpen({ sealed }: Snapshot, prefix: Key): void {
     if (sealed.size === 0) return
     const listed = new Map([...sealed].filter(([key]) => key.startsWith(prefix)))
@@ -194,7 +192,8 @@ export abstract class CacheReads {
     const before = this.revision
     const revision = await this.#fromSource(this.source.currentRevision(signal))
     if (revision >= before) return revision
-    // The source is behind what was here when it was asked: it may be an older copy, with a different state.
+    // The source is behind what this cache held when the request was sent: it may be an older copy, with a different
+    // state.
     throw new TimeoutError(`Timeout: ${this.name}: the storage is at revision ${revision}`, RETRY_SOON)
   }
 
@@ -284,7 +283,7 @@ export function newHistory(): string {
   return randomBytes(12).toString('base64url')
 }
 
-/** Whether no other attempt will be answered until the storage's permissions or our credentials change. */
+/** Whether no retry can succeed until the storage's permissions or our credentials change. */
 function isRefused(error: unknown): error is Error {
   return (
     error instanceof Error && 'code' in error && ['permission-denied', 'unauthenticated'].includes(String(error.code))

@@ -41,7 +41,7 @@ export class Snapshot implements ObjectState {
     readonly protobufKinds: ProtobufKinds,
     /** The name of the history to which the revision belongs; '' for a state that is only used for comparison. */
     readonly history: string,
-    /** The keys whose values no key opens, which are not among the objects, with the reason of each. */
+    /** The keys whose values cannot be decrypted, with the reason for each. They are not among the objects. */
     readonly sealed: ReadonlyMap<Key, string>,
   ) {
     this.#tree = tree

@@ -209,7 +209,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.held.encrypted
   }
 
-  /** Values that no key opens, as they are stored. */
+  /** Values that no key can decrypt, as they are stored. */
   get sealedValues(): readonly KeyValue[] {
     return this.held.sealedValues
   }
@@ -279,7 +279,9 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return new TooManyRequestsError(`storage is (re)initializing: failed to list <unspecified>: ${message}`, 1)
   }
 
-  /** Takes values that can be opened now. Those that were written or deleted since they were sealed are left out. */
+  /**
+   * Takes values that could be decrypted by now. Those that have been written or deleted in the meantime are left out.
+   */
   reveal(keyValues: readonly KeyValue[]): void {
     const sealed = new Map(this.sealedValues.map(({ key, modRevision }) => [key, modRevision]))
     const current = keyValues.filter(({ key, modRevision }) => sealed.get(key) === modRevision)

@@ -3,8 +3,8 @@
  *
  * The rest of the code should make a difference impossible; this check verifies that. It only reports: the caller logs,
  * counts and rebuilds. What it reads never answers a request. Comparing all values was rejected: it would read the
- * whole of etcd, and a wrong value under a right mod revision means corrupted memory, which a sample finds in time as
- * well.
+ * whole of etcd, and a wrong value under a right mod revision means corrupted memory, which a sample also finds in
+ * time.
  *
  * When etcd has compacted the cache's revision, which a quiet resource rarely advances, the current state is compared
  * instead. Keys written since then are ignored, and a missing key proves nothing, since it may have been deleted since.

@@ -1,5 +1,5 @@
 /**
- * The loop list → watch → (gap) → relist of one resource as a pure function: this file decides, `feed.ts` performs.
+ * The loop list → watch → (gap) → relist of one resource as a pure function: this file decides, `feed.ts` acts.
  *
  *     idle ─start─▶ listing ─listed─▶ verifying ─same history─▶ catching-up ─target reached─▶ watching
  *                    │  ▲  ▲             │  ▲                        │                         │
@@ -7,10 +7,10 @@
  *          listed    ▼  │                   │                        │                         │
  *                 refused                   └─ timer ── backing-off ◀┴───────── lost ──────────┘
  *
- * Two revisions say how far the sink has been brought, and they are kept apart on purpose. Everything at or before
- * `settled` was delivered as a list or as events. Everything at or before `position` is known to have been delivered,
- * because etcd reported progress that far without any event. An event at or below `settled` is therefore a repetition,
- * while one between the two contradicts etcd's report: the progress came too early, or the history is another one.
+ * Two revisions say how far the sink has got, and they are kept apart on purpose. Everything at or before `settled` was
+ * delivered as a list or as events. Everything at or before `position` is known to have been delivered, because etcd
+ * reported progress that far without any event. An event at or below `settled` is therefore a repetition, while one
+ * between the two contradicts etcd's report: the progress came too early, or the history is another one.
  *
  * A watch that continues the answer from which the state was read needs no verifying, and goes from `listing` to
  * `watching`.
@@ -38,7 +38,7 @@ export const LIST_RESTARTS = 5
 /** This many revisions fit into one answer wherever etcd has its own request limit of 1.5 MB, whatever they contain. */
 export const SAFE_REPLAY_REVISIONS = 40
 
-/** How far the sink has been brought: `settled <= position`. */
+/** How far the sink has got: `settled <= position`. */
 export interface FeedPlace {
   readonly settled: Revision
   readonly position: Revision

@@ -1,5 +1,5 @@
 /**
- * Feeds one resource from etcd to its sink: performs what `feed-state.ts` decides, and decides nothing itself.
+ * Feeds one resource from etcd to its sink: carries out what `feed-state.ts` decides, and decides nothing itself.
  *
  * Everything a watch delivers is screened before the sink gets it: the sink gets whole revisions in ascending order,
  * each above all before it. The first state is complete (`synced`) once it is *proven* that the replay has reached the

@@ -39,8 +39,9 @@ export interface ListPlanInput {
 
 /**
  * The revision is max(compacted, now − backfill), and never before what was already delivered of the same history. With
- * every restart the backfill halves, and if not even the floor is known, the current state is listed. So it is after a
- * change of history: watchers go from the old state to the current one and never through the past.
+ * every restart the backfill halves, and if not even the floor is known, the current state is listed. The current state
+ * is also listed after a change of history: watchers go from the old state straight to the current one, and never
+ * through the past.
  */
 export function planList(input: ListPlanInput): ListPlan {
   const { now, floor, restarts, place } = input

@@ -18,7 +18,7 @@ import type { FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
 export interface OpenedFeedOptions {
   readonly transform: ValueTransform
   readonly clock: Clock
-  /** Called once values that no key opened are in the cache: since they were tried, a key may have come back. */
+  /** Called once undecryptable values are in the cache: since the attempt, a key may have come back. */
   readonly onSealed: () => void
 }
 

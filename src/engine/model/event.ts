@@ -17,7 +17,7 @@ export interface KeyValue {
   /** Decimal text, '0' for none; lease ids exceed 2^53. */
   readonly leaseId: string
   /**
-   * Why no key opens the value, which is then as it is stored. Absent for every other value: see `value-transform.ts`.
+   * Why the value cannot be decrypted; it is then as stored. Absent for every other value: see `value-transform.ts`.
    */
   readonly sealed?: string
 }

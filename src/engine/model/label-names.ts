@@ -1,4 +1,4 @@
-/** Checks label keys and values by Kubernetes' rules, in linear time for every text. */
+/** Checks label keys and values by Kubernetes' rules, in time linear in their length. */
 
 /** Both limits are the API server's. */
 const MAX_NAME_LENGTH = 63

@@ -20,7 +20,7 @@ export interface Requirement {
 }
 
 /**
- * Returns the requirements sorted and without duplicates; none for a text that selects everything.
+ * Returns the requirements sorted and without duplicates; none for a selector that selects everything.
  *
  * @throws BadRequestError that says what was expected and where.
  */
@@ -283,7 +283,7 @@ class Parser {
     )
   }
 
-  /** In the API server's words, which name no place. */
+  /** In the API server's words, which do not say where the error is. */
   private failKey(key: string, problem: string): never {
     throw new BadRequestError(`unable to parse requirement: <nil>: Invalid value: ${JSON.stringify(key)}: ${problem}`)
   }

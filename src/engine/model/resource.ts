@@ -77,7 +77,7 @@ export function isNamespaceSpelled({ holds, namespaced }: Resource, namespace: s
   return restOfName(namespace)?.includes('/') === false
 }
 
-/** @throws RangeError if `hasKey` is false: such a name must never stand for another key. */
+/** @throws RangeError if `hasKey` is false: such a name must never be taken for another key. */
 export function keyOfName(resource: Resource, { namespace, name }: ObjectName): Key {
   const prefix = resource.namespaced ? namespacePrefix(resource, namespace) : resource.etcdPrefix
   return (prefix + (resource.holds === 'kubernetes' ? keyFromText(name) : spelledRest(name))) as Key

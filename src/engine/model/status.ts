@@ -105,7 +105,7 @@ export class ExpiredError extends StatusError {
   }
 }
 
-/** The largest one stands for all that a client may name beyond it. */
+/** Larger revisions that a client may name are reported as this one. */
 function named(requested: Revision): string {
   return requested === Number.MAX_SAFE_INTEGER ? `${requested} or above` : String(requested)
 }
@@ -228,7 +228,7 @@ export class UnsupportedMediaTypeError extends StatusError {
   readonly reason = 'UnsupportedMediaType'
 }
 
-/** The most causes in one answer: a body of 3 MB can be wrong in more places than an answer can list. */
+/** The most causes in one response: a body of 3 MB can be wrong in more places than a response can list. */
 const MAX_CAUSES = 100
 /**
  * The longest field of a cause: a path may have names of megabytes, and a message may repeat all values that a schema
@@ -279,7 +279,7 @@ export class NotImplementedError extends StatusError {
 /** The most causes of a list that cannot be read. */
 const MAX_READ_CAUSES = 100
 
-/** A stored value that no key opens: 500 in the API server as well, in the same words, and not a bug. */
+/** A stored value that no key can decrypt: 500 in the API server as well, in the same words, and not a bug. */
 export class StorageReadError extends StatusError {
   override readonly name = 'StorageReadError'
   readonly code = 500
@@ -337,7 +337,7 @@ export class SeveralBudgetsError extends StatusError {
   readonly reason = ''
 }
 
-/** An error that another part of this server has put into a Status. */
+/** An error that another part of this server has already turned into a Status. */
 export class RelayedStatusError extends StatusError {
   override readonly name = 'RelayedStatusError'
   readonly code: number

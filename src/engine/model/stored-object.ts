@@ -29,8 +29,8 @@ export interface StoredObject {
    */
   readonly bytes: Buffer
   /**
-   * Values that others keep for this version of the object. In a `WeakMap` the notes stand for the object: an object in
-   * a pack is another JavaScript object each time it is read, but its notes are the same.
+   * Values that others keep for this version of the object. Use the notes, not the object, as the key of a `WeakMap`:
+   * an object in a pack is a new JavaScript object each time it is read, but its notes stay the same.
    */
   readonly notes: ObjectNotes
 }
@@ -50,7 +50,7 @@ export interface ObjectNotes {
   uidHead: number
 }
 
-/** An object by itself, in its own memory. Listed objects are kept in packs: `engine/cache/pack.ts`. */
+/** A single object in its own memory. Listed objects are kept in packs: `engine/cache/pack.ts`. */
 export class LooseObject implements StoredObject, ObjectNotes {
   facts: object | null = null
   conformsTo: object | null = null

@@ -1,10 +1,10 @@
 /**
- * Encryption at rest: values whose stored form differs from the form in which they are read. Values are opened where
- * they enter a cache and sealed where they leave for etcd, so that everything in between (other processes, NATS) has
- * them as they are stored.
+ * Encryption at rest: values whose stored form differs from the form in which they are read. Values are opened
+ * (decrypted) where they enter a cache and sealed (encrypted) where they leave for etcd, so that everything in between
+ * (other processes, NATS) has them as they are stored.
  *
- * A value that no key opens is never left out and never an error of the read that brought it: it is marked as `sealed`,
- * and the cache decides what cannot be answered because of it.
+ * A value that no key can decrypt is neither left out nor an error of the read that brought it: it is marked as
+ * `sealed`, and the cache decides which requests cannot be answered because of it.
  */
 import type { Batch, Key, KeyEvent, KeyValue } from './event.js'
 
@@ -47,7 +47,7 @@ function then<T, R>(value: T | Promise<T>, map: (value: T) => R): R | Promise<R>
   return value instanceof Promise ? value.then(map) : map(value)
 }
 
-/** Each after the one before, and the array itself where nothing changes. */
+/** Transforms one after another; returns the array itself if nothing changes. */
 function mapped<T>(items: readonly T[], map: (item: T) => T | Promise<T>): readonly T[] | Promise<readonly T[]> {
   let results: T[] | null = null
   for (let i = 0; i < items.length; i++) {

@@ -37,7 +37,7 @@ export interface ResourcePipelineOptions {
   ) => Buffer | null
   /** Returns the function that reads stored values of a resource. */
   readonly ingestOf: (resource: Resource) => Ingest
-  /** Returns what opens the stored values of a resource; null where they are stored as they are read. Default: null. */
+  /** Returns what decrypts the stored values of a resource; null where they are not encrypted. Default: null. */
   readonly transformOf?: (resource: Resource) => ValueTransform | null
   readonly onInternalError: (error: StatusError) => void
   readonly pump: Pump
@@ -122,7 +122,7 @@ export class ResourcePipeline {
     this.dispatcher.reread()
   }
 
-  /** Tries again to open the values that no key could open. */
+  /** Tries again to decrypt the values that no key could decrypt. */
   async reopen(): Promise<void> {
     const { sealedValues } = this.cache
     if (this.#transform === null || sealedValues.length === 0) return

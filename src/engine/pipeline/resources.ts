@@ -80,7 +80,7 @@ export class Resources<S extends Served> {
     for (const pipeline of this.pipelines()) pipeline.setRingBounds(this.#ringOf(pipeline.resource))
   }
 
-  /** Tries again to open the values that no key could open. */
+  /** Tries again to decrypt the values that no key could decrypt. */
   async reopen(): Promise<void> {
     await Promise.all([...this.pipelines()].map((pipeline) => pipeline.reopen()))
   }

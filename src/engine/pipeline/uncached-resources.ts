@@ -13,7 +13,7 @@ import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipel
 import { UncachedFeed } from './uncached-feed.js'
 
 export interface UncachedResourcesOptions extends Omit<ResourcePipelineOptions, 'openFeed' | 'ring' | 'transformOf'> {
-  /** Its values are opened already. */
+  /** Its values are already decrypted. */
   readonly upstreamOf: (resource: Resource) => UpstreamReader & UpstreamWatcher
 }
 

@@ -1,6 +1,6 @@
 /**
- * Lease ids. Each begins with three bytes of this project's, which identifies a lease granted by a write here, on any
- * replica, so that it may be ended when its object no longer needs it. Leases granted by others are never ended.
+ * Lease ids. Each begins with three bytes that mark a lease granted by a write of distributary, on any replica, so that
+ * it may be ended when its object no longer needs it. Leases granted by others are never ended.
  */
 import { randomBytes } from 'node:crypto'
 

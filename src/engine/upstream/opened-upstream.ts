@@ -1,6 +1,6 @@
 /**
- * An upstream whose values are opened when they are read and sealed when they are written (`value-transform.ts`): for
- * requests that go past the caches.
+ * An upstream that decrypts values when they are read and encrypts them when they are written (`value-transform.ts`),
+ * for requests that bypass the caches.
  */
 import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -101,7 +101,7 @@ export class OpenedUpstream implements Upstream {
     return { ...operation, value: await transform.seal(operation.key, operation.value) }
   }
 
-  /** By the key of each value: what is read or watched may hold several resources. */
+  /** Chosen by the key of each value, because the range may contain several resources. */
   #transform(): Pick<ValueTransform, 'open'> {
     return { open: (keyValue) => this.transformOf(keyValue.key)?.open(keyValue) ?? keyValue }
   }

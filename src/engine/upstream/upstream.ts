@@ -54,7 +54,7 @@ export interface StreamOptions {
 export interface StreamPart {
   /** Sorted by key, and following those of the part before. Values may be slices of the answer: copy one to keep it. */
   readonly keyValues: readonly KeyValue[]
-  /** Whether another part follows. A stream that ends after a part that says so was cut off. */
+  /** Whether another part follows. If the stream ends although another part should follow, it was cut off. */
   readonly more: boolean
 }
 
@@ -120,7 +120,8 @@ export interface WatchHandlers {
   onOpen(): void
   /**
    * Whole revisions. The last one's revision also counts as progress. etcd has repeated events after a restore from a
-   * snapshot (#15271), and has sent older ones than a future start revision (#20221): the receiver drops what it has.
+   * snapshot (#15271), and has sent older ones than a future start revision (#20221): the receiver drops events that it
+   * already has.
    */
   onBatches(batches: readonly Batch[]): void
   /** Everything at or before `revision` under the prefix has been passed to `onBatches`. See `trustsProgress`. */

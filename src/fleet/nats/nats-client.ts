@@ -51,7 +51,7 @@ export interface NatsConnectOptions {
   readonly onTrouble?: (reason: string) => void
   /** Called when a lost connection is back. */
   readonly onReconnect?: () => void
-  /** Called when the user may not do something; `what` names it. */
+  /** Called when the user lacks a permission, which `what` names. */
   readonly onDenied?: (what: string) => void
 }
 
@@ -69,7 +69,7 @@ const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
 /** A server is tried again after this, and up to as long again at random. */
 const RECONNECT_MS = 250
-/** A clock that is set back by less only makes an attempt wait for so much longer. */
+/** If the clock is set back by less than this, an attempt merely waits that much longer. */
 const SET_BACK_MS = 1_000
 const CLOSED = 'the connection is closed'
 const NOTHING: Closable = { close: () => {} }
@@ -337,7 +337,7 @@ export class NatsClient implements Broker {
 }
 
 /**
- * Returns the library's question of how long after its last attempt a server may be tried again.
+ * Returns the function by which the library learns how long after its last attempt a server may be tried again.
  *
  * The library compares times of the wall clock. After that is set back, the last attempts lie in the future, so that no
  * server would be tried until it has caught up: each attempt after that must come without a wait.
@@ -386,8 +386,8 @@ function tlsOf({ tls, onTrouble }: NatsConnectOptions): TlsOptions | null {
 }
 
 /**
- * Reads a secret for each connection, and returns what `use` makes of it. A secret that cannot be used, as that of a
- * file that is missing or half written, is reported, and the last usable one serves instead: the library closes a
+ * Reads a secret for each connection, and returns what `use` makes of it. A secret that cannot be used, such as one
+ * from a missing or half-written file, is reported, and the last usable one is used instead: the library closes a
  * connection for good when its authenticator throws.
  *
  * The first secret has no predecessor, so its error ends the attempt to connect.

@@ -90,7 +90,7 @@ class Following implements CacheListener {
         before.delete(object.key)
         this.#present(object)
       }
-      // An object that no key opens now is not gone.
+      // An object that cannot be decrypted now still exists.
       for (const key of before) if (!snapshot.sealed.has(key)) this.#absent(key)
     }
     this.follower.onChange?.()

@@ -1,7 +1,7 @@
 /**
  * Tracks whether all resources are known yet. A starting server has not read all definitions of custom resources, and a
  * client that gets a 404 for an existing resource would treat its objects as deleted. Until then clients are asked to
- * retry. Definitions that cannot be read are logged once and not waited for, except those that no key opens yet.
+ * retry. Definitions that cannot be read are logged once and not waited for, except those that no key can decrypt yet.
  */
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'

@@ -7,8 +7,8 @@
  *
  * The store is pure and synchronous: timers, watchers and faults are in other files. It is bounded: history is
  * compacted automatically beyond a number of revisions or bytes, and a key that is deleted and compacted leaves nothing
- * behind. A log of values alone, replayed for each read, was rejected: reading a page of a large prefix must cost as
- * much as the page, not as the history.
+ * behind. A log of values alone, replayed for each read, was rejected: the cost of reading a page must depend on the
+ * page, not on the length of the history.
  *
  * Source of the rules: etcd API guarantees; etcd's `kvstore` and `key_index` as their documentation describes them.
  */

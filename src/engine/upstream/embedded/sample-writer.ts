@@ -1,10 +1,11 @@
 /**
  * Keeps the sample cluster moving: a few revisions a second, of the kinds a real cluster writes. Each tick does one
- * thing: a node's heartbeat that is due, else mostly the next step of a pod that starts or ends, else something new.
+ * thing: a node's heartbeat if one is due, otherwise usually the next step of a pod that is starting or ending,
+ * otherwise something new.
  *
- * The store is the only state: the writer reads what is there and skips what it does not understand. The counts of a
- * pod's owners change in the same revision as the pod, so that an observer sees a consistent cluster at every revision.
- * It is not a controller: what users delete stays deleted.
+ * The store is the only state: the writer reads it and skips whatever it does not understand. The counts of a pod's
+ * owners change in the same revision as the pod, so that an observer sees a consistent cluster at every revision. It is
+ * not a controller: what users delete stays deleted.
  */
 import { keyFromText } from '../../model/event.js'
 import type { Clock, Timer } from '../../../support/clock.js'

@@ -55,7 +55,7 @@ export class AuthToken {
     try {
       this.#metadata = { token: await this.#authenticate(user) }
     } catch (error) {
-      // If etcd has authentication disabled, a configured password is not a reason to fail.
+      // If authentication is disabled in etcd, a configured password is no reason to fail.
       if (!(error instanceof UpstreamError) || !error.message.includes('authentication is not enabled')) throw error
       this.#metadata = {}
     }

@@ -1,5 +1,5 @@
 /**
- * Encodes requests, and decodes infrequent answers, with protobuf-es's wire reader and writer, field by field.
+ * Encodes requests, and decodes infrequent responses, with protobuf-es's wire reader and writer, field by field.
  * Generated code was rejected: it would bring etcd's whole schema for the dozen fields used here.
  *
  * Source: etcd api/etcdserverpb/rpc.proto, which defines the field numbers.

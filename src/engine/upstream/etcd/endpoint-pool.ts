@@ -1,9 +1,9 @@
 /**
- * Chooses the endpoint for all calls. One endpoint is used as long as it answers. When it does not, whichever of the
- * others connects first is used, so a dead endpoint does not cost callers its connect timeout.
+ * Chooses the endpoint for all calls. One endpoint is used as long as it answers. When it stops answering, the first of
+ * the others to connect takes over, so a dead endpoint does not cost callers its connect timeout.
  *
  * A connection alone is not enough: a member that is stopped or cut off from its peers accepts connections but gives no
- * useful answers. A caller that meets such a member reports it, and for a few seconds it is a last resort. If all are
+ * useful responses. A caller that meets such a member reports it, and for a few seconds it is a last resort. If all are
  * suspect, responsive members come before silent ones, and among equals the one with the oldest report comes first.
  */
 import type { Clock } from '../../../support/clock.js'

@@ -50,7 +50,9 @@ const REQUIRE_LEADER = { hasleader: 'true' }
 
 const PROGRESS_REQUEST = encodeWatchProgressRequest()
 
-/** Less than two intervals of the pulse, yet one slightly late answer does not make anything old. */
+/**
+ * Less than two intervals of the pulse, yet long enough that one slightly late reply does not make data count as old.
+ */
 const CONFIRMED_FOR_MS = 1_800
 
 /** An answer below this size takes less than a slice. */

@@ -44,8 +44,7 @@ const WINDOW_BYTES = 4 * 1024 * 1024
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 400
 /**
- * TCP retransmits a packet that was dropped while the endpoint was away at growing intervals; a new attempt gets
- * through sooner.
+ * While the endpoint is away, TCP retransmits dropped packets at growing intervals; a new attempt gets through sooner.
  */
 const ATTEMPT_MS = 5_000
 

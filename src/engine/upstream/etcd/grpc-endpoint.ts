@@ -78,8 +78,8 @@ export class GrpcEndpoint {
 
   /**
    * Uses other credentials for new calls. The connection with the old ones stays in use until one with the new ones is
-   * ready: credentials that the server does not accept must not end what works. Running calls stay on the old
-   * connection, which closes after the last of them.
+   * ready: credentials that the server does not accept must not break a working connection. Running calls stay on the
+   * old connection, which closes after the last of them.
    *
    * @returns why the server does not accept them, as far as the first attempt shows, while the old ones are still in
    * use.
@@ -184,7 +184,7 @@ export class GrpcEndpoint {
     }
   }
 
-  /** Fails the running calls and refuses new ones. The owners of `stream`s must cancel them before. */
+  /** Fails the running calls and refuses new ones. The owners of `stream`s must cancel them first. */
   close(): void {
     this.#isClosed = true
     for (const { fail } of this.#calls.values()) fail(new RpcError(RpcStatus.CANCELLED, 'the client was closed'))

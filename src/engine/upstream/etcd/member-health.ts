@@ -1,10 +1,10 @@
 /**
- * Asks each member for its own revision again and again, to find those that an open connection does not show to be bad.
+ * Regularly asks each member for its own revision, to find bad members whose connections look healthy.
  *
  * - Silent ones: stopped, frozen, or behind a network that drops packets. gRPC's own pings would reveal them, but etcd
- *   takes more than one in 5 s for an attack, so they need 9 s to be sure. A small request with a deadline may be sent
+ *   treats more than one in 5 s as an attack, so they need 9 s to be sure. A small request with a deadline may be sent
  *   as often as we like. A member is silent if it let the deadline pass, sent nothing else in the meantime, and another
- *   member has answered since: without that, the fault may be ours, or there is nowhere to go.
+ *   member has answered since: otherwise the fault may be ours, or there is no better member.
  * - Those that have fallen behind: a member that can receive but not send still gets its leader's heartbeats. It has a
  *   leader, answers pings and keeps its watches open, but gets no more data, because the leader waits for answers that
  *   never come. A member is behind if it has not yet reached the revision that another one had two seconds ago.

@@ -1,7 +1,7 @@
 /**
  * Tracks when each member that serves our watches last proved that it follows the cluster.
  *
- * An open watch sends nothing while nothing changes, so its silence says nothing about its age: the member may be
+ * An open watch sends nothing while nothing changes, so silence does not show how old its data is: the member may be
  * frozen, cut off from us, or cut off from the other members while they take writes. Keepalive and the loss of a leader
  * are noticed only seconds later. So each member in use gets one small linearizable read a second. Its answer shows
  * that the member had applied everything acknowledged when the request was sent, and a member sends its watches what it

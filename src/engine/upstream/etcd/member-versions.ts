@@ -1,6 +1,6 @@
 /**
  * The features of a member of an etcd cluster, by its version. After a failover a single old member is enough for a
- * wrong answer, so every member counts, and the version of an absent member is remembered.
+ * wrong result, so every member counts, and the version of an absent member is remembered.
  */
 
 /**

@@ -3,7 +3,8 @@
  * need such a key.
  *
  * A role can be changed while the server runs. etcd checks it when a watch begins and at every read, so running watches
- * continue and nothing looks wrong, while every consistent read fails. That is reported once, and so is its end.
+ * continue and nothing looks wrong, while every consistent read fails. The server reports once that this has happened,
+ * and once that it is over.
  */
 import { type Key, keyToText } from '../../model/event.js'
 import type { Logger } from '../../../support/log.js'
@@ -13,7 +14,7 @@ const MAX_PREFIXES = 2_000
 
 export class ReadablePrefixes {
   readonly #logger: Logger
-  /** The next one to try comes first; so in the other set. */
+  /** The next one to try comes first, as in the other set. */
   readonly #known = new Set<Key>()
   readonly #refused = new Set<Key>()
 

@@ -64,7 +64,7 @@ export const authenticationOptions = {
   serviceAccountIssuer: list({
     default: [],
     parseItem: (text) => text,
-    doc: 'Issuers of service account tokens, as the API server has them. The server verifies such tokens itself and looks up the pod, node or Secret that a token is bound to among the objects it holds. If it cannot decide, it asks the API server of --authentication-kubeconfig.',
+    doc: 'Issuers of service account tokens, as configured on the API server. The server verifies such tokens itself and looks up the pod, node or Secret that a token is bound to in its own cache. If it cannot decide, it asks the API server of --authentication-kubeconfig.',
   }),
   serviceAccountKeyFile: list({
     default: [],
@@ -83,7 +83,7 @@ export const authenticationOptions = {
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'Time for which the server caches the review of a token. A revoked token stays valid for that long.',
+    doc: 'How long the server caches the review of a token. A revoked token stays valid for that long.',
   }),
   requestheaderClientCaFile: file({
     doc: 'PEM file of the CAs that sign the certificates of front proxies; the server trusts the user headers of those proxies. Use a CA that signs nothing else.',
@@ -113,7 +113,7 @@ export const authenticationOptions = {
   }),
   anonymousAuth: boolean({
     default: false,
-    doc: 'Accept requests without credentials as user system:anonymous; the authorizer decides about them.',
+    doc: 'Accept requests without credentials as user system:anonymous; the authorizer decides what they may do.',
   }),
 } as const
 
@@ -122,7 +122,7 @@ export const authorizationOptions = {
     default: ['AlwaysAllow'],
     choices: AUTHORIZATION_MODES,
     parseItem: (text) => pick(AUTHORIZATION_MODES, text),
-    doc: 'Authorizers, in the order in which the server asks them; one that allows the request is enough. Node allows kubelets what the API server allows them. AlwaysAllow lets every caller read everything the server serves. With an authenticator, --passthrough or --apiservice you must set the mode explicitly.',
+    doc: 'Authorizers, in the order in which the server consults them; one that allows the request is enough. Node allows kubelets what the API server allows them. AlwaysAllow lets every caller read everything the server serves. With an authenticator, --passthrough or --apiservice you must set the mode explicitly.',
   }),
   authorizationPolicyFile: file({
     doc: 'YAML file of the Policy mode. The server reloads it when it changes; if the new file is invalid, it logs an error and keeps the previous policy.',
@@ -134,12 +134,12 @@ export const authorizationOptions = {
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'Time for which the server caches that a request is allowed. A revoked permission stays valid for that long, even on running watches.',
+    doc: 'How long the server caches that a request is allowed. A revoked permission stays valid for that long, even on running watches.',
   }),
   authorizationWebhookCacheUnauthorizedTtl: duration({
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'Time for which the server caches that a request is denied. A new permission takes effect only after that.',
+    doc: 'How long the server caches that a request is denied. A new permission takes effect only after that.',
   }),
 } as const

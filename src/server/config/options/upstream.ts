@@ -36,7 +36,7 @@ export const upstreamOptions = {
     doc: 'File with the password of the etcd user. The server ignores a newline at its end, and reloads it when it changes.',
   }),
   encryptionProviderConfig: file({
-    doc: 'YAML file with the providers and keys that decrypt what a kube-apiserver has encrypted in etcd: the file of its option of this name. The server reloads it when it changes. The first provider of a resource encrypts what is written here. Keys and plaintext stay in the process that serves them.',
+    doc: 'YAML file with the providers and keys that decrypt what a kube-apiserver has encrypted in etcd: the file that its option of the same name names. The server reloads it when it changes. The first provider of a resource encrypts what is written here. Keys and plaintext stay in the process that serves them.',
   }),
   upstream: string({
     default: null,

@@ -24,7 +24,7 @@ export const resourceOptions = {
     doc: "Let field selectors name any scalar path of Kubernetes' own kinds and custom resources, not only the labels that the API server accepts. A typo then matches nothing instead of being refused. Declared prefixes always accept any path.",
   }),
   protoDescriptors: file({
-    doc: 'FileDescriptorSet of your own kinds that are stored as protobuf. Without it clients can read those objects as protobuf only.',
+    doc: 'FileDescriptorSet of custom kinds that are stored as protobuf. Without it, clients can read those objects only as protobuf.',
   }),
 } as const
 
@@ -100,7 +100,7 @@ export const watchOptions = {
     default: 0,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'Time after SIGTERM in which the server reports unready but keeps serving, including new watches, so that load balancers stop sending clients before the drain begins. In its second half every connection ends after its next answer. --shutdown-grace-period begins after it.',
+    doc: 'Time after SIGTERM during which the server reports unready but keeps serving, including new watches, so that load balancers stop sending clients before the drain begins. In its second half every connection ends after its next response. --shutdown-grace-period begins after it.',
   }),
   shutdownWatchTerminationGracePeriod: duration({
     default: 10 * SECOND,
