@@ -22,11 +22,11 @@ const metrics = read('docs/metrics.md')
 const sources = readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
 const code = sources.map((file) => read(`src/${file}`)).join('\n')
 /**
- * The places that count rejections: `rejected('memory')`, `fairSemaphore(basis, 'lists')`, `onRejected('requests')`,
+ * The places that count rejections: `rejected('memory')`, `openSemaphore(basis, 'lists')`, `onRejected('requests')`,
  * and the table of broken connections.
  */
 const counted = new Set(
-  [...code.matchAll(/(?:rejected|fairSemaphore|onRejected|#refuse)\((?:\s*basis,)?\s*'([a-z-]+)'/g)].map(
+  [...code.matchAll(/(?:rejected|openSemaphore|onRejected|#refuse)\((?:\s*basis,)?\s*'([a-z-]+)'/g)].map(
     ([, limit]) => limit!,
   ),
 )

@@ -4,7 +4,7 @@
  */
 import { unknownTokenSemaphore } from '../auth/authn/token-review.js'
 import { trustedProxies } from '../auth/client-address.js'
-import { FairSemaphore, type FairSemaphoreBounds } from '../auth/fair-semaphore.js'
+import { FairSemaphore, type FairSemaphoreBounds, type FairSemaphoreOptions } from '../auth/fair-semaphore.js'
 import { IdentityRateLimits } from '../auth/identity-rate-limits.js'
 import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
@@ -76,59 +76,35 @@ export function countedLimits(
 ): OwnLimits {
   const { config, live, clock, metrics } = basis
   const share = (most: number): number => Math.ceil(most / processes)
-  const watcherBounds = ({ maxWatchers, maxWatchersPerClient }: Config): FairSemaphoreBounds => ({
-    ...NO_QUEUE,
-    slots: share(maxWatchers),
-    maxSlotsPerIdentity: share(maxWatchersPerClient),
-  })
-  const watchers = new FairSemaphore({
-    ...watcherBounds(live.current),
-    maxWaitMs: 0,
-    clock,
-    message: (full) => {
-      const { slots, maxSlotsPerIdentity } = watcherBounds(live.current)
-      const most = full === 'all' ? `${slots} watchers in all` : `${maxSlotsPerIdentity} watchers of one client`
-      return `too many watchers: the limit is ${most}`
-    },
-    retryAfterSeconds: 5,
-    onRejected: (full) =>
-      full === 'all' ? metrics.requests.rejected('watchers') : metrics.requests.rejected('watchers-per-client'),
-  })
-  const lists = fairSemaphore(basis, 'lists', share(config.maxInitialStates), STATE_WAIT_MS)
-  const initialStates = fairSemaphore(basis, 'initial-states', share(config.maxInitialStates), STATE_WAIT_MS)
-  // Each server behind this one has all the slots, and requests do not wait for them.
-  const passthroughBounds = ({ passthroughMaxRequests }: Config): FairSemaphoreBounds => ({
-    ...NO_QUEUE,
-    slots: Number.POSITIVE_INFINITY,
-    maxSlotsPerIdentity: share(passthroughMaxRequests),
-  })
-  const passthrough = new FairSemaphore({
-    ...passthroughBounds(config),
-    maxWaitMs: 0,
-    clock,
-    message: 'too many requests to the other server at once',
-    onRejected: () => metrics.requests.rejected('passthrough'),
-  })
-  live.onChange((changed) => {
-    for (const semaphore of [lists, initialStates])
-      semaphore.setBounds(boundsFor(config, share(changed.maxInitialStates)))
-    watchers.setBounds(watcherBounds(changed))
-    passthrough.setBounds(passthroughBounds(changed))
-  })
+  const states = {
+    boundsOf: ({ maxInitialStates }: Config) => withQueue(config, share(maxInitialStates)),
+    maxWaitMs: STATE_WAIT_MS,
+  }
+  const watcherBounds = ({ maxWatchers, maxWatchersPerClient }: Config): FairSemaphoreBounds =>
+    withoutQueue(share(maxWatchers), share(maxWatchersPerClient))
   return {
     semaphores: {
-      watchers,
-      lists,
-      'initial-states': initialStates,
-      writes: fairSemaphore(basis, 'writes', share(MAX_WRITES)),
-      passthrough,
-      'status-pages': new FairSemaphore({
-        ...NO_QUEUE,
-        clock,
-        slots: share(MAX_PAGES),
-        maxSlotsPerIdentity: share(MAX_PAGES),
+      watchers: openSemaphore(basis, 'watchers', {
+        boundsOf: watcherBounds,
+        message: (full) => {
+          const { slots, maxSlotsPerIdentity } = watcherBounds(live.current)
+          const most = full === 'all' ? `${slots} watchers in all` : `${maxSlotsPerIdentity} watchers of one client`
+          return `too many watchers: the limit is ${most}`
+        },
+        retryAfterSeconds: 5,
+        onRejected: (full) => (full === 'all' ? metrics.requests.rejected('watchers') : metrics.requests.rejected('watchers-per-client')),
+      }),
+      lists: openSemaphore(basis, 'lists', states),
+      'initial-states': openSemaphore(basis, 'initial-states', states),
+      writes: openSemaphore(basis, 'writes', { boundsOf: () => withQueue(config, share(MAX_WRITES)) }),
+      // Each server behind this one has all the slots, and requests do not wait for them.
+      passthrough: openSemaphore(basis, 'passthrough', {
+        boundsOf: ({ passthroughMaxRequests }) => withoutQueue(Number.POSITIVE_INFINITY, share(passthroughMaxRequests)),
+        message: 'too many requests to the other server at once',
+      }),
+      'status-pages': openSemaphore(basis, 'status-pages', {
+        boundsOf: () => withoutQueue(share(MAX_PAGES)),
         message: 'too many status pages are open',
-        onRejected: () => metrics.requests.rejected('status-pages'),
       }),
       'unknown-tokens': unknownTokenSemaphore(clock, processes),
     },
@@ -151,24 +127,33 @@ export function countedLimits(
   }
 }
 
-export const NO_QUEUE = { maxWaiting: 0, maxWaitingPerIdentity: 0, maxWaitMs: 0 }
+interface SemaphoreOptions extends Partial<FairSemaphoreOptions> {
+  /** They follow the configuration when it changes. */
+  readonly boundsOf: (config: Config) => FairSemaphoreBounds
+}
 
-export function fairSemaphore(
-  { config, clock, metrics }: LimitsBasis,
+export function openSemaphore(
+  { live, clock, metrics }: LimitsBasis,
   limit: Limit,
-  slots: number,
-  maxWaitMs = SEMAPHORE_WAIT_MS,
+  { boundsOf, ...options }: SemaphoreOptions,
 ): FairSemaphore {
-  return new FairSemaphore({
-    ...boundsFor(config, slots),
-    maxWaitMs,
+  const semaphore = new FairSemaphore({
+    ...boundsOf(live.current),
+    maxWaitMs: SEMAPHORE_WAIT_MS,
     clock,
     onRejected: () => metrics.requests.rejected(limit),
+    ...options,
   })
+  live.onChange((changed) => semaphore.setBounds(boundsOf(changed)))
+  return semaphore
+}
+
+export function withoutQueue(slots: number, maxSlotsPerIdentity = slots): FairSemaphoreBounds {
+  return { slots, maxSlotsPerIdentity, maxWaiting: 0, maxWaitingPerIdentity: 0 }
 }
 
 /** Without authentication all clients share one identity: behind one proxy or NAT there are thousands of them. */
-function boundsFor(config: Config, slots: number): FairSemaphoreBounds {
+export function withQueue(config: Config, slots: number): FairSemaphoreBounds {
   const isShared = isOpenToAll(config)
   const maxWaiting = WAITING_PER_SLOT * slots
   return {

@@ -8,7 +8,14 @@ import { BodyCache } from '../transports/bodies/body-cache.js'
 import { MemoryPressure } from '../transports/limits/memory-pressure.js'
 import { Strangers } from '../transports/limits/strangers.js'
 import type { Basis } from './basis.js'
-import { type ClientLimits, fairSemaphore, isOpenToAll, NO_QUEUE, SEMAPHORE_WAIT_MS } from './open-client-limits.js'
+import {
+  type ClientLimits,
+  isOpenToAll,
+  openSemaphore,
+  SEMAPHORE_WAIT_MS,
+  withoutQueue,
+  withQueue,
+} from './open-client-limits.js'
 import { memoryTargetOf } from './memory-target.js'
 
 /**
@@ -74,7 +81,7 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
       for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
     },
     onRejected: () => metrics.requests.rejected('memory'),
-    turns: fairSemaphore(basis, 'memory', MEMORY_TURNS),
+    turns: openSemaphore(basis, 'memory', { boundsOf: () => withQueue(config, MEMORY_TURNS) }),
   })
   live.onChange((changed) => {
     const target = memoryTargetOf(changed)
@@ -85,17 +92,16 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
   })
   return {
     bodies,
-    pastStates: fairSemaphore(basis, 'past-states', PAST_STATES),
+    pastStates: openSemaphore(basis, 'past-states', { boundsOf: () => withQueue(config, PAST_STATES) }),
     loadingReads: new FairSemaphore({
-      ...NO_QUEUE,
-      slots: LOADING_READS,
-      maxSlotsPerIdentity: isOpenToAll(config) ? LOADING_READS : LOADING_READS / 2,
+      ...withoutQueue(LOADING_READS, isOpenToAll(config) ? LOADING_READS : LOADING_READS / 2),
+      maxWaitMs: 0,
       clock,
       onRejected: () => {},
     }),
     initialStates,
     writes,
-    writeThreads: fairSemaphore(basis, 'write-threads', WRITE_THREADS),
+    writeThreads: openSemaphore(basis, 'write-threads', { boundsOf: () => withQueue(config, WRITE_THREADS) }),
     memory,
     strangers,
     watchers,
