@@ -6,7 +6,7 @@ import { type Attributes, pathAttributes } from '../../src/server/auth/authz/aut
 import { EscalationCheck } from '../../src/server/auth/authz/escalation.js'
 import { unionAuthorizer } from '../../src/server/auth/authz/union-authorizer.js'
 import { rbac, RbacRules } from '../../src/server/auth/authz/rbac.js'
-import type { RbacObjects } from '../../src/server/auth/authz/rbac-index.js'
+import { type RbacJson, rbacObjects } from '../server/auth/rbac-json.js'
 import { nobodyAsked } from '../../src/server/auth/authn/union-authenticator.js'
 import type { User } from '../../src/server/auth/user.js'
 import { parseJsonTree } from '../../src/kubernetes/codec/json-tree.js'
@@ -29,7 +29,7 @@ interface RightsObject {
   readonly metadata: { readonly name: string; readonly namespace?: string }
 }
 
-interface World extends RbacObjects {
+interface World extends RbacJson {
   readonly callers: readonly {
     readonly caller: string
     readonly user: string
@@ -67,7 +67,7 @@ const answers = readFileSync(new URL('answers.jsonl', DATA), 'utf8')
 
 // The program that gave the answers filled in the aggregated roles itself, by the rule of their controller.
 const rules = new RbacRules(
-  { unread: null, list: () => Promise.resolve(world), onChange: () => () => {} },
+  { unread: null, list: () => Promise.resolve(rbacObjects(world)), onChange: () => () => {} },
   { isAggregating: true },
 )
 const authorizer = unionAuthorizer([{ name: 'rbac', authorizer: rbac(rules) }])

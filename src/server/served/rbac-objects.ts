@@ -2,9 +2,9 @@
  * The roles and bindings in the caches, as read by the RBAC authorizer. Nothing is granted before all of them are
  * loaded.
  */
-import type { RbacObjects } from '../auth/authz/rbac-index.js'
+import { parseBinding, parseRole } from '../auth/authz/rbac-types.js'
 import { NOT_YET_READ, type RbacSource } from '../auth/authz/rbac.js'
-import type { Snapshot } from '../../engine/cache/store.js'
+import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 import { turns } from '../../support/turns.js'
@@ -16,6 +16,12 @@ const REFRESH_MS = 10_000
 const KINDS = ['roles', 'clusterroles', 'rolebindings', 'clusterrolebindings'] as const
 
 type Find = (group: string, version: string, plural: string) => LiveResource | undefined
+
+interface Kind<T> {
+  readonly cache: WatchCache
+  /** All objects at the moment of the call. */
+  list(): Promise<T[]>
+}
 
 /** Whether all four kinds are cached here. */
 export function areRbacObjectsServed(find: Find): boolean {
@@ -36,49 +42,61 @@ export function followRbacObjects(
   find: Find,
   jsonOf: (live: LiveResource, object: StoredObject) => Buffer | null,
 ): FollowedRbacObjects {
-  const kinds = KINDS.map((plural) => {
-    const live = find(GROUP, 'v1', plural)
-    if (live === undefined) throw new Error(`authorization mode RBAC needs ${plural}.${GROUP} to be served`)
-    return live
-  })
   const listeners = new Set<() => void>()
   const onChange = (): void => {
     for (const listener of listeners) listener()
   }
-  for (const { cache } of kinds) followObjects(cache, { onChange })
-  // An unchanged object is parsed only once.
-  const parsed = new WeakMap<ObjectNotes, { readonly object: unknown }>()
-  const parse = (live: LiveResource, stored: StoredObject): { readonly object: unknown } => {
-    const json = jsonOf(live, stored)
-    return { object: json === null ? null : JSON.parse(json.toString('utf8')) }
-  }
-  const objectsOf = async (live: LiveResource, state: Snapshot): Promise<unknown[]> => {
-    const objects: unknown[] = []
-    for (const stored of state.objects(live.cache.prefix)) {
-      let known = parsed.get(stored.notes)
-      if (known === undefined) {
-        if (turns.isOver) await turns.take()
-        parsed.set(stored.notes, (known = parse(live, stored)))
-      }
-      if (known.object !== null) objects.push(known.object)
+  const follow = <T>(plural: (typeof KINDS)[number], parse: (object: unknown) => T | null): Kind<T> => {
+    const live = find(GROUP, 'v1', plural)
+    if (live === undefined) throw new Error(`authorization mode RBAC needs ${plural}.${GROUP} to be served`)
+    const { cache } = live
+    followObjects(cache, { onChange })
+    // An unchanged object is parsed only once.
+    const parsed = new WeakMap<ObjectNotes, readonly T[]>()
+    const read = (stored: StoredObject): readonly T[] => {
+      const json = jsonOf(live, stored)
+      const object = json === null ? null : parse(JSON.parse(json.toString('utf8')))
+      return object === null ? [] : [object]
     }
-    return objects
+    const list = async (): Promise<T[]> => {
+      const objects: T[] = []
+      for (const stored of cache.snapshot().objects(cache.prefix)) {
+        let known = parsed.get(stored.notes)
+        if (known === undefined) {
+          if (turns.isOver) await turns.take()
+          parsed.set(stored.notes, (known = read(stored)))
+        }
+        objects.push(...known)
+      }
+      return objects
+    }
+    return { cache, list }
   }
+  const all = [
+    follow('roles', parseRole),
+    follow('clusterroles', parseRole),
+    follow('rolebindings', parseBinding),
+    follow('clusterrolebindings', parseBinding),
+  ] as const
   return {
     get unread() {
-      for (const { cache } of kinds) {
+      for (const { cache } of all) {
         const { readiness } = cache
         if (readiness.kind === 'refused') return `${cache.name} cannot be read: ${readiness.reason}`
       }
-      const isRead = kinds.every(({ cache }) => cache.readiness.kind === 'ready')
+      const isRead = all.every(({ cache }) => cache.readiness.kind === 'ready')
       return isRead ? null : NOT_YET_READ
     },
-    async list(): Promise<RbacObjects> {
+    async list() {
+      const [ofRoles, ofClusterRoles, ofRoleBindings, ofClusterRoleBindings] = all
       // Snapshots of one moment, however long it takes to read them.
-      const states = kinds.map((live) => [live, live.cache.snapshot()] as const)
-      const lists: unknown[][] = []
-      for (const state of states) lists.push(await objectsOf(...state))
-      const [roles = [], clusterRoles = [], roleBindings = [], clusterRoleBindings = []] = lists
+      const lists = [
+        ofRoles.list(),
+        ofClusterRoles.list(),
+        ofRoleBindings.list(),
+        ofClusterRoleBindings.list(),
+      ] as const
+      const [roles, clusterRoles, roleBindings, clusterRoleBindings] = await Promise.all(lists)
       return { roles, clusterRoles, roleBindings, clusterRoleBindings }
     },
     onChange(listener) {
@@ -86,7 +104,7 @@ export function followRbacObjects(
       return () => listeners.delete(listener)
     },
     async refresh() {
-      await Promise.all(kinds.map(({ cache }) => cache.consistentSnapshot(AbortSignal.timeout(REFRESH_MS))))
+      await Promise.all(all.map(({ cache }) => cache.consistentSnapshot(AbortSignal.timeout(REFRESH_MS))))
     },
   }
 }

@@ -1,7 +1,7 @@
 /**
  * All roles and bindings at one moment, indexed by subject, so that a decision costs in proportion to the caller's
  * roles, not the cluster's. A role is compiled when a caller bound to it first makes a request, so other people's roles
- * cost nothing. Each object is parsed and compiled once.
+ * cost nothing. Each is compiled once.
  */
 import { LoopSlice, turns } from '../../../support/turns.js'
 import type { User } from '../user.js'
@@ -10,8 +10,6 @@ import {
   type Binding,
   type LabelSelector,
   matchesLabels,
-  parseBinding,
-  parseRole,
   type PolicyRule,
   type Role,
   type Subject,
@@ -20,12 +18,12 @@ import {
 /** Small sets of roles are read and compiled without a pause, within one iteration of the event loop. */
 const slice = new LoopSlice()
 
-/** All objects of each kind, as parsed JSON. An unchanged object should be the same JavaScript object the next time. */
+/** All objects of each kind. An unchanged object should be the same JavaScript object the next time. */
 export interface RbacObjects {
-  readonly roles: readonly unknown[]
-  readonly clusterRoles: readonly unknown[]
-  readonly roleBindings: readonly unknown[]
-  readonly clusterRoleBindings: readonly unknown[]
+  readonly roles: readonly Role[]
+  readonly clusterRoles: readonly Role[]
+  readonly roleBindings: readonly Binding[]
+  readonly clusterRoleBindings: readonly Binding[]
 }
 
 export interface Grant {
@@ -86,17 +84,21 @@ export class RbacIndex {
    * @param isAggregating whether an aggregationRule is evaluated, because no controller fills in the rules of the role.
    */
   static async of(objects: RbacObjects, isAggregating: boolean): Promise<RbacIndex> {
-    const index = new RbacIndex(await each(objects.clusterRoles, roleOf), isAggregating)
-    for (const role of index.#clusterRoles) index.#roles.set(`ClusterRole ${role.name}`, role)
-    for (const role of await each(objects.roles, roleOf)) {
+    const index = new RbacIndex(objects.clusterRoles, isAggregating)
+    for (const role of objects.clusterRoles) {
+      if (slice.isOver) await turns.take()
+      index.#roles.set(`ClusterRole ${role.name}`, role)
+    }
+    for (const role of objects.roles) {
+      if (slice.isOver) await turns.take()
       if (role.namespace !== '') index.#roles.set(`Role ${role.namespace}/${role.name}`, role)
     }
     let order = 0
-    for (const binding of await each(objects.clusterRoleBindings, bindingOf)) {
+    for (const binding of objects.clusterRoleBindings) {
       if (slice.isOver) await turns.take()
       order = index.#add({ ...binding, namespace: '' }, order)
     }
-    for (const binding of await each(objects.roleBindings, bindingOf)) {
+    for (const binding of objects.roleBindings) {
       if (slice.isOver) await turns.take()
       // Without a namespace, a RoleBinding would be as strong as a ClusterRoleBinding.
       if (binding.namespace !== '') order = index.#add(binding, order)
@@ -182,39 +184,12 @@ export class RbacIndex {
   }
 }
 
-const parsedRoles = new WeakMap<object, Role | null>()
-const parsedBindings = new WeakMap<object, Binding | null>()
 const rulesOfRoles = new WeakMap<Role, RoleRules>()
-
-function roleOf(object: unknown): Role | null {
-  return once(parsedRoles, object, parseRole)
-}
-
-function bindingOf(object: unknown): Binding | null {
-  return once(parsedBindings, object, parseBinding)
-}
-
-function once<T>(known: WeakMap<object, T | null>, object: unknown, parse: (object: unknown) => T | null): T | null {
-  if (typeof object !== 'object' || object === null) return null
-  let parsed = known.get(object)
-  if (parsed === undefined) known.set(object, (parsed = parse(object)))
-  return parsed
-}
 
 function rulesOfRole(role: Role): RoleRules {
   let known = rulesOfRoles.get(role)
   if (known === undefined) rulesOfRoles.set(role, (known = new RoleRules(role.rules)))
   return known
-}
-
-async function each<T>(objects: readonly unknown[], read: (object: unknown) => T | null): Promise<T[]> {
-  const found: T[] = []
-  for (const object of objects) {
-    if (slice.isOver) await turns.take()
-    const one = read(object)
-    if (one !== null) found.push(one)
-  }
-  return found
 }
 
 /** Returns null for a subject that can match no user. */

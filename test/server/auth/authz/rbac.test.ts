@@ -1,25 +1,25 @@
 import t from 'tap'
 
 import { type Attributes, pathAttributes, resourceAttributes } from '../../../../src/server/auth/authz/authorizer.js'
-import type { RbacObjects } from '../../../../src/server/auth/authz/rbac-index.js'
 import { rbac, RbacRules, type RbacSource } from '../../../../src/server/auth/authz/rbac.js'
 import type { User } from '../../../../src/server/auth/user.js'
 import { type Random, randomInteger, seededRandom } from '../../../../src/support/random.js'
 import { type BindingObject, mayDo, type Question, type RoleObject, type World } from '../rbac-reference.js'
+import { type RbacJson, rbacObjects } from '../rbac-json.js'
 import { testSeed } from '../../../support/test-seeds.js'
 
 class Source implements RbacSource {
   readonly #listeners = new Set<() => void>()
-  constructor(private objects: RbacObjects | null) {}
+  constructor(private objects: RbacJson | null) {}
   get unread() {
     return this.objects === null ? 'roles and bindings have not been read yet' : null
   }
-  list = () => Promise.resolve(this.objects!)
+  list = () => Promise.resolve(rbacObjects(this.objects!))
   onChange(listener: () => void) {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
-  set(objects: RbacObjects | null) {
+  set(objects: RbacJson | null) {
     this.objects = objects
     for (const listener of this.#listeners) listener()
   }
@@ -49,7 +49,7 @@ function attributesOf(q: Question): Attributes {
 /** As in a server without controllers. */
 const AGGREGATING = { isAggregating: true }
 
-const allowedBy = async (objects: RbacObjects, q: Question): Promise<boolean> =>
+const allowedBy = async (objects: RbacJson, q: Question): Promise<boolean> =>
   (await rbac(new RbacRules(new Source(objects), AGGREGATING)).authorize(userOf(q), attributesOf(q))).allowed
 
 const clusterRole = (name: string, rules: RoleObject['rules'], labels?: Record<string, string>): RoleObject => ({
@@ -427,7 +427,7 @@ void t.test('the rule is named as the API server names it', async (t) => {
 void t.test('malformed objects grant nothing and break nothing', async (t) => {
   const q = { user: 'u', groups: [], verb: 'get', resource: 'pods', namespace: 'a', name: 'x' }
   const bound = [binding('', 'b', 'ClusterRole', 'r', [user('u')])]
-  const withRole = (clusterRoles: unknown[]): RbacObjects => ({
+  const withRole = (clusterRoles: unknown[]): RbacJson => ({
     clusterRoles,
     roles: [],
     roleBindings: [],
@@ -497,7 +497,7 @@ void t.test(
   'where controllers run, an aggregated role grants its stored rules, and nothing before they are stored',
   async (t) => {
     const reads = { verbs: ['get'], apiGroups: [''], resources: ['pods'] }
-    const worldOf = (rules: RoleObject['rules']): RbacObjects => ({
+    const worldOf = (rules: RoleObject['rules']): RbacJson => ({
       clusterRoles: [
         { ...aggregated('all', 'to-all'), ...(rules === undefined ? {} : { rules }) },
         clusterRole('leaf', [reads], { 'to-all': 'true' }),
@@ -538,7 +538,7 @@ void t.test('aggregation selects by expressions too', async (t) => {
   ]
   const q: Question = { user: 'u', groups: [], verb: 'get', resource: 'pods' }
   for (const [selector, labels, expected] of rows) {
-    const objects: RbacObjects = {
+    const objects: RbacJson = {
       clusterRoles: [
         { metadata: { name: 'all' }, aggregationRule: { clusterRoleSelectors: [selector] } },
         clusterRole('leaf', [{ verbs: ['get'], apiGroups: [''], resources: ['pods'] }], labels),
