@@ -124,7 +124,7 @@ export class NestedFairQueue<T> {
 }
 
 /** An array that releases its consumed front at a constant cost per item. */
-class Fifo<T> {
+export class Fifo<T> {
   readonly #items: T[] = []
   #front = 0
 

@@ -6,7 +6,7 @@
  * work takes a turn, and turns come in the order in which they were requested. Events for watchers go first.
  */
 
-import { NestedFairQueue } from './fair-queue.js'
+import { Fifo, NestedFairQueue } from './fair-queue.js'
 
 /** Too short to notice, and a turn of the event loop costs a thousandth of it. */
 export const SLICE_MS = 5
@@ -262,9 +262,7 @@ function sliceAfterAhead(): number {
 
 export class Turns {
   readonly #before: () => number
-  #waiting: (() => void)[] = []
-  #next = 0
-  #sliceMs = 0
+  readonly #waiting = new Fifo<() => void>()
   #slice: Slice | null = null
   readonly #run = (): void => this.#grant()
 
@@ -281,21 +279,17 @@ export class Turns {
   /** Resolves when the caller may work for a slice. At most the requests in progress wait here. */
   take(): Promise<void> {
     return new Promise((resolve) => {
-      if (this.#waiting.length === 0) setImmediate(this.#run)
+      if (this.#waiting.size === 0) setImmediate(this.#run)
       this.#waiting.push(resolve)
     })
   }
 
   /** One at a time: what follows a promise runs only when this function has returned. */
   #grant(): void {
-    this.#sliceMs = this.#before()
-    const resolve = this.#waiting[this.#next++]!
-    if (this.#next < this.#waiting.length) setImmediate(this.#run)
-    else {
-      this.#waiting = []
-      this.#next = 0
-    }
-    this.#slice = new Slice(this.#sliceMs)
+    const sliceMs = this.#before()
+    const resolve = this.#waiting.shift()!
+    if (this.#waiting.size > 0) setImmediate(this.#run)
+    this.#slice = new Slice(sliceMs)
     resolve()
   }
 }

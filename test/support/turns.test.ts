@@ -1,4 +1,6 @@
 /** Time slices of the event loop: all work progresses, and nothing exceeds its slice before other work has its turn. */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import {
   ArrivalLine,
@@ -11,6 +13,9 @@ import {
   turns,
   Turns,
 } from '../../src/support/turns.js'
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
 
 void t.test('one turn is given per iteration of the event loop, in request order', async (t) => {
   const turns = new Turns()
@@ -32,6 +37,26 @@ void t.test('one turn is given per iteration of the event loop, in request order
   isDone = true
   t.same(order, ['a0', 'b0', 'c0', 'a1', 'b1', 'c1', 'a2', 'b2', 'c2'])
   t.ok(iterations >= 9, `${iterations} iterations for 9 turns`)
+})
+
+void t.test('turns that were given are forgotten, even if somebody always waits', async (t) => {
+  const turns = new Turns()
+  let isOver = false
+  const other = async (): Promise<void> => {
+    while (!isOver) await turns.take()
+  }
+  const others = other()
+  const given: WeakRef<object>[] = []
+  for (let i = 0; i < 5_000; i++) {
+    const turn = turns.take()
+    given.push(new WeakRef(turn))
+    await turn
+  }
+  collect()
+  isOver = true
+  const kept = given.filter((turn) => turn.deref() !== undefined).length
+  t.ok(kept < given.length / 2, `${kept} of ${given.length} are kept`)
+  await others
 })
 
 void t.test('a turn begins a slice', async (t) => {
