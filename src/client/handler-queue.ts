@@ -43,6 +43,10 @@ export class HandlerQueue<T> {
     return this.#coalesced
   }
 
+  get isEnded(): boolean {
+    return this.#isEnded
+  }
+
   push(notification: Notification<T>): void {
     if (this.#isEnded) return
     const waiting = this.#last.get(notification.key)

@@ -87,6 +87,8 @@ export class HandlerRegistration<T> {
   /** Handlers are called after the informer has continued, so each of them sees the store as it is after the change. */
   async #run(): Promise<void> {
     for (let item = await this.#queue.take(); item !== null; item = await this.#queue.take()) {
+      // Another handler may have removed this one since.
+      if (this.#queue.isEnded) return
       try {
         const handled = this.#call(item)
         if (handled !== undefined) await handled
