@@ -92,7 +92,8 @@ export function countedLimits(
           return `too many watchers: the limit is ${most}`
         },
         retryAfterSeconds: 5,
-        onRejected: (full) => (full === 'all' ? metrics.requests.rejected('watchers') : metrics.requests.rejected('watchers-per-client')),
+        onRejected: (full) =>
+          full === 'all' ? metrics.requests.rejected('watchers') : metrics.requests.rejected('watchers-per-client'),
       }),
       lists: openSemaphore(basis, 'lists', states),
       'initial-states': openSemaphore(basis, 'initial-states', states),
