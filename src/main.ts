@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The process: its first argument is a command; without one it is the server. Only this file reads argv and the
- * environment. Each of the two is loaded only when needed: a command starts in a fraction of the server's time.
+ * The program: its first argument is a command; without one it runs the server. Only this file reads argv and the
+ * environment. Commands and server are loaded only when needed, so a command starts in a fraction of the server's time.
  */
 import type { Command } from './cli/command.js'
 import { packageVersion } from './server/wiring/package-version.js'

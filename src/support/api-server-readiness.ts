@@ -10,7 +10,7 @@ import type { ConnectionCount } from './connection-count.js'
 export interface ApiServerReadinessOptions {
   /** Default: unknown, so that `/readyz` is asked at each denial. */
   readonly connections?: ConnectionCount
-  /** Returns the status of `/readyz`. A rejection means that there is no answer, which counts like a bad one. */
+  /** Returns the status of `/readyz`. A rejection means that there was no response, which counts like a bad one. */
   readonly readyz: () => Promise<number>
   readonly clock: Pick<Clock, 'monotonic'>
 }
@@ -25,7 +25,7 @@ export class ApiServerReadiness {
   readonly #options: ApiServerReadinessOptions
   /** The number of connections when the server was last found ready; null if that is unknown. */
   #confirmed: number | null
-  /** Since when the server has not been ready, and when it last said so; null if it was ready when last asked. */
+  /** When the server was first found not ready, and when it last said so; null if it was ready when last asked. */
   #doubt: { readonly sinceMs: number; readonly askedMs: number } | null = null
   #confirming: Promise<void> | null = null
 
@@ -39,9 +39,7 @@ export class ApiServerReadiness {
     return this.#confirmed !== null && this.#options.connections?.count === this.#confirmed
   }
 
-  /**
-   * Call this after an answer that is not a denial: while the server is in doubt, it checks whether the doubt is over.
-   */
+  /** Call this after a response that is not a denial: if the server's readiness is in doubt, this checks it again. */
   accepted(): void {
     if (this.#doubt === null) return
     const now = this.#options.clock.monotonic()

@@ -14,7 +14,7 @@ export interface Timer {
   cancel(): void
 }
 
-/** The longest delay of Node's timers, which fire at once for longer ones. */
+/** The longest delay of Node's timers; with a longer one they fire at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1
 
 /** The start of this process by the machine's own monotonic clock, which browsers do not show. */

@@ -1,5 +1,5 @@
 /**
- * Counts full garbage collections, because resident memory shows only after one what was released.
+ * Counts full garbage collections, because released memory shows in the resident size only after one.
  *
  * Bun reports none, and collects late: with 2,000 clients that never read, memory reached 1.8 times the target. So
  * there `collect` makes one, and only those count.
@@ -12,7 +12,7 @@ type CollectionEntry = PerformanceEntry & { readonly detail?: { readonly kind?: 
 export interface Collections {
   /** The number of collections since counting began. */
   readonly count: number
-  /** Makes one, where the runtime would wait for too long. */
+  /** Forces one, where the runtime would wait too long. */
   collect(): void
   stop(): void
 }

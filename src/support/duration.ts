@@ -2,7 +2,7 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h:
 
 /**
  * Reads a duration in Go's format (`90s`, `1h30m`, `250ms`); a bare number means seconds, as in kube-apiserver's
- * `--min-request-timeout`. @returns milliseconds; null for any other text.
+ * `--min-request-timeout`. @returns milliseconds; null for anything else.
  */
 export function parseDuration(text: string): number | null {
   if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000

@@ -34,8 +34,8 @@ export function endWithSession(session: Http2Session): void {
   const destroy = session.destroy.bind(session)
   session.destroy = (error, code) => {
     if (socket?.destroyed === true) {
-      // Its writes are about to end with an error. Node would not tell that to a session that is destroyed now, which
-      // would then keep the streams that wrote.
+      // Its writes are about to fail. Node would not report that to a session that is destroyed now, which would then
+      // hold on to the streams that wrote.
       socket.prependOnceListener('close', () => {
         stopTimer()
         destroy(error, code)

@@ -10,7 +10,9 @@
 /** The time of one flow in one round, in milliseconds: a few dozen cheap items. */
 const SHARE_MS = 0.5
 
-/** The largest debt, in milliseconds: anything longer is a pause of the machine, for which no flow should pay. */
+/**
+ * The largest debt, in milliseconds: anything longer is a pause of the machine, which no flow should be charged for.
+ */
 const MOST_DEBT_MS = 8 * SHARE_MS
 
 interface Flow<T> {

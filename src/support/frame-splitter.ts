@@ -1,6 +1,7 @@
 /**
- * Finds frames, each a head with its length and then its content, in the chunks of a stream. A content within one chunk
- * is a slice of it; any other is copied once into separate memory, whatever the number of chunks.
+ * Finds frames in the chunks of a stream. A frame is a head, which states the length, and its content. Content that
+ * lies within one chunk is a slice of it; otherwise it is copied once into separate memory, however many chunks it
+ * spans.
  */
 export class FrameSplitter {
   readonly #head: Buffer

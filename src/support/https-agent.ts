@@ -67,9 +67,7 @@ function assertCertificate(ca: string | Buffer): void {
   }
 }
 
-/**
- * Fails a request if the server upgrades it without being asked: without a listener, Node silently drops the request.
- */
+/** Fails a request if the server upgrades it unasked: without a listener, Node silently drops the request. */
 export function refuseUpgrade(request: http.ClientRequest): void {
   request.once('upgrade', (_answer, socket) => {
     socket.destroy()

@@ -22,7 +22,7 @@ export class InOrder {
     if (pending !== undefined) void this.#drain(pending)
   }
 
-  /** No further step is taken. */
+  /** No further step is run. */
   stop(): void {
     this.#isStopped = true
     this.#waiting = []

@@ -4,8 +4,8 @@
  * Node ends the process if the garbage collector takes a session while memory of nghttp2 is still in use
  * (`current_nghttp2_memory_ == 0`, Node 20 to 26). A stream can hold such memory: the fields of trailers that are never
  * complete. If it is destroyed while its bytes are being written, it is left to the garbage collector, which may take
- * the session first. For that a peer only has to send half of a request's or an answer's trailers; a client needs no
- * credentials.
+ * the session first. To cause this, a peer only has to send half of the trailers of a request or a response; a client
+ * needs no credentials.
  */
 import type { Http2Session, Http2Stream } from 'node:http2'
 

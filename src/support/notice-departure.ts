@@ -1,8 +1,8 @@
 /**
  * Notices that the peer of an HTTP/2 session has left.
  *
- * After an illegal frame Node 20 sends GOAWAY and stops reading the connection, so it does not see that the peer closes
- * it. The session then stays, with its streams and some 180 KB over TLS, until its time is over or a PING goes
+ * After an illegal frame Node 20 sends GOAWAY and stops reading the connection, so it does not notice when the peer
+ * closes it. The session then stays, with its streams and some 180 KB over TLS, until its time is over or a PING goes
  * unanswered. Node 22 ends such a session itself.
  */
 import type { Http2Session } from 'node:http2'
@@ -17,7 +17,7 @@ interface Handle {
   readStart?(): unknown
 }
 
-/** Sockets that are not read for a moment on purpose. */
+/** Sockets that are deliberately not read for a moment. */
 export const heldSockets = new WeakSet<Socket>()
 
 const sockets = new Set<Socket>()

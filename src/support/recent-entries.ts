@@ -1,7 +1,7 @@
 /**
  * A map of the most recently used entries, up to a maximum number. Its memory depends on the current entries, not on
- * the maximum: there are many such maps per resource, per caller and per address, with large maximums and nearly always
- * empty.
+ * the maximum: there are many such maps (per resource, per caller, per address), with large maximums, and nearly all
+ * are empty.
  */
 import { LRUCache } from 'lru-cache'
 

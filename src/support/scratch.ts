@@ -1,4 +1,6 @@
-/** Space for bytes that the caller copies soon: part of a reused buffer is cheaper than a new buffer. */
+/**
+ * Temporary space for bytes that the caller will soon copy: a slice of a reused buffer is cheaper than a new buffer.
+ */
 
 export class Scratch {
   readonly #bytes: number

@@ -16,7 +16,7 @@ export class Semaphore {
     this.#free = permits
   }
 
-  /** The number of callers in line. There is no separate limit, because the number of users is limited. */
+  /** The number of waiting callers. It needs no separate limit, because the number of users is limited. */
   get waiting(): number {
     return this.#waiting.length
   }

@@ -43,7 +43,7 @@ export function serveJobs<T>(
   post({ kind: 'started' })
 }
 
-/** Returns the memory of bytes that fill it alone, which can be transferred instead of copied. */
+/** Returns the underlying memory if the bytes fill all of it, so that it can be transferred instead of copied. */
 export function ownMemory(bytes: Uint8Array): readonly Transferable[] {
   const { buffer } = bytes
   return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength ? [buffer] : []

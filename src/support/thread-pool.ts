@@ -6,8 +6,8 @@
  * While it runs, a job may call functions of this side. Waiting for them does not count as computing. The caller limits
  * how many jobs run at once.
  *
- * The deadline is for processor time, so that a busy machine rejects no harmless job. A thread cannot have used more of
- * it than the whole process, which is what Node can measure.
+ * The deadline is in processor time, so that a busy machine does not make harmless jobs fail. Node can measure only the
+ * processor time of the whole process, which is an upper bound for a thread's.
  */
 import { type ResourceLimits, type Transferable, Worker } from 'node:worker_threads'
 import type { Clock, Timer } from './clock.js'

@@ -3,8 +3,8 @@
  * --import`) every call here does nothing.
  *
  * Unlike clock and logger, the tracer is ambient: the request that a piece of work belongs to travels with the
- * asynchronous call, and passing it by hand would add a parameter to every function in between. Only lists are traced,
- * never an event or a watcher, so the hot path does not use this file.
+ * asynchronous call, and passing it explicitly would add a parameter to every function in between. Only lists are
+ * traced, never an event or a watcher, so the hot path does not use this file.
  */
 import {
   type Attributes,

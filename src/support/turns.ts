@@ -1,9 +1,10 @@
 /**
  * Work that takes longer than a few milliseconds is done in slices, so that no request delays a watch. Slices are
- * limited by time, because a number of objects does not say how long they take.
+ * limited by time, because the number of objects does not tell how long they take.
  *
- * One iteration of the event loop has one slice for all such work together, however many requests there are. Unfinished
- * work takes a turn, and turns come in the order in which they were requested. Events for watchers go first.
+ * Each iteration of the event loop has one slice for all such work together, however many requests there are.
+ * Unfinished work waits for another turn, and turns are given in the order in which they were requested. Events for
+ * watchers go first.
  */
 
 import { Fifo, NestedFairQueue } from './fair-queue.js'
@@ -17,10 +18,10 @@ const BUSY_SLICE_MS = 2
 /** For this long after sending to a watcher, more is likely to follow, so requests get short slices. */
 const BUSY_MS = 100
 
-/** The slice for arrivals, for each kind of them, besides the other slices. */
+/** A separate slice for each kind of arrivals. */
 const ARRIVALS_MS = 1
 
-/** The separate slice for data from the source, besides that of requests. */
+/** A separate slice for data from the source. */
 const SOURCE_MS = 4
 
 /** A period of time that begins now. */
@@ -36,9 +37,7 @@ export class Slice {
   }
 }
 
-/**
- * One slice per iteration of the event loop, for work that nobody requests and that is cut short if it takes longer.
- */
+/** One slice per iteration of the event loop, for work that takes no turns: it is cut short when the slice is over. */
 export class LoopSlice {
   readonly #ms: number
   #slice: Slice | null = null
@@ -69,19 +68,20 @@ const ANYWHERE: ArrivalSource = { client: '', connection: '' }
 
 const nothing = (): void => {}
 
-/** This many may wait before any is rejected: ten thousand nodes that reconnect at once are not an attack. */
+/** How many may wait before any are rejected: ten thousand nodes that reconnect at once are not an attack. */
 const MOST_WAITING = 16_384
 
 /**
- * Kinds of arrivals in the order in which a request passes them. An iteration of the event loop gives each its time in
- * this order, so a request that is not part of a burst passes all of them in one iteration. If each kind had its own
- * place in the event loop, the last would come first: it begins to wait before those ahead of it have finished.
+ * The kinds of arrivals, in the order in which a request passes them. Each iteration of the event loop gives each kind
+ * its time in this order, so a request that is not part of a burst passes all of them in one iteration. If each kind
+ * scheduled itself, they would run in the wrong order, because a later kind starts to wait before the earlier ones have
+ * finished.
  */
 export class ArrivalLine {
   readonly #kinds: ((done: () => void) => void)[] = []
   readonly #due = new Set<number>()
   #isDue = false
-  /** The kind that has its time. */
+  /** The kind whose turn it is. */
   #at = 0
   readonly #run = (): void => {
     this.#at = 0
@@ -91,8 +91,8 @@ export class ArrivalLine {
 
   /**
    * Adds a kind, after all others.
-   * @param run called when the kind has its time; it calls `done` at its end.
-   * @returns a function to be called when any wait, which gives it time in this iteration or the next one.
+   * @param run called when it is the kind's turn; calls `done` at its end. @returns a function to call when any
+   * arrivals wait; the kind then gets a turn in this iteration or the next one.
    */
   add(run: (done: () => void) => void): () => void {
     const kind = this.#kinds.push(run) - 1
@@ -115,29 +115,29 @@ export class ArrivalLine {
 }
 
 export interface ArrivalsOptions {
-  /** Default: one of its own. */
+  /** Default: a separate one. */
   readonly line?: ArrivalLine
   readonly slice?: { readonly isOver: boolean }
   /** Milliseconds, to measure each arrival. */
   readonly now?: () => number
-  /** How many may wait before clients with their full share are rejected. From twice as many on, everybody is. */
+  /** How many may wait before clients that have their full share are rejected. Beyond twice as many, everybody is. */
   readonly mostWaiting?: number
 }
 
 /**
- * Starts arrivals, such as requests: as many as there is time for in an iteration of the event loop, and the rest in
- * the next ones. A hundred small requests that arrive at once are not small together. Waiting ones start in fair turns,
- * so that nobody waits behind another client's burst; arrivals of one connection start in order.
+ * Starts arrivals, such as requests: as many as there is time for in this iteration of the event loop, and the rest in
+ * the next ones, because a hundred small requests at once add up. Clients take turns, so that nobody waits behind
+ * another client's burst; arrivals of one connection start in order.
  *
- * Work that follows a start without waiting for anything external counts towards its time: the next one starts when no
- * promise is left to run.
+ * The time of an arrival includes all work that follows without waiting for anything external: the next one starts when
+ * no resolved promise is left to continue.
  */
 export class Arrivals {
   readonly #slice: { readonly isOver: boolean }
   readonly #mostWaiting: number
   readonly #waiting = new NestedFairQueue<() => void>()
   readonly #now: () => number
-  /** When the one that is being started was taken; null if there is none. */
+  /** When the arrival that is being started left the queue; null if there is none. */
   #takenMs: number | null = null
   #isGoing = false
   /** Continues in the line's next round. */
@@ -169,7 +169,7 @@ export class Arrivals {
     return this.#isGoing || this.#slice.isOver
   }
 
-  /** For callers that all continue on the same event: each of them would find that there is time. */
+  /** For callers that all continue on the same event, each of which would otherwise find that there is time. */
   turn(source = ANYWHERE): Promise<void> {
     return new Promise((resolve) => this.#wait(resolve, source, true))
   }
@@ -193,7 +193,7 @@ export class Arrivals {
     return true
   }
 
-  /** A client that floods the queue does not keep out others that arrive now and then. */
+  /** A client that floods the queue must not keep out others that send a request now and then. */
   #isFullFor({ client }: ArrivalSource): boolean {
     const { size } = this.#waiting
     return size >= this.#mostWaiting && (size >= 2 * this.#mostWaiting || this.#waiting.hasItsShare(client))
@@ -220,7 +220,7 @@ export class Arrivals {
       const begin = this.#waiting.take()!
       this.#takenMs = this.#now()
       begin()
-      // A tick runs when all resolved promises have continued.
+      // The tick comes after all resolved promises have continued.
       queueMicrotask(() => process.nextTick(this.#go))
     }
   }
@@ -237,8 +237,8 @@ let aheadImmediate: NodeJS.Immediate | undefined
 let lastAheadMs = -Infinity
 
 /**
- * Runs once at the end of this iteration of the event loop, before any request's turn. For what is due to watchers. To
- * run in the next iteration, it must be requested again.
+ * Runs once at the end of this iteration of the event loop, before any request's turn. For the delivery of events to
+ * watchers. To run again in the next iteration, it must be requested again.
  */
 export function beforeTurns(run: () => void): void {
   ahead.push(run)
@@ -284,7 +284,7 @@ export class Turns {
     })
   }
 
-  /** One at a time: what follows a promise runs only when this function has returned. */
+  /** Grants one turn at a time: code after an awaited promise runs only when this function has returned. */
   #grant(): void {
     const sliceMs = this.#before()
     const resolve = this.#waiting.shift()!
@@ -298,15 +298,15 @@ export class Turns {
 export const turns = new Turns(sliceAfterAhead)
 
 /**
- * The turns of what comes from the source, such as a page of a list: they do not wait behind requests, of which there
- * may be thousands.
+ * The turns of data from the source, such as a page of a list: it does not wait behind requests, of which there may be
+ * thousands.
  */
 export const sourceTurns = new Turns(() => SOURCE_MS)
 
 /**
- * Yields the items one by one, and takes a turn whenever the time is used up. For items that are worth a promise; a
- * loop over a hundred thousand objects, where promises would take ten times as long as the loop, checks `isOver`
- * itself.
+ * Yields the items one by one, and takes a turn whenever the time is used up. Use it where a promise per item does not
+ * matter; a loop over a hundred thousand objects, where promises would take ten times as long as the loop, checks
+ * `isOver` itself.
  */
 export async function* inTurns<T>(items: Iterable<T>, taken: Turns = turns): AsyncGenerator<T, void, void> {
   for (const item of items) {

@@ -1,11 +1,11 @@
 /**
  * Moves the connection to the next NATS server when this one leaves requests unanswered.
  *
- * NATS servers pass on only what they hear themselves. When two of them lose each other, a client of one hears nothing
- * from the streams, leases and publishers behind the other for as long as the cut lasts, although its connection looks
- * healthy. A server that hears both is one or two moves away. Finding out which one first was rejected: it takes a
- * connection to every server. If moving does not help, because NATS is electing or nobody publishes, further moves
- * wait longer.
+ * NATS servers pass on only what they receive themselves. When two of them lose contact, a client of one hears nothing
+ * from the streams, leases and publishers behind the other until they reconnect, although its own connection looks
+ * healthy. A server that can reach both is one or two moves away. Finding out in advance which one was rejected,
+ * because it takes a connection to every server. If moving does not help, because NATS is electing or nobody publishes,
+ * further moves wait longer.
  */
 import { backoffMs } from '../../support/backoff.js'
 import type { Clock } from '../../support/clock.js'
@@ -22,10 +22,10 @@ export interface SilentServerOptions {
 
 /** Longer than most elections in NATS take. The jitter keeps the replicas of a fleet from moving together. */
 const PATIENCE = { firstMs: 6_000, capMs: 5 * 60_000 }
-/** After this long without a doubt, the server counts as well again. */
+/** After this long without trouble, the server counts as healthy again. */
 const WELL_AFTER_MS = 10_000
 
-/** A time in which something is left unanswered again and again. */
+/** A period in which requests keep going unanswered. */
 interface Spell {
   readonly moves: number
   readonly moveAtMs: number
@@ -40,7 +40,7 @@ export class SilentServer {
     this.#options = options
   }
 
-  /** Called for each request without an answer, and each expected message that does not arrive. */
+  /** Called for each unanswered request, and for each expected message that does not arrive. */
   doubt(): void {
     const { client, clock, logger } = this.#options
     const nowMs = clock.monotonic()

@@ -20,7 +20,7 @@ export interface CandidateOptions extends Omit<ElectionOptions, 'onElected' | 'o
 const RETRY = { firstMs: 200, capMs: 2_000 }
 /** After this many consecutive failures the lease is released for a while. */
 const FAILURES_BEFORE_REST = 3
-/** The share of a lease for which it is released: longer than the time between two looks of the others. */
+/** The share of a lease for which it is released: longer than the interval at which others check it. */
 const REST_SHARE = 0.35
 /**
  * A publisher that has run this long is healthy. One that repeatedly starts and soon ends (NATS has room for the

@@ -4,7 +4,7 @@
  * A status says that the stream up to message S has everything that etcd had a number of milliseconds before the status
  * was written. It counts once the replica has message S. The clocks of two machines are never compared directly: the
  * smallest difference between the two clocks seen so far is the reference, and anything above it counts as time in
- * transit, so a status that a stopped server delivers late does not make old data look fresh.
+ * transit, so a status that a stalled server delivers late does not make old data look fresh.
  *
  * NATS may redeliver a signed status any number of times. A status counts once, and only if it is newer than the last
  * one of its publisher; what is known of a publisher's clock is kept while statuses of another one come in between.

@@ -33,7 +33,7 @@ export interface ElectionOptions extends Pick<StreamContext, 'names' | 'clock' |
   readonly leases: Leases
   /** Called when NATS does not answer in time. */
   readonly onLate: () => void
-  /** The human-readable name of this process. */
+  /** A readable name of this process, for logs. */
   readonly holder: string
   readonly leaseMs: number
   readonly onElected: () => void
@@ -117,7 +117,7 @@ export class Election {
     this.#schedule(pauseMs * (0.75 + random.next() / 2))
   }
 
-  /** @returns whether NATS answered. Without an answer the lease remains until it is in doubt, and is then given up. */
+  /** @returns whether NATS answered. If it did not, the lease is kept until it has been in doubt for too long. */
   async #renew(revision: number): Promise<boolean> {
     try {
       await this.#renewAt(revision)

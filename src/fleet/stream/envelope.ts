@@ -8,10 +8,10 @@
  *     magic 'S' │ format │ key id (4 bytes) │ HMAC-SHA-256 (32 bytes) │ data …
  *
  * The signature covers the kind of the data, the resource with its cluster, the place (for a message its sequence, for
- * a snapshot its name) and the data, which begins with epoch and revisions. So nothing can be moved elsewhere. A broker
- * can still withhold data: that shows as age, because the statuses that confirm the age are signed too. Only a replica
- * that holds nothing yet, or whose stream was recreated, can be given an old stream with its old statuses. Leases are
- * not signed: anyone who can write them could stop the fleet anyway, and the content is safe.
+ * a snapshot its name) and the data, which begins with epoch and revisions. So nothing can be moved to another place. A
+ * broker can still withhold data, but then the data's age shows it, because the statuses that confirm the age are
+ * signed too. Only a replica that holds nothing yet, or whose stream was recreated, can be given an old stream with its
+ * old statuses. Leases are not signed: anyone who can write them could stop the fleet anyway, and the content is safe.
  *
  * Without keys nothing is signed, and signed data cannot be read.
  */
@@ -85,7 +85,7 @@ export class Envelope {
     return key === undefined ? chunks : [this.#header(key, kind, place, chunks), ...chunks]
   }
 
-  /** @returns the data, or null for what must not be used, which has been counted and logged. */
+  /** @returns the data; null, after counting and logging it, for data that must not be used. */
   open(kind: Sealed, place: string | number, bytes: Buffer): Buffer | null {
     const { keys } = this.#options
     if (keys.value.length === 0) return bytes

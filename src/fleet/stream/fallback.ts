@@ -6,8 +6,8 @@
  *      ▲                     │   ▲                                          │
  *      └────── confirmed ────┘   └────────── the stream takes over ─────────┘
  *
- * Each resource waits for a random time, so that a fleet that loses NATS does not reach etcd in one moment.
- * `subscriber.ts` decides when the stream is worth returning to.
+ * Each resource waits for a random time, so that a fleet that loses NATS does not hit etcd all at once. `subscriber.ts`
+ * decides when the stream is worth returning to.
  */
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
 import type { FeedRequest } from '../../engine/feed/resource-feed.js'
@@ -21,7 +21,7 @@ export interface FallbackOptions {
   readonly feed: UpstreamFeedOptions
   /** The shortest time without a confirmation after which etcd takes over; null if it never does. */
   readonly afterMs: number | null
-  /** Returns what has brought the sink its content; null if nothing has. */
+  /** Returns the source of the sink's content; null if there is none. */
   readonly content: () => Pick<Subscriber, 'ageMs' | 'writtenMs' | 'clusterId' | 'isLoading'> | null
   /** Called when etcd has taken over. */
   readonly onDirect: () => void

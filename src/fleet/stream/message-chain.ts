@@ -40,7 +40,7 @@ export type ChainEnd =
       readonly isOtherHistory?: true
       /**
        * The message does not follow the one read before it. NATS may have lost the end of the stream after it was read,
-       * with another publisher writing in its place: what the stream has now may well lead up to this message.
+       * with another publisher writing in its place: the stream's current messages may well lead up to this one.
        */
       readonly isMisplaced?: true
     }

@@ -62,7 +62,7 @@ export interface Origin {
 
 export type Message = Header & Body & Origin
 
-/** A place in a stream, and what its messages up to there say. */
+/** A place in a stream, and everything known from the messages up to there. */
 export interface StreamPlace extends Pick<Message, 'epoch' | 'revision' | 'clusterId' | 'isSynced'> {
   /** The last message. */
   readonly sequence: number

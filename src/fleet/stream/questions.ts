@@ -23,8 +23,8 @@ import { type Broker, BrokerError } from '../broker.js'
 import type { Envelope } from './envelope.js'
 
 /**
- * A request from an edge that gets no answer: for etcd's progress in the stream, a snapshot soon, or the publisher's
- * status now rather than at the next second. It may be lost, so the edge repeats it.
+ * A request from an edge that gets no reply: for etcd's progress to be written to the stream, for a snapshot soon, or
+ * for the publisher's status now rather than at the next second. It may be lost, so the edge repeats it.
  */
 export type Wish = 'progress' | 'snapshot' | 'word'
 

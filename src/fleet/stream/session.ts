@@ -1,6 +1,5 @@
 /**
- * The state of a publishing session, which is a value, and the message that comes next. `publisher.ts` does the
- * writing.
+ * The state of a publishing session as a plain value, and which message comes next. `publisher.ts` does the writing.
  *
  *     continues the stream ── claim ─▶ synced ◀──── progress ────┐
  *                                        └── a whole state ─▶ unsynced
@@ -49,7 +48,7 @@ export function isFingerprintDue({ sinceFingerprint }: Session, { kind }: Body):
   return kind !== 'batches' || sinceFingerprint + 1 >= FINGERPRINT_EVERY
 }
 
-/** @param changes what the message says that the one before it did not. */
+/** @param changes how the message differs from the one before it. */
 export function nextMessage(
   { epoch, revision: previous, settled, clusterId, isSynced }: Session,
   body: Body,

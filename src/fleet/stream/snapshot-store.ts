@@ -1,9 +1,8 @@
 /**
  * Keeps whole states in the object store, and an index that lists them with the place of each in the stream.
  *
- * The index is one value beside the leases, so that a new edge reads it with one request. It has the order of the
- * stream. The oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as
- * there is.
+ * The index is one value next to the leases, so that a new edge reads it with one request. It is in stream order. The
+ * oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as there is.
  */
 import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'

@@ -3,8 +3,8 @@
  * answered (`synced`), and what is unreachable.
  *
  * Heartbeats of NATS say nothing about etcd: only the publisher's statuses count. A consumer may be alive and deliver
- * nothing (its server has lost touch with the others), so the end of the stream in each status is compared with what
- * has arrived.
+ * nothing (because its server has lost touch with the others), so the end of the stream in each status is compared with
+ * what has arrived.
  */
 import type { FeedSink } from '../../engine/model/feed-sink.js'
 import type { Timer } from '../../support/clock.js'
@@ -206,7 +206,7 @@ export class StatusListener {
     this.#options.onReached()
   }
 
-  /** Messages that were written a while ago and have not arrived must be requested again. */
+  /** Messages that were written a while ago but have not arrived must be requested again. */
   #compare(place: StreamPosition | null, epoch: number, sequence: number): void {
     if (place === null || epoch < place.epoch || place.sequence >= sequence) {
       this.#behind = null

@@ -16,7 +16,7 @@ import type { StreamContext } from './stream-context.js'
 export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'envelope' | 'clock'> {
   readonly client: Pick<Broker, 'publish'>
   readonly feed: Pick<Feed, 'ageMs' | 'confirm'>
-  /** Returns the message up to which the stream is known to have everything. */
+  /** Returns the message up to which the stream is known to be complete. */
   readonly position: () => { readonly epoch: number; readonly sequence: number }
   /**
    * Called with each answer of etcd that proves how old the stream is, once the stream has everything received before

@@ -57,9 +57,9 @@ export interface StreamFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'>
  */
 const CHECK_INTERVAL_MS = 30 * 60_000
 /**
- * NATS deletes a snapshot after this many times the age of the stream. By then the stream has discarded what followed
- * the snapshot: a publisher marks its stream several times in one age. So it also deletes what dead publishers left
- * behind.
+ * NATS deletes a snapshot after this many times the age of the stream. By then the stream has discarded the messages
+ * that followed the snapshot, because a publisher marks its stream several times within that age. This also cleans up
+ * after dead publishers.
  */
 const SNAPSHOT_AGES = 2
 /** No upload takes longer. */

@@ -1,6 +1,6 @@
 /**
- * The state of a subscriber, which is a value, and the decisions made from it: where to begin reading the stream, and
- * how to go on after a break of the chain. `subscriber.ts` carries them out.
+ * The state of a subscriber as a plain value, and the decisions made from it: where to begin reading the stream, and
+ * how to continue after a break in the chain. `subscriber.ts` carries them out.
  *
  * | the sink holds      | the stream                                     | begin with                                   |
  * | ------------------- | ---------------------------------------------- | -------------------------------------------- |
@@ -58,7 +58,7 @@ export interface Held {
   readonly position: Revision
   /** null if unknown. */
   readonly clusterId: string | null
-  /** Whether etcd itself feeds the sink now: then a break of the chain has cost it nothing. */
+  /** Whether etcd itself feeds the sink now: then a break in the chain has cost it nothing. */
   readonly isFromEtcd: boolean
 }
 

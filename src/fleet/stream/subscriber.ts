@@ -51,7 +51,10 @@ export interface SubscriberOptions extends StreamContext, StartOptions {
   /** The stream is not followed, for this reason. */
   readonly onAway: (reason: string) => void
   readonly feedMetrics: Pick<FeedMetrics, 'relisted'>
-  /** About how long etcd feeds the sink before the stream may take over again, which then waits for its publisher. */
+  /**
+   * Roughly how long etcd feeds the sink before the stream may take over again; after that, the stream takes over once
+   * its publisher confirms it.
+   */
   readonly stayMs: number
 }
 
@@ -66,8 +69,8 @@ type Outcome = ChainEnd | { readonly kind: 'ended'; readonly reason: string }
  */
 type Phase =
   /**
-   * Waits, or reads where to begin. While etcd feeds the sink, the stream may take over only if it was found to be
-   * worth it: etcd may have taken over in the meantime.
+   * Waits, or finds out where to begin. While etcd feeds the sink, the stream may take over only if that was found
+   * worthwhile: etcd may have taken over in the meantime.
    */
   | { readonly kind: 'reading'; readonly isWorthReturning: boolean }
   /** A snapshot is replacing the sink's content. */
@@ -87,7 +90,7 @@ export class Subscriber {
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #state: SubscriberState = NOTHING_READ
-  /** Returns to the stream since its publisher last confirmed what it brought. */
+  /** The number of returns to the stream since its publisher last confirmed the content. */
   #returns = 0
   #phase: Phase = READING
   /** Whether a first snapshot is arriving. */

@@ -21,10 +21,10 @@ import { batchBytes, PAGE_BYTES, writeBatches } from '../key-value-codec.js'
 import { encodeFrame } from './link.js'
 
 export type FeedMessage =
-  /** Pages follow, which the frame's body holds, and then a commit. */
+  /** `page` messages follow, each with a page in its frame's body, and then a `commit`. */
   | { readonly kind: 'replace'; readonly feed: number; readonly revision: Revision; readonly reason: ReplaceReason }
   | { readonly kind: 'page' | 'commit'; readonly feed: number }
-  /** The frame's body holds them. */
+  /** The batches are in the frame's body. */
   | { readonly kind: 'batches'; readonly feed: number }
   | { readonly kind: 'progress'; readonly feed: number; readonly revision: Revision }
   | { readonly kind: 'synced'; readonly feed: number; readonly trustsProgress: boolean }
@@ -83,7 +83,7 @@ export type AskedOfPrimary = AskedOfUpstream & {
   status(): readonly unknown[]
   /** Compares what the primary watches with etcd. */
   checkConsistency(): ConsistencyReport
-  /** Takes a slot, which the worker leaves. */
+  /** Takes a slot, until the worker reports that it is free. */
   enter(slot: number, name: SemaphoreName, identity: string): Refusal | null
   /** @returns the number of requests granted, at least one. */
   drawRequests(identity: string, draw: Draw): number | Refusal

@@ -16,7 +16,7 @@ export interface CountedLimits {
 export class PrimaryLimits {
   readonly #limits: CountedLimits
   readonly #send: (message: LimitMessage) => void
-  /** By the worker's numbers. */
+  /** Keyed by the numbers that the worker gave them. */
   readonly #held = new Map<number, () => void>()
 
   constructor(limits: CountedLimits, send: (message: LimitMessage) => void) {

@@ -42,7 +42,7 @@ export interface PrimaryOptions {
 
 /** Enough for a worker that reads nothing during one second of a busy cluster (100,000 events of 1 KiB). */
 const MAX_QUEUED_BYTES = 128 * 1024 * 1024
-/** A feed that no worker needs runs on for this long, because a restarting worker may need it again. */
+/** A feed that no worker needs keeps running for this long, because a restarting worker may need it again. */
 const LINGER_MS = 60_000
 
 export interface LinkEvents {

@@ -1,6 +1,7 @@
 /**
- * Keeps what a worker that starts later needs of one prefix: a state, and the batches after it. A feed begins in the
- * same way (with a list at an earlier revision, then a replay), so the new worker's ring is as full as the others'.
+ * Keeps what a worker that starts later needs to know about one prefix: a state, and the batches after it. A feed
+ * begins in the same way (with a list at an earlier revision, then a replay), so the new worker's ring is as full as
+ * the others'.
  *
  *     base state ──────▶ │ b1 │ b2 │ … │ bn │   newest
  *        ▲               └──┬─┘

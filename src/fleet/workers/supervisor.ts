@@ -17,7 +17,7 @@ import type { WorkerLink } from './worker-link.js'
 
 /** The descriptor of a worker's socket to the primary: it comes after the standard ones and the cluster's own. */
 export const LINK_DESCRIPTOR = 4
-/** The environment variable of a worker with what it must know before it begins. */
+/** The environment variable that tells a worker what it must know before it begins. */
 export const HELLO_VARIABLE = 'DISTRIBUTARY_WORKER_HELLO'
 
 export interface SupervisorOptions {

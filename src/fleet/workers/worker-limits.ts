@@ -6,8 +6,8 @@
  *   so the sum over the workers is never above the rate, and barely below it;
  * - for bytes, after they were sent: the answer says how long the identity has to wait.
  *
- * While the primary does not answer, the worker decides by the share of one process, and reports what it granted: the
- * link keeps the order, so the primary's counts are right again as soon as it resumes reading. A fixed share was
+ * While the primary does not answer, the worker grants up to the share of one process, and reports what it granted: the
+ * link keeps the order, so the primary's counts are correct again as soon as it resumes reading. A fixed share was
  * rejected as the rule, because a client with one connection has only one worker.
  */
 import {
@@ -40,7 +40,7 @@ const GRANT_MS = 1_000
 const MAX_SPARE = 32
 const MAX_IDENTITIES = 65_536
 
-/** The primary's answer, or that it does not answer. */
+/** The primary's reply, or the fact that it does not reply. */
 type Answer<T> = T | 'away'
 
 /** The granted requests of one identity. */

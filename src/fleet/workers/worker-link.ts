@@ -5,7 +5,7 @@
  * Frames leave in two ways. Live frames go to the socket at once. A whole state is produced frame by frame while the
  * socket has room, and live frames of the same feed wait behind it. Frames that wait, here or in the socket, count
  * against one limit of bytes. A worker beyond it is dropped, and its replacement gets everything again, so there is
- * never a hole; skipping what a slow worker has no room for would make one.
+ * never a hole; skipping frames for a slow worker would make one.
  *
  * Answers wait in the link and do not count. They are bounded in number, since a worker has at most 256 questions open
  * (`worker.ts`).

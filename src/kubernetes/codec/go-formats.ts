@@ -1,6 +1,6 @@
 /**
- * Whether the API server's decoder can read a text as a quantity, a time or bytes, and its error message if not. The
- * texts come from others, so every expression here is linear in their length.
+ * Whether the API server's decoder can read a string as a quantity, a time or bytes, and its error message if not. The
+ * strings are untrusted, so every expression here takes time linear in their length.
  */
 
 const QUANTITY = /^[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/
@@ -10,10 +10,10 @@ const DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 const TIME = /^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d([.,]\d+)?(Z|[+-]([01]\d|2[0-4]):([0-5]\d|60))$/
 const RFC3339 = '2006-01-02T15:04:05Z07:00'
 const RFC3339_MICRO = '2006-01-02T15:04:05.000000Z07:00'
-/** The number of characters of a text shown in a message. */
+/** How many characters of a string are shown in a message. */
 const MAX_SHOWN = 64
 
-/** Each returns what is wrong with a text; null if it can be read. */
+/** Each returns what is wrong with a string; null if it can be read. */
 export const GO_FORMATS: Readonly<Record<string, (text: string) => string | null>> = {
   quantity: quantityProblem,
   time: timeProblem,
@@ -37,7 +37,7 @@ function fractionOf(text: string): string | null {
   return isDate(date) ? fraction : null
 }
 
-/** Whether there is such a day: `2024-02-29`. */
+/** Whether the day exists: `2024-02-29`. */
 export function isDate(text: string): boolean {
   const [, year, month, day] = (DATE.exec(text) ?? []).map(Number)
   if (year === undefined || month === undefined || day === undefined) return false

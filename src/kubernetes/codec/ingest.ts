@@ -3,7 +3,7 @@
  * Kubernetes' protobuf envelope is kept as it is, and its CBOR is turned into JSON once. Any other value among
  * Kubernetes' objects counts as unreadable and is never replaced by something else. A value of a declared prefix is
  * wrapped in an object built from its key, unless whole objects are declared: then the object's own name must match its
- * key, because clients go by it.
+ * key, because clients rely on it.
  */
 import { LRUCache } from 'lru-cache'
 import { type KeyValue, keyToText } from '../../engine/model/event.js'

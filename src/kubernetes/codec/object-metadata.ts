@@ -1,6 +1,6 @@
 /**
- * Metadata reduced to its type: members that are unknown, empty or of a wrong type are dropped. API servers write none
- * of these; what is in etcd may predate their checks, or come from other programs.
+ * Metadata as its type allows it: unknown and empty members, and those of a wrong type, are dropped. API servers write
+ * none of these, but objects in etcd may predate their checks, or come from other programs.
  *
  * Source: ObjectMeta of k8s.io/apimachinery, and how k8s.io/apiextensions-apiserver reads it.
  */

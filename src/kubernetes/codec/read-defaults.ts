@@ -1,5 +1,5 @@
 /**
- * What API servers change in an object between etcd and every answer: members that are cleared before an object is
+ * What API servers change in an object between etcd and the client: members that are cleared before an object is
  * written and filled in when it is read, or the reverse. They are changed once, when a value is read from etcd, so that
  * JSON, protobuf, tables, selectors and watches all show the same object.
  *

@@ -205,7 +205,7 @@ function memberSchema(schema: Structural | null, name: string): Structural | nul
   return schema.additional === 'nothing' ? null : (schema.additional ?? undefined)
 }
 
-/** Whether both leave the same of every object that has its defaults already. */
+/** Whether both have the same effect on every object that already has its defaults. */
 export function changeAlike(a: Structural, b: Structural): boolean {
   if (a === b) return true
   const { properties, additional, items } = a

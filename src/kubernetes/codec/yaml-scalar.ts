@@ -1,8 +1,8 @@
 /**
  * The scalars of YAML bodies. The API server reads YAML 1.1: `defaultMode: 0644` is octal, and `on` is true. Integers
- * of 64 bits keep their digits, other numbers are doubles (`3.0` becomes `3`), and what no double can hold is text. The
- * library's schema of 1.1 also has times and base-60 numbers, which the API server does not accept, so plain scalars
- * are read here.
+ * of 64 bits keep their digits, other numbers are doubles (`3.0` becomes `3`), and numbers that no double can hold are
+ * text. The library's schema of 1.1 also has times and base-60 numbers, which the API server does not accept, so plain
+ * scalars are read here.
  */
 import type { Scalar } from '../../support/yaml.js'
 import { type Json, JsonNumber, numberFromText } from './json-tree.js'
@@ -70,7 +70,7 @@ function numberFromFloat(number: number): number | JsonNumber {
 
 /**
  * The API server turns a key into the text of its value: `y` becomes `true`, and `010` becomes `8`.
- * @returns null for what it takes for no key: null, and an integer that has more than 63 bits.
+ * @returns null for values that it does not accept as keys: null, and integers of more than 63 bits.
  */
 export function keyText(node: Scalar): string | null {
   const { value, source } = node

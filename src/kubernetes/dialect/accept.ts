@@ -1,8 +1,8 @@
 /**
  * Chooses the form of an answer. The clauses of Accept are tried best first, and the first that can be honoured wins. A
  * clause for a form that this verb does not have (a watch in YAML, a list as PartialObjectMetadata) is skipped, so that
- * `application/json;as=Table;…,application/json` degrades as its author meant. If none is left, the answer is a 406
- * that lists the available media types.
+ * `application/json;as=Table;…,application/json` degrades as intended. If none is left, the answer is a 406 that lists
+ * the available media types.
  *
  * Source: negotiation in kubernetes/apiserver. Two differences: q=0 refuses (RFC 9110), and a watch tries the next
  * clause where the API server would answer 406.
@@ -220,7 +220,7 @@ export function isLaidOutByUserAgent(negotiated: Negotiated, query: Query): bool
   return negotiated.encoding === 'json' && negotiated.stream === 'none' && !isAsked
 }
 
-/** Whether a person reads the answer, even if it is an error. */
+/** Whether the response, even if it is an error, is for a person to read. */
 export function wantsPretty(query: Query, userAgent: string | undefined): boolean {
   const text = parameter(query, 'pretty') ?? ''
   if (text !== '') return PRETTY_WORDS.has(text)

@@ -1,7 +1,8 @@
 /**
- * The token between two pages of a list: unpadded base64url of `{"v":"meta.k8s.io/v1","rv":N,"start":"key\u0000"}`, the
- * API server's own form. Clients send it back, so its length is limited and it is checked. `start` is relative to the
- * listed prefix and is only ever appended to it, so no token can name a key outside.
+ * The token that leads from one page of a list to the next: unpadded base64url of
+ * `{"v":"meta.k8s.io/v1","rv":N,"start":"key\u0000"}`, the API server's own form. Clients send it back, so its length
+ * is limited and it is checked. `start` is relative to the listed prefix and is only ever appended to it, so no token
+ * can name a key outside.
  *
  * A key may not be UTF-8, or may contain path segments such as `.`, `..` or empty ones, since any prefix may be served.
  * As text it would be indistinguishable from an attempt to leave the prefix, so it travels as base64 in `startBytes`

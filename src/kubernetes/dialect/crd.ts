@@ -110,7 +110,7 @@ function namesOf(definition: unknown): unknown {
   return textAt(accepted, 'kind') === '' ? field(definition, 'spec', 'names') : accepted
 }
 
-/** The API server reinstalls a resource when one of these changes, and for nothing else. */
+/** The API server reinstalls a resource when one of these changes, and for no other change. */
 function fingerprintOf(definition: unknown): string {
   const said = [field(definition, 'spec'), field(definition, 'status', 'acceptedNames')]
   return createHash('sha256').update(exactText(said)).digest('hex')

@@ -121,7 +121,7 @@ export class Discovery {
 
   /**
    * The document of `/api/v1` and `/apis/{group}/{version}`: APIResourceList; null if nothing of it is served here,
-   * since another server then answers for itself.
+   * since another server then answers.
    */
   apiResources(group: string, version: string): Document | null {
     return this.#cached(`/apis/${group}/${version}`, () => {

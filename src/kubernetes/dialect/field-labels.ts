@@ -87,7 +87,7 @@ export function fieldLabelsOf(served: Selected, isAnySelectable: boolean): Field
 
 function labelsOf({ resource, origin, definition, selectableFields }: Selected): FieldLabels {
   const any = anyOf(resource)
-  // A custom resource of an upstream that does not expose its definitions: nobody here knows its labels.
+  // A custom resource of an upstream that does not expose its definitions, so its labels are unknown here.
   if (origin === 'declared' || resource.holds !== 'kubernetes' || (origin === 'custom' && definition === null))
     return any
   const own = origin === 'custom' ? customLabels(resource, selectableFields) : OWN[resourceId(resource)]

@@ -130,7 +130,7 @@ export function parseFieldTerms(text: string): readonly FieldTerm[] {
       start = i + 1
     }
   }
-  // A backslash at the very end has moved the loop past it.
+  // A backslash at the very end has moved the index past the end.
   if (start < text.length && text.endsWith('\\') && endsInOpenEscape(text)) {
     throw new BadRequestError(`invalid field selector: invalid escape sequence: \\ (character ${text.length})`)
   }

@@ -1,6 +1,6 @@
 /**
- * `?prefix=eu/`: the objects of a declared prefix whose keys in etcd begin with a text. There is only one spelling: the
- * text is decoded once, from the query, before authorization uses it.
+ * `?prefix=eu/`: the objects of a declared prefix whose keys in etcd begin with this text. It is decoded once, from the
+ * query, before authorization uses it, so there is only one spelling.
  */
 import { type Key, keyFromText } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'

@@ -33,8 +33,8 @@ export function openApiV2(info: V2Document['info'], parts: Iterable<V3Part>): V2
 }
 
 /**
- * A kind is an object, whatever else it may contain; of one that keeps unknown members, nothing more is said. A
- * quantity, for which v3 names two types, is a text.
+ * A kind is an object, whatever else it may contain; if it keeps unknown members, nothing more is said about it. A
+ * quantity, for which v3 names two types, is a string.
  */
 function definition(schema: JsonSchema): JsonSchema {
   const { type = 'oneOf' in schema ? 'string' : undefined } = schema
@@ -92,7 +92,7 @@ function parameters(given: unknown): readonly JsonSchema[] {
   return (given as readonly JsonSchema[]).map(({ schema, ...rest }) => ({ ...rest, ...(schema as JsonSchema) }))
 }
 
-/** Keywords that only v3 has. Clients would apply a default. */
+/** Keywords that only v3 has, and `default`, which clients would apply. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['oneOf', 'anyOf', 'allOf', 'not', 'nullable', 'default'])
 
 function v2Schema(schema: JsonSchema): JsonSchema {

@@ -26,7 +26,7 @@ function paramsOf(text: string): URLSearchParams {
   return new URLSearchParams(text.startsWith('?') ? `&${text}` : text)
 }
 
-/** Whatever the encoding of the name. */
+/** However the name is encoded. */
 function isPrefix(pair: string): boolean {
   return paramsOf(pair.split('=', 1)[0] ?? '').has('prefix')
 }

@@ -136,7 +136,7 @@ function resourcePath(group: string, version: string, names: readonly string[], 
   const isScopeRight =
     found !== undefined && (found.resource.namespaced ? isNamespaced || name === '' || legacyWatch : !isNamespaced)
   if (isDots(name) && !isScopeRight) throw unknownResource()
-  // Nothing has the empty name, or is in a namespace with a spelling that no key has.
+  // No object has the empty name, or is in a namespace whose name no key spells.
   const isNamed = name !== '' || subresource === ''
   const isPlace = namespace === '' || found === undefined || isNamespaceSpelled(found.resource, namespace)
   return {
@@ -185,7 +185,7 @@ export function methodNotAllowed(): MethodNotAllowedError {
   return new MethodNotAllowedError('the server does not allow this method on the requested resource')
 }
 
-/** The API server's answer to a path under `/api` or `/apis` that leads nowhere. */
+/** The API server's response to a path under `/api` or `/apis` that leads nowhere. */
 export function unknownResource(): NotFoundError {
   return new NotFoundError('the server could not find the requested resource', { details: {} })
 }

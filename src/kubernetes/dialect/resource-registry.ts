@@ -251,7 +251,7 @@ const values = new WeakMap<ServedResource, string>()
 
 const fingerprints = new WeakMap<ServedResource, string>()
 
-/** Equal for two entries that show the same objects alike, in any process. */
+/** Equal for two entries that show objects in the same way, in any process. */
 export function fingerprintOf(served: ServedResource): string {
   let fingerprint = fingerprints.get(served)
   if (fingerprint === undefined) {
@@ -261,7 +261,7 @@ export function fingerprintOf(served: ServedResource): string {
   return fingerprint
 }
 
-/** Everything in the entry, as text. The fingerprint stands for the schemas, which are large. */
+/** Everything in the entry, as text; the schemas, which are large, are represented by a fingerprint. */
 export function valueOf(served: ServedResource): string {
   let value = values.get(served)
   if (value === undefined) {

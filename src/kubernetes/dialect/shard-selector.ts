@@ -153,7 +153,7 @@ class Parser {
     this.#next = this.#scan()
   }
 
-  /** Returns the operands of `||`, of which one is an operand of nothing else. */
+  /** Returns the operands of `||`; a single one if there is no `||`. */
   parse(): readonly Expression[] {
     const operands = this.#or()
     if (this.#next.kind !== 'end') throw this.#unexpected()

@@ -1,6 +1,6 @@
 /**
- * Encodes errors: the Status object as JSON, YAML, CBOR or protobuf, its headers, and the texts that clients of the API
- * server know, so that every stage words them alike.
+ * Encodes errors: the Status object as JSON, YAML, CBOR or protobuf, its headers, and the messages that clients of the
+ * API server know, so that every stage uses the same wording.
  */
 import { encodeCbor } from '../codec/cbor/json-to-cbor.js'
 import { indentJson } from '../codec/json-indent.js'

@@ -15,8 +15,8 @@ export interface Subject {
 }
 
 /**
- * Node's own limit on all headers of a request, including the URL: a longer selector cannot arrive, and parsing takes
- * time in proportion.
+ * Node's own limit on all headers of a request, including the URL: a longer selector cannot arrive, and the time to
+ * parse one is proportional to its length.
  */
 export const MAX_SELECTOR_LENGTH = 16_384
 

@@ -5,7 +5,7 @@
 import { BadRequestError } from '../../engine/model/status.js'
 import { parameter, type Query } from './query.js'
 
-/** Longer texts are not read further: no duration needs as many characters. */
+/** Longer values are not parsed: no duration needs as many characters. */
 const MAX_SHOWN = 128
 const NANOSECONDS: ReadonlyMap<string, number> = new Map([
   ['ns', 1],

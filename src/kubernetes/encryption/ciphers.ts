@@ -1,6 +1,6 @@
 /**
- * The ciphers of stored values, behind the prefix that names the key. Each opens values that the API server has sealed,
- * and seals values that the API server can open. Errors are in the API server's own words.
+ * The ciphers of stored values, behind the prefix that names the key. Each decrypts values that the API server has
+ * encrypted, and the reverse. Errors are in the API server's own words.
  *
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt (aes, secretbox), which define the layouts:
  *
@@ -19,7 +19,7 @@ export interface Cipher {
   seal(value: Buffer, context: Buffer): Buffer
 }
 
-/** A value that this key does not open. */
+/** A value that this key cannot decrypt. */
 export class CipherError extends Error {
   override readonly name = 'CipherError'
 }

@@ -40,7 +40,7 @@ type Fields = Readonly<Record<string, unknown>>
 class Reader {
   readonly problems: string[] = []
   readonly #plugins = new Set<string>()
-  /** Wildcards of earlier entries, which would hide what a later one says. */
+  /** Wildcards of earlier entries, which would hide later entries. */
   readonly #masks: string[] = []
 
   read(text: string): readonly ResourceConfiguration[] {

@@ -1,9 +1,9 @@
 /**
- * Encryption at rest as an API server does it: opens and seals the values of each resource with the providers that the
- * configuration names for it. The first provider seals; the one whose prefix a value begins with opens it. Values of
- * several keys may lie side by side, as they do while keys are rotated.
+ * Encryption at rest as an API server does it: decrypts ("opens") and encrypts ("seals") the values of each resource
+ * with the providers that the configuration names for it. The first provider encrypts; the one whose prefix a value
+ * begins with decrypts it. Values under several keys may be stored side by side, as they are while keys are rotated.
  *
- * Neither keys nor values are in a message, a log line or a metric: only the names of keys are.
+ * Messages, log lines and metrics contain neither keys nor values, only the names of keys.
  *
  * Source: k8s.io/apiserver 0.37 pkg/server/options/encryptionconfig and pkg/storage/value/transformer.go.
  */
@@ -22,7 +22,7 @@ import { KmsCipher } from './kms.js'
 
 export interface EncryptionAtRestOptions {
   readonly configuration: readonly ResourceConfiguration[]
-  /** Opens the plugin of a KMS provider, which may be away. */
+  /** Connects to the plugin of a KMS provider, which may be unreachable. */
   readonly openKeyService: (endpoint: string, timeoutMs: number) => KeyService
   readonly clock: Clock
 }
@@ -46,7 +46,7 @@ const IDENTITY_ONLY = 'identity transformer tried to read encrypted data'
 
 /** How soon values are retried if the plugin did not decrypt their key. */
 const RETRY_MS = 5_000
-/** Plugins of the configuration before are closed later: they may be answering. */
+/** The previous configuration's plugins are closed later, because calls to them may still be running. */
 const CLOSE_AFTER_MS = 30_000
 
 export class EncryptionAtRest {
@@ -70,7 +70,7 @@ export class EncryptionAtRest {
     this.#tell()
   }
 
-  /** Calls the listener when values that no key opened may be opened now. */
+  /** Calls the listener when values that no key could decrypt may be readable now. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
@@ -182,7 +182,7 @@ function opened(keyValue: KeyValue, result: Result): KeyValue {
   return result.value === keyValue.value && keyValue.sealed === undefined ? keyValue : { ...bare, value: result.value }
 }
 
-/** Tries one provider after the other; the first that opens the value wins. */
+/** Tries one provider after another; the first that decrypts the value wins. */
 function openWith(
   providers: readonly Provider[],
   keyValue: KeyValue,
@@ -199,7 +199,7 @@ function openWith(
     }
     if (!startsWith(value, Buffer.from(prefix))) continue
     const failed = (error: unknown): Result | Promise<Result> => {
-      // Whatever goes wrong with one value must not end the feed of all the others.
+      // A failure with one value must not end the feed of all the others.
       return openWith(providers, keyValue, context, i + 1, [...errors, errorMessage(error)])
     }
     try {

@@ -1,6 +1,6 @@
 /**
- * Values sealed with KMS v2: each carries its key, encrypted by the plugin. Many values share one key, so the plugin is
- * called once for each key and not for each value. Decrypted keys are kept in memory only.
+ * Values encrypted with KMS v2: each carries its key, which the plugin has encrypted. Many values share one key, so the
+ * plugin is called once for each key and not for each value. Decrypted keys are kept in memory only.
  *
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the limits
  * and when a key for writes is created.
@@ -40,7 +40,7 @@ const SEED_BYTES = 32
 const MAX_KEY_BYTES = 1_024
 /** For a key that cannot be decrypted, the plugin is called once in this time, however many values share the key. */
 const FAILED_FOR_MS = 1_000
-/** How often the plugin is asked for its key for writes. Without an answer, the last key stays in use for longer. */
+/** How often the plugin is asked for its key for writes. If it does not answer, the last key stays in use longer. */
 const CONFIRM_EVERY_MS = 60_000
 const WRITE_KEY_LASTS_MS = 180_000
 
@@ -49,7 +49,7 @@ export class KmsCipher {
   #writeKey: WriteKey | null = null
   #renewing: Promise<WriteKey> | null = null
 
-  /** @param onFailure called for each value whose key could not be decrypted: it may be later. */
+  /** @param onFailure called for each value whose key could not be decrypted; a later attempt may succeed. */
   constructor(
     private readonly service: KeyService,
     private readonly clock: Clock,

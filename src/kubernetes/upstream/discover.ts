@@ -24,7 +24,10 @@ export interface Discovered {
   readonly incomplete: ReadonlySet<string>
   /** `plural.group` of the resources defined by CustomResourceDefinitions; null if these cannot be read. */
   readonly customNames: ReadonlySet<string> | null
-  /** The ETags of the two documents, if both are aggregated and whole: while they stay, so does everything above. */
+  /**
+   * The ETags of the two documents, if both are aggregated and whole: while they stay the same, so does everything
+   * above.
+   */
   readonly etags: readonly [api: string, apis: string] | null
 }
 
@@ -33,7 +36,7 @@ const NEEDED_VERBS = ['get', 'list', 'watch']
 const ROOTS = ['/api', '/apis'] as const
 
 /**
- * @param before the last answer, which is returned as it is if nothing has changed. @throws UpstreamError when the
+ * @param before the previous result, which is returned unchanged if nothing has changed. @throws UpstreamError when the
  * server does not answer.
  */
 export async function discover(

@@ -18,7 +18,7 @@ const MAX_STATUS_BYTES = 2 ** 20
 const READYZ_MS = 5_000
 
 /**
- * Wraps a transport so that refusals are in JSON: a server sends them in protobuf where that is all that was accepted.
+ * Wraps a transport so that refusals are in JSON: a server sends them in protobuf if the request accepted nothing else.
  */
 export function withReadableRefusals(transport: Transport): Transport {
   return {

@@ -1,6 +1,6 @@
 /**
- * Turns an object from a server into what etcd would have: a key, its revision and a value. A value in protobuf has
- * that form already (`protobuf-wire.ts`). JSON is put into one order.
+ * Turns an object from a server into what etcd would have: a key, its revision and a value. A value in protobuf already
+ * has that form (`protobuf-wire.ts`); JSON members are put into a fixed order.
  *
  * Lists leave `kind` and `apiVersion` out of their items and watches do not, and their position differs between
  * servers. Here they always come first, so that one version of an object has the same bytes however it arrived; the

@@ -5,7 +5,7 @@
  *
  * Reads are lists. Consistent lists ask the server for data as fresh as its own quorum read; exact ones name their
  * revision. The whole resource is streamed if the server supports it (WatchList), which costs that server a fraction of
- * the memory of a list, and the watch goes on in the same answer (`state-stream.ts`).
+ * the memory of a list, and the watch continues in the same response (`state-stream.ts`).
  */
 import { bytesCodec, type BytesObject } from '../../client/reflector/bytes-codec.js'
 import { WatchFailure } from '../../client/reflector/failure.js'
@@ -283,7 +283,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   #continueWith(stream: StateStream, startRevision: Revision): void {
     this.#continued?.timer.cancel()
     this.#continued?.stream.close()
-    // A watch that comes later than that finds it broken off.
+    // A watch that comes later than that finds the response closed.
     const timer = this.#options.server.clock.setTimer(FOLLOW_MS, () => stream.close())
     this.#continued = { startRevision, stream, timer }
   }

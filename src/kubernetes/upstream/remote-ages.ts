@@ -1,5 +1,5 @@
 /**
- * Remembers how old another server said its resources are, so that the age of a source further up is passed down a
+ * Remembers how old another server says its resources are, so that the age of a source further up is passed down the
  * chain.
  *
  * Ages are requested for all resources at once, by `GET /readyz?ages`, which needs no permission. A server without this
@@ -10,9 +10,9 @@ import { isObject } from '../../support/fields.js'
 
 /** How often the ages are requested. */
 export const AGES_INTERVAL_MS = 1_000
-/** The most that the interval adds to the age of a healthy source. */
+/** The maximum that polling at this interval adds to the age of a healthy source. */
 const STEP_MS = 1_200
-/** The valid time of a source that reports no age. */
+/** How long a confirmation by a source that reports no age is valid. */
 const WITHOUT_AGE_MS = 600
 
 /** Milliseconds; `validMs` is null for a source that is never old while connected. */

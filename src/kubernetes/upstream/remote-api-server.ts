@@ -20,9 +20,9 @@ export interface RemoteApiServerOptions {
   /** The URL, for messages. */
   readonly url: string
   readonly clock: Clock
-  /** The server counts as lost after no answer for twice this long, in milliseconds. Default: 5 s. */
+  /** The server counts as lost when it has not answered for twice this long, in milliseconds. Default: 5 s. */
   readonly heartbeatMs?: number
-  /** A slower answer counts as none. Default: 5 s. */
+  /** A slower response counts as none. Default: 5 s. */
   readonly heartbeatTimeoutMs?: number
   /** Default: as `/version` says. false treats the server as a kube-apiserver. */
   readonly speaksSse?: false
@@ -46,7 +46,7 @@ export interface AskOptions {
 const HEARTBEAT_MS = 5_000
 /** How long the product is remembered, since all resources ask at once when the server is back. */
 const PRODUCT_MS = 10_000
-/** At the start all resources ask within seconds; nobody replaces a cluster as fast. */
+/** At the start all resources ask within seconds; nobody replaces a cluster that fast. */
 const CLUSTER_MS = 250
 const LOST_HEARTBEATS = 2
 /** Enough for the ages of a few thousand resources. */
@@ -83,7 +83,7 @@ export class RemoteApiServer {
     return this.#known
   }
 
-  /** Repeats the request from time to time, since another server may have taken over. @throws UpstreamError */
+  /** Repeats the request now and then, since another server may have taken over. @throws UpstreamError */
   async product(signal?: AbortSignal): Promise<Product> {
     const nowMs = this.clock.monotonic()
     if (this.#known !== null && nowMs - this.#knownAtMs < PRODUCT_MS) return this.#known

@@ -17,7 +17,7 @@ export interface StateStreamOptions {
   readonly codec: ObjectCodec<BytesObject>
   readonly clock: Clock
   readonly path: string
-  /** When the server ends the answer. */
+  /** When the server ends the response. */
   readonly timeoutSeconds: number
   /** The longest silence after the initial events, bookmarks included. */
   readonly silenceMs: number
@@ -42,7 +42,7 @@ const INITIAL_SILENCE_MS = 10_000
 export class StateStream {
   readonly #abort = new AbortController()
   readonly #outcome: Promise<WatchOutcome>
-  /** Rejects when there is no state to come. */
+  /** Rejects when no state will come. */
   readonly #state: Promise<StreamedState>
   #follower: StreamFollower | null = null
   #goOn: () => void = () => {}

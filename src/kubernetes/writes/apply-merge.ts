@@ -54,7 +54,7 @@ function mergedOrder(live: readonly string[], applied: readonly string[]): reado
       shared[next] !== left &&
       next < shared.length
     ) {
-      // It comes later, where it is applied.
+      // It comes later, at its applied position.
       i++
     } else {
       if (left !== undefined && (left === right || order.has(left))) i++

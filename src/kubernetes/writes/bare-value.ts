@@ -12,7 +12,7 @@ import { type FieldProblem, forbiddenField, invalid, required } from './field-er
 import { nameProblem } from './object-names.js'
 
 /**
- * Members that a value may be sent with, since it is read with them. They are not stored: the server and the key
+ * Members that a client may send with a value, because reads return them. They are not stored: the server and the key
  * determine them.
  */
 const KEPT: ReadonlySet<string> = new Set([

@@ -1,6 +1,6 @@
 /**
- * Turns an object of a built-in kind into the JSON that an API server would answer after reading it into its Go types: a
- * null in a map or list becomes the zero value of its type. Any other null disappears, and so does any empty member
+ * Turns an object of a built-in kind into the JSON that an API server would return after reading it into its Go types:
+ * a null in a map or list becomes the zero value of its type. Any other null disappears, and so does any empty member
  * that may be omitted. Members that Go always writes (`status: {}`) are added. Members are in the order of the Go
  * types. Quantities and times stay as they are written.
  */

@@ -70,7 +70,7 @@ export class Containers {
     await this.#removeIfEmpty(place, held)
   }
 
-  /** Called after a container was changed: its last finalizer may have been all that was left. */
+  /** Called after a container was changed: its last finalizer may have been the only thing that kept it. */
   async afterChange(place: ObjectLocation): Promise<void> {
     try {
       await this.finish(place)

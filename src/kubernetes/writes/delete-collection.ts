@@ -148,7 +148,7 @@ async function unlessGone(removal: Promise<OneAnswer | null>): Promise<OneAnswer
   }
 }
 
-/** The objects of the answer, in order; drops everything once there is too much, or once an item is unavailable. */
+/** The objects of the answer, in order; drops everything once there is too much, or an item is unavailable. */
 class Gathered<T> {
   #items: (T | undefined)[] | null = []
   #bytes = 0

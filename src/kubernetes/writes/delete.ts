@@ -19,7 +19,10 @@ import { answerOf, type OneAnswer, timestamp, Warnings, type WriteContext, type 
 import { typeProblem } from './member-types.js'
 import { type DeleteOptions, parseDeleteOptions } from './write-options.js'
 
-/** The namespaces that a kube-apiserver keeps. Their uids tell clusters apart, and everything in them would go too. */
+/**
+ * The namespaces that a kube-apiserver keeps. Their uids identify clusters, and everything in them would be deleted
+ * too.
+ */
 const IMMORTAL: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public'])
 
 /** @throws StatusError */
@@ -51,7 +54,7 @@ export function deleteOptionsOf(context: WriteContext, { contentType, query, bod
 }
 
 /**
- * A precondition or a dry run of the wrong type must not count as none. @param options null if there are none.
+ * A precondition or a dry run of the wrong type must not count as absent. @param options null if there are none.
  * @throws BadRequestError, InvalidError
  */
 export function readDeleteOptions(context: WriteContext, query: URLSearchParams, options: Json): DeleteOptions {

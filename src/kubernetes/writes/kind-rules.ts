@@ -83,7 +83,7 @@ export class KindRulebook {
     const version = apiVersion(resource)
     const builtIn = origin === 'well-known' ? this.shapes.ofKind(version, resource.kind) : undefined
     const schema = origin === 'custom' ? served.schema : undefined
-    // Only threads check what is written; parsing a schema takes too long for the event loop, which only removes
+    // Only threads check written objects: parsing a schema takes too long for the event loop, which only removes
     // objects.
     let shape = builtIn
     const shapeOf = (): Shape => (shape ??= customShape(schema?.parsed, this.shapes.objectMeta))
@@ -248,7 +248,7 @@ export function unchecked(served: ServedResource, object: JsonRecord, schema: Ki
   return resourceId(served.resource) === DEFINITIONS ? unevaluatedRulesOf(object) : null
 }
 
-/** Returns what a kind forbids beyond its schema. @param before null for a new object. */
+/** Returns the problems with an object that its kind forbids beyond its schema. @param before null for a new object. */
 export function kindProblems(
   served: ServedResource,
   before: JsonRecord | null,
@@ -323,7 +323,7 @@ function versionProblems(definition: JsonRecord, versions: readonly Json[]): rea
   return problems
 }
 
-/** Refuses what would make stored objects unreadable, or hide them under other keys. */
+/** Refuses changes that would make stored objects unreadable, or hide them under other keys. */
 function storedProblems(
   before: JsonRecord | null,
   definition: JsonRecord,

@@ -2,7 +2,7 @@
 import { isRecord, joinPath, type Json } from '../codec/json-tree.js'
 import type { Shape } from './shape.js'
 
-/** The most removed members reported for one object, as at the API server. */
+/** The most removed members reported for one object, as in the API server. */
 const MAX_TOLD = 100
 
 /** Removes the undeclared members from `value`. @returns their paths. */

@@ -18,7 +18,7 @@ const INTEGERS: Readonly<Record<string, readonly [least: bigint, most: bigint]>>
   uint64: [0n, 2n ** 64n - 1n],
   fixed64: [0n, 2n ** 64n - 1n],
 }
-/** Longer texts are not 64-bit integers. */
+/** Longer strings are not 64-bit integers. */
 const MAX_INTEGER_LENGTH = 20
 /** Returns the problem with the first member of a wrong type; null if there is none. A null is always allowed. */
 export function typeProblem(value: Json, shape: Shape, path: string[] = [], holder = ''): string | null {

@@ -27,7 +27,7 @@ export function areAnnotationsTooLong(annotations: JsonRecord): boolean {
 
 /**
  * @param metadata complete: a generated name has already been filled in.
- * @param isCustom its finalizers may be any text; `finalizerWarnings` warns about unusual ones.
+ * @param isCustom its finalizers may be any string; `finalizerWarnings` warns about unusual ones.
  */
 export function metadataProblems(resource: Resource, metadata: JsonRecord, isCustom: boolean): readonly FieldProblem[] {
   const problems: FieldProblem[] = []

@@ -150,14 +150,14 @@ export class ObjectStore {
     this.#options = options
   }
 
-  /** Reads as linearizably as etcd does. @throws StatusError */
+  /** A linearizable read, as in etcd. @throws StatusError */
   async read(place: ObjectLocation): Promise<Held | null> {
     return this.#held(place, await this.#readKey(keyOfName(place.served.resource, place)))
   }
 
   /**
-   * Finds out whether an object is being deleted, without building its tree: that of a large definition takes too long
-   * for every object of it. @returns null if there is no such object. @throws StatusError
+   * Finds out whether an object is being deleted, without building its tree: for a large definition, that would take
+   * too long to repeat for each of its objects. @returns null if there is no such object. @throws StatusError
    */
   async readStanding(place: ObjectLocation): Promise<{ readonly guard: Compare; readonly isDeleting: boolean } | null> {
     const { served } = place
@@ -277,7 +277,7 @@ export class ObjectStore {
     }
   }
 
-  /** @throws RequestEntityTooLargeError for a value that nobody could read back; BadRequestError, see `bytesOf`. */
+  /** @throws RequestEntityTooLargeError for a value too large to be read back; BadRequestError, see `bytesOf`. */
   #bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
     const bytes = bytesOf(value, served)
     const { maxValueBytes } = this.#options
@@ -336,8 +336,8 @@ export class ObjectStore {
   }
 
   /**
-   * Returns the stored value in a form that can be removed whatever it is. What a kube-apiserver owns (protobuf, CBOR,
-   * encrypted) is left to it, except under a declared prefix.
+   * Returns the stored value in a form in which any value can be removed. Values that a kube-apiserver owns (protobuf,
+   * CBOR, encrypted) are left to it, except under a declared prefix.
    */
   #heldOrRaw(place: ObjectLocation, keyValue: KeyValue | null): Held | null {
     if (keyValue === null) return null

@@ -64,7 +64,7 @@ const ASKED: ReadonlySet<string> = new Set(['mayCreate', 'mayDelete', 'confirm']
 export class OffLoopWriter {
   readonly #options: OffLoopWriterOptions
   readonly #local: Writer
-  /** The same without the limit on stored objects, for what only this side can do. */
+  /** The same without the limit on stored objects, for writes that only this side can do. */
   readonly #unbounded: Writer
   readonly #ids = new WeakMap<ServedResource, number>()
   #lastId = 0

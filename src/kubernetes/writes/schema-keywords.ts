@@ -1,7 +1,7 @@
 /**
- * The keywords of one schema in a definition (OpenAPI v3). A schema is read when a value reaches it, and not before: a
- * definition may have tens of thousands of properties, of which an object has a few. Compiling schemas to functions was
- * rejected: it took 11 seconds for 20,000 properties.
+ * The keywords of one schema in a definition (OpenAPI v3). A schema is read only when a value reaches it: a definition
+ * may have tens of thousands of properties, of which an object has a few. Compiling schemas to functions was rejected:
+ * it took 11 seconds for 20,000 properties.
  */
 import { exactCopy } from '../codec/exact-json.js'
 import { canonicalText, type Json, treeFrom } from '../codec/json-tree.js'
@@ -68,7 +68,7 @@ export function patternOf(schema: Schema, source: string, onUnusable: (problem: 
     pattern = compilePattern(source)
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error
-    // Rejected when a definition is written here; what is in etcd may have been written elsewhere.
+    // Rejected when a definition is written here, but one in etcd may have been written elsewhere.
     onUnusable(error.message)
   }
   patterns.set(schema, pattern)

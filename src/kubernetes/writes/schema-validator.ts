@@ -32,7 +32,7 @@ export function schemaProblems(schema: Schema, object: Json, options: Validation
   return validation.problems
 }
 
-/** The members of an object that are checked by our own rules, whatever the schema says of them. */
+/** The members of an object that are checked by our own rules, whatever the schema says about them. */
 const OURS: ReadonlySet<string> = new Set(['metadata', 'apiVersion', 'kind'])
 
 class Validation {

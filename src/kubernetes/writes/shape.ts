@@ -1,8 +1,8 @@
 /**
  * The part of an object's schema that writes need: which members are declared, and how lists and maps are merged. The
- * shape of a built-in kind comes from the table of messages and what Kubernetes' OpenAPI documents say of them, that of
- * a custom kind from the schema of its definition. A kind with neither gets `ANY`: every member is allowed, and lists
- * are one value.
+ * shape of a built-in kind comes from the table of messages and from Kubernetes' OpenAPI documents, that of a custom
+ * kind from the schema of its definition. A kind with neither gets `ANY`: every member is allowed, and lists are one
+ * value.
  */
 import { field, type Fields, isObject, textsAt } from '../../support/fields.js'
 import { type Json, record } from '../codec/json-tree.js'
@@ -175,7 +175,7 @@ function isAtomicMap(facts: SchemaFacts): boolean {
   return facts['x-kubernetes-map-type'] === 'atomic'
 }
 
-/** How a list is merged. @param items what is said of its items. */
+/** How a list is merged. @param items the facts about its items. */
 function mergeOf(list: Fields, items: Fields): Pick<Shape, 'list' | 'keys' | 'keyDefaults'> {
   const type = list['x-kubernetes-list-type']
   const keys = textsAt(list, 'x-kubernetes-list-map-keys')

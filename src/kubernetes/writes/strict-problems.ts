@@ -16,7 +16,7 @@ export function strictProblems(json: Buffer, shape: Shape): readonly string[] {
 }
 
 class Walk {
-  /** As at the API server, equal problems are reported once. */
+  /** As in the API server, equal problems are reported once. */
   readonly problems = new Set<string>()
   #found = 0
   #at = 0

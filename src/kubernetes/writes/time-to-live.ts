@@ -9,7 +9,7 @@ import { type FieldProblem, invalid } from './field-errors.js'
 const TTL_ANNOTATION = 'distributary.io/ttl'
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3_600, d: 86_400 }
-/** A year. etcd would accept about 285, but a lease that nobody ends within a year is most likely a mistake. */
+/** A year. etcd would accept about 285, but a lease of more than a year is most likely a mistake. */
 const MAX_SECONDS = 366 * 86_400
 
 export const TIME_TO_LIVE_RULE = 'must be a time from one second to 366 days, such as 30s, 10m, 12h or 7d'

@@ -64,9 +64,7 @@ export interface WriteRequest {
   readonly asProtobuf?: boolean
   /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
-  /**
-   * Called before an object that lasts gets a time to live, which deletes it in the end. @throws ForbiddenError
-   */
+  /** Called before an object without a time to live gets one, which will delete it. @throws ForbiddenError */
   readonly mayDelete: () => Promise<void>
   /** How larger objects are removed, if not on the event loop. */
   readonly apart?: RemovalApart
@@ -224,7 +222,7 @@ export class Write {
     const place = { served: request.served, namespace: request.namespace, name }
     const changed = await context.store.change(place, decide, { ...options, confirm: request.confirm, guards })
     if (changed.kind === 'deleted') await context.containers.afterGone(place)
-    // Its last finalizer may have been all that was left.
+    // Its last finalizer may have been the only thing that kept it.
     else if (changed.kind === 'updated' && isContainer(request.served) && !options.dryRun)
       await context.containers.afterChange(place)
     return answerOf(changed, this.warnings, options.dryRun)

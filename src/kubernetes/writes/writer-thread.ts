@@ -1,5 +1,5 @@
 /**
- * The program of the threads that compute writes: the same `Writer` as on the event loop. What belongs to the process
+ * The program of the threads that compute writes: the same `Writer` as on the event loop. Whatever only the process has
  * (etcd, permissions, the contents of a namespace) is requested from it.
  */
 import type { Transferable } from 'node:worker_threads'

@@ -43,14 +43,14 @@ interface Surroundings {
   readonly metrics?: WebhookMetrics
   /** Gets whether the files can be used. */
   readonly fileMetrics?: FileMetrics | undefined
-  /** Gets the health of each server that judges callers. */
+  /** Gets the health of each server that reviews callers. */
   readonly onJudge?: (health: JudgeHealth) => void
 }
 
 interface AuthenticatorSurroundings extends Surroundings {
   /** Slots for reviews of unknown tokens. Default: those of a single process. */
   readonly unknownTokens?: IdentitySemaphore
-  /** The objects that service account tokens are bound to. Default: none are held here. */
+  /** Finds the objects that service account tokens are bound to. Default: none are cached here. */
   readonly boundObjects?: BoundObjects
 }
 

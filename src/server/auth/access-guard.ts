@@ -1,12 +1,13 @@
 /**
- * Decides whether requests are let in, and keeps checking whether the running watches are still allowed. A request that
+ * Decides whether to let requests in, and keeps checking whether running watches are still allowed. A request that
  * waited is checked again before it is answered, unless nothing can have changed in the meantime.
  *
- * Watches with the same credential and the same attributes share one *entry*, which is judged once however many they
- * are. When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries whose judges
- * can change without a report are judged again every few seconds, a bounded number at a time. The guard notices an
- * expired credential within a second. A pass yields to the event loop between slices. "Cannot say now" is not a no: a
- * restarting API server must not end ten thousand watches, so an entry survives a bounded time without an answer.
+ * Watches with the same credential and the same attributes share one *entry*, which is judged once, however many
+ * watches there are. When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries
+ * whose judges can change without a report are judged again every few seconds, a bounded number at a time. The guard
+ * notices an expired credential within a second. A pass yields to the event loop between slices. "Cannot say now" is
+ * not a no: a restarting API server must not end ten thousand watches, so an entry survives a bounded time without an
+ * answer.
  */
 import type { AccessMetrics } from '../metrics/request-metrics.js'
 import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'
@@ -215,14 +216,14 @@ export class AccessGuard {
   }
 
   /**
-   * Decides a review, which only asks and changes nothing. @throws ServiceUnavailableError when no authorizer can
-   * decide now.
+   * Decides an access review, which is only a question and changes nothing. @throws ServiceUnavailableError when no
+   * authorizer can decide now.
    */
   decide(user: User, attributes: Attributes): Promise<Decision> {
     return this.#options.authorizer.authorize(user, attributes)
   }
 
-  /** Whether anybody may do this without a name. @throws ServiceUnavailableError when no authorizer can decide now. */
+  /** Whether anonymous callers may do this. @throws ServiceUnavailableError when no authorizer can decide now. */
   async letsAnybody(attributes: Attributes): Promise<boolean> {
     const { authenticator, authorizer } = this.#options
     return authenticator.admitsAnonymous && (await authorizer.authorize(ANONYMOUS, attributes)).allowed
@@ -274,7 +275,7 @@ export class AccessGuard {
     identity: string,
   ): Promise<Acting> {
     const acting = await this.#actingAs(await this.#options.authenticator.authenticate(request), request, on)
-    // The credential now belongs to another user or other groups, and the request was allowed for the old identity.
+    // The credential now belongs to another user or to other groups, but the request was allowed for the old identity.
     if (actingKey(acting) !== identity) {
       throw new UnauthorizedError('Unauthorized', { cause: 'the identity has changed' })
     }
@@ -424,7 +425,10 @@ function secondsSince(startedMs: number): number {
   return (performance.now() - startedMs) / 1000
 }
 
-/** Callers that impersonate the same user are judged separately, since one of them may lose the permission to do so. */
+/**
+ * Callers that impersonate the same user are judged separately, since one of them may lose the permission to
+ * impersonate.
+ */
 function actingKey({ user, impersonator }: Pick<Acting, 'user' | 'impersonator'>): string {
   return JSON.stringify([identityKey(user), impersonator === null ? null : identityKey(impersonator)])
 }

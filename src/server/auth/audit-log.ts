@@ -1,11 +1,11 @@
 /**
- * Writes one JSON line for each request: the caller, the request, the answer, and the rule that allowed it. Only named
+ * Writes one JSON line for each request: the caller, the request, the outcome, and the rule that allowed it. Only named
  * facts are written, never headers, bodies or the query, which may contain tokens. Rotation is left to the platform,
  * which moves the file and sends SIGHUP (`reopen`).
  *
  * The queue to the disk is bounded. When it is full, or the file cannot be written, lines are dropped and counted,
- * because a full disk must not stop the server. The file is opened again every few seconds until it takes lines, and a
- * line in it says how many were dropped.
+ * because a full disk must not stop the server. The file is reopened every few seconds until lines can be written, and
+ * a line in it says how many were dropped.
  */
 import fs from 'node:fs'
 import type { Writable } from 'node:stream'
@@ -59,17 +59,17 @@ const MAX_QUEUED_BYTES = 4 * 2 ** 20
 /** The time until a file that could not be written is opened again. */
 const RETRY_MS = 5_000
 const APPENDING = fs.constants.O_WRONLY | fs.constants.O_APPEND | fs.constants.O_CREAT | fs.constants.O_NONBLOCK
-/** The time for which a pipe may take nothing. */
+/** How long a pipe may accept nothing. */
 const MAX_FULL_MS = 5_000
 const FULL_PAUSE_MS = 20
-/** These texts are chosen by the caller, so they are bounded. */
+/** The caller chooses these strings, so their length is limited. */
 const MAX_TEXT = 1_024
 /**
  * Several workers append to one file or pipe. A single write to a file stays whole at any size, but a write to a pipe
  * only up to this size (PIPE_BUF of Linux), so no line is longer.
  */
 const MAX_LINE_BYTES = 4_096
-/** The most bytes of each text, and of all groups, in a line that would otherwise be too long. */
+/** The most bytes of each string, and of all groups, in a line that would otherwise be too long. */
 const MAX_SHORT_TEXT_BYTES = 300
 const MAX_SHORT_GROUPS_BYTES = 700
 
@@ -158,8 +158,8 @@ type Opened = (error: Error | null, descriptor: number) => void
 type Written = (error: NodeJS.ErrnoException | null, bytes: number, data: unknown) => void
 
 /**
- * Opens a named pipe without waiting for its reader, and waits for a slow one with a timer: either would otherwise keep
- * one of the few threads that read and write all files.
+ * Opens a named pipe without waiting for its reader, and waits for a slow one with a timer: either would otherwise
+ * block one of the few threads that read and write all files.
  */
 function patientFiles(clock: Clock) {
   const untilTaken = (write: (done: Written) => void, done: Written, leftMs = MAX_FULL_MS): void =>
@@ -181,7 +181,7 @@ function patientFiles(clock: Clock) {
   }
 }
 
-/** Cuts the texts, keeps as many groups as fit, and says how many groups were left out. */
+/** Cuts the strings, keeps as many groups as fit, and says how many were left out. */
 function shortened(fields: object): object {
   const short: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(fields)) {
@@ -208,7 +208,7 @@ function cut(text: string): string {
   return `${text.slice(0, length)}…`
 }
 
-/** The size of a text in JSON in bytes, where one character can take six. */
+/** The size of a string in JSON, in bytes; one character can take six. */
 function written(text: string): number {
   return Buffer.byteLength(JSON.stringify(text))
 }

@@ -147,7 +147,7 @@ export class FairSemaphore implements IdentitySemaphore {
     return new TooManyRequestsError(typeof message === 'string' ? message : message(full), retryAfterSeconds)
   }
 
-  /** Gives a free slot to the next waiting identity that may hold another. @returns whether it did. */
+  /** Gives a free slot to the next waiting identity that may hold one more. @returns whether it did. */
   #grantNext(): boolean {
     if (this.#running >= this.#bounds.slots) return false
     for (const [identity, queue] of this.#queues) {

@@ -1,7 +1,7 @@
 /**
  * Exchanges small JSON documents with a server that judges credentials or permissions: an issuer or an API server. It
  * uses Node's `https` rather than `fetch`, because only `https` takes a certificate authority and a client certificate
- * without another dependency. Redirects are not followed, since the answer could send our credentials elsewhere.
+ * without another dependency. Redirects are not followed, since they could send our credentials elsewhere.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -35,7 +35,7 @@ export class JsonClient {
   readonly #answered: (code: number, seconds: number) => void
   #server: JsonServer
   #agent: http.Agent
-  /** Those that have brought an answer so far. */
+  /** Those that have brought a response so far. */
   readonly connections = new ConnectionCount()
 
   /**

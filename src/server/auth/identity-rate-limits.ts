@@ -1,6 +1,7 @@
 /**
  * Rate limits per identity: requests per second, and bytes of lists and initial states per second. A noisy tenant gets
- * 429 before others notice it. `fair-semaphore.ts` limits what lasts: watches, and requests that cost memory.
+ * 429 before others notice it. `fair-semaphore.ts` limits what is held for a while: watches, and requests that cost
+ * memory.
  */
 import type { CountedRates, Draw } from '../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../engine/model/status.js'
@@ -14,7 +15,7 @@ export interface IdentityRateLimitsOptions {
   readonly initialBytesPerSecond: () => number | null
 }
 
-/** The seconds of the sustained rate that may come at once: the start of an informer is a burst of lists. */
+/** The burst, in seconds of the sustained rate: the start of an informer is a burst of lists. */
 const BURST_SECONDS = 10
 /**
  * The share of the remaining budget that one process may reserve for later requests, so that the others need not wait

@@ -82,7 +82,7 @@ export interface ImpersonationMode {
   readonly user: User
   /**
    * In order. @param on the request.
-   * @throws ForbiddenError, between two checks, for a part that the mode gives nobody.
+   * @throws ForbiddenError, between two checks, for a part that the mode never grants.
    */
   checks(on: Attributes): Iterable<ImpersonationCheck>
 }

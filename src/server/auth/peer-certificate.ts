@@ -4,8 +4,8 @@
  * Each authenticator therefore checks the certificate against its own bundle again.
  */
 import { X509Certificate } from 'node:crypto'
-// Loaded for its own sake: in Node 20, toLegacyObject() of a certificate leaves a node:tls without createSecureContext
-// if nothing has loaded it before.
+// Loaded only for its side effect: in Node 20, toLegacyObject() of a certificate leaves a node:tls without
+// createSecureContext if nothing has loaded it before.
 import 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 
@@ -25,10 +25,10 @@ export interface PeerCertificate {
 const MAX_CHAIN = 8
 
 /**
- * Returns null when the client showed no certificate. This walks the chain, so call it once for each connection.
+ * Returns null when the client presented no certificate. This walks the chain, so call it once for each connection.
  *
  * `getPeerX509Certificate` would be the natural way in, but on a server in Node 20 it has no issuers, and after one
- * call of it `getPeerCertificate` has none any more either. Node 24.21.0 shows a server no issuers at all: there a
+ * call of it `getPeerCertificate` has none any more either. In Node 24.21.0 a server sees no issuers at all, so a
  * certificate counts only if an authority of the bundle signed it directly.
  */
 export function peerCertificateOf(socket: TLSSocket): PeerCertificate | null {

@@ -38,7 +38,7 @@ export class ReviewServer {
     })
   }
 
-  /** @param read gets the answer's status. @throws ServiceUnavailableError without an answer; what `read` throws. */
+  /** @param read gets the review's status. @throws ServiceUnavailableError without a response; any error of `read`. */
   async review<T>(spec: object, read: (status: unknown, isAccepted: boolean) => T): Promise<T> {
     const reviewing = this.#review(spec, read)
     return await (this.#options.health?.note(reviewing) ?? reviewing)

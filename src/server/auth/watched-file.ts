@@ -21,7 +21,7 @@ export interface WatchedFilesOptions {
   readonly logger: Logger
   /** Default 2 s, short enough to apply a change "within seconds". */
   readonly intervalMs?: number
-  /** Gets whether the files can be used, after each look that changes it. */
+  /** Called whenever it changes whether the files can be used. */
   readonly metrics?: FileMetrics | undefined
   /** Default: reads a regular file of at most 16 MiB. */
   readonly readFile?: (path: string) => Buffer
@@ -34,7 +34,7 @@ export interface Watched<T> {
   close(): void
 }
 
-/** The time until a change is read again. */
+/** The delay before a changed file is read a second time. */
 const SETTLE_MS = 100
 
 /**
@@ -44,11 +44,11 @@ const SETTLE_MS = 100
 export class WatchedFiles<T> implements Watched<T> {
   #value: T
   #seen: readonly Buffer[]
-  /** The content found last, if it is not the one in force. */
+  /** The content last read, if it is not the one in force. */
   #changing: readonly Buffer[] | null = null
   #timer: Timer
   #isUnreadable = false
-  /** The content found last is not the one in force, because it cannot be parsed. */
+  /** The content last read is not in force, because it cannot be parsed. */
   #isInvalid = false
   #isClosed = false
   readonly #listeners = new Set<(value: T) => void>()
@@ -114,7 +114,7 @@ export class WatchedFiles<T> implements Watched<T> {
     const isSettled = this.#changing !== null && areEqual(contents, this.#changing)
     const isSeen = areEqual(contents, this.#seen)
     this.#changing = isSeen || isSettled ? null : contents
-    // Parsing may read more files: what failed while those were swapped is tried again.
+    // Parsing may read more files, so a failure while those were being swapped is retried.
     if (!isSettled && !(isSeen && this.#isInvalid)) return
     this.#seen = contents
     try {

@@ -1,6 +1,6 @@
 /**
- * Splits the arguments into the texts given for each option. Uses the tokens of Node's `parseArgs` in lenient mode: the
- * strict mode, like commander, stops at the first mistake, and we report all of them.
+ * Splits the arguments into the raw values given for each option. Uses the tokens of Node's `parseArgs` in lenient
+ * mode: the strict mode, like commander, stops at the first mistake, and we report all of them.
  */
 import { parseArgs } from 'node:util'
 
@@ -12,7 +12,7 @@ export interface CommandLine {
   /** `--help` starts with the options that matter, `--help all` lists every one; null when neither is given. */
   readonly help: 'first' | 'all' | null
   readonly version: boolean
-  /** The texts in order; a bare boolean flag gives "true". */
+  /** The raw values in order; a bare boolean flag gives "true". */
   readonly texts: ReadonlyMap<OptionName, readonly string[]>
   readonly problems: readonly string[]
 }

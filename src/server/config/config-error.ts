@@ -1,7 +1,7 @@
 /** Every problem in the configuration, found in one run: main prints one line per problem and exits with 2. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
-  /** Without the user and password of any URL that they quote. */
+  /** One message per problem, without the user and password of any URL that it quotes. */
   readonly problems: readonly string[]
 
   constructor(problems: readonly string[]) {

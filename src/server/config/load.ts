@@ -130,8 +130,8 @@ export function load(args: readonly string[], environment: Environment, readFile
 }
 
 /**
- * Whether Kubernetes' resources may wait until one is stored: not if permissions depend on them, the first may be
- * written here, or other servers share them.
+ * Whether to serve Kubernetes' resources only once one is stored: not if permissions depend on them, if the first may
+ * be written here, or if other servers share them.
  */
 function mayAwaitKubernetes(config: Completed): boolean {
   const { kubernetesResources, etcdServers, natsServers, passthrough, apiservice, authorizationMode } = config

@@ -33,7 +33,7 @@ export interface OptionDefinition<T> extends OptionDoc {
   /** The default as a person would write it, null if there is none. */
   readonly defaultText: string | null
   /**
-   * Parses every text given for the option in one place, in order: a scalar takes the last, a list takes all. @throws
+   * Parses every value given for the option in one place, in order: a scalar takes the last, a list takes all. @throws
    * OptionValueError
    */
   parse(texts: readonly string[]): T
@@ -65,7 +65,7 @@ function option<T>(
   }
 }
 
-/** The last text of a scalar wins, as on kube-apiserver's command line, so that a wrapper can append flags. */
+/** The last value of a scalar wins, as on kube-apiserver's command line, so that a wrapper can append flags. */
 function last(texts: readonly string[]): string {
   return texts.at(-1) ?? ''
 }

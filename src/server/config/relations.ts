@@ -45,7 +45,7 @@ export const AUTHENTICATORS = [
 
 type AuthenticatorValues = Pick<Completed, (typeof AUTHENTICATORS)[number]>
 
-/** The options of those that are configured. */
+/** Those that are configured. */
 export function authenticatorsOf(config: AuthenticatorValues): readonly (typeof AUTHENTICATORS)[number][] {
   return AUTHENTICATORS.filter((name) => config[name] !== null && config[name].length > 0)
 }
@@ -60,7 +60,7 @@ export function processesOf(workers: number): number {
   return workers > 1 ? workers + 1 : 1
 }
 
-/** The options that those defaults follow from, besides the one of the same name. */
+/** The other options that each of those defaults depends on. */
 const FOLLOWS_FROM: Partial<Readonly<Record<keyof Completed, readonly OptionName[]>>> = {
   embedded: ['etcdServers', 'natsServers', 'upstream'],
   enableWrites: ['etcdServers', 'natsServers', 'upstream', 'passthrough'],
@@ -269,8 +269,8 @@ const RULES: readonly Rule[] = [
   (c) => (c.authorizationMode.length === 0 ? '--authorization-mode is empty: nothing could allow a request' : null),
   (c) =>
     new Set(c.authorizationMode).size < c.authorizationMode.length ? '--authorization-mode names a mode twice' : null,
-  // Someone who identifies callers, or has an API server that authorizes them, expects reads here to be authorized
-  // too.
+  // An operator who authenticates callers, or has an API server that authorizes them, expects reads here to be
+  // authorized too.
   (c, isGiven) => {
     if (isGiven('authorizationMode')) return null
     const name =

@@ -28,7 +28,7 @@ export interface ConfigChanges {
 
 /** Returns the keys of the file that a running server with this configuration adopts. */
 export function reloadableNames({ upstream }: Config): readonly (OptionName | 'resources')[] {
-  // With --upstream they select once from what the server there serves.
+  // With --upstream they select once, at the start, from the resources of that server.
   return upstream === null ? [...RELOADABLE, 'resources'] : RELOADABLE
 }
 

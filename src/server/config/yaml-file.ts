@@ -1,7 +1,7 @@
 /**
- * Reads the texts given for each option, and the entries of the resource table, from the YAML file. Every problem has
- * its line and column. The syntax tree is walked instead of converted to an object, which keeps positions and makes a
- * key such as `__proto__` just an unknown key.
+ * Reads the raw values given for each option, and the entries of the resource table, from the YAML file. Every problem
+ * has its line and column. The syntax tree is walked instead of converted to an object, which keeps positions and makes
+ * a key such as `__proto__` just an unknown key.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../support/yaml.js'
 
@@ -36,7 +36,7 @@ export const RESOURCE_FIELDS = {
   shortNames: 'strings',
 } as const satisfies Record<keyof ResourceDeclaration, 'string' | 'boolean' | 'strings'>
 
-/** A configuration is written by hand; a longer file is the wrong one. */
+/** A configuration is written by hand; a longer file must be the wrong one. */
 const MAX_FILE_CHARACTERS = 1_048_576
 
 const byKey = new Map<string, OptionName>(

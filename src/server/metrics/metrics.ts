@@ -112,7 +112,8 @@ export class Metrics {
   }
 
   /**
-   * Returns the metrics of one resource in a fleet. Apart, because they announce a series that no other server needs.
+   * Returns the metrics of one resource in a fleet. They are separate because they create series that no other server
+   * needs.
    */
   forFleet(resource: Resource): FleetMetrics {
     return this.#fleet(labelsOf(resource))

@@ -2,8 +2,8 @@
  * Looks up the pods, nodes, service accounts and Secrets that tokens are bound to: whether the object with a given UID
  * exists, and when it is deleted.
  *
- * The cache answers while it is fresh. An object that it does not have may be newer than the cache, so a consistent
- * read looks for it.
+ * The cache answers while it is fresh. An object missing from the cache may be newer than it, so a consistent read
+ * looks for it.
  */
 import type { BoundObject, BoundObjects, Standing } from '../auth/authn/service-account.js'
 import type { CacheBatch } from '../../engine/cache/cache-batch.js'
@@ -24,7 +24,7 @@ export interface BoundObjectsOptions {
 
 /** A cache that etcd has not confirmed for longer cannot prove that an object exists. */
 const MAX_STALENESS_MS = 10_000
-/** As in the API server, an object that is being deleted counts until so long after the end of its grace period. */
+/** As in the API server, an object that is being deleted counts until this long after the end of its grace period. */
 const LEEWAY_MS = 60_000
 const READ_MS = 5_000
 /**

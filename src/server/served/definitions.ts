@@ -5,7 +5,7 @@
  * A small definition is read at once, or in a later turn of the event loop if there is no time; a large one is read in
  * a thread. Waiting definitions are read in order of arrival, in their latest state.
  *
- * Some group versions are reserved: those of access reviews, and those that `--apiservice` names, as in the API server.
+ * Some group versions are reserved, as in the API server: those of access reviews, and those that `--apiservice` names.
  * Otherwise anyone who can write a definition could take them over.
  */
 import { DefinedSchema } from '../../kubernetes/codec/defined-schema.js'
@@ -47,8 +47,8 @@ export interface DefinitionsOptions {
   /** Reads a definition in a thread. @throws ThreadEndedError */
   readonly readInThread: (object: StoredObject) => Promise<SharedReading>
   /**
-   * Waits for the last events of the resources of a definition that is gone, as `whenEmptied`; undefined if there is
-   * nothing to wait for.
+   * Waits for the last events of the resources of a deleted definition; see `whenEmptied`. Returns undefined if there
+   * is nothing to wait for.
    */
   readonly whenEmptied: (resources: readonly ServedResource[]) => Promise<unknown> | undefined
   /** Whether the objects come from a server that reads them by their definitions, in the version that is requested. */
@@ -65,7 +65,7 @@ export class Definitions implements ObjectFollower {
   /** The definition being read; null if none is, or if its result no longer counts. */
   #reading: StoredObject | null = null
   #isReading = false
-  /** What determines how objects arrive, by the name of their definition, if another server reads them. */
+  /** Everything that determines how objects arrive, by the name of their definition, if another server reads them. */
   readonly #requested = new Map<string, string>()
   /** Timers that serve changed definitions a moment later, by name. */
   readonly #changing = new Map<string, Timer>()
@@ -237,8 +237,8 @@ export class Definitions implements ObjectFollower {
 }
 
 /**
- * The stored version first, in which objects are requested. A version that does not keep the same of every object, or
- * to which a webhook converts, is read there when a client asks.
+ * The stored version first, in which objects are requested. A version that would show objects differently, or to which
+ * a webhook converts, is read from that server when a client asks for it.
  */
 function asReadThere(defined: readonly ServedResource[]): readonly ServedResource[] {
   const source = defined.find(({ resource, storageVersion }) => resource.version === storageVersion) ?? defined[0]

@@ -9,8 +9,8 @@ import type { Revision } from '../../engine/model/revision.js'
 /**
  * @param revision at which the definition had been deleted.
  * @returns undefined if there is nothing to wait for. Resolves when each cache is empty or has reached the revision, or
- * after the time that any read waits for one: if etcd's progress cannot be trusted, objects that outlive their
- * definition never end it.
+ * after the time that any read waits for one: if etcd's progress cannot be trusted and objects outlive their
+ * definition, only the time limit ends the wait.
  */
 export function whenEmptied(caches: Iterable<WatchCache>, revision: Revision): Promise<unknown> | undefined {
   const waiting = [...caches].filter(

@@ -74,7 +74,7 @@ export class KnownResources {
     const cache = cacheOf(source.group, 'v1', source.plural)
     const readiness = cache?.readiness
     if (readiness?.kind === 'pending') return false
-    // Its key may come, and then it names resources.
+    // Its key may still arrive, and then it defines resources.
     if (cache !== undefined && cache.sealedValues.length > 0) return false
     if (source === SOURCES[0] && !hasReadDefinitions()) return false
     this.#settled.add(source)

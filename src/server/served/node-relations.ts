@@ -3,8 +3,8 @@
  * volumes of their claims with their Secrets, and the objects that name the node itself.
  *
  * Two indexes are kept: pods by node, and volumes by claim. The objects that a pod names are looked up when its node
- * makes a request, since most changes to a pod are to its status and do not matter to any request. A mirror pod gives
- * its node access only to itself, because nodes create those.
+ * makes a request, since most changes to a pod concern its status and affect no request. A mirror pod gives its node
+ * access only to itself, because nodes create mirror pods.
  *
  * Source: the graph of the node authorizer of kubernetes/kubernetes.
  */
@@ -29,7 +29,7 @@ export interface NodeRelationsOptions {
   readonly jsonOf: (live: LiveResource, object: StoredObject) => Buffer | null
 }
 
-/** A cache that etcd has not confirmed for longer says nothing. */
+/** A cache that etcd has not confirmed for longer than this proves nothing. */
 const MAX_STALENESS_MS = 10_000
 const MIRROR = 'kubernetes.io/config.mirror'
 
@@ -176,7 +176,7 @@ class CacheIndex {
     this.#set(object.key, this.#valueOf(object))
   }
 
-  /** An object that is gone is remembered while the index is made, so that it does not come back. */
+  /** A deleted object is remembered while the index is being built, so that it does not reappear. */
   #set(key: Key, value: string): void {
     const before = this.#values.get(key) ?? ''
     if (value === '' && this.#made === this.#resets) this.#values.delete(key)
@@ -200,7 +200,7 @@ function nameOf(kind: string, namespace: string, name: string): string {
   return `${kind}/${namespace}/${name}`
 }
 
-/** The claim that a volume is bound to, as a pod's names have it; '' for none. */
+/** The claim that a volume is bound to, in the form in which pods name it; '' for none. */
 function claimOf(volume: unknown): string {
   const claim = field(volume, 'spec', 'claimRef')
   const name = textAt(claim, 'name')

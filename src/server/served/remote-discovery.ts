@@ -1,11 +1,12 @@
 /**
- * Serves what the server behind `--upstream` serves: polls its discovery, and creates a resource for everything that
- * can be listed and watched there. If the definitions of custom resources can be read, those are followed instead
- * (`definitions.ts`), with their columns.
+ * Serves the resources of the server behind `--upstream`: polls its discovery, and creates a resource for everything
+ * that can be listed and watched there. Custom resources come from their definitions instead (`definitions.ts`), with
+ * their columns, if the definitions can be read.
  *
- * A resource is served in every version, and Secrets by name (`--resource`). Its objects are read in the version that
- * the server prefers among those known here, with one watch, and converted to the others, as are core events to those
- * of `events.k8s.io`. A version to which nothing here converts is read from that server whenever a client asks for it.
+ * A resource is served in every version; Secrets are served only if `--resource` names them. One watch reads the
+ * objects in the version that the server prefers among those known here, and they are converted to the others; core
+ * events are also converted to those of `events.k8s.io`. A version to which this server cannot convert is read from the
+ * other server whenever a client asks for it.
  */
 import { canConvert } from '../../kubernetes/codec/versions/convert.js'
 import { wellKnown } from '../../kubernetes/dialect/declared-resource.js'
@@ -67,7 +68,7 @@ export class RemoteDiscovery {
     this.#named = new Set(options.named.map(({ resource }) => qualifiedName(resource)))
   }
 
-  /** Why the upstream's resources are unknown; null for good after the first answer. */
+  /** Why the upstream's resources are unknown; always null after the first successful answer. */
   get problem(): string | null {
     return this.#problem
   }
@@ -104,7 +105,7 @@ export class RemoteDiscovery {
 
   #take(discovered: Discovered, product: Product): void {
     const { registry, logger } = this.#options
-    // Group versions without an answer this time stay unchanged.
+    // Group versions that did not answer this time stay unchanged.
     const silent = this.#served.filter(({ resource }) =>
       discovered.incomplete.has(groupVersion(resource.group, resource.version)),
     )
@@ -120,7 +121,7 @@ export class RemoteDiscovery {
     this.#problem = null
   }
 
-  /** @param silent group versions without an answer this time, whose resources stay as they are. */
+  /** @param silent the resources of group versions that did not answer this time; they stay as they are. */
   #choose(
     { resources, customNames }: Discovered,
     product: Product,
@@ -157,7 +158,7 @@ export class RemoteDiscovery {
     const resource = {
       ...one,
       etcdPrefix: row?.resource.etcdPrefix ?? keyFromText(prefix),
-      // Another distributary's objects under a declared prefix arrive in the order of their keys, which their names
+      // Another distributary sends the objects under a declared prefix in the order of their keys, which their names
       // spell.
       holds: row === undefined && isDistributary ? ('objects' as const) : ('kubernetes' as const),
     }
@@ -165,7 +166,7 @@ export class RemoteDiscovery {
   }
 }
 
-/** The resource as which the objects under a prefix are read. */
+/** The resource under which the objects of a prefix are read. */
 function sourceOf(served: readonly ServedResource[], prefix: Key): ServedResource | undefined {
   return served.find(({ resource, isUncached = false }) => resource.etcdPrefix === prefix && !isUncached)
 }

@@ -86,7 +86,7 @@ export class StatusStream {
   }
 }
 
-/** A page that does not read its last figures keeps its slot no longer than any other unread answer. */
+/** A page that does not read its last figures keeps its slot no longer than any other unread response. */
 function end({ response }: Exchange): void {
   response.end()
   boundAnswer(response)
@@ -100,7 +100,10 @@ function send({ response }: Exchange, event: string, data: ServerStatus | Troubl
   response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
 }
 
-/** Permissions are checked again every second, so what a revoked one showed disappears with the next figures. */
+/**
+ * Permissions are checked again every second, so figures that a revoked permission had shown disappear with the next
+ * ones.
+ */
 function readerOf(caller: Caller): Reader {
   const may = async (attributes: Attributes): Promise<boolean> => {
     try {

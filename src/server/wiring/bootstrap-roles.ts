@@ -89,8 +89,8 @@ export class BootstrapRoles {
       })
     } catch (error) {
       const status = StatusError.from(error)
-      // Retrying is unlikely to help: an API server has stored it, finalizers keep a replaced binding, or others
-      // changed it at every attempt.
+      // Retrying is unlikely to help: an API server has stored the object, finalizers keep a replaced binding, or other
+      // writers changed it at every attempt.
       if (status.code >= 500 && !(status instanceof NotImplementedError)) throw status
       this.#basis.logger.warn({ err: status, kind: plural, name }, 'a role or binding of Kubernetes is not up to date')
       return false

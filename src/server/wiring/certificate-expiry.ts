@@ -1,6 +1,7 @@
 /**
- * Measures when the certificates that this server presents expire. Each file is reread when it changes and, as in its
- * users, the last readable content counts. Authorities are left out: a bundle may legitimately contain an expired one.
+ * Measures when the certificates that this server presents expire. Each file is reread when it changes and, as for the
+ * code that uses the file, the last readable content counts. Authorities are left out: a bundle may legitimately
+ * contain an expired one.
  */
 import { X509Certificate } from 'node:crypto'
 import { loadKubeconfig } from '../auth/kubeconfig.js'

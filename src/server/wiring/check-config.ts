@@ -1,7 +1,7 @@
 /**
- * `distributary config check`: reads what a server would read, without starting one. It loads flags, environment and
- * file; parses files of keys and certificates with the code that uses them; and on request connects to etcd, NATS or
- * the upstream.
+ * `distributary config check`: reads everything that a server would read, without starting one. It loads flags,
+ * environment and file; parses files with keys and certificates with the code that uses them; and connects to etcd,
+ * NATS or the upstream on request.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -207,7 +207,7 @@ async function askEtcd(upstream: Upstream, prefixes: readonly Key[]): Promise<st
   const signal = AbortSignal.timeout(CONNECT_MS)
   const { serverVersions } = await upstream.status(signal)
   let revision = ZERO_REVISION
-  // Permission to read is what matters; the status alone needs none.
+  // Only a read shows whether the server has permission; requesting the status needs none.
   for (const prefix of prefixes)
     revision = (await upstream.read({ prefix, limit: 1, keysOnly: true, signal })).currentRevision
   return `${serverVersions.join(', ')} answers, at revision ${revision}`

@@ -14,7 +14,9 @@ import type { Upstream } from '../../engine/upstream/upstream.js'
 import { otherOf } from '../../kubernetes/dialect/other-etcds.js'
 import type { OtherUpstream } from './open-upstream.js'
 
-/** Lists are expensive for etcd, so only this many resources list at once. The in-process store can take all. */
+/**
+ * Lists are expensive for etcd, so only this many resources list at once. The in-process store can handle all of them.
+ */
 const FEEDS_AT_ONCE = 8
 const EMBEDDED_FEEDS_AT_ONCE = 256
 /** A list costs another server little, and most of its time is network latency. */
@@ -23,7 +25,7 @@ const HTTP_FEEDS_AT_ONCE = 16
 export interface FeedParts {
   readonly config: Config
   readonly upstream: Upstream
-  /** The etcds of the resources that are not in that one. */
+  /** The etcds of the resources that are stored elsewhere. */
   readonly others: readonly OtherUpstream[]
   readonly clock: Clock
   readonly random: Random
@@ -44,7 +46,7 @@ export function chooseFeeds({ config, metrics, others, ...parts }: FeedParts): O
     return httpFeeds(parts.server ?? openRemoteApiServer(config, { ...parts, metrics }), options)
   if (config.natsServers.length > 0) return natsFleet(config, options, metrics)
   const main = upstreamFeeds(options)
-  // Nothing is shared between two etcds: neither the slots for lists nor the news that one is back.
+  // Two etcds share nothing: neither the slots for lists nor the detection that one is back.
   const opened = others.map((other) => {
     const listSlots = new Semaphore(feedsAtOnce(config))
     return { ...other, openFeed: upstreamFeeds({ ...options, upstream: other.upstream, listSlots }) }

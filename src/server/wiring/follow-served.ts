@@ -11,8 +11,8 @@ import type { Basis } from './basis.js'
 import type { ResourceStage } from './open-resources.js'
 
 /**
- * @returns what knows whether all resources are known yet. @param services null if another server has the aggregated
- * APIs.
+ * @returns the tracker that knows whether all resources are known yet. @param services null if another server has the
+ * aggregated APIs.
  */
 export function followServed(
   { config, clock, logger }: Basis,
@@ -33,7 +33,7 @@ export function followServed(
       (definitions = new Definitions({
         registry,
         whenEmptied: (gone) => {
-          // The versions of a definition may share one.
+          // The versions of a definition may share a cache.
           const caches = new Set(gone.flatMap(({ resource }) => [...resources.cachesOf(resource)]))
           return whenEmptied(caches, cache.revision)
         },

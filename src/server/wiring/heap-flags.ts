@@ -1,14 +1,14 @@
 /**
- * V8 heap flags, for where its defaults do not suit a server that passes on large values for months.
+ * V8 heap flags, where V8's defaults do not suit a server that passes on large values for months.
  *
  * V8 lets the heap of a slowly allocating process grow only a little, and counts the buffers of events as growth: at
- * 300 events a second over 10,000 objects it marked the whole heap every 1.3 s (bench/README.md). Marking costs as much
- * as there is in the heap. The heap holds what is known about objects; their bytes are outside, and these flags do not
- * make them grow.
+ * 300 events a second over 10,000 objects it marked the whole heap every 1.3 s (bench/README.md). The cost of marking
+ * grows with the heap. The heap holds the facts about objects; their bytes are outside it, and these flags do not make
+ * them grow.
  *
- * V8 also allocates at an allocation site directly in the old generation once most of what the site allocated before
- * has survived, which it learns from listing all objects. Of the events that follow nearly all die at once, but a short
- * array of them in the old generation stays until the next marking, together with the bytes that etcd sent.
+ * V8 also allocates directly in the old generation at an allocation site most of whose objects have survived so far,
+ * which is what it observes while all objects are listed. Nearly all of the events that follow are short-lived, but a
+ * short array of them in the old generation stays until the next marking, together with the bytes that etcd sent.
  */
 import { setFlagsFromString } from 'node:v8'
 

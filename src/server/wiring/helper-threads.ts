@@ -1,15 +1,15 @@
 /**
- * Lets V8's helper threads give way to the event loop. V8 marks and sweeps its heap in four threads beside the one that
- * serves, all of the same priority. Without processors of their own they take its time: on a single processor the event
- * loop had a fifth of it for as long as a marking took, and events came 70 to 140 ms late. At a low priority they take
- * what the event loop leaves, and V8 marks in short steps between other work if that is too little.
+ * Lets V8's helper threads give way to the event loop. V8 marks and sweeps its heap in four threads with the same
+ * priority as the main thread. Without separate processors they take its time: on a single processor the event loop got
+ * a fifth of the time while marking was in progress, and events came 70 to 140 ms late. At a low priority they use the
+ * time that the event loop leaves, and if that is too little, V8 marks in short steps between other work.
  *
  * Node has no API for this. It starts these threads before all others.
  */
 import { opendirSync } from 'node:fs'
 import { setPriority } from 'node:os'
 
-/** A tenth of the event loop's weight each, so that marking, and compiling, still get on under full load. */
+/** A tenth of the event loop's weight each, so that marking and compiling still make progress under full load. */
 const NICENESS = 10
 /** Node's default. */
 const HELPERS = 4
@@ -20,7 +20,7 @@ export function yieldToEventLoop(): void {
     // After the main thread and one that only starts delayed tasks.
     for (const thread of threads().slice(2, 2 + HELPERS)) setPriority(thread, NICENESS)
   } catch {
-    // A sandbox without the proc file system, or without the call: all threads keep their priority.
+    // In a sandbox without the proc file system or the call, all threads keep their priority.
   }
 }
 

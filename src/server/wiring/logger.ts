@@ -1,7 +1,7 @@
 /**
  * pino behind one file: JSON lines for machines, one readable line for people, both on standard error.
  *
- * Output that nobody takes, on a full disk or into a broken pipe, costs lines and never ends the server.
+ * When output cannot be written (a full disk, a broken pipe), lines are lost, but the server never ends.
  */
 import { Writable } from 'node:stream'
 import { type Logger as Pino, destination, pino } from 'pino'

@@ -7,7 +7,7 @@ import type { Config } from '../config/load.js'
 import { processesOf } from '../config/relations.js'
 
 const SHARE = 0.85
-/** The minimum for `--memory-target`. A smaller share would refuse everything. */
+/** The minimum for `--memory-target`. With a smaller share a process would refuse everything. */
 const MIN_BYTES = 128 * 1024 * 1024
 
 /**

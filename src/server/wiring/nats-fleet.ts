@@ -92,7 +92,7 @@ export function connectionOf(config: Config): NatsConnectOptions {
   }
 }
 
-/** Takes the place of etcd where there is no route to one. */
+/** Stands in for etcd where there is no route to it. */
 export function noUpstream(why: string): Upstream {
   const refuse = (): Promise<never> => Promise.reject(new UpstreamError('unavailable', why))
   return {

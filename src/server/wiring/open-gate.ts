@@ -105,8 +105,8 @@ function openGuard(
 }
 
 /**
- * Follows the roles and bindings, which have two uses: the RBAC mode decides by them, and in every mode callers who
- * write one may grant only what they hold.
+ * Follows the roles and bindings, which have two uses: the RBAC mode decides by them, and in every mode a caller who
+ * writes one may grant only permissions that the caller has.
  * @returns null if neither applies, or if they are not served.
  */
 function rbacObjects(

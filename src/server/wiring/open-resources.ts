@@ -33,7 +33,7 @@ export const MAX_VALUE_BYTES = 8 * 1024 * 1024
 
 export interface Sources {
   readonly upstream: Upstream
-  /** The etcds of the resources that are not in that one. Default: none. */
+  /** The etcds of the resources that are stored elsewhere. Default: none. */
   readonly others?: readonly OtherUpstream[]
   /** Where the resources are fed from. Default: as configured. */
   readonly openFeed?: OpenFeed
@@ -46,13 +46,13 @@ export interface Sources {
 export interface ResourceStage {
   readonly registry: ResourceRegistry
   readonly resources: Resources<ServedResource>
-  /** The values that are read and written here are opened and sealed. */
+  /** Values are decrypted when read through this, and encrypted when written. */
   readonly upstream: Upstream
   readonly views: ServedViews
   readonly schema: Schema
   /** The resources that the server behind `--upstream` serves; null without one. */
   readonly remote: RemoteDiscovery | null
-  /** Knows whether Kubernetes stores anything; null where that does not decide what is served. */
+  /** Knows whether Kubernetes stores anything; null where that makes no difference. */
   readonly kubernetes: StoredKubernetes | null
 }
 
@@ -100,8 +100,8 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
 }
 
 /**
- * Runs now, and after every change of the configuration. With --upstream the server there knows what exists.
- * @returns what finds out whether Kubernetes' resources are included.
+ * Runs now, and after every change of the configuration. With --upstream the other server knows what exists. @returns
+ * the tracker that finds out whether Kubernetes' resources are included.
  */
 function serveConfigured(
   { config, live, clock, logger }: Basis,

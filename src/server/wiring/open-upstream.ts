@@ -17,7 +17,7 @@ export interface OtherUpstream extends OtherEtcd {
 
 export interface Upstreams {
   readonly upstream: Upstream
-  /** The etcds of the resources that are not in that one. */
+  /** The etcds of the resources that are stored elsewhere. */
   readonly others: readonly OtherUpstream[]
 }
 

@@ -26,13 +26,13 @@ export interface PrimaryParts extends Started, Upstreams {
   readonly print: (text: string) => void
 }
 
-/** How much longer the primary waits than workers allow themselves. */
+/** How much longer the primary waits than the workers' own limit. */
 const GRACE_MS = 1_000
 
 export async function runPrimary(parts: PrimaryParts): Promise<void> {
   const { config, live, upstream, others, logger, version, metrics, print } = parts
   const { bindAddress: address } = config
-  // Workers that picked their own port would pick another one after all of them had died.
+  // If workers picked their own port, they would pick a different one after all of them had died.
   const { metricsBindAddress } = config
   const ports: PortNumbers = {
     port: await portOf(address, config.port),
@@ -119,7 +119,7 @@ async function portOf(host: string, port: number | null): Promise<number | null>
   return port === 0 ? await freePort(host) : port
 }
 
-/** The workers find out for themselves; this is for the greeting. */
+/** The workers find this out themselves; here it is for the greeting. */
 async function servesKubernetes(
   { awaitsKubernetes, etcdPrefix }: Config,
   upstream: Upstreams['upstream'],

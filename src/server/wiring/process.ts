@@ -200,8 +200,8 @@ export class Process {
 
   /**
    * Reports not ready from now on, but keeps serving for the shutdown delay, so that load balancers notice; in its
-   * second half connections end after their next answer. Then refuses new watches, and ends the running ones, spread
-   * over the grace period.
+   * second half connections end after their next response. Then it refuses new watches and ends the running ones,
+   * spread over the grace period.
    */
   async drain(): Promise<void> {
     if (this.#isShuttingDown) return

@@ -92,12 +92,12 @@ export class Readiness {
 type Pipeline = Pick<ResourcePipeline, 'resource' | 'cache'>
 
 /**
- * A resource that cannot be listed does not keep the others away from clients, unless there are no others: then every
- * client would be turned away.
+ * A resource that cannot be listed does not keep clients from the others, unless there are no others: then every client
+ * would be turned away.
  *
  * @param wasReady as in `ReadyParts`.
- * @param others the etcds without which a server becomes ready: a few resources that cannot be read must not keep all
- * the others away from clients.
+ * @param others the etcds without which a server becomes ready: a few resources that cannot be read must not keep
+ * clients from all the others.
  */
 export function* cacheChecks(
   pipelines: Iterable<Pipeline>,
@@ -114,7 +114,7 @@ export function* cacheChecks(
   }
 }
 
-/** Its name is joined only when it is read. */
+/** The name is built only when it is read. */
 class CacheCheck implements HealthCheck {
   constructor(
     private readonly pipeline: Pipeline,
@@ -130,7 +130,7 @@ class CacheCheck implements HealthCheck {
   }
 }
 
-/** One check for each of the other etcds, named as in the API server: whether it feeds the resources it has. */
+/** One check for each of the other etcds, named as in the API server: whether it feeds its resources. */
 export function* otherEtcdChecks(
   pipelines: Iterable<Pipeline>,
   others: readonly OtherEtcd[],
@@ -156,7 +156,7 @@ export function problemOf(readiness: ResourcePipeline['cache']['readiness']): st
   return readiness.kind === 'ready' ? null : readiness.kind === 'refused' ? readiness.reason : 'not listed yet'
 }
 
-/** Returns the stalest source if it exceeds `--max-staleness`; otherwise null. */
+/** Describes the stalest source if it exceeds `--max-staleness`; otherwise null. */
 export function staleness(sources: Iterable<Pick<ResourcePipeline, 'cache'>>, limitMs: number): string | null {
   let worst: ResourcePipeline['cache'] | null = null
   for (const { cache } of sources) if (worst === null || cache.stalenessMs > worst.stalenessMs) worst = cache

@@ -1,6 +1,6 @@
 /**
- * The runtime of the server. Everything is tested on Node. Bun starts the same package and serves watches, but lacks
- * what docs/runtimes.md lists. The log says so, and options that cannot work there are refused.
+ * The runtime of the server. Everything is tested on Node. Bun starts the same package and serves watches, without the
+ * features that docs/runtimes.md lists. The log says so, and options that cannot work there are refused.
  */
 import type { Config } from '../config/load.js'
 import { ConfigError } from '../config/config-error.js'

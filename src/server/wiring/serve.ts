@@ -88,8 +88,8 @@ async function serveAlone(started: Started, upstreams: Upstreams, schema: Schema
 }
 
 /**
- * Keeps the process alive until `work` is done. Before the server listens, nothing else does: Node would end while it
- * waits for an etcd that refuses connections.
+ * Keeps the process alive until `work` is done. Before the server listens, nothing else keeps it alive: Node would exit
+ * while it waits for an etcd that refuses connections.
  */
 async function keepAlive<T>(work: Promise<T>): Promise<T> {
   const timer = setInterval(() => {}, 60_000)
@@ -125,7 +125,7 @@ function readAgain({ argv, environment }: ServeOptions): Config {
 async function readSchema({ protoDescriptors }: Config): Promise<Schema> {
   if (protoDescriptors === null) return kubernetesSchema()
   try {
-    // Loaded late because few need it, and it takes long.
+    // Loaded on demand, because few servers need it and loading takes long.
     const { loadDescriptors } = await import('../../kubernetes/codec/protobuf/descriptors.js')
     return loadDescriptors(readFileSync(protoDescriptors), kubernetesSchema())
   } catch (error) {

@@ -1,4 +1,4 @@
-/** What every process of a server starts with, and how a process without workers, or their primary, answers signals. */
+/** The start of every process of a server, and the signals of a process without workers, or of the primary. */
 import closeWithGrace from 'close-with-grace'
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'

@@ -1,7 +1,7 @@
 /**
- * Turns a custom resource that an API server stored as CBOR into the JSON that it serves. Others wrote the bytes, so
- * depth and size are limited. Integers keep all their digits; members are sorted by name, and numbers and strings are
- * spelled as Go's JSON encoder writes a map.
+ * Turns a custom resource that an API server stored as CBOR into the JSON that it serves. The bytes come from other
+ * programs, so depth and size are limited. Integers keep all their digits; members are sorted by name, and numbers and
+ * strings are spelled as Go's JSON encoder writes a map.
  *
  * Source: k8s.io/apimachinery 0.37, pkg/runtime/serializer/cbor/internal/modes. Strings are byte strings there. What
  * that decoder refuses is refused here: repeated keys, NaN, infinities, big numbers, other simple values. Its encoder
@@ -153,7 +153,7 @@ class Reader {
     this.#close(count, ']')
   }
 
-  /** The bracket takes the place of the last comma. */
+  /** The bracket overwrites the last comma. */
   #close(count: number, bracket: string): void {
     if (count > 0) this.#length--
     this.#ascii(bracket)

@@ -1,6 +1,6 @@
 /**
  * Evaluates a JSONPath on an object as client-go does. A missing field is skipped, while a step that does not fit its
- * value (an index beyond the end, a filter over an object, a comparison of an integer with a text) is an error.
+ * value (an index beyond the end, a filter over an object, a comparison of an integer with a string) is an error.
  *
  * Objects are trees of `json-tree.ts`, or plain trees of `JSON.parse` if all numbers are exact. Go iterates over maps
  * in random order; here members keep the order in which they were written.
@@ -67,7 +67,7 @@ function literal(value: Literal): Json {
   return typeof value === 'boolean' ? value : new JsonNumber(value.number)
 }
 
-/** The children of a text are its bytes, as in Go. */
+/** The children of a string are its bytes, as in Go. */
 function children(value: Json, work: Work): readonly Json[] {
   if (typeof value === 'string') {
     work.visit(value.length)

@@ -1,4 +1,4 @@
-/** Reads Go's quoted strings, and single-quoted texts of any length. Source: `strconv.UnquoteChar`. */
+/** Reads Go's quoted strings, and single-quoted ones of any length. Source: `strconv.UnquoteChar`. */
 
 const ESCAPES: Readonly<Record<string, string>> = {
   a: '\x07',

@@ -40,5 +40,5 @@ export class Work {
   }
 }
 
-/** For clients that evaluate a path over their own objects, and wait as long as it takes. */
+/** No limit: for clients that evaluate a path over their own objects and can wait. */
 export const ANY_WORK = new Work(Infinity)

@@ -1,6 +1,6 @@
 /**
- * The only error when reading a stored value. Bytes in etcd are written by others, so everything that can be wrong with
- * them becomes this error. The caller counts it, logs it once per key and continues with the next object.
+ * The only error when reading a stored value. The bytes in etcd come from other programs, so anything that can be wrong
+ * with them becomes this error. The caller counts it, logs it once per key and continues with the next object.
  */
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Decodes a value stored as protobuf into the JSON that an API server would answer for it.
+ * Decodes a value stored as protobuf into the JSON in which an API server would serve it.
  *
  * Each message is read in two passes over its bytes: the first notes where each known field starts, the second writes
  * the members in the order of the Go struct. One pass is not enough: some fields that are absent on the wire (an empty

@@ -5,7 +5,7 @@
  * - A message whose field 1 is `metadata` of type ObjectMeta is a kind; `isPackageOf` decides its apiVersion.
  * - A message that the table also has keeps the table's description of its fields, because a descriptor does not know
  *   what Kubernetes inlines or leaves out; its further fields come after those.
- * - Other fields: the descriptor's json_name; empty texts, bytes, arrays and maps are left out, numbers and booleans
+ * - Other fields: the descriptor's json_name; empty strings, bytes, arrays and maps are left out, numbers and booleans
  *   are written when present. 64-bit integers are JSON numbers, as everywhere in Kubernetes, and enums are their names.
  * - Time, MicroTime, Duration, Quantity, IntOrString, RawExtension, FieldsV1 and JSON are known by their full names.
  */

@@ -1,8 +1,8 @@
 /**
  * Writes compact JSON text into a growing buffer that is reused for the next object. A comma is written after each
  * member and element, and closing a container overwrites the last one: that is one test per container instead of one
- * per member. The input is protobuf bytes and fixed texts prepared when a schema is compiled, so no string is created
- * on the way unless the bytes are not UTF-8.
+ * per member. The input is protobuf bytes, and literals prepared when a schema is compiled, so no JavaScript string is
+ * created unless the bytes are not UTF-8.
  */
 import { isUtf8 } from 'node:buffer'
 

@@ -152,7 +152,7 @@ export function enveloped(apiVersion: string, kind: string, raw: Buffer): Buffer
   return encodeEnvelope(apiVersion, kind, raw.length, (out, offset) => offset + raw.copy(out, offset))
 }
 
-/** The same for a message of `length` bytes that is written when there is a place for it. */
+/** The same for a message of `length` bytes, which is written directly into the envelope's buffer. */
 export function encodeEnvelope(
   apiVersion: string,
   kind: string,

@@ -1,6 +1,6 @@
 /**
- * The texts for numbers on the wire in Kubernetes' JSON: times as RFC 3339 in UTC, durations in Go's notation, doubles.
- * Each is what Go's `Time.Format`, `Duration.String` and `encoding/json` print for the same number.
+ * Formats numbers from the wire as in Kubernetes' JSON: times as RFC 3339 in UTC, durations in Go's notation, doubles.
+ * The output is that of Go's `Time.Format`, `Duration.String` and `encoding/json`.
  */
 import { CodecError } from './codec-error.js'
 
@@ -9,7 +9,7 @@ const SECONDS_PER_DAY = 86_400
 export const ZERO_TIME_SECONDS = -62_135_596_800
 
 /**
- * Returns a text such as `2006-01-02T15:04:05Z`. The calendar is plain arithmetic, because a Date per field costs more
+ * Returns a time such as `2006-01-02T15:04:05Z`. The calendar is plain arithmetic, because a Date per field costs more
  * than the rest of the field.
  */
 export function formatTime(unixSeconds: number): string {

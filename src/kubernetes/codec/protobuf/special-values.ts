@@ -1,6 +1,6 @@
 /**
- * Reads the messages whose JSON is a text or a number: times, durations, quantities and IntOrString. Each is small and
- * fully known, so they are read without a schema.
+ * Reads the messages whose JSON is a string or a number: times, durations, quantities and IntOrString. Each is small
+ * and fully known, so they are read without a schema.
  */
 import { CodecError } from './codec-error.js'
 import type { JsonWriter } from './json-writer.js'

@@ -9,7 +9,7 @@ import { type FieldType, type Plan, type PlanField, type Plans, plansOf } from '
 import type { Schema } from './schema.js'
 import { LENGTH, WireReader } from './wire.js'
 
-/** The highest field number of the messages whose JSON is a text or a number. */
+/** The highest field number of the messages whose JSON is a string or a number. */
 const SPECIAL_FIELDS: Partial<Record<FieldType, number>> = {
   time: 2,
   microtime: 2,

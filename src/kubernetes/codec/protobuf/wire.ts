@@ -1,4 +1,4 @@
-/** Reads and writes protobuf's wire format, for stored values and what is made of them. */
+/** Reads and writes protobuf's wire format, for stored values and for responses made from them. */
 import { LENGTH, ProtobufReader, type WireFault } from '../../../support/protobuf-reader.js'
 import { CodecError } from './codec-error.js'
 

@@ -1,4 +1,4 @@
-/** What Go writes of a field that is not set, by the field's type. */
+/** What Go writes for a field that is not set, by the field's type. */
 import type { Json } from '../json-tree.js'
 import type { Field } from './schema.js'
 

@@ -28,7 +28,7 @@ const METRICS = `${PREFIX}metrics`
 const CURRENT_METRICS = `${PREFIX}current-metrics`
 const CONDITIONS = `${PREFIX}conditions`
 const BEHAVIOR = `${PREFIX}behavior`
-/** The last two were used by alpha releases. API servers drop them with the others. */
+/** Alpha releases used the last two. API servers drop them with the others. */
 const ANNOTATIONS = [
   METRICS,
   CURRENT_METRICS,

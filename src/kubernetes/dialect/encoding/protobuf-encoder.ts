@@ -17,7 +17,7 @@ import type { JsonView } from './json-encoder.js'
 import type { ObjectEncoder } from './object-encoder.js'
 import { protobufList } from './protobuf-list.js'
 
-/** Ends a stream that cannot continue in protobuf: the client retries and is answered in JSON. */
+/** Ends a stream that cannot continue in protobuf: the client retries and gets JSON. */
 function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableError {
   return new NotAcceptableError(
     `${resource.plural} ${JSON.stringify(object.name)} is stored in a form that cannot be served as ${apiVersion(resource)} in protobuf`,

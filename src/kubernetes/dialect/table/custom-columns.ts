@@ -120,7 +120,7 @@ function customCell({ type, path }: CustomColumn, object: Json, nowMs: number, w
   }
 }
 
-/** Also returns undefined for a value that would take too long to find, or to print. */
+/** Returns undefined also for a value that would take too long to find or to print. */
 function firstFound(path: JsonPath, object: Json, work: Work): Json | undefined {
   try {
     const [value] = evaluatePath(path, object, work)
@@ -165,7 +165,7 @@ function valueExcerpt(object: unknown): string {
   return excerpt(jsonText(Object.fromEntries(members) as Json))
 }
 
-/** Puts a value on one line and removes control characters, which a terminal must not be sent. */
+/** Puts a value on one line and removes control characters, which must not be sent to a terminal. */
 function excerpt(text: string): string {
   const line = text.slice(0, EXCERPT_LENGTH + 1).replace(/\p{C}+/gu, ' ')
   return line.length > EXCERPT_LENGTH ? `${line.slice(0, EXCERPT_LENGTH - 3)}...` : line

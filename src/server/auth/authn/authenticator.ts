@@ -1,7 +1,7 @@
 /**
  * The interface of an authenticator. Each kind is one file in this folder, and `union-authenticator.ts` puts them in
- * order. A request is reduced to the facts that an identity is derived from, so that a running watch can be judged
- * again by them.
+ * order. A request is reduced to the facts that an identity is derived from, so that a running watch can be
+ * authenticated again.
  */
 import { UnauthorizedError } from '../../../engine/model/status.js'
 import type { PeerCertificate } from '../peer-certificate.js'
@@ -10,7 +10,7 @@ import type { User } from '../user.js'
 export interface AuthenticationRequest {
   /** Names and values in turn, as they came (`rawHeaders`): Node's `headers` joins repeated ones with commas. */
   readonly rawHeaders: readonly string[]
-  /** null on a plain connection, and when the client showed no certificate. */
+  /** null on a plain connection, and when the client presented no certificate. */
   readonly tlsPeerCertificate: PeerCertificate | null
   /** The client's address. No identity is derived from it; it limits how long one client can make others wait. */
   readonly address?: string
@@ -25,7 +25,7 @@ export interface ShownTicket {
   readonly text: string
   /** Without the query. */
   readonly path: string
-  /** Whether the request can only read, here and now: GET or HEAD of what this server answers itself. */
+  /** Whether the request can only read, here and now: GET or HEAD of something that this server answers itself. */
   readonly isRead: boolean
   /** When the request arrived, in milliseconds since the epoch: a stream opened in time continues. */
   readonly atMs: number
@@ -38,8 +38,8 @@ export interface Authenticator {
    */
   authenticate(request: AuthenticationRequest): Promise<User | null>
   /**
-   * Calls the listener when earlier answers may no longer hold: those for the users that `concerns` picks, or all
-   * without it.
+   * Calls the listener when earlier decisions may no longer hold: those on the users that `concerns` selects, or all if
+   * it is missing.
    * @returns a function that removes the listener.
    */
   onChange(listener: (concerns?: Concerns) => void): () => void
@@ -47,9 +47,9 @@ export interface Authenticator {
   readonly readsTokens: boolean
   /** Whether it compares the audiences of tokens. Tokens of the others are meant for this server alone. */
   readonly comparesAudiences?: boolean
-  /** Whether answers can change without `onChange`: running watches are then judged again periodically. */
+  /** Whether decisions can change without `onChange`: running watches are then judged again periodically. */
   readonly changesSilently: boolean
-  /** Stops watching files. Nothing keeps running. */
+  /** Stops watching files. Nothing keeps running afterwards. */
   close(): void
 }
 

@@ -49,7 +49,7 @@ function protocolTokens(request: AuthenticationRequest): string[] {
     })
 }
 
-/** As in the API server: the subprotocols of a request that is not to be upgraded mean nothing. */
+/** As in the API server: the subprotocols of a request that does not ask for an upgrade mean nothing. */
 function isWebSocketUpgrade(request: AuthenticationRequest): boolean {
   const protocols = headerValues(request, 'upgrade')
   if (protocols.length !== 1 || protocols[0]!.toLowerCase() !== 'websocket') return false

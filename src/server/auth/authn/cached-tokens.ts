@@ -1,6 +1,6 @@
 /**
- * Asks a token authenticator once for each token and remembers its answer for a while. A verification costs 235 µs or a
- * round trip, and ten thousand agents may reconnect at once. Keys are digests, so the cache contains no token. A
+ * Asks a token authenticator once for each token and remembers its verdict for a while. A verification costs 235 µs or
+ * a round trip, and ten thousand agents may reconnect at once. Keys are digests, so the cache contains no token. A
  * refusal is remembered for a shorter time, so that a client in a loop costs little. A failure to decide is not
  * remembered.
  */
@@ -85,7 +85,7 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
     async authenticate(request) {
       const token = bearerToken(request)
       if (token === null) return null
-      // In JSON even without audiences, so that no token can look like another one with its audiences.
+      // In JSON even without audiences, so that no token can look like a different token with audiences.
       const key = digest(JSON.stringify([token, request.audiences]))
       const kept = accepted.get(key) ?? refused.get(key)
       let verdict = kept !== undefined && isValid(kept) ? kept.verdict : undefined

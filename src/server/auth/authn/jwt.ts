@@ -12,7 +12,7 @@ import type { Clock } from '../../../support/clock.js'
 import type { JsonAnswer, JsonClient } from '../https-json.js'
 import { textAt } from '../../../support/fields.js'
 
-/** The most time for which a decision is cached, and so for which a revoked key is still trusted. */
+/** How long a decision is cached at most, and thus how long a revoked key is still trusted. */
 export const POSITIVE_MS = 5 * 60_000
 export const NEGATIVE_MS = 10_000
 

@@ -58,7 +58,7 @@ export function oidc(options: OidcOptions): Authenticator {
     clock: options.clock,
     positiveMs: POSITIVE_MS,
     negativeMs: NEGATIVE_MS,
-    // The expiry of a token is known in advance. Only a revoked key can change an answer, and the next verification
+    // The expiry of a token is known in advance. Only revoking a key can change a decision, and the next verification
     // notices that.
     changesSilently: true,
     close: () => options.client.close(),

@@ -32,7 +32,7 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
         throw new UnauthorizedError('Unauthorized', { cause: 'proxy certificate name not allowed' })
       }
       const names = options.usernameHeaders.map((header) => headerValues(request, header))
-      // A proxy that adds its header to one from its client would otherwise speak for whomever the client likes.
+      // Otherwise a proxy that appends its header to one from its client would let the client choose the user.
       if (names.some((values) => values.length > 1))
         throw new UnauthorizedError('Unauthorized', { cause: 'the proxy names more than one user' })
       const name = names.flat().find((value) => value !== '')

@@ -43,7 +43,7 @@ export interface BoundObjects {
   onGone(listener: (uid: string | null) => void): () => void
 }
 
-/** A server that holds nothing. */
+/** A server without any of these objects. */
 export const NO_OBJECTS: BoundObjects = { standing: () => 'unknown', onGone: () => () => {} }
 
 export interface ServiceAccountOptions {
@@ -144,7 +144,7 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
 
   return {
     readsTokens: true,
-    // Answers also change without an event: a pod's grace period ends, or a fetched key is withdrawn.
+    // Decisions also change without an event: when a pod's grace period ends, or a fetched key is withdrawn.
     changesSilently: true,
     comparesAudiences: true,
     async authenticate(request) {
@@ -196,7 +196,7 @@ export async function localKeys(keys: readonly KeyObject[]): Promise<KeySet> {
   })
 }
 
-/** @throws RefusedCredentialError for claims that no API server makes. */
+/** @throws RefusedCredentialError for claims that no API server issues. */
 function verifiedOf(claims: JWTPayload, nowMs: number): Verified {
   const refuse = (cause: string): never => {
     throw new RefusedCredentialError('Unauthorized', { cause })

@@ -71,7 +71,7 @@ export function parseTicketKeys(text: string): readonly Buffer[] {
   return keys
 }
 
-/** @param isSealed whether the token is in the token file. */
+/** @param isSealed whether the ticket needs a seal: the token is in the token file. */
 function untilOf({ name, expiresAt }: User, token: string | null, isSealed: boolean, nowMs: number): number | null {
   const isKnown = isSealed || (token !== null && expiresAt !== null && !name.startsWith('system:serviceaccount:'))
   return isKnown ? expiresAt : Math.min(expiresAt ?? Infinity, nowMs + UNKNOWN_END_MS)

@@ -36,7 +36,7 @@ export interface Authenticated extends User {
   readonly byToken: boolean
 }
 
-/** An authenticator that never answers null. */
+/** An authenticator that never returns null. */
 export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
   /** Whether a caller without any credential is let in, as `system:anonymous`. */
   readonly admitsAnonymous: boolean
@@ -103,7 +103,7 @@ export function unionAuthenticator({
       const audiences = wanted.length === 0 ? {} : { audiences: wanted }
       try {
         const user = await union.authenticate({ rawHeaders, tlsPeerCertificate: null, address, ...audiences })
-        // A text that is not a token at all would be the anonymous user.
+        // A string that is not a token at all would otherwise count as the anonymous user.
         if (!user.byToken) return null
         const asked = wanted.length === 0 ? apiAudiences : wanted
         return { user, audiences: user.audiences ?? asked.filter((one) => apiAudiences.includes(one)) }

@@ -41,7 +41,7 @@ export interface SelectorRequirement {
 
 export interface Decision {
   readonly allowed: boolean
-  /** A text for the caller, appended to the words of the 403; '' when there is nothing to add. */
+  /** A message for the caller, appended to the text of the 403; '' when there is nothing to add. */
   readonly reason: string
   /** The rule that decided, for the access log; null when no rule allowed the request. */
   readonly rule: string | null
@@ -59,7 +59,7 @@ export interface UserRules {
     readonly verbs: readonly string[]
     readonly nonResourceURLs: readonly string[]
   }[]
-  /** Whether there may be rights that are not listed. */
+  /** Whether there may be permissions that are not listed. */
   readonly incomplete: boolean
   /** Says why the list is incomplete; absent when there is nothing to say. */
   readonly evaluationError?: string
@@ -70,9 +70,9 @@ export interface Authorizer {
   authorize(user: User, attributes: Attributes): Promise<Decision>
   /** Lists the permissions of a user in a namespace, those of the whole cluster included. */
   rulesFor(user: User, namespace: string): Promise<UserRules>
-  /** Calls the listener when earlier answers may no longer hold. @returns a function that removes the listener. */
+  /** Calls the listener when earlier decisions may no longer hold. @returns a function that removes the listener. */
   onChange(listener: () => void): () => void
-  /** Whether answers can change without `onChange`: running watches are then checked again periodically. */
+  /** Whether decisions can change without `onChange`: running watches are then checked again periodically. */
   readonly changesSilently: boolean
   close(): void
 }

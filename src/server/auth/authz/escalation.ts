@@ -55,7 +55,7 @@ export interface EscalationOptions {
 export class EscalationCheck {
   constructor(private readonly options: EscalationOptions) {}
 
-  /** @throws ForbiddenError in the API server's words; NotFoundError for a binding to a role that is not there. */
+  /** @throws ForbiddenError in the API server's words; NotFoundError for a binding to a role that does not exist. */
   async confirm(user: User, write: RightsWrite): Promise<void> {
     if (user.groups.includes(PRIVILEGED_GROUP)) return
     if (ROLES.has(write.plural)) await this.#confirmRole(user, write)
@@ -115,7 +115,7 @@ export class EscalationCheck {
     return (await this.options.authorizer.authorize(user, attributes)).allowed
   }
 
-  /** @param unknown takes the problems of bindings to roles that are not there. */
+  /** @param unknown collects the problems of bindings to roles that do not exist. */
   async #held(user: User, namespace: string, unknown: string[] = []): Promise<readonly CompiledRule[]> {
     const index = await this.#index()
     if (index === null) return []

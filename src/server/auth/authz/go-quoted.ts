@@ -1,5 +1,5 @@
 /**
- * Quotes texts in messages as Go's %q does, because people search for the API server's exact words. Source:
+ * Quotes strings in messages as Go's %q does, because people search for the API server's exact words. Source:
  * `strconv.Quote`.
  */
 

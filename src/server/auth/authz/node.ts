@@ -42,7 +42,7 @@ const rule = (verbs: string, apiGroups: readonly string[], ...resources: readonl
 
 const READ = 'get list watch'
 
-/** Rights that are the same for all nodes. */
+/** Permissions that are the same for all nodes. */
 const RULES: readonly CompiledRule[] = [
   rule('create', ['authentication.k8s.io'], 'tokenreviews'),
   rule('create', ['authorization.k8s.io'], 'subjectaccessreviews', 'localsubjectaccessreviews'),

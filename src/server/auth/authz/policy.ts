@@ -2,9 +2,10 @@
  * The Policy mode: rules in a YAML file, for servers that have no API server to ask and no Roles to read.
  * `docs/policy.md` describes it, with examples.
  *
- * Rules only grant: a request that no rule allows is refused. A star stands for everything, or ends a name, a namespace
- * or a path. Other patterns were left out, because nobody can tell at a glance what they allow. `verbs`, and
- * `apiGroups` beside `resources`, are required, so that a forgotten line never grants more than was meant.
+ * Rules only grant: a request that no rule allows is refused. A star alone matches everything; at the end of a name, a
+ * namespace or a path it matches any continuation. Other patterns were left out, because nobody can tell at a glance
+ * what they allow. `verbs`, and `apiGroups` beside `resources`, are required, so that a forgotten line never grants
+ * more than was meant.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../../support/yaml.js'
 
@@ -89,7 +90,7 @@ function covers(allowed: readonly string[], wanted: string): boolean {
   return allowed.includes('*') || allowed.includes(wanted)
 }
 
-/** A request for all namespaces has the empty text, which only "*" matches, since no pattern is empty. */
+/** A request for all namespaces has the namespace '', which only "*" matches, since no pattern is empty. */
 function matchesOne(patterns: readonly string[], text: string): boolean {
   return patterns.some((pattern) => covered(pattern, text))
 }

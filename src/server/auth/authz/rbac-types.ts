@@ -39,7 +39,7 @@ export interface Subject {
 }
 
 export interface LabelSelector {
-  /** As it was written: equal texts select the same. */
+  /** As written: equal strings select the same roles. */
   readonly text: string
   readonly matchLabels: Readonly<Record<string, string>>
   readonly matchExpressions: readonly {

@@ -3,9 +3,9 @@
  * them.
  *
  * Permissions only add up; there is no deny. The index is rebuilt, in turns, at the first request after a change; a
- * request is decided from one that is no older than the request. An aggregated ClusterRole grants what its controller
- * has stored in it, as in the API server; where no controller runs, its rule is evaluated here. `escalation.ts` decides
- * who may grant permissions.
+ * request is decided by an index no older than the request. An aggregated ClusterRole grants what its controller has
+ * stored in it, as in the API server; where no controller runs, its rule is evaluated here. `escalation.ts` decides who
+ * may grant permissions.
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
@@ -113,7 +113,7 @@ function unread(rules: RbacRules): string {
   return `RBAC: ${rules.unread ?? NOT_YET_READ}`
 }
 
-/** The most rules in an answer. Nobody reads so many, and callers can create any number. */
+/** The most rules in a response. Nobody reads that many, and callers can create any number. */
 const MAX_LISTED_RULES = 10_000
 
 function rulesOf(index: RbacIndex, user: User, namespace: string): UserRules {

@@ -262,7 +262,7 @@ function subjectOf(spec: unknown): User {
   }
 }
 
-/** @throws BadRequestError; StatusError when the token cannot be judged now, since "not valid" would be a decision. */
+/** @throws BadRequestError; StatusError when the token cannot be judged now, since "not valid" would be a verdict. */
 async function reviewToken(judge: ReviewJudge, spec: unknown, address: string): Promise<object> {
   const token = textAt(spec, 'token')
   if (token === '') throw new BadRequestError('token is required for TokenReview in authentication')
@@ -272,7 +272,7 @@ async function reviewToken(judge: ReviewJudge, spec: unknown, address: string): 
   return { authenticated: true, user: userInfo(user), ...(audiences.length === 0 ? {} : { audiences }) }
 }
 
-/** If an authorizer cannot decide now, the answer says so; the review itself has not failed. */
+/** If an authorizer cannot decide now, the review's status says so; the review itself has not failed. */
 async function decide(judge: ReviewJudge, user: User, attributes: Attributes): Promise<object> {
   try {
     const { allowed, reason, rule } = await judge.decide(user, attributes)

@@ -3,8 +3,8 @@
  * permissions, each of which a single held rule must cover. Those that none covers are reported in the API server's
  * words.
  *
- * A rule with a thousand verbs, resources and groups makes a billion permissions, so the comparison yields to other
- * work every few thousand steps, and gives up beyond a limit.
+ * A rule with a thousand verbs, resources and groups amounts to a billion permissions, so the comparison yields to
+ * other work every few thousand steps, and gives up beyond a limit.
  *
  * Source: `Covers` of k8s.io/component-helpers, and how kube-apiserver reports its result.
  */

@@ -111,9 +111,9 @@ async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePat
   } catch (error) {
     const { passthrough } = options
     if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
-    // Its list or watch would be of everything if it ignores the shard.
+    // A server that ignores the shard would list or watch everything.
     if (verb !== 'get' && (parameter(exchange.query, 'shardSelector') ?? '') !== '') throw error
-    // The body that belongs to the headers has been dropped.
+    // The body that these headers describe has been dropped.
     if (bodyOf(exchange.request) !== 'none') throw error
     begin(options, counted, 'passed')
     await passOn(options, passthrough, exchange, path)

@@ -1,9 +1,9 @@
 /**
  * The headers that let caches keep answers to gets and lists: ETag, Vary and Cache-Control.
  *
- * An ETag is computed before the body, from everything that determines its bytes: the callers below pass that, and this
- * file adds our release and the caller's permissions. Callers with different permissions share one only for a public
- * answer, so a cache that ignores Vary gets a full answer and nothing else. The tag is weak, because it is the same
+ * An ETag is computed before the body, from everything that determines its bytes: the callers pass these parts, and
+ * this file adds our release and the caller's permissions. Callers with different permissions share one only for a
+ * public answer, so at worst a cache that ignores Vary gets a full response. The tag is weak, because it is the same
  * with and without compression.
  *
  * A list's parts include its position (`position.ts`), which replicas share, if the client asks for that. Otherwise

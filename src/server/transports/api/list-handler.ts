@@ -25,7 +25,7 @@ import { readListState } from './read-state.js'
 import { encoderOf, type ReadRequest } from './request.js'
 import { checkObjects } from './unknown-fields.js'
 
-/** A longer wait is left to the client, which holds no connection here in the meantime. */
+/** If the wait is longer, the client has to retry, so that it holds no connection here in the meantime. */
 const MAX_DEBT_WAIT_MS = 5_000
 
 interface ListRequest extends ReadRequest<ListParameters> {

@@ -94,7 +94,7 @@ function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: Re
   return found !== undefined && (found.kind === 'uncached' || found.cache.readiness.kind !== 'refused')
 }
 
-/** Whether the request is a watch of something that this server, which is starting, may turn out to serve. */
+/** Whether the request is a watch of something that this server, which is still starting, may turn out to serve. */
 function mayBeWatchedHere({ context }: PassOnOptions, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served !== undefined) return false
   return verbOf(exchange, path) === 'watch' && context.whyUnknown(path.group) !== null

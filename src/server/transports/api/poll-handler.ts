@@ -88,7 +88,7 @@ async function follow(context: ApiContext, request: WatchRequest, after: Revisio
   const { live, exchange, caller, options, path, encoder } = request
   const { dispatcher } = live
   const leave = await context.watchers.acquire(caller.identity, exchange.signal)
-  // A reader that does not take its document keeps its place, so that places bound the documents in memory.
+  // A reader that does not take its document keeps its slot, so that the slots bound the documents in memory.
   exchange.response.once('close', leave)
   const output = new PollOutput()
   let stopChecks = (): void => {}

@@ -1,8 +1,8 @@
 /**
  * Names of positions: a revision, with a proof of the state that the resource had then. A server continues after a
  * position only if its own state of that revision has the same name. So replicas can continue each other's polls
- * without talking to each other, and a restarted server can continue its own. After etcd was restored and repeats
- * revisions, a name no longer matches where the state differs.
+ * without talking to each other, and a restarted server can continue its own. If a restored etcd reuses revisions, a
+ * name no longer matches where the state differs.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Snapshot } from '../../../engine/cache/store.js'

@@ -21,8 +21,8 @@ const goingOn = new Arrivals()
 
 /**
  * Lets a request wait, within limits, for a resource whose first state is still being loaded. A client that is sent
- * away would come back long after the state is there.
- * @throws StatusError after the limit, or when the caller has lost the right in the meantime.
+ * away would come back long after the state is available. @throws StatusError after the limit, or when the caller has
+ * lost its permission in the meantime.
  */
 export async function untilLoaded(
   { loadingReads }: Pick<ApiContext, 'loadingReads'>,

@@ -58,7 +58,7 @@ export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb
   const attributes = resourceAttributes({
     verb,
     resource: path,
-    // In `pods/p/proxy/a/b` the subresource is `proxy`, and the rest is its own business.
+    // In `pods/p/proxy/a/b` the subresource is `proxy`; the rest does not matter here.
     subresource: path.subresource.split('/', 1)[0] ?? '',
     namespace: path.namespace,
     name: path.name,

@@ -121,7 +121,8 @@ function find(context: ApiContext, request: Request, unknown: StatusError | null
     throw unknown ?? context.whyUnknown(path.group) ?? unknownResource()
   }
   const { deprecation, origin } = found.served
-  // Kubernetes' own kinds warn by the route: there is none to an unknown subresource, and a scale is of another kind.
+  // For Kubernetes' own kinds the warning belongs to the route: an unknown subresource has no route, and a scale is of
+  // another kind.
   const warn = (): void => void (deprecation !== null && exchange.warn(deprecation))
   if (origin === 'custom') warn()
   if (path.subresource !== '') checkSubresource(request, found)

@@ -60,7 +60,7 @@ export async function checkObjects(
   if (isWhole && prefix === cache.prefix) whole.add(snapshot)
 }
 
-/** Protobuf is the stored bytes; a Table has no protobuf form, although its cells may come from one. */
+/** Protobuf responses are the stored bytes; a Table has no protobuf form, although its cells may come from protobuf. */
 function isShownWhole({ encoding, transform }: Negotiated): boolean {
   return encoding === 'protobuf' && transform !== 'table'
 }

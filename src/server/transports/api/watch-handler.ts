@@ -3,7 +3,7 @@
  * transports; a `WatchTransport` covers the differences.
  *
  * The error for a revision that is gone or too far ahead comes in the stream, after a 200, because clients of the API
- * server look for it there. Every other rejection is an ordinary answer.
+ * server look for it there. Every other rejection is an ordinary response.
  */
 import type { CursorRequest, CursorStart } from '../../../engine/broadcast/dispatcher.js'
 import type { Cursor } from '../../../engine/broadcast/cursor.js'
@@ -194,7 +194,7 @@ async function startOf(request: WatchRequest): Promise<CursorStart | StatusError
 }
 
 /**
- * For a client that was away for long: the revision of its saved state means nothing in another history. @throws
+ * For a client that was away for a long time: the revision of its saved state means nothing in another history. @throws
  * ExpiredError
  */
 export function assertHistory(asked: string | undefined, history: string): void {

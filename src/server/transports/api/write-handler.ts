@@ -44,7 +44,7 @@ export async function handleWrite(
   const [performer, verb] = requireWritable(writes, request)
   requireOwnOrigin(exchange, 'nothing is written')
   requireStoredVersion(served)
-  // An unacceptable form of the answer must be rejected before anything is written.
+  // A request for an unavailable form of the response must be rejected before anything is written.
   const answered = verb === 'deletecollection' ? 'list' : 'get'
   const form = negotiate(exchange.requestHeaders.accept, answered, {
     protobufObjects: performer.hasProtobuf(served),
@@ -53,7 +53,7 @@ export async function handleWrite(
   checkName(path)
   context.memory.admit()
   const answer = await perform(context, performer, verb, request, served, form)
-  // The slot is released by now: a client that reads slowly holds none.
+  // The slot is already released, so that a client that reads slowly does not hold one.
   await send(context, exchange, served, answer, form)
 }
 
@@ -114,7 +114,7 @@ function requireWritable(writes: Writes | null, { exchange, path, verb }: Reques
   return [writes, verb]
 }
 
-/** @throws NotImplementedError where only a webhook can convert what is written to the stored version. */
+/** @throws NotImplementedError where only a webhook can convert the written object to the stored version. */
 function requireStoredVersion(served: ServedResource): void {
   const written = apiVersion(served.resource)
   const stored = storedApiVersion(served)

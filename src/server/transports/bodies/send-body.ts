@@ -1,4 +1,4 @@
-/** Writes a body to one client: a shared one in pieces, at the client's pace; that of one object as a whole. */
+/** Writes a body to one client: a shared body in pieces, at the client's pace; the body of one object as a whole. */
 import type { OutgoingHttpHeaders } from 'node:http'
 import { promisify } from 'node:util'
 import { createGzip, gzip as gzipWhole } from 'node:zlib'
@@ -9,7 +9,7 @@ import type { BodyCache, BodyUse } from './body-cache.js'
 import type { Exchange } from '../server/exchange.js'
 import type { BodyReader, Pieces, SharedBody } from './shared-body.js'
 
-/** The API server compresses what is larger; below it the network is cheaper than the CPU. */
+/** The API server compresses larger bodies; below this the network is cheaper than the CPU. */
 const GZIP_ABOVE_BYTES = 128 * 1024
 /** The API server's choice: nearly as small as the default level in a fraction of the time. */
 const GZIP_LEVEL = 1

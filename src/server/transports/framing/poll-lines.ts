@@ -1,5 +1,5 @@
 /**
- * Events for a long poll: a line for each, and after those of one revision a line with the revision alone.
+ * Events for a long poll: a line for each, and after the events of a revision a line with only the revision.
  * `poll-output.ts` makes one document of them; the lines are shared by all polls for the same bytes.
  */
 import type { Revision } from '../../../engine/model/revision.js'

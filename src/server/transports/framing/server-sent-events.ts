@@ -11,7 +11,7 @@ import type { Framing } from './framing.js'
 
 const DATA = Buffer.from('data: ', 'latin1')
 const END = Buffer.from('\n\n', 'latin1')
-/** Proxies close idle streams after 30 s at the earliest; most after 60. */
+/** No proxy closes idle streams before 30 s; most do so after 60 s. */
 const MARK_EVERY_MS = 25_000
 /**
  * The browser's delay between a lost connection and its next attempt, unless an error gives another. Browsers' own

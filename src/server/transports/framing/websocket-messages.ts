@@ -12,7 +12,7 @@ const BINARY = 0x82
  * An empty ping, which keeps proxies from closing a quiet connection; the client's library answers it automatically.
  */
 const PING = Buffer.from([0x89, 0])
-/** Proxies close idle streams after 30 s at the earliest; most after 60. */
+/** No proxy closes idle streams before 30 s; most do so after 60 s. */
 const PING_EVERY_MS = 25_000
 
 const webSocket = (encoding: string, frame: Framing['frame']): Framing => ({

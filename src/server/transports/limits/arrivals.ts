@@ -1,12 +1,12 @@
 /**
- * Schedules the connections and requests to all ports of this process: before authentication by address, and within an
- * address by connection; after authentication by identity, so that one user with a thousand addresses delays only
- * itself.
+ * Lets clients take turns with new connections and requests, over all ports of this process: before authentication by
+ * address, and within an address by connection; after authentication by identity, so that one user with a thousand
+ * addresses delays only itself.
  *
- * Connections wait with their first bytes, since the work of a handshake follows these, and a new HTTP/2 connection may
- * bring hundreds of requests. Of an open one Node reads some hundred requests at once. They wait as streams, which cost
- * a third of a request, those that the client has reset by then are never begun, and further connections are read in
- * turns.
+ * A new connection waits when its first bytes have arrived: after them comes the work of a handshake, and an HTTP/2
+ * connection may bring hundreds of requests. From an open HTTP/2 connection Node reads some hundred requests at once.
+ * They wait as streams, which cost a third of a request; a stream that the client resets while it waits is never
+ * started; and the client's other connections are read in turns.
  */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
@@ -36,7 +36,7 @@ let opened = 0
  */
 const sources = new WeakMap<ServerHttp2Session, ArrivalSource>()
 
-/** Begins a connection now or later, or never if the client closes it before. */
+/** Begins a connection now or later, or never if the client closes it first. */
 export function admitConnection(socket: Socket, begin: () => void): void {
   const source = { client: networkOf(socket.remoteAddress ?? ''), connection: '' }
   const beginUnlessGone = (): void => {
@@ -45,7 +45,7 @@ export function admitConnection(socket: Socket, begin: () => void): void {
   if (!connecting.admit(beginUnlessGone, source)) socket.destroy()
 }
 
-/** Begins an HTTP/2 request now or later, or never if the client gives it up before. */
+/** Begins an HTTP/2 request now or later, or never if the client gives it up first. */
 export function admitStream(stream: ServerHttp2Stream, session: ServerHttp2Session, begin: () => void): void {
   if (!opening.isBusy) return begin()
   reads.streamWaits(session)

@@ -1,6 +1,6 @@
 /**
  * The deadlines of HTTP/1.1 over TLS on Bun, which has none of its own there (docs/runtimes.md): for the first complete
- * request of a connection, and after an answer for the next one, whatever arrives meanwhile.
+ * request of a connection, and after each response for the next one, whatever arrives in the meantime.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -8,7 +8,10 @@ import type { Socket } from 'node:net'
 export interface HeaderDeadlinesOptions {
   readonly firstMs: number
   readonly nextMs: number
-  /** Called for a connection whose first request is late. One whose next request is late just ends, as when idle. */
+  /**
+   * Called for a connection whose first request is late. A connection whose next request is late just ends, like an
+   * idle one.
+   */
   readonly onLate: (socket: Socket) => void
 }
 

@@ -59,7 +59,7 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
 /** Connections that end once their requests within the limit are answered. */
 const ending = new WeakSet<object>()
 
-/** Whether what arrives on a connection, and cannot be read, concerns nobody. */
+/** Whether unreadable bytes on a connection can be ignored. */
 export function endsAfterAnswers(socket: object): boolean {
   return ending.has(socket)
 }
@@ -84,7 +84,7 @@ function stopParser(socket: Socket): void {
  */
 function closeWith(socket: Socket, open: ReadonlySet<ServerResponse>): void {
   socket.once('close', () => {
-    // By then Node has closed the first one, or all of them.
+    // By now Node has closed the first response, or all of them.
     setImmediate(() => {
       for (const response of open) {
         response.destroyed = true

@@ -1,7 +1,7 @@
 /**
- * Keeps the process near `--memory-target`: well before it, caches shrink; beyond it, lists and watches begin in fair
- * turns, so that a client that fills the memory does not keep the others out; and well beyond it, they get 429. Running
- * requests continue.
+ * Keeps the process near `--memory-target`: well before it, caches shrink; beyond it, clients take turns to start lists
+ * and watches, so that one that fills the memory does not keep the others out; and well beyond it, new ones get 429.
+ * Running requests continue.
  *
  *     0 ────────────────────── 85 % ─────────────── target ───────────── 110 % ────▶ resident memory
  *          as configured         │  caches shrink     │  lists take turns  │  and 429
@@ -19,7 +19,7 @@ export interface MemoryPressureOptions {
   readonly targetBytes: number | null
   readonly residentBytes: () => number
   readonly clock: Clock
-  /** Frees what can be read again; called at most every 10 s while needed. */
+  /** Frees data that can be read again; called at most every 10 s while needed. */
   readonly relieve: () => void
   readonly onRejected: () => void
   /** The slots of lists and watches that begin beyond the target. */
@@ -32,7 +32,7 @@ const CHECK_MS = 1_000
 /** A storm of requests is faster than the timer; a check costs some 10 µs. */
 const ADMIT_CHECK_MS = 50
 const RELIEF_SHARE = 0.85
-/** Less than memory may exceed its target, since what begins below it still grows. */
+/** Leaves room below the container's limit, since lists and watches that have already begun still grow. */
 const FULL_SHARE = 1.1
 /**
  * Relief frees history, and a client that reconnects after its position is gone lists again, the most expensive request
@@ -84,7 +84,7 @@ export class MemoryPressure {
     this.#stopMeasuring()
   }
 
-  /** Called before something that holds memory begins. @throws TooManyRequestsError */
+  /** Called before work that holds memory begins. @throws TooManyRequestsError */
   admit(): void {
     this.#checkAgain()
     if (this.#isOver) throw this.#refusal()
@@ -101,7 +101,7 @@ export class MemoryPressure {
     if (!this.#isOver) return null
     if (this.#isFull) throw this.#refusal()
     const leave = await this.#options.turns.acquire(identity, signal)
-    // Those that were let in before may have filled the memory.
+    // Requests that were let in earlier may have filled the memory.
     this.#checkAgain()
     if (!this.#isFull) return leave
     leave()

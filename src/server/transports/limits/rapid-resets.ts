@@ -1,6 +1,6 @@
 /**
  * Limits the HTTP/2 requests that a client opens and resets at once ("rapid reset"), over all of its connections. Such
- * a request costs the server its work and the client nothing, and a per-connection limit starts over with every new
+ * a request costs the server work and the client nothing, and a per-connection limit starts over with every new
  * connection.
  *
  * Resets are counted for the identity that the connection has authenticated as, and for the address before that. Beyond
@@ -22,7 +22,7 @@ export interface RapidResetsOptions {
   readonly proxies: { has(address: string): boolean }
   /** Called for each connection that is ended. */
   readonly onRejected: () => void
-  /** Called with resets counted here, so that another process may count them as well. */
+  /** Called with resets counted here, so that another process can also count them. */
   readonly onCounted?: (client: string, resets: number) => void
   /** Called when a client becomes suspect. */
   readonly onSuspected?: (client: string) => void
@@ -56,8 +56,8 @@ export class RapidResets {
    * Counts a reset request.
    *
    * @param identity the identity of the connection; null before authentication.
-   * @param ofConnection the number of requests that the connection has reset, including this one.
-   * @returns whether the connection has to end.
+   * @param ofConnection the number of requests that the connection has reset, including this one. @returns whether the
+   * connection must end.
    */
   count(address: string, identity: string | null, ofConnection: number): boolean {
     if (this.#options.proxies.has(address)) return false

@@ -67,7 +67,7 @@ export interface Caller extends Confirmable {
   /** Counts bytes of a list or initial state. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
   /**
-   * Checks a further permission, such as `create` for a PUT that would create. @throws ForbiddenError,
+   * Checks a further permission, such as `create` for a PUT that would create an object. @throws ForbiddenError,
    * ServiceUnavailableError
    */
   authorize(attributes: Attributes): Promise<void>
@@ -92,8 +92,8 @@ export interface ForwardedCaller {
   readonly user: User | null
   readonly isAnonymous: boolean
   /**
-   * Whether the caller was authenticated by its own Authorization header; otherwise the other server would see somebody
-   * else.
+   * Whether the caller was authenticated by its own Authorization header; otherwise the other server would see a
+   * different caller.
    */
   readonly byToken: boolean
   readonly address: string
@@ -162,14 +162,16 @@ export class RequestGate {
     }
   }
 
-  /** Lets a request in where nobody is authenticated. @throws ForbiddenError for one that names somebody else. */
+  /**
+   * Lets a request in where nobody is authenticated. @throws ForbiddenError for a request that impersonates someone.
+   */
   #admitAnybody(exchange: Exchange, attributes: Attributes): void {
     if (this.#options.audit !== null) this.#judgementOf(exchange, attributes)
     refuseImpersonation(exchange.request.rawHeaders)
   }
 
   /**
-   * Finds out who is calling, and as whom, and waits for that user's turn.
+   * Finds out who is calling and which user the caller acts as, and waits for that user's turn.
    * @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError
    */
   async #identify(guard: AccessGuard, exchange: Exchange, attributes: Attributes): Promise<Identified> {
@@ -306,12 +308,12 @@ export class RequestGate {
     if (shown.length === 0) return asked
     exchange.headers['cache-control'] = 'private, no-store'
     const isRead = request.method === 'GET' || request.method === 'HEAD'
-    // Two are as good as none.
+    // Two tickets count as none.
     const text = shown.length > 1 ? '' : shown[0]!
     return { ...asked, ticket: { text, path, isRead, atMs: this.#options.clock.now() } }
   }
 
-  /** Returns the judgement of the request, which goes to the access log. */
+  /** Returns the gate's verdict on the request, which goes into the access log. */
   #judgementOf(exchange: Exchange, attributes: Attributes): Judgement {
     if (exchange.judgement === null) {
       exchange.judgement = { client: null, rule: null, isCounted: false }

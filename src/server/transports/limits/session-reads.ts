@@ -1,7 +1,7 @@
 /**
  * Reads the HTTP/2 connections of a client in turns while its streams have to wait. Node reads every connection that is
  * ready in one iteration of the event loop, and makes a stream of each header block: 4,000 requests on 40 connections
- * delayed everyone by 50 ms before any of them could be put off.
+ * delayed everyone by 50 ms before any of them could be made to wait.
  *
  * Once an iteration has spent its time on such streams, the other connections of the client are held until the next
  * one. A connection that has been read continues after all others of its client. Unread bytes stay in the kernel, which
@@ -65,7 +65,7 @@ export class SessionReads {
     const of = this.#clients.get(client) ?? { reading: new Set(), held: new Set(), later: new Set() }
     this.#clients.set(client, of)
     const { reading, held, later } = of
-    // As if read: new connections do not get ahead of those that wait.
+    // Counts as already read, so that new connections do not get ahead of waiting ones.
     const connection = { of, socket, hasRead: true }
     reading.add(connection)
     this.#connections.set(session, connection)
@@ -100,7 +100,7 @@ function handleOf({ socket }: Connection): Partial<Handle> | null {
   return (socket as { readonly _handle?: Partial<Handle> | null })._handle ?? null
 }
 
-/** @returns whether none is held any more. */
+/** @returns whether no connection is held any longer. */
 function resumeSome({ reading, held, later }: Client): boolean {
   if (held.size === 0) {
     for (const one of later) {

@@ -1,13 +1,13 @@
 /**
- * Limits the connections of clients that nobody knows yet, over all ports of this process: each costs memory (15 KB, or
- * some 90 KB over TLS) before there is any request that another limit could refuse. A connection is a stranger's until
- * one of its requests is authenticated; that of an anonymous client whose request was allowed is one only between
- * requests.
+ * Limits the connections of unknown clients ("strangers"), over all ports of this process: each costs memory (15 KB, or
+ * some 90 KB over TLS) before there is any request that another limit could refuse. A connection is a stranger until
+ * one of its requests is authenticated. After an anonymous request was allowed, the connection counts as a stranger
+ * only while no request is in progress.
  *
- * Beyond the limit the network with the most of them (within a factor of two) loses its oldest, so an attacker loses
- * its own. Those whose requests have all been answered go first, such as thousands that were refused and stay open. While
- * even the oldest of the others is young, its newcomers are refused instead: when all clients reconnect at once, those
- * that came first are served first, and the others try again.
+ * When the limit is exceeded, a network that holds the most of that memory (within a factor of two) loses its oldest
+ * stranger, so attackers lose their own connections. Connections whose requests have all been answered go first; there
+ * may be thousands that were refused and stay open. If even the oldest of the others is young, the newest one is closed
+ * instead: when all clients reconnect at once, the first ones are served first, and the others try again.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
@@ -17,27 +17,27 @@ import type { Clock } from '../../../support/clock.js'
 
 export interface StrangersOptions {
   readonly clock: Pick<Clock, 'monotonic'>
-  /** The memory that they may have, as estimated. */
+  /** The limit on the estimated memory of all strangers. */
   readonly maxBytes: number
   /** Called for each connection that is closed. */
   readonly onRejected: () => void
 }
 
-/** The estimated memory of a connection of which nothing has been read, as when thousands reconnect at once. */
+/** The estimated memory of a connection from which nothing has been read, as when thousands reconnect at once. */
 const WAITING_BYTES = 24 * 1024
-/** The estimated memory of any other: over TLS, with HTTP/2 or half of its headers (docs/limits.md). */
+/** The estimated memory of any other connection: over TLS, with HTTP/2 or with half of its headers (docs/limits.md). */
 const CONNECTION_BYTES = 96 * 1024
-/** The estimated memory of an open HTTP/2 stream, such as one whose answer is not read. */
+/** The estimated memory of an open HTTP/2 stream, such as one whose response is not read. */
 const STREAM_BYTES = 16 * 1024
-/** The age at which a connection is no longer one that is just being opened, on a server with much to do. */
+/** Below this age, a connection may still be in the process of being opened, on a busy server. */
 const YOUNG_MS = 5_000
 
-/** The strangers of one network, in each set the oldest first. */
+/** The strangers of one network; each set has the oldest first. */
 interface Group {
   readonly network: string
-  /** Those without an answered request. */
+  /** Strangers without an answered request. */
   readonly fresh: Set<Stranger>
-  /** Those whose requests have all been answered. */
+  /** Strangers whose requests have all been answered. */
   readonly answered: Set<Stranger>
   bytes: number
 }
@@ -46,20 +46,20 @@ interface Stranger {
   readonly socket: Socket
   readonly address: string
   readonly network: string
-  /** Since when it has been waiting for a request. */
+  /** When it began to wait for a request. */
   sinceMs: number
   hasBegun: boolean
-  /** One of its requests was allowed and answered, perhaps with a refusal for want of capacity. */
+  /** One of its requests was allowed and answered, if only to say that the server is at capacity. */
   isAnswered: boolean
   streams: number
-  /** Its allowed requests that are not answered. */
+  /** The number of its allowed requests in progress. */
   requests: number
-  /** Where it counts now; null while it does not count. */
+  /** The group in which it counts now; null while it does not count. */
   group: Group | null
   isForgotten: boolean
 }
 
-/** By what carries requests: a socket, or the session of HTTP/2. */
+/** Keyed by what carries requests: a socket, or an HTTP/2 session. */
 const carriers = new WeakMap<object, { readonly strangers: Strangers; readonly stranger: Stranger }>()
 
 export class Strangers {
@@ -84,7 +84,7 @@ export class Strangers {
   /** Counts an accepted connection. */
   add(socket: Socket): void {
     const { remoteAddress } = socket
-    // It has left already.
+    // The client has already left.
     if (remoteAddress === undefined) return
     const stranger: Stranger = {
       socket,
@@ -104,7 +104,7 @@ export class Strangers {
     this.#enter(stranger)
   }
 
-  /** Counts the connection in full, because it is read from now on. */
+  /** Counts the connection in full from now on, because it is about to be read. */
   begin(socket: Socket): void {
     const stranger = carriers.get(socket)?.stranger
     if (stranger === undefined || stranger.hasBegun) return
@@ -114,7 +114,7 @@ export class Strangers {
     this.#makeRoom(stranger)
   }
 
-  /** Makes requests count that arrive over this TLS socket or HTTP/2 session, on the connection of `socket`. */
+  /** Links a TLS socket or HTTP/2 session, over which requests arrive, to the connection of `socket`. */
   carry(carrier: object, socket: Socket): void {
     const stranger = this.#byAddress.get(addressOf(socket))
     if (stranger !== undefined) carriers.set(carrier, { strangers: this, stranger })
@@ -130,7 +130,7 @@ export class Strangers {
     if (count > 0) this.#makeRoom(stranger)
   }
 
-  /** Closes those that have waited for longer, since memory is running out. */
+  /** Closes strangers that have waited for longer than this, because memory is running out. */
   closeOlderThan(ms: number): void {
     const nowMs = this.#options.clock.monotonic()
     for (const { fresh, answered } of this.#groups.values()) {
@@ -143,7 +143,7 @@ export class Strangers {
     }
   }
 
-  /** The connection is no stranger's any more. */
+  /** The connection is no longer a stranger. */
   forget(stranger: Stranger): void {
     stranger.isForgotten = true
     if (this.#byAddress.get(stranger.address) === stranger) this.#byAddress.delete(stranger.address)
@@ -188,7 +188,7 @@ export class Strangers {
     if (group.bytes > 0) (this.#bySize[sizeOf(group)] ??= new Set()).add(group)
   }
 
-  /** @param last the one that has just come or grown. */
+  /** @param last the stranger that has just arrived or grown. */
   #makeRoom(last: Stranger | null): void {
     while (this.#bytes > this.#maxBytes) {
       const group = this.#largest()
@@ -233,7 +233,7 @@ function bytesOf({ hasBegun, streams }: Stranger): number {
   return (hasBegun ? CONNECTION_BYTES : WAITING_BYTES) + streams * STREAM_BYTES
 }
 
-/** The sockets of one connection, over TCP and over TLS, have the same. */
+/** The same for the TCP socket and the TLS socket of one connection. */
 function addressOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
 }

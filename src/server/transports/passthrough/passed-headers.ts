@@ -1,5 +1,5 @@
 /**
- * Chooses the headers of a request and of an answer that are forwarded; others are meant for the next hop only (RFC
+ * Chooses which headers of a request and of its response are forwarded; the others are meant for the next hop only (RFC
  * 9110, 7.6.1).
  *
  * Identities that a caller claims (`X-Remote-*`) are never forwarded: an API server that trusts our certificate would
@@ -37,7 +37,7 @@ export interface PassedRequest {
   readonly asUser: User | null
   /**
    * Whether the caller's own token is forwarded. A token that did not determine the caller's identity never is: the
-   * other server would see somebody else than the one counted and logged here.
+   * other server would see a different caller from the one counted and logged here.
    */
   readonly passesToken: boolean
   /** The protocol to upgrade to; null for none. */
@@ -144,7 +144,7 @@ export function responseHeaders(rawHeaders: RawHeaders): string[] {
   return passed
 }
 
-/** Returns the trailers of the answer to forward: none that would frame it or describe the connection. */
+/** Returns the trailers of the answer to forward: none that would affect its framing or describe the connection. */
 export function responseTrailers(rawTrailers: RawHeaders): Record<string, string | string[]> {
   const passed: string[] = []
   for (let i = 0; i + 1 < rawTrailers.length; i += 2) {
@@ -154,7 +154,7 @@ export function responseTrailers(rawTrailers: RawHeaders): Record<string, string
   return byName(passed)
 }
 
-/** Returns headers by their names in lower case, those that are repeated with all of their values. */
+/** Returns headers by their names in lower case; repeated ones with all of their values. */
 export function byName(headers: RawHeaders): Record<string, string | string[]> {
   const values = Object.create(null) as Record<string, string | string[]>
   for (let i = 0; i + 1 < headers.length; i += 2) {

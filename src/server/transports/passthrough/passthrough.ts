@@ -1,7 +1,7 @@
 /**
- * Forwards requests that are not answered here to another server, and returns its answers. Both are streamed unchanged,
- * each side read only as fast as the other takes it. A request to upgrade becomes a tunnel once the other server has
- * agreed (101).
+ * Forwards requests that are not answered here to another server, and returns its responses. Both are streamed
+ * unchanged, and each side is read only as fast as the other accepts data. A request to upgrade becomes a tunnel once
+ * the other server has agreed (101).
  *
  * The other server authenticates the caller by the caller's own bearer token. If the caller authenticated here with
  * something that cannot be forwarded (a certificate), our proxy certificate is used, with the caller's name in headers.
@@ -278,7 +278,7 @@ export class Passthrough {
           }
           const counts = this.#denialCounts(incoming, wasSure)
           if (counts === undefined) return answer()
-          // Until then nothing else listens: the client may leave, or the connection break.
+          // Until then nothing else listens, and the client may leave, or the connection may break.
           incoming.once('error', fail)
           counts.then(
             () => {
@@ -468,9 +468,7 @@ function agentsOf({ url, credentials: { value } }: PassthroughOptions): {
   }
 }
 
-/**
- * Before that, no part of the request can have reached the other side: a server that starts may break off a handshake.
- */
+/** Before that, no part of the request can have reached the other side: a starting server may break off a handshake. */
 function whenConnected(request: http.ClientRequest, connected: () => void): void {
   request.once('socket', (socket) => {
     if (request.reusedSocket) connected()

@@ -1,7 +1,7 @@
 /**
  * Checks the Host of every request, because a page can make its own name resolve to our address (DNS rebinding): the
  * browser then treats this server as the page's own origin, sends any request the page makes, and lets it read the
- * answers. An IP address and a loopback name cannot be rebound; any other name must be allowed by the operator.
+ * responses. An IP address and a loopback name cannot be rebound; any other name must be allowed by the operator.
  *
  * If clients are authenticated, a page has no credentials that work here, so any name is allowed by default.
  */
@@ -26,7 +26,7 @@ export function whyHostRefused(
   }
   const authority = headers[':authority']
   if (typeof authority === 'string') hosts.add(authority)
-  // Servers that choose differently between two hosts see two different requests.
+  // Two servers that choose differently between two hosts would see different requests.
   if (lines > 1 || hosts.size > 1) return new BadRequestError('the request names more than one host')
   const [host = ''] = hosts
   // Browsers always send a host.

@@ -33,7 +33,7 @@ export function createBaseServer(
   makeListener: MakeListener,
   register: (server: FastifyInstance) => void,
 ): FastifyInstance {
-  /** Rejected sockets: anything else that arrives on one is unreadable again, and counts as the same rejection. */
+  /** Rejected sockets: anything else that arrives on one is unreadable too, and counts as the same rejection. */
   const refused = new WeakSet<object>()
   const server = fastify({
     logger: false,

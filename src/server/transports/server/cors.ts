@@ -1,6 +1,6 @@
 /**
- * Lets pages of the configured origins read answers. Origins are compared whole, so that none slips through a pattern.
- * Without the option no header is sent, and browsers hide every answer from foreign pages.
+ * Lets pages of the configured origins read responses. Origins are compared as a whole, so that none slips through a
+ * pattern. Without the option no header is sent, and browsers hide every response from foreign pages.
  */
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { Exchange } from './exchange.js'

@@ -2,10 +2,10 @@
  * Lets an HTTP/2 session serve the requests that still arrive while it closes.
  *
  * Node resets a request that reaches a closed session while nghttp2 is still reading it, which frees a stream that
- * nghttp2 goes on to use. That corrupts the heap, and sooner or later the process ends (Node 20.20.2;
- * nodejs/node#64113). A peer needs no credentials for it, only a GOAWAY and a request in one packet, since Node answers
- * GOAWAY with `close()`. A request that crosses our own GOAWAY does it too. So a session here sends GOAWAY, and is
- * closed only in the turn in which it is destroyed.
+ * nghttp2 still uses. That corrupts the heap, and sooner or later the process ends (Node 20.20.2; nodejs/node#64113). A
+ * peer needs no credentials for it, only a GOAWAY and a request in one packet, since Node answers GOAWAY with
+ * `close()`. A request that crosses our own GOAWAY does it too. So a session here sends GOAWAY, and is closed only in
+ * the turn in which it is destroyed.
  */
 import type { ServerHttp2Session } from 'node:http2'
 import { isBun } from '../../../support/is-bun.js'

@@ -9,7 +9,7 @@ import { isBun } from '../../../support/is-bun.js'
 
 const NOTHING = Buffer.alloc(0)
 
-/** Hands the head to the socket before it returns, so that what is written to the socket directly follows it. */
+/** Hands the head to the socket before it returns, so that data written to the socket directly comes after it. */
 export function flushHead(response: ServerResponse): void {
   if (isBun || response.req.httpVersionMajor > 1) return response.flushHeaders()
   // A write after the client has gone would be an error event.

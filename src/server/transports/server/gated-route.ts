@@ -1,4 +1,4 @@
-/** Routes beside the API: each request passes the gate first, and failures are answered as a Status. */
+/** Routes outside the API: each request passes the gate first, and failures are answered with a Status. */
 import type { Attributes } from '../../auth/authz/authorizer.js'
 import { InternalError, StatusError } from '../../../engine/model/status.js'
 import { systemClock } from '../../../support/clock.js'

@@ -191,7 +191,7 @@ export function createSecureListener(
     if (!canSniff) return begin()
     const onLate = (): void => void server.emit('clientError', handshakeTimeout(), socket)
     const silence = { ms: options.handshakeTimeout!, onLate }
-    // The whole work of a handshake follows the first bytes.
+    // All the work of a handshake comes after the first bytes.
     whenFirstBytesTell(
       socket,
       silence,
@@ -243,14 +243,14 @@ const ignore = (): void => {}
 
 type OnStream = (stream: ServerHttp2Stream, ...more: unknown[]) => void
 
-/** Makes requests of HTTP/2 streams in fair turns. */
+/** Turns HTTP/2 streams into requests, in fair turns. */
 function admitStreams(server: EventEmitter): void {
   // Bun has its own implementation.
   if (isBun) return
   const [begin] = server.listeners('stream') as [OnStream]
   server.removeAllListeners('stream')
   server.on('stream', (stream: ServerHttp2Stream, ...more: unknown[]) => {
-    // It may have been broken off already: then it has no session, and its error is still to come.
+    // It may already have been broken off: then it has no session, and its error is still to come.
     stream.on('error', ignore)
     const session = stream.session as ServerHttp2Session | undefined
     if (session === undefined || stream.destroyed) return
@@ -283,7 +283,7 @@ function continued(handler: ReturnType<typeof asHttp2Handler>): typeof handler {
  */
 const canSniff = !isBun
 
-/** Whether a connection begins with the preface of HTTP/2; null while that is open. */
+/** Whether a connection begins with the preface of HTTP/2; null while that is undecided. */
 function isHttp2(seen: Buffer): boolean | null {
   const length = Math.min(seen.length, PREFACE_SIGN_BYTES)
   const couldBe = seen.compare(PREFACE, 0, length, 0, length) === 0
@@ -306,10 +306,10 @@ function requestTimeout(): Error {
 }
 
 /**
- * Pauses the socket and calls back once its first bytes tell something; never for a client that stays silent. Whoever
- * takes over the socket reads them again.
+ * Pauses the socket and calls back once its first bytes decide the protocol; never for a client that stays silent. The
+ * next reader of the socket reads the same bytes again.
  *
- * @param told returns null while the bytes tell nothing.
+ * @param told returns null while the bytes decide nothing.
  */
 function whenFirstBytesTell<T>(
   socket: Socket,

@@ -55,7 +55,7 @@ export function gatherBody(request: IncomingMessage): void {
 /**
  * Delivers the body to the request's reader from now on.
  * @param refuse called at most once, when the body comes in very small pieces. The rest of it is dropped, and its end
- * means nothing.
+ * has no meaning.
  */
 export function takeBody(request: IncomingMessage, refuse: () => void): void {
   if (bodyOf(request) === 'none') return

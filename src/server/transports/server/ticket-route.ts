@@ -53,7 +53,7 @@ function pathOf(body: Buffer): string {
   try {
     path = (JSON.parse(body.toString('utf8')) as { readonly path?: unknown } | null)?.path
   } catch {
-    // As if there were none.
+    // As if there were no such route.
   }
   if (
     typeof path !== 'string' ||

@@ -106,7 +106,7 @@ async function tryStream(stream: Writable, handle: StreamHandle | null, reader: 
   const owner = { taken: (_bytes: Buffer, status: number): void => void (waiting -= status === 0 ? 1 : 0) }
   while (waiting < 2) {
     if (written.length === MAX_PIECES) throw new Error('no write was deferred')
-    // Every piece begins at another byte, so that a wrong order is noticed.
+    // Every piece begins with a different byte, so that a wrong order is noticed.
     const bytes = random.subarray(written.length, written.length + PIECE_BYTES)
     const result = writeTo(handle, bytes, owner)
     if (result === 'failed') throw new Error('a write failed')

@@ -1,4 +1,4 @@
-/** Opens a watch as the body of an HTTP answer: chooses the wire format and the output. */
+/** Opens a watch as the body of an HTTP response: chooses the wire format and the output. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { type Compression, errorUnit, writeUnit } from '../../../engine/broadcast/wire-format.js'
@@ -32,7 +32,7 @@ export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport 
 /**
  * Answers an EventSource with a stream that contains only the error, because it never reconnects after any status but
  * 200.
- * @returns false when the client or the error calls for an ordinary answer.
+ * @returns false when the client or the error calls for an ordinary response.
  */
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
   if (exchange.isHead || !isCurable(error) || !asksForEvents(exchange)) return false
@@ -57,7 +57,7 @@ function asksForEvents(exchange: Exchange): boolean {
   }
 }
 
-/** @returns what is actually compressed, since the client may not accept it. */
+/** @returns the compression actually used, since the client may not accept it. */
 function sendHead(exchange: Exchange, form: Negotiated, wanted: Compression): Compression {
   const isGzip = wanted !== 'none' && acceptsGzip(exchange.requestHeaders['accept-encoding'])
   const isSse = form.stream === 'sse'

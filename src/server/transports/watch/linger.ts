@@ -45,7 +45,7 @@ export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => 
   // The compatibility response of HTTP/2 lacks some of a stream's state.
   const { stream } = response as { stream?: ServerHttp2Stream }
   const writable = stream ?? response
-  // A destroyed stream would say NO_ERROR, and the client would take what it has for the whole answer.
+  // A destroyed stream would say NO_ERROR, and the client would take the part it has for the whole response.
   const giveUp = stream === undefined ? undefined : (): void => stream.close(constants.NGHTTP2_CANCEL)
   lingerAtMost(writable, msFor(writable.writableLength), giveUp)
 }

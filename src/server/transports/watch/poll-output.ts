@@ -13,7 +13,7 @@ export interface Polled {
   readonly revision: string | null
 }
 
-/** Then the document is long enough; what follows is in the next one. */
+/** Then the document is long enough, and further events are left to the next one. */
 const ENOUGH_BYTES = 1024 * 1024
 const LINE_FEED = 0x0a
 const BRACE = 0x7b
@@ -64,7 +64,7 @@ export class PollOutput implements WatchOutput {
     else this.close()
   }
 
-  /** Ends the watch with what there is: the client has left, or there is enough. */
+  /** Ends the watch with the events so far: the client has left, or there are enough. */
   close(): void {
     this.#cursor?.closed()
     this.#finish()

@@ -1,5 +1,5 @@
 /**
- * Limits how long a client may take for one message, and the frames of each read. The library keeps an
+ * Limits how long a client may take for one message, and how many frames one read may bring. The library keeps an
  * incomplete message, and everything the socket read with it, until the message ends. It has no time limit and does not
  * report when a message begins, so this file follows the frames by their headers.
  */

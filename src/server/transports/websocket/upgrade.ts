@@ -1,6 +1,6 @@
 /**
  * Checks a request with `Upgrade: websocket` on the URL of a watch. Every rejection comes before the upgrade, as an
- * ordinary answer.
+ * ordinary response.
  */
 import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
@@ -23,8 +23,8 @@ export function checkHandshake({ request, requestHeaders }: Exchange): void {
   }
   const protocols = protocolsOf(requestHeaders['sec-websocket-protocol'])
   const others = protocols.filter((protocol) => !protocol.startsWith(BEARER_PROTOCOL_PREFIX))
-  // As in the API server: a browser that offers protocols accepts no answer without one of them, and the token is never
-  // echoed.
+  // As in the API server: a browser that offers protocols accepts no response without one of them, and the token is
+  // never echoed.
   if (others.length < protocols.length && others.length === 0) {
     throw new UnauthorizedError('a bearer token as a subprotocol needs another subprotocol for the server to echo')
   }

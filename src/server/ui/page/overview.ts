@@ -87,7 +87,7 @@ export function followStatus(onResources: (resources: readonly ResourceFigures[]
     byId('summary').replaceChildren(marked(`no figures: ${reason}`, 'bad'))
   })
   events.addEventListener('error', () => {
-    // A browser does not retry after an answer such as 401.
+    // A browser does not retry after a response such as 401.
     const isOver = events.readyState === EventSource.CLOSED
     const text = isOver ? 'the server refused to send figures; reload the page' : 'no connection; trying again'
     byId('summary').replaceChildren(marked(text, 'bad'))
@@ -102,7 +102,7 @@ function findWatchers(resource: string): void {
   byId('groups-title').scrollIntoView()
 }
 
-/** Whether one of the texts contains the search text; an empty search matches everything. */
+/** Whether one of the strings contains the search text; an empty search matches everything. */
 function isFound(...texts: readonly (string | null)[]): boolean {
   const wanted = byId<HTMLInputElement>('search').value.trim().toLowerCase()
   return wanted === '' || texts.some((text) => text?.toLowerCase().includes(wanted))

@@ -9,7 +9,7 @@ export function changedLines(before: string, after: string): boolean[] {
   const b = after.split('\n')
   if (a.length > MOST_LINES || b.length > MOST_LINES) return b.map(() => false)
   const width = b.length + 1
-  // common[i * width + j] is the length for a from i on and b from j on.
+  // common[i * width + j] is the length of the longest common subsequence of a from i on and b from j on.
   const common = new Uint16Array((a.length + 1) * width)
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
