@@ -1,4 +1,4 @@
-/** Sends the server one request, and returns its answer or reports in one line why there is none. */
+/** Sends the server one request, and returns its response or reports in one line why there is none. */
 import { WatchFailure } from '../client/reflector/failure.js'
 import { failureOf } from '../client/reflector/list-pages.js'
 import { readBody, type TransportResponse } from '../client/reflector/transport.js'
@@ -25,7 +25,7 @@ const MAX_ATTEMPTS = 5
 const MAX_RETRY_AFTER_MS = 15_000
 
 /**
- * Returns a 200 answer. If the server says when to retry (429, 503), the request is repeated a few times.
+ * Returns a 200 response. If the server says when to retry (429, 503), the request is repeated a few times.
  * @throws CommandError
  */
 export async function ask(connection: Connection, question: Question): Promise<TransportResponse> {

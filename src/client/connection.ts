@@ -1,5 +1,5 @@
 /**
- * Tracks whether an informer's state is current, as far as the server's answers show. A page displays this, and must
+ * Tracks whether an informer's state is current, as far as the server's responses show. A page displays this, and must
  * show nothing to a reader whom the server has refused.
  */
 import type { ReflectorStatus } from './reflector/reflector.js'
@@ -20,8 +20,8 @@ export class Connection {
   }
 
   /**
-   * Whether the last answer was 401 or 403. An error inside a stream does not count, because the next request may bring
-   * a newer token.
+   * Whether the last response was 401 or 403. An error inside a stream does not count, because the next request may
+   * bring a newer token.
    */
   get isRefused(): boolean {
     return this.#isRefused

@@ -22,7 +22,7 @@ export interface ApiResource {
 /** Requests one discovery document; null when the server answers 404. */
 export type AskDiscovery = (path: string, accept: string) => Promise<unknown>
 
-/** Since 1.26 one answer has all groups; older servers answer the same request with a list of them. */
+/** Since 1.26 one response has all groups; older servers answer the same request with a list of them. */
 export const AGGREGATED_DISCOVERY = ['v2', 'v2beta1']
   .map((version) => `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`)
   .concat('application/json')

@@ -8,7 +8,7 @@
  * overlap must check `isLeader` before each step, and let the server reject stale writes by their resourceVersion.
  *
  * Source: client-go `tools/leaderelection`, whose times and jitter are the defaults. One difference: the holding time
- * counts from before the renewal request, not from after its answer.
+ * counts from before the renewal request, not from after its response.
  */
 import { activeClock } from './reflector/active-clock.js'
 import { WatchFailure } from './reflector/failure.js'

@@ -1,9 +1,9 @@
 /**
  * Watches by long polls, so that one request from nginx, Varnish or a CDN to the server can answer a million clients.
- * It wraps another transport, and turns the sequence of short answers into one stream of JSON lines. Everything else
+ * It wraps another transport, and turns the sequence of short responses into one stream of JSON lines. Everything else
  * works as it does over streams.
  *
- * Only distributary supports `wait`. A list, and every answer to a poll, names the position at which it ends, and the
+ * Only distributary supports `wait`. A list, and every response to a poll, names the position at which it ends, and the
  * next poll sends that name back, so it may go to any replica. A server that answers 410 names its own history. The
  * next list has that name in its URL, because a cache may still hold an older list.
  */
@@ -30,9 +30,9 @@ const POSITION = 'x-distributary-position'
 /** Informers that share a transport are at different positions, and each needs its own. */
 const KEPT_POSITIONS = 1_000
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
-/** How long caches keep an empty answer. */
+/** How long caches keep an empty response. */
 const STALE_MS = 1_000
-/** A watch counts as open with its first answer, so the first poll does not wait for an event. */
+/** A watch counts as open with its first response, so the first poll does not wait for an event. */
 const FIRST_WAIT_SECONDS = 1
 const LINE_FEED = 0x0a
 const COMMA = 0x2c
@@ -94,8 +94,8 @@ function positionKey(path: string, query: TransportRequest['query'], revision: s
 }
 
 /**
- * Yields the events of each answer in turn, with a bookmark after each answer. The first refusal ends it with an ERROR
- * event.
+ * Yields the events of each response in turn, with a bookmark after each response. The first refusal ends it with an
+ * ERROR event.
  */
 async function* lines(
   first: TransportResponse,
@@ -115,7 +115,7 @@ async function* lines(
       textBytes(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":${JSON.stringify(resourceVersion)}}}}\n`),
     )
     if (performance.now() >= endMs) return
-    // Caches keep an empty answer for a second: until then they would return it again at once.
+    // Caches keep an empty response for a second: until then they would return it again at once.
     if (resourceVersion === last) await sleep(activeClock, STALE_MS)
     last = resourceVersion
     response = await poll(resourceVersion)

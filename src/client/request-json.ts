@@ -2,7 +2,7 @@
 import { failureOf } from './reflector/list-pages.js'
 import { readBody, type Transport } from './reflector/transport.js'
 
-/** A request whose answer is one JSON document. */
+/** A request whose response is one JSON document. */
 export interface JsonRequest {
   /** Default: GET, or POST with a body. */
   readonly method?: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -22,9 +22,10 @@ export interface JsonRequest {
 const MAX_ANSWER_BYTES = 64 * 2 ** 20
 
 /**
- * Returns the document of a 2xx answer.
+ * Returns the document of a 2xx response.
  *
- * @throws WatchFailure for any other answer, with its `code` and the server's Status. @throws Error without an answer.
+ * @throws WatchFailure for any other response, with its `code` and the server's Status. @throws Error without a
+ * response.
  */
 export async function requestJson<T = unknown>(transport: Transport, request: JsonRequest): Promise<T> {
   const { path, query = {}, body, accept = 'application/json', signal = new AbortController().signal } = request

@@ -43,7 +43,7 @@ export class RestMapper {
     this.#clock = options.clock ?? activeClock
   }
 
-  /** Returns all resources in the server's order of preference. @throws WatchFailure; Error without an answer. */
+  /** Returns all resources in the server's order of preference. @throws WatchFailure; Error without a response. */
   async resources(): Promise<readonly ApiResource[]> {
     return this.#known ?? this.refresh()
   }
@@ -51,7 +51,7 @@ export class RestMapper {
   /**
    * Asks the server now, once for all waiting callers. Known resources are kept while the server is unreachable.
    *
-   * @throws WatchFailure; Error without an answer.
+   * @throws WatchFailure; Error without a response.
    */
   refresh(): Promise<readonly ApiResource[]> {
     this.#asking ??= this.#askAll()

@@ -3,7 +3,7 @@
  * after that state instead of listing again.
  *
  *     start ─▶ load ─▶ show it ─▶ watch after its revision, naming its history ─┬─ same history ──▶ continue
- *                                                                               └─ any other answer ─▶ list again
+ *                                                                               └─ any other response ─▶ list again
  *
  * A revision means something only inside one history: an etcd restored from a backup reuses revisions for different
  * contents. So the watch continues only if the server names the same history (`X-Distributary-History`), and the state
@@ -101,7 +101,7 @@ export class SavedState {
     return { resourceVersion, items, continues: history !== null }
   }
 
-  /** Follows the histories of the answers, and names the loaded state's history to the server. */
+  /** Follows the histories of the responses, and names the loaded state's history to the server. */
   transport(transport: Transport): Transport {
     return {
       send: async (request) => {

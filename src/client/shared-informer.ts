@@ -60,7 +60,7 @@ export interface InformerStatus extends ReflectorStatus {
   /** Whether the store is the server's current state, and changes arrive. */
   readonly isLive: boolean
   /**
-   * Whether the server's last answer was that this caller may not read the resource (401, 403). The store stays as it
+   * Whether the server's last response was that this caller may not read the resource (401, 403). The store stays as it
    * is.
    */
   readonly isRefused: boolean

@@ -92,7 +92,7 @@ class TicketEvents<T> {
       if (status.code === 410) this.#lastId = ''
       this.#again(WatchFailure.fromStatus(status))
     })
-    // The browser reconnects on its own, unless the answer was a refusal. Inside the initial state it has no id to
+    // The browser reconnects on its own, unless the response was a refusal. Inside the initial state it has no id to
     // resume after, and would not learn of objects deleted in the meantime.
     source.addEventListener('error', () => {
       if (source.readyState === source.CLOSED) this.#again(new WatchFailure('refused', 'the server refused the stream'))

@@ -127,9 +127,7 @@ export interface Subjects {
    * @param answer must never reject; null sends nothing.
    */
   respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable
-  /**
-   * Sends a request on a subject, and resolves to the whole answer. @throws BrokerError when nobody answers in time.
-   */
+  /** Sends a request on a subject, and resolves to the whole reply. @throws BrokerError when nobody answers in time. */
   ask(subject: string, question: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer>
 }
 
@@ -141,7 +139,7 @@ export type BrokerErrorCode =
   /** Another writer was first. */
   | 'conflict'
   | 'not-found'
-  /** No answer arrived in time, so the request may or may not have been performed. */
+  /** No response arrived in time, so the request may or may not have been performed. */
   | 'unavailable'
   /** The server refuses us or the request, or we refuse it (credentials, storage): a retry alone does not help. */
   | 'refused'

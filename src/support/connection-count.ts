@@ -10,7 +10,7 @@ export class ConnectionCount {
     return this.#count
   }
 
-  /** Call this with the socket of each answer. */
+  /** Call this with the socket of each response. */
   note(socket: object): void {
     if (this.#known.has(socket)) return
     this.#known.add(socket)

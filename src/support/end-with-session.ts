@@ -14,7 +14,7 @@ import { isBun } from './is-bun.js'
 
 /** How long a failed session may take to send its GOAWAY. */
 const LAST_WORDS_MS = 1_000
-/** How long a slow client may take to receive the end of the last answer, after the session was closed in order. */
+/** How long a slow client may take to receive the end of the last response, after the session was closed in order. */
 const LAST_ANSWER_MS = 5_000
 
 /** Replaces the session's `destroy`, which Node itself calls after an error. */

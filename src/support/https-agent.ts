@@ -33,8 +33,9 @@ export function agentFor(url: string, tls: TlsClientOptions, options: http.Agent
 }
 
 /**
- * Gives each connection a listener for errors. A request that is aborted when its whole answer has arrived, but has not
- * been read, destroys the connection with an error after Node has removed its own listener: that would end the process.
+ * Gives each connection a listener for errors. A request that is aborted when its whole response has arrived, but has
+ * not been read, destroys the connection with an error after Node has removed its own listener: that would end the
+ * process.
  */
 function withListener(agent: http.Agent): http.Agent {
   const connect = agent.createConnection.bind(agent)

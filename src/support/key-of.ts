@@ -1,5 +1,5 @@
 /**
- * Cache keys that cannot forget a parameter. Everything that determines the bytes of an answer is one record; its key
+ * Cache keys that cannot forget a parameter. Everything that determines the bytes of a response is one record; its key
  * has a part for each member of the record's type, so adding a member without saying how it counts does not compile.
  */
 

@@ -1,4 +1,4 @@
-/** Opens many endless answers over HTTP/1.1 or HTTP/2, and passes on their bytes as they arrive. */
+/** Opens many endless responses over HTTP/1.1 or HTTP/2, and passes on their bytes as they arrive. */
 import http from 'node:http'
 import http2 from 'node:http2'
 import https from 'node:https'

@@ -248,7 +248,7 @@ async function checkLists({ here, there, agent }: Patient): Promise<Verdict> {
 }
 
 interface Compared {
-  /** Null when both give the same answer. */
+  /** Null when both give the same response. */
   readonly differs: string | null
   /** Null where neither answers with a list. */
   readonly count: number | null

@@ -1,4 +1,4 @@
-/** One of the two servers being compared, called with one identity. Every status code counts as an answer. */
+/** One of the two servers being compared, called with one identity. Every status code counts as a response. */
 import type { Transport } from '../../client/reflector/transport.js'
 import { readBody } from '../../client/reflector/transport.js'
 import { type ApiResource, discover } from '../../client/discovery.js'
@@ -11,7 +11,7 @@ export interface Reply {
   readonly body: Body
 }
 
-/** The parts of an answer that the checks read. */
+/** The parts of a response that the checks read. */
 export interface Body {
   readonly message?: string
   readonly gitVersion?: string
@@ -46,7 +46,7 @@ export class Party {
     readonly signal: AbortSignal,
   ) {}
 
-  /** @throws CommandError when there is no answer. */
+  /** @throws CommandError when there is no response. */
   async ask(path: string, query: Readonly<Record<string, string>> = {}, accept = 'application/json'): Promise<Reply> {
     return await this.#send({ path, query, accept })
   }

@@ -97,7 +97,7 @@ export function tableCodec(): ObjectCodec<Row> {
   }
 }
 
-/** Returns the rows of a single object, or of an answer from a server without tables. */
+/** Returns the rows of a single object, or of a response from a server without tables. */
 export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
   const codec = tableCodec()
   const object = parseCells(body) as Answer

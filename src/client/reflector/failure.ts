@@ -1,6 +1,6 @@
 /**
- * A failed list or watch, classified by how to react to it. An HTTP answer, an ERROR event and a broken connection all
- * become one of these, so that the state machine works with words instead of codes.
+ * A failed list or watch, classified by how to react to it. An HTTP response, an ERROR event and a broken connection
+ * all become one of these, so that the state machine works with words instead of codes.
  */
 import { errorMessage } from '../../support/error-message.js'
 
@@ -20,7 +20,7 @@ export type FailureKind =
   | 'server-error'
   /** There was no response, or it was cut off. */
   | 'network'
-  /** The answer violates the protocol. */
+  /** The response violates the protocol. */
   | 'malformed'
 
 /** The members of a Kubernetes Status that are used; each of them may be missing. */
@@ -65,7 +65,7 @@ export class WatchFailure extends Error {
     })
   }
 
-  /** @param code the code of the HTTP answer, for a body without one. @param retryAfter the text of the header. */
+  /** @param code the code of the HTTP response, for a body without one. @param retryAfter the text of the header. */
   static fromStatus(status: StatusLike, code = 0, retryAfter: string | null = null): WatchFailure {
     const actual = status.code ?? code
     const retryAfterMs = readRetryAfter(status, retryAfter)

@@ -15,13 +15,13 @@ export interface ListOptions<T> {
   /** '' for the most recent state, '0' for any. */
   readonly resourceVersion: string
   /**
-   * The items per page; 0 means all in one answer. A list at any resourceVersion but '' and '0' is also read in one
-   * answer: a limit would make it mean "exactly" instead of "not older than", and a client would never get beyond what
+   * The items per page; 0 means all in one response. A list at any resourceVersion but '' and '0' is also read in one
+   * response: a limit would make it mean "exactly" instead of "not older than", and a client would never get beyond what
    * it has.
    */
   readonly pageSize: number
   readonly signal: AbortSignal
-  /** Called when an answer begins and with each page, for deadlines and progress bars. */
+  /** Called when a response begins and with each page, for deadlines and progress bars. */
   readonly onPage?: (items: number, remaining: number | null) => void
 }
 
@@ -69,7 +69,7 @@ async function readPage<T>(options: ListOptions<T>, continueToken: string): Prom
   return readBody(response, MAX_LIST_BYTES)
 }
 
-/** Returns the failure for an answer other than 200, from its body if that is a Status. */
+/** Returns the failure for a response other than 200, from its body if that is a Status. */
 export async function failureOf(response: TransportResponse): Promise<WatchFailure> {
   const { status: code } = response
   const retryAfter = response.header('retry-after')

@@ -7,9 +7,9 @@
  *                    │   └────────── timer ─────────┼──┴─────────────┘  │ 410: list or stream again
  *                    └────────────▶ backing-off ◀───┴───────────────────┘
  *
- * `streaming` is a WatchList: the state as events, then the stream in the same answer. It is tried first, and abandoned
- * for good if the server does not support it (older servers silently ignore the parameters, and would never send the
- * closing bookmark).
+ * `streaming` is a WatchList: the state as events, then the stream in the same response. It is tried first, and
+ * abandoned for good if the server does not support it (older servers silently ignore the parameters, and would never
+ * send the closing bookmark).
  *
  * The resourceVersion of a request follows client-go: '0' or nothing at first, then the last known one, so that a
  * restart never goes back in time, and '' (most recent) once the server said that it no longer, or not yet, has that
@@ -49,7 +49,7 @@ export type ReflectorState =
       readonly kind: 'watching'
       readonly known: Known
       readonly attempt: number
-      /** The monotonic time in milliseconds at which the answer began; null before. */
+      /** The monotonic time in milliseconds at which the response began; null before. */
       readonly openedAt: number | null
       /** Whether this watch has delivered anything. */
       readonly hasSpoken: boolean
@@ -78,7 +78,7 @@ export type ReflectorInput =
   | { readonly kind: 'committed'; readonly resourceVersion: string; readonly at: number }
   /** A list or stream failed before its end. */
   | { readonly kind: 'failed'; readonly trouble: Trouble }
-  /** A streaming answer began, and then nothing arrived, or something only an older server sends. */
+  /** A streaming response began, and then nothing arrived, or something only an older server sends. */
   | { readonly kind: 'cannot-stream'; readonly why: string }
   | { readonly kind: 'opened'; readonly at: number }
   /** Events or bookmarks were delivered. */
@@ -158,7 +158,7 @@ function fromStreaming(
   const { known, attempt } = state
   switch (input.kind) {
     case 'committed': {
-      // The closing event is a bookmark. The same answer continues as the watch.
+      // The closing event is a bookmark. The same response continues as the watch.
       const committed = { ...commit(known, input.resourceVersion), sendsBookmarks: true }
       return stay({
         kind: 'watching',

@@ -70,7 +70,7 @@ export interface ReflectorOptions<T> extends Selection {
   readonly silenceMs?: number
   /** The same limit during the initial events, after which a plain list is used. Default: 15 s. */
   readonly initialSilenceMs?: number
-  /** The time limit for the beginning of an answer. Default: 30 s. */
+  /** The time limit for the beginning of a response. Default: 30 s. */
   readonly openTimeoutMs?: number
   /** The time limit for a whole page of a list. Default: 120 s. */
   readonly listTimeoutMs?: number

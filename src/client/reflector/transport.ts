@@ -16,7 +16,7 @@ export interface TransportRequest {
   readonly signal: AbortSignal
 }
 
-/** The answer to a request, with a streamed body. */
+/** The response to a request, with a streamed body. */
 export interface TransportResponse {
   readonly status: number
   /** Returns null when the header was not sent. */

@@ -1,10 +1,11 @@
 /**
- * Reads one answer to a watch request to its end: handles deadlines, decodes events, and decides which of them are new.
+ * Reads one response to a watch request to its end: handles deadlines, decodes events, and decides which of them are
+ * new.
  *
  * A connection that breaks inside a revision of several keys has delivered some of them. The next watch therefore
  * starts at the last point known to lie between two revisions, and repeated events are dropped here, by key. Such
  * points are: an SSE id, a bookmark, the end of the initial events, and the revision before the one that is arriving.
- * (A server that ended the answer properly ended it between two revisions.)
+ * (A server that ended the response properly ended it between two revisions.)
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import type { EventStream, EventWire } from './event-stream.js'
@@ -35,7 +36,7 @@ export interface WatchJobOptions<T> {
   readonly query: Readonly<Record<string, string>>
   /** Aborted when the reflector abandons the watch. */
   readonly signal: AbortSignal
-  /** The time limit for the beginning of the answer. */
+  /** The time limit for the beginning of the response. */
   readonly openTimeoutMs: number
   /** The longest silence, during the initial events and after them. */
   readonly initialSilenceMs: number
@@ -110,7 +111,7 @@ class WatchJob<T> {
     } finally {
       this.#timer?.cancel()
       signal.removeEventListener('abort', onAbort)
-      // The rest of the answer is not read.
+      // The rest of the response is not read.
       this.#abort.abort()
     }
   }

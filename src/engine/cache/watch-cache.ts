@@ -199,7 +199,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.source.trustsProgress
   }
 
-  /** Asks the source for its progress if that can be trusted. The answer arrives as `progress`, or not at all. */
+  /** Asks the source for its progress if that can be trusted. The response arrives as `progress`, or not at all. */
   askProgress(): void {
     if (this.trustsProgress && this.#readiness.kind === 'ready') this.source.requestProgress()
   }

@@ -12,7 +12,7 @@
  * reported progress that far without any event. An event at or below `settled` is therefore a repetition, while one
  * between the two contradicts etcd's report: the progress came too early, or the history is another one.
  *
- * A watch that continues the answer from which the state was read needs no verifying, and goes from `listing` to
+ * A watch that continues the response from which the state was read needs no verifying, and goes from `listing` to
  * `watching`.
  *
  * Upstream trouble is state here, never an exception. Inputs of an effect that was given up never arrive (`feed.ts`
@@ -35,7 +35,9 @@ export const REPLAY_REVISIONS = 1_000
 /** How many lists in a row may be lost to compaction before the next one waits. */
 export const LIST_RESTARTS = 5
 
-/** This many revisions fit into one answer wherever etcd has its own request limit of 1.5 MB, whatever they contain. */
+/**
+ * This many revisions fit into one response wherever etcd has its own request limit of 1.5 MB, whatever they contain.
+ */
 export const SAFE_REPLAY_REVISIONS = 40
 
 /** How far the sink has got: `settled <= position`. */
@@ -127,7 +129,7 @@ export type FeedInput =
   | { readonly kind: 'doubted'; readonly why: string }
   /**
    * The state at `revision` is committed. `isPresent`: it was read without a revision, so etcd had nothing newer then.
-   * `isContinued`: the watch continues the answer that the state came from, so there is nothing to verify.
+   * `isContinued`: the watch continues the response that the state came from, so there is nothing to verify.
    */
   | {
       readonly kind: 'listed'

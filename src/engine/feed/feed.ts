@@ -31,7 +31,9 @@ const PROGRESS_INTERVAL_MS = 100
 /** After this many unanswered requests the keys are compared as well. */
 const PROGRESS_REQUESTS = 50
 const COMPARE_RETRY_MS = 1_000
-/** How often the sink learns how old its content is, if the upstream knows; sooner if the last answer expires soon. */
+/**
+ * How often the sink learns how old its content is, if the upstream knows; sooner if the last response expires soon.
+ */
 const CONFIRM_MS = 1_000
 /** The shortest interval, also used after a loss, so that recovery is reported early. */
 const CONFIRM_AGAIN_MS = 250
@@ -122,7 +124,7 @@ export class Feed {
     return this.#history.clusterId
   }
 
-  /** As etcd's newest answer to anyone says; see `UpstreamStatus`. */
+  /** As etcd's newest response to anyone says; see `UpstreamStatus`. */
   get trustsProgress(): boolean {
     return this.#options.upstream.trustsProgress ?? this.#history.trustsProgress
   }
@@ -264,7 +266,7 @@ export class Feed {
     const age = this.#state.kind === 'watching' ? this.#watch?.watch?.age : undefined
     if (age === undefined) return
     if (age !== null) sink.confirmed?.(age.ageMs, age.validMs)
-    // Half of what is left, so that an answer arrives before fresh content counts as old.
+    // Half of what is left, so that a response arrives before fresh content counts as old.
     const leftMs = age === null ? 0 : (age.validMs - age.ageMs) / 2
     const delayMs = Math.min(CONFIRM_MS, Math.max(CONFIRM_AGAIN_MS, leftMs))
     this.#confirming = clock.setTimer(delayMs, () => this.#confirm())

@@ -2,7 +2,7 @@
  * Wakes every feed of one etcd at the first sign of life after an outage, so that none waits for the end of its own
  * back-off.
  *
- * While a feed sleeps, etcd is asked for its revision four times a second, once for all feeds. An answer wakes them
+ * While a feed sleeps, etcd is asked for its revision four times a second, once for all feeds. A response wakes them
  * only if the previous request had none: a feed whose watch fails although etcd answers keeps its own back-off.
  */
 import type { Clock, Timer } from '../../support/clock.js'
@@ -57,7 +57,7 @@ export class Outage {
     this.#plan()
   }
 
-  /** A refusal is also an answer. */
+  /** A refusal is also a response. */
   async #answers(signal: AbortSignal): Promise<boolean> {
     const late = (): Error => new UpstreamError('unavailable', `no answer within ${PROBE_TIMEOUT_MS} ms`)
     try {

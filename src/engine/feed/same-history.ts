@@ -99,7 +99,7 @@ export async function canBridge(
 
 /**
  * Reads the whole prefix at our revision. Returns null if the fingerprint lacks a key, or if the prefix does not fit
- * into one answer or cannot be read at that revision.
+ * into one response or cannot be read at that revision.
  */
 async function readWhole(options: SameHistoryOptions): Promise<Page | null> {
   const { upstream, prefix, place, fingerprint } = options

@@ -1,6 +1,6 @@
 /**
- * Proves how fresh a cached answer is, and reads etcd's own state where the cache cannot answer: for consistent reads,
- * and for exact reads of revisions that no snapshot has any more.
+ * Proves how fresh a cached response is, and reads etcd's own state where the cache cannot answer: for consistent
+ * reads, and for exact reads of revisions that no snapshot has any more.
  *
  * A request may join only a read that starts after the request arrived, so a burst of requests costs two reads. A state
  * that is read here answers requests and never moves the feed: an equal state does not mean that its events were

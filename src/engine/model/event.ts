@@ -7,7 +7,7 @@ export interface KeyValue {
   readonly key: Key
   /**
    * In an event: a separate copy, or a slice of a message no larger than a few times its size. In a page of a list: a
-   * slice of the answer, which it keeps in memory; see `inOwnMemory`.
+   * slice of the response, which it keeps in memory; see `inOwnMemory`.
    */
   readonly value: Buffer
   readonly createRevision: Revision

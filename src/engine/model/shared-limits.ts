@@ -8,7 +8,7 @@ export interface IdentitySemaphore {
   /** The number of slots held by clients of this process. */
   readonly running: number
   /**
-   * @returns a function that releases the slot; null when none is free, or when the answer takes a message to another
+   * @returns a function that releases the slot; null when none is free, or when finding out takes a message to another
    * process.
    */
   tryAcquire(identity: string): (() => void) | null

@@ -133,7 +133,7 @@ export class BadGatewayError extends StatusError {
   readonly reason = 'BadGateway'
 }
 
-/** The answer was not available in time, for instance a consistent read while etcd is unreachable. */
+/** The response was not available in time, for instance a consistent read while etcd is unreachable. */
 export class TimeoutError extends StatusError {
   override readonly name = 'TimeoutError'
   readonly code = 504

@@ -17,7 +17,8 @@ export interface ReadOptions {
   /** Whether to leave the values empty. */
   readonly keysOnly?: boolean
   /**
-   * Whether a watch after this state follows at once. A source may then serve both with one answer: see `isContinued`.
+   * Whether a watch after this state follows at once. A source may then serve both with one response: see
+   * `isContinued`.
    */
   readonly willWatch?: boolean
   readonly signal?: AbortSignal | undefined
@@ -28,15 +29,15 @@ export interface Page {
   readonly revision: Revision
   /** etcd's own newest revision when it answered. */
   readonly currentRevision: Revision
-  /** Sorted by key. Values may be slices of the answer: copy one to keep it. */
+  /** Sorted by key. Values may be slices of the response: copy one to keep it. */
   readonly keyValues: readonly KeyValue[]
   /** Whether keys remain after the last of this page. */
   readonly more: boolean
   /** The number of keys under [startKey, end of prefix) at that revision, including this page's. */
   readonly count: number
   /**
-   * Whether a watch from the next revision continues the answer that this page came from, so that nothing can lie
-   * between the two. The watch fails if that answer has broken off in the meantime.
+   * Whether a watch from the next revision continues the response that this page came from, so that nothing can lie
+   * between the two. The watch fails if that response has broken off in the meantime.
    */
   readonly isContinued?: boolean
 }
@@ -52,7 +53,9 @@ export interface StreamOptions {
 
 /** A piece of a streamed list. */
 export interface StreamPart {
-  /** Sorted by key, and following those of the part before. Values may be slices of the answer: copy one to keep it. */
+  /**
+   * Sorted by key, and following those of the part before. Values may be slices of the response: copy one to keep it.
+   */
   readonly keyValues: readonly KeyValue[]
   /** Whether another part follows. If the stream ends although another part should follow, it was cut off. */
   readonly more: boolean
@@ -63,7 +66,7 @@ export interface UpstreamStatus {
   readonly clusterId: string
   readonly serverVersions: readonly string[]
   /**
-   * Whether an answer to `requestProgress` can be trusted: only from etcd 3.4.31 and 3.5.13 on (#15220, #17507), and
+   * Whether a response to `requestProgress` can be trusted: only from etcd 3.4.31 and 3.5.13 on (#15220, #17507), and
    * only if every endpoint is that new.
    */
   readonly trustsProgress: boolean
@@ -183,7 +186,7 @@ export interface Upstream extends UpstreamReader, UpstreamWatcher, UpstreamWrite
 }
 
 export type UpstreamErrorCode =
-  /** No answer in time: retry with back-off. */
+  /** No response in time: retry with back-off. */
   | 'unavailable'
   /** The revision has been compacted; see `compactRevision`. */
   | 'compacted'
@@ -196,7 +199,7 @@ export type UpstreamErrorCode =
   | 'too-large'
   /** etcd's NOSPACE alarm. */
   | 'no-space'
-  /** The answer breaks the contract (a revision above 2^53, a malformed message). */
+  /** The response breaks the contract (a revision above 2^53, a malformed message). */
   | 'protocol'
 
 export class UpstreamError extends Error {
@@ -211,6 +214,6 @@ export class UpstreamError extends Error {
     this.compactRevision = options.compactRevision ?? null
   }
 
-  /** The first revision that can still be read, if the server said so; the answer to a range read does not. */
+  /** The first revision that can still be read, if the server said so; the response to a range read does not. */
   readonly compactRevision: Revision | null
 }

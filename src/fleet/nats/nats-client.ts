@@ -62,7 +62,7 @@ export interface Pem {
   readonly key?: string
 }
 
-/** An answer larger than a message arrives in parts; no publisher sends more parts than this. */
+/** A response larger than a message arrives in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
 /** The share of the server's message size reserved for headers and protocol. */
 const ENVELOPE_BYTES = 4_096
@@ -250,7 +250,7 @@ export class NatsClient implements Broker {
     return { close: () => subscription.unsubscribe() }
   }
 
-  /** An answer larger than a message is sent in parts. */
+  /** A response larger than a message is sent in parts. */
   respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable {
     if (this.#connection.isClosed()) return NOTHING
     const reply = async (message: Msg): Promise<void> => {

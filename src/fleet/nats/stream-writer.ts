@@ -9,8 +9,9 @@
  * meantime shares the next message.
  *
  * An unanswered write is resent (`until-answered.ts`). The fence and the message's id make that harmless: the stream
- * accepts one of two copies. If it accepted the first, the answer to it comes first; only if that answer was lost does
- * the rejection of the second end the session, and the next session finds its own message at the end of the stream.
+ * accepts one of two copies. If it accepted the first, the response to it comes first; only if that response was lost
+ * does the rejection of the second end the session, and the next session finds its own message at the end of the
+ * stream.
  */
 import { type JetStreamClient, type JetStreamPublishOptions, nuid } from 'nats'
 import type { Clock } from '../../support/clock.js'
@@ -54,7 +55,7 @@ export class StreamWriter implements Appender {
 
   #write(data: Buffer, options: Partial<JetStreamPublishOptions>): Promise<number> {
     const { jetStream, subject, clock, onUnanswered } = this.#options
-    // The answer to a second copy while the first is still being written: 2.9 gives it no sequence, later releases
+    // The response to a second copy while the first is still being written: 2.9 gives it no sequence, later releases
     // reject it.
     const send = (): Promise<number | null> => jetStream.publish(subject, data, options).then(({ seq }) => seq || null)
     return untilAnswered(send, { clock, signal: this.#closing.signal, onUnanswered })

@@ -22,7 +22,7 @@ const AGAIN_MS = 1_000
 const NOBODY_AGAIN_MS = 200
 
 /**
- * @param send sends a copy; resolves to null if its answer says nothing about the others.
+ * @param send sends a copy; resolves to null if its response says nothing about the others.
  * @throws BrokerError; the signal's reason when it aborts.
  */
 export async function untilAnswered<T>(

@@ -9,7 +9,7 @@
  * until the stream rejects it, and takes over no other stream. Giving up at once was rejected: each election in NATS
  * interrupted all other streams.
  *
- * An answer of NATS may be lost after a successful write. The lease then names a candidate that does not know it, so
+ * A response of NATS may be lost after a successful write. The lease then names a candidate that does not know it, so
  * its value includes a mark that no other process has. A candidate that finds its own mark continues from there instead
  * of waiting for its own lease to expire.
  */
@@ -134,7 +134,7 @@ export class Election {
   async #renewAt(revision: number): Promise<void> {
     const askedMs = this.#options.clock.monotonic()
     const written = this.#write(this.#mine, revision)
-    // A late answer counts as well.
+    // A late response counts as well.
     await this.#answered(written.then((renewed) => this.#next({ kind: 'renewed', revision: renewed, askedMs })))
   }
 
@@ -204,7 +204,7 @@ export class Election {
     return leases.kvUpdate(names.leaseKey, Buffer.from(value, 'utf8'), expected)
   }
 
-  /** @throws BrokerError `unavailable` when there is no answer in time; the request may still be performed. */
+  /** @throws BrokerError `unavailable` when there is no response in time; the request may still be performed. */
   #answered<T>(asked: Promise<T>): Promise<T> {
     const { onLate, clock, leaseMs } = this.#options
     const late = (): Error => {

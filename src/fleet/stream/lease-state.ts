@@ -1,5 +1,5 @@
 /**
- * A candidate's knowledge of a lease, as a pure function of NATS's answers. This file decides; `election.ts` acts.
+ * A candidate's knowledge of a lease, as a pure function of NATS's responses. This file decides; `election.ts` acts.
  *
  *     waiting ── taken ─▶ holding ─┐
  *        ▲                 │   ▲   │ renewed

@@ -35,7 +35,7 @@ export interface Header {
    * Whether the publisher has proven that it reached the revision that etcd had when it began: edges may answer reads.
    */
   readonly isSynced: boolean
-  /** Whether this etcd's answers to progress requests can be trusted. */
+  /** Whether this etcd's responses to progress requests can be trusted. */
   readonly trustsProgress: boolean
 }
 

@@ -3,8 +3,8 @@
  * a burst costs few messages; progress and states are separate messages.
  *
  * Only the newest progress waits, and only until batches or a state arrive, which imply it. It is also handed out at a
- * limited rate: every consistent read of every replica asks for progress, and a message for each answer would push the
- * history out of the stream of a quiet resource. The first progress after a pause is handed out at once, so that a
+ * limited rate: every consistent read of every replica asks for progress, and a message for each response would push
+ * the history out of the stream of a quiet resource. The first progress after a pause is handed out at once, so that a
  * single read does not wait.
  *
  * A proof of how old the stream is also waits for its turn: when it is handed out, the stream has everything before it.
@@ -36,7 +36,7 @@ interface QueuedProgress {
   readonly revision: Revision
 }
 
-/** An answer of etcd to a read that was sent then. */
+/** A response of etcd to a read that was sent then. */
 interface QueuedProof {
   readonly kind: 'proof'
   readonly askedAtMs: number

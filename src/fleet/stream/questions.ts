@@ -4,7 +4,7 @@
  * Each request is for one page, one key or one revision, so the publisher keeps no state between two requests. It reads
  * only keys of its resource, and few pages at a time: other requests wait until their edges give up.
  *
- * A signed answer belongs to one request, and no two requests are the same.
+ * A signed response belongs to one request, and no two requests are the same.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Key, KeyValue } from '../../engine/model/event.js'
@@ -44,7 +44,7 @@ export interface AnswerOptions {
   readonly upstream: StateReader
   readonly prefix: Key
   readonly envelope: Envelope
-  /** The most bytes in one message; an answer may take several messages. */
+  /** The most bytes in one message; a response may take several messages. */
   readonly maxBytes: number
   readonly onWish: Readonly<Record<Wish, () => void>>
 }
@@ -58,7 +58,7 @@ const MOST_KEYS = 1_000
 const MOST_PAGE_BYTES = 8 * 2 ** 20
 /** The number of pages that a publisher reads and encodes at once, which limits the memory for many edges. */
 const PAGES_AT_ONCE = 8
-/** The values of one answer take at most this many messages: the client rejects answers with many more. */
+/** The values of one response take at most this many messages: the client rejects replies with many more. */
 const MOST_PARTS = 200
 
 /** @returns a function that answers a request; null for one that this fleet has not signed. */
@@ -72,7 +72,7 @@ export function answerQuestions(options: AnswerOptions): (question: Buffer) => P
   }
 }
 
-/** An answer is signed for this one request. */
+/** A response is signed for this one request. */
 function placeOf(question: Buffer): string {
   return createHash('sha256').update(question).digest('hex')
 }

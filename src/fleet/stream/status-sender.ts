@@ -3,7 +3,7 @@
  * answers.
  *
  * The age counts from the newest request to etcd that was sent after the feed had caught up, once the stream has
- * everything that etcd had sent before its answer. The arrival of an event proves nothing: it may have waited while
+ * everything that etcd had sent before its response. The arrival of an event proves nothing: it may have waited while
  * this process was stopped.
  */
 import type { Feed } from '../../engine/feed/feed.js'
@@ -19,7 +19,7 @@ export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'enve
   /** Returns the message up to which the stream is known to be complete. */
   readonly position: () => { readonly epoch: number; readonly sequence: number }
   /**
-   * Called with each answer of etcd that proves how old the stream is, once the stream has everything received before
+   * Called with each response of etcd that proves how old the stream is, once the stream has everything received before
    * it.
    *
    * @returns whether it has; otherwise `proven` is called then.
@@ -30,7 +30,7 @@ export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'enve
 }
 
 const INTERVAL_MS = 1_000
-/** A status waits no longer than this for etcd's answer. */
+/** A status waits no longer than this for etcd's response. */
 const PATIENCE_MS = 300
 /** A request sent before the feed had caught up proves nothing; the next one follows after this. */
 const ASK_AGAIN_MS = 500
@@ -90,7 +90,7 @@ export class StatusSender {
     this.#publish()
   }
 
-  /** The regular status was sent before the stream had what came before this answer. */
+  /** The regular status was sent before the stream had what came before this response. */
   proven(askedAtMs: number): void {
     this.#vouch(askedAtMs)
     this.#publish()

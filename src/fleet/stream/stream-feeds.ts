@@ -199,7 +199,7 @@ export class StreamFeed implements ResourceFeed {
         return isTrusted()
       },
       requestProgress: () => reader.wish('progress'),
-      // The publisher's feed compares etcd's answers with its own position.
+      // The publisher's feed compares etcd's responses with its own position.
       position: null,
       doubtHistory: () => {},
     }

@@ -37,7 +37,7 @@ export interface SubscriberState {
   readonly isOtherHistory: boolean
   /** The etcd that the sink's content came from; null while unknown. */
   readonly clusterId: string | null
-  /** Whether that etcd's answers to progress requests can be trusted, according to the publisher. */
+  /** Whether that etcd's responses to progress requests can be trusted, according to the publisher. */
   readonly trustsProgress: boolean
 }
 

@@ -1,6 +1,6 @@
 /**
- * One end of the socket between the primary and a worker. It carries messages in order, and requests with their answers
- * in both directions.
+ * One end of the socket between the primary and a worker. It carries messages in order, and requests with their
+ * responses in both directions.
  *
  *     frame: length u32 │ message, as V8 clones it, with its length │ key-values or batches, if the message has some …
  *
@@ -21,7 +21,7 @@ import { bytesOf, pagesOf, readKeyValues, writeKeyValues } from '../key-value-co
 /** The requests that one end answers, by name. */
 type Methods = Readonly<Record<string, (...args: never[]) => unknown>>
 
-/** The answer to a request: a value, and key-values. Bytes in either are slices of a frame: copy what is kept. */
+/** The response to a request: a value, and key-values. Bytes in either are slices of a frame: copy what is kept. */
 export interface Answer<T> {
   readonly value: T
   readonly keyValues?: Iterable<KeyValue>
@@ -57,7 +57,7 @@ export interface LinkOptions<Heard, Asked extends Methods> {
 type Call =
   | { readonly kind: 'ask'; readonly id: number; readonly method: string; readonly args: readonly never[] }
   | { readonly kind: 'cancel'; readonly id: number }
-  /** A part of an answer's key-values; another part follows, or the answer. */
+  /** A part of a response's key-values; another part follows, or the response. */
   | { readonly kind: 'part'; readonly id: number }
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'failed'; readonly id: number; readonly failure: Failure }

@@ -74,7 +74,7 @@ export type AskedOfUpstream = {
 
 export type AskedOfPrimary = AskedOfUpstream & {
   currentRevision(prefix: Key): Revision
-  /** The answer's key-values are the state. @returns its revision. */
+  /** The response's key-values are the state. @returns its revision. */
   readState(prefix: Key, revision: Revision | null): Revision
   readKey(prefix: Key, key: Key): KeyValue | null
   /** The metrics of all processes as one scrape. */
@@ -89,7 +89,7 @@ export type AskedOfPrimary = AskedOfUpstream & {
   drawRequests(identity: string, draw: Draw): number | Refusal
 }
 
-/** Each answer is about this worker only. */
+/** Each response is about this worker only. */
 export type AskedOfWorker = {
   /** @returns JSON. */
   metrics(): string

@@ -1,9 +1,9 @@
-/** The calls of a worker to the primary's upstream, and their answers. */
+/** The calls of a worker to the primary's upstream, and their responses. */
 import type { Upstream } from '../../engine/upstream/upstream.js'
 import type { Answers, Link } from './link.js'
 import type { AskedOfUpstream } from './messages.js'
 
-/** The answers in the primary. */
+/** The primary's side: it answers the calls. */
 export function upstreamAnswers(upstream: Upstream): Answers<AskedOfUpstream> {
   return {
     readPage: async (signal, options) => ({ value: await upstream.read({ ...options, signal }) }),

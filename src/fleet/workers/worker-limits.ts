@@ -4,7 +4,7 @@
  * - for each slot, before a client uses it;
  * - for requests of an identity, several at a time: grants not used within a second are returned with the next request,
  *   so the sum over the workers is never above the rate, and barely below it;
- * - for bytes, after they were sent: the answer says how long the identity has to wait.
+ * - for bytes, after they were sent: the response says how long the identity has to wait.
  *
  * While the primary does not answer, the worker grants up to the share of one process, and reports what it granted: the
  * link keeps the order, so the primary's counts are correct again as soon as it resumes reading. A fixed share was

@@ -49,7 +49,7 @@ export interface WorkerLinkOptions {
 const COLLECT_TIMEOUT_MS = 2_000
 /**
  * A worker pings twice a second; one that is silent for this many seconds is stopped or stuck, and its clients get no
- * answer.
+ * response.
  */
 const TICK_MS = 1_000
 const SILENT_TICKS = 30

@@ -59,7 +59,7 @@ export class WorkerChannel {
   readonly #slots = new Semaphore(QUESTIONS_AT_ONCE)
   readonly #silence: Silence
   /**
-   * Whether an answer to a ping is awaited. It proves that the primary is back only if the ping was sent after the
+   * Whether a response to a ping is awaited. It proves that the primary is back only if the ping was sent after the
    * primary's first new frame.
    */
   #isPinging = false
@@ -99,7 +99,7 @@ export class WorkerChannel {
 
   /** Opens a resource that the primary feeds. */
   readonly openFeed: OpenFeed = (request) => {
-    // All callers in this process that ask while an answer is awaited share the next one.
+    // All callers in this process that ask while a response is awaited share the next one.
     const revisions = new SingleFlight(async () => (await this.#ask('currentRevision', [feed.prefix])).value)
     const readState: FreshnessSource['readState'] = async (asked, signal) => {
       const { value: revision, keyValues } = await this.#ask('readState', [feed.prefix, asked], signal)

@@ -1,8 +1,8 @@
 /**
- * Chooses the form of an answer. The clauses of Accept are tried best first, and the first that can be honoured wins. A
- * clause for a form that this verb does not have (a watch in YAML, a list as PartialObjectMetadata) is skipped, so that
- * `application/json;as=Table;…,application/json` degrades as intended. If none is left, the answer is a 406 that lists
- * the available media types.
+ * Chooses the form of a response. The clauses of Accept are tried best first, and the first that can be honoured wins.
+ * A clause for a form that this verb does not have (a watch in YAML, a list as PartialObjectMetadata) is skipped, so
+ * that `application/json;as=Table;…,application/json` degrades as intended. If none is left, the response is a 406 that
+ * lists the available media types.
  *
  * Source: negotiation in kubernetes/apiserver. Two differences: q=0 refuses (RFC 9110), and a watch tries the next
  * clause where the API server would answer 406.
@@ -185,7 +185,7 @@ export interface NegotiatedOpenApi {
 
 /**
  * Negotiates `/openapi/v2` and the documents below `/openapi/v3`. The spelling with `@` is not a legal media type:
- * client-go asks for it but cannot parse it in an answer. @throws like `negotiate`
+ * client-go asks for it but cannot parse it in a response. @throws like `negotiate`
  */
 export function negotiateOpenApi(accept: string | undefined, edition: 'v2' | 'v3'): NegotiatedOpenApi {
   const [asAsked, contentType] = ['@', '.'].map(

@@ -20,11 +20,11 @@ import { type Projection, parseProjection } from './projection.js'
 import { type Query, flagParameter, integerParameter, parameter } from './query.js'
 import { readSelector, Selector, selectorOf, type WrittenSelector } from './selector.js'
 
-/** How fresh an answer must be. */
+/** How fresh a response must be. */
 export type RequestedFreshness =
-  /** The answer is as fresh as a quorum read that begins after the request arrived. */
+  /** The response is as fresh as a quorum read that begins after the request arrived. */
   | { readonly kind: 'consistent' }
-  /** The answer is what the cache has now. */
+  /** The response is what the cache has now. */
   | { readonly kind: 'cached' }
   | { readonly kind: 'not-older-than'; readonly revision: Revision }
 

@@ -80,7 +80,7 @@ export function bodyMediaType<T extends string>(contentType: string | undefined,
   )
 }
 
-/** Whether an answer may be gzipped: gzip (or `*`) is listed without q=0. An absent header does not allow it. */
+/** Whether a response may be gzipped: gzip (or `*`) is listed without q=0. An absent header does not allow it. */
 export function acceptsGzip(acceptEncoding: string | undefined): boolean {
   if (acceptEncoding === undefined || acceptEncoding.length > MAX_HEADER_LENGTH) return false
   let any = false

@@ -84,7 +84,7 @@ export interface ServedResource extends Served {
   readonly subresources: Subresources
   /** The version in which its objects are stored; null if that one is not served, undefined if unknown. */
   readonly storageVersion: string | null | undefined
-  /** The warning on every answer in this version; null if it is not deprecated. */
+  /** The warning on every response in this version; null if it is not deprecated. */
   readonly deprecation: string | null
   /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
   readonly convertsByWebhook: boolean

@@ -27,7 +27,7 @@ export interface KeyService {
 }
 
 const SERVICE = '/v2.KeyManagementService/'
-/** The largest answer has a key and 32 KiB of annotations. */
+/** The largest response has a key and 32 KiB of annotations. */
 const MAX_ANSWER_BYTES = 256 * 1024
 const KEEP_ALIVE_MS = 10_000
 

@@ -53,7 +53,7 @@ export interface HttpResourceOptions {
 }
 
 const METADATA_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json'
-/** Asks a distributary whether its answers to progress requests can be trusted. */
+/** Asks a distributary whether its responses to progress requests can be trusted. */
 const ASK_HEADER = 'x-distributary-ask'
 const TRUST_HEADER = 'x-distributary-trusts-progress'
 const SILENCE_MS = 150_000
@@ -86,7 +86,7 @@ interface Form {
   readonly accept: string
 }
 
-/** The answer that a state came from, until a watch follows. */
+/** The response that a state came from, until a watch follows. */
 interface Continued {
   readonly startRevision: Revision
   readonly stream: StateStream
@@ -100,7 +100,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   /** The server's own tokens, by revision and the first key of the page they lead to. */
   readonly #tokens = recentEntries<string, string>(MAX_TOKENS)
   #canStream = true
-  /** Set by the answers of another distributary. */
+  /** Set by the responses of another distributary. */
   #trustsProgress = false
   /** False once a kube-apiserver has left out a bookmark that was due. */
   #sendsBookmarks = true

@@ -21,7 +21,7 @@ export interface ProgressProof {
   readonly revision: Revision
 }
 
-/** How much longer than its time an answer may take. */
+/** How much longer than its time a response may take. */
 const GRACE_MS = 2_000
 
 /** @returns null when the server sent no bookmark. @throws WatchFailure */

@@ -3,7 +3,7 @@
  * chain.
  *
  * Ages are requested for all resources at once, by `GET /readyz?ages`, which needs no permission. A server without this
- * endpoint (a kube-apiserver, an older distributary) is as fresh as its last answer.
+ * endpoint (a kube-apiserver, an older distributary) is as fresh as its last response.
  */
 import type { SourceAge } from '../../engine/upstream/upstream.js'
 import { isObject } from '../../support/fields.js'
@@ -26,7 +26,7 @@ export class RemoteAges {
   #ages: ReadonlyMap<string, ReportedAge> = new Map()
 
   /**
-   * @param body the server's answer, in whatever form. @param askedAtMs the time of the request, in monotonic
+   * @param body the server's response, in whatever form. @param askedAtMs the time of the request, in monotonic
    * milliseconds.
    */
   answered(body: string, askedAtMs: number): void {
@@ -34,7 +34,7 @@ export class RemoteAges {
     this.#ages = parseAges(body)
   }
 
-  /** Returns null before the first answer. @param resource its id: `deployments.apps`. */
+  /** Returns null before the first response. @param resource its id: `deployments.apps`. */
   of(resource: string, nowMs: number): SourceAge | null {
     if (this.#askedAtMs === null) return null
     const { ageMs, validMs } = this.#ages.get(resource) ?? { ageMs: 0, validMs: null }

@@ -101,7 +101,7 @@ export class RemoteApiServer {
     return isRecent && this.#clusterId !== null ? this.#clusterId : await this.#cluster.join(signal)
   }
 
-  /** Returns the answer to a GET, whatever its size. @throws UpstreamError for any status but 200. */
+  /** Returns the response to a GET, whatever its size. @throws UpstreamError for any status but 200. */
   async get(options: AskOptions): Promise<{ readonly body: Uint8Array; readonly response: TransportResponse }> {
     const { path, query = {}, accept = 'application/json', headers = {}, signal } = options
     // Aborts a body that is not read to its end.
@@ -138,7 +138,8 @@ export class RemoteApiServer {
   }
 
   /**
-   * Returns a resource's age at that server; null before the first answer. @param resource its id: `deployments.apps`.
+   * Returns a resource's age at that server; null before the first response. @param resource its id:
+   * `deployments.apps`.
    */
   ageOf(resource: string): SourceAge | null {
     return this.#ages.of(resource, this.clock.monotonic())
@@ -182,7 +183,7 @@ export class RemoteApiServer {
     }
   }
 
-  /** Any answer is a sign of life, a refusal too; one from a server in trouble confirms no age. */
+  /** Any response is a sign of life, a refusal too; one from a server in trouble confirms no age. */
   async #askAges(): Promise<boolean> {
     const { clock, heartbeatTimeoutMs = HEARTBEAT_MS } = this.#options
     const askedAtMs = clock.monotonic()

@@ -47,7 +47,9 @@ export interface RemoteWatchOptions {
   readonly proofSeconds: number | null
   /** Called when the server had no bookmark for such a watch. */
   readonly onNoProof?: () => void
-  /** The answer with which the watch begins: the state at `afterRevision` has been read from it. Default: a new one. */
+  /**
+   * The response with which the watch begins: the state at `afterRevision` has been read from it. Default: a new one.
+   */
   readonly stream?: StateStream | null
 }
 

@@ -1,7 +1,7 @@
 /**
- * The state of a resource at another server as initial events (WatchList), and the watch after them in the same answer.
- * Both have one history and cost one request. Between the two, the answer is not read: events wait in the connection
- * until the watch begins.
+ * The state of a resource at another server as initial events (WatchList), and the watch after them in the same
+ * response. Both have one history and cost one request. Between the two, the response is not read: events wait in the
+ * connection until the watch begins.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
@@ -89,7 +89,7 @@ export class StateStream {
     }
   }
 
-  /** Reads on, after the state and at most once. Resolves when the answer has ended. @throws WatchFailure */
+  /** Reads on, after the state and at most once. Resolves when the response has ended. @throws WatchFailure */
   follow(follower: StreamFollower): Promise<WatchOutcome> {
     this.#follower = follower
     this.#goOn()

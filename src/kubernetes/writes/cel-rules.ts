@@ -18,7 +18,7 @@ interface Rule {
 const known = new WeakMap<object, string | null>()
 
 /**
- * Returns a warning about the rules of a stored schema that are not evaluated; null for none. The answer is kept with
+ * Returns a warning about the rules of a stored schema that are not evaluated; null for none. The result is kept with
  * the schema.
  */
 export function unevaluatedRules(schema: object): string | null {

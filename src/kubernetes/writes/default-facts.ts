@@ -9,7 +9,7 @@
  * `podIP` and `podIPs` are not derived from each other, and a device taint gets no time.
  *
  * Source: the API reference of Kubernetes 1.37, and its `pkg/apis/<group>/<version>/defaults.go`. The tests compare
- * every row with the answers of these functions (`test/data/kubernetes-defaults`).
+ * every row with the responses of these functions (`test/data/kubernetes-defaults`).
  */
 import { readPackageFile } from '../../support/package-file.js'
 

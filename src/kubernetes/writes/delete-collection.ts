@@ -1,6 +1,6 @@
 /**
  * DELETE of a collection: object by object, as in Kubernetes. It takes the options of a list, and deletes what that
- * list would contain: with `limit`, one page. The answer is a list of the deleted objects, unless it would be very
+ * list would contain: with `limit`, one page. The response is a list of the deleted objects, unless it would be very
  * large.
  */
 import { record } from '../codec/json-tree.js'
@@ -27,10 +27,10 @@ import {
 } from './write-context.js'
 
 const AT_ONCE = 16
-/** A larger answer is replaced by a Status. */
+/** A larger response is replaced by a Status. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
-/** An object and its position in the answer. */
+/** An object and its position in the response. */
 interface Place extends ObjectName {
   readonly index: number
 }
@@ -148,7 +148,7 @@ async function unlessGone(removal: Promise<OneAnswer | null>): Promise<OneAnswer
   }
 }
 
-/** The objects of the answer, in order; drops everything once there is too much, or an item is unavailable. */
+/** The objects of the response, in order; drops everything once there is too much, or an item is unavailable. */
 class Gathered<T> {
   #items: (T | undefined)[] | null = []
   #bytes = 0

@@ -2,7 +2,7 @@
  * Applies a JSON Patch to a tree as the API server does, which deviates from RFC 6902: a missing member reads as null,
  * so that "test" finds null there and "replace" and "copy" create one; a missing value is null; a pointer need not
  * begin with a slash; an index may count from the end of its array (`-1` is the last item); numbers are equal if their
- * text is. `test/reference/patches.ts` has recorded its answers.
+ * text is. `test/reference/patches.ts` has recorded its responses.
  *
  * A body of a few kilobytes must not cost seconds of work. The number of operations and of copied bytes has the API
  * server's limits. All other values that an operation visits or moves count as work, and a patch may do a fixed amount

@@ -293,7 +293,7 @@ function byPlace(a: Entry, b: Entry): number {
   return key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0
 }
 
-/** The most conflicts named in one answer. */
+/** The most conflicts named in one response. */
 const MAX_TOLD_CONFLICTS = 100
 
 /** Words the conflict like the API server, because kubectl prints it. */

@@ -308,7 +308,7 @@ export class ObjectStore {
     last: JsonRecord | undefined,
   ): Changed {
     const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
-    // A dry run of a create has no revision yet, so its answer has none.
+    // A dry run of a create has no revision yet, so its response has none.
     const modRevision = revision ?? (0 as Revision)
     // A bare value would be wrapped again, together with everything derived from it.
     if (value === null && held?.isBare === true) return { kind, stored: atRevision(held.stored, modRevision) }

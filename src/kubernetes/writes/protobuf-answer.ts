@@ -1,4 +1,4 @@
-/** The answers to writes for a client that reads only protobuf. */
+/** The responses to writes for a client that reads only protobuf. */
 import { ensureRecord, isRecord, parseJsonTree } from '../codec/json-tree.js'
 import { CodecError } from '../codec/protobuf/codec-error.js'
 import { encodeObject } from '../codec/protobuf/encode-object.js'
@@ -9,7 +9,7 @@ import type { OneAnswer, WriteContext } from './write-context.js'
 
 type Needs = Pick<WriteContext, 'store' | 'schema'>
 
-/** The write is done, so an answer that protobuf cannot express is sent as JSON. */
+/** The write is done, so a response that protobuf cannot express is sent as JSON. */
 export function inProtobuf({ store, schema }: Needs, served: ServedResource, answer: OneAnswer): OneAnswer {
   if (answer.kind === 'protobuf') return answer
   const json = answer.kind === 'object' ? store.json(served, answer.stored) : answer.json

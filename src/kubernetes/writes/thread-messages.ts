@@ -85,7 +85,7 @@ type StoredMessage = Omit<StoredObject, 'size' | 'notes'>
 
 type ObjectAnswer = Extract<OneAnswer, { kind: 'object' }>
 
-/** An answer on its way from a thread. */
+/** A response on its way from a thread. */
 export type AnswerMessage =
   | Exclude<OneAnswer, ObjectAnswer>
   | (Omit<ObjectAnswer, 'stored'> & { readonly stored: StoredMessage })

@@ -60,7 +60,7 @@ export interface WriteRequest {
   readonly userAgent: string
   readonly contentType: string | undefined
   readonly body: Buffer
-  /** Whether the client reads only protobuf. Default: the answer is JSON. */
+  /** Whether the client reads only protobuf. Default: the response is JSON. */
   readonly asProtobuf?: boolean
   /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
@@ -102,7 +102,7 @@ export type OneAnswer =
   /** The body is a Status, a Scale, or an object that has no resourceVersion yet. */
   | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }
 
-/** Limits the Warning headers of one answer. */
+/** Limits the Warning headers of one response. */
 const MAX_WARNINGS = 32
 
 /** The warnings of one request, without duplicates. */
@@ -165,7 +165,7 @@ class RequestLease {
   }
 }
 
-/** One request that creates or changes an object, from its options to its answer. */
+/** One request that creates or changes an object, from its options to its response. */
 export class Write {
   readonly warnings = new Warnings()
   readonly lease: RequestLease

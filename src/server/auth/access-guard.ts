@@ -6,8 +6,8 @@
  * watches there are. When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries
  * whose judges can change without a report are judged again every few seconds, a bounded number at a time. The guard
  * notices an expired credential within a second. A pass yields to the event loop between slices. "Cannot say now" is
- * not a no: a restarting API server must not end ten thousand watches, so an entry survives a bounded time without an
- * answer.
+ * not a no: a restarting API server must not end ten thousand watches, so an entry survives a bounded time without a
+ * response.
  */
 import type { AccessMetrics } from '../metrics/request-metrics.js'
 import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'

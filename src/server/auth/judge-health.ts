@@ -17,7 +17,7 @@ export interface JudgeHealthOptions {
 
 const LOG_GAP_MS = 60_000
 const MAX_REASONS = 5
-/** A reason contains another server's answer, which can be long. */
+/** A reason contains another server's response, which can be long. */
 const MAX_REASON_CHARACTERS = 500
 
 export class JudgeHealth {
@@ -35,7 +35,7 @@ export class JudgeHealth {
     this.#options = options
   }
 
-  /** Why the last decision failed; null if it did not. Without the server's answer, since anyone may read this. */
+  /** Why the last decision failed; null if it did not. Without the server's response, since anyone may read this. */
   get problem(): string | null {
     if (this.#failing === null) return null
     const { reason, atMs } = this.#failing

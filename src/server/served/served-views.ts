@@ -1,7 +1,7 @@
 /**
  * The JSON of objects in the versions served here. This is the one place that knows which versions can be made from
- * what is stored, for answers and for everything that reads objects in this process (definitions, permissions, writes,
- * selectors).
+ * what is stored, for responses and for everything that reads objects in this process (definitions, permissions,
+ * writes, selectors).
  */
 import type { ObjectViews } from '../../kubernetes/codec/object-views.js'
 import { readMetadata } from '../../kubernetes/codec/protobuf/metadata.js'
@@ -26,7 +26,7 @@ export class ServedViews {
   }
 
   /**
-   * Returns the view for answers. An object that cannot be shown is an error that names it: a list without it would
+   * Returns the view for responses. An object that cannot be shown is an error that names it: a list without it would
    * look complete.
    */
   viewOf(served: ServedResource): JsonView {

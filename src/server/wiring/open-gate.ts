@@ -80,7 +80,7 @@ function openGuard(
   const authorizer = buildAuthorizer(config, surroundings, rules, nodes)
   const guard = new AccessGuard({ authenticator, authorizer, clock, logger, metrics: metrics.requests })
   const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
-  // Another replica asks the same webhooks, and callers with cached answers are served, so this is not a reason to be
+  // Another replica asks the same webhooks, and callers with cached verdicts are served, so this is not a reason to be
   // unready.
   const checks: HealthCheck[] = judges.map((health) => ({
     name: `judge-${health.webhook}`,

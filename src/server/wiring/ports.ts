@@ -75,7 +75,7 @@ export class Ports {
     }
   }
 
-  /** Ends connections after their next answers; clients may reconnect. */
+  /** Ends connections after their next responses; clients may reconnect. */
   announceDrain(): void {
     for (const listener of this.#listeners()) listener.announceDrain()
   }

@@ -47,7 +47,7 @@ export function encodeRangeRequest(request: RangeRequest): Uint8Array {
 
 /**
  * Asks for progress notifications, but not for previous values, since the store has them, or for fragments: etcd (3.4
- * to 3.7) splits an answer in time quadratic in its events, so that 200,000 deletes of one transaction never arrive.
+ * to 3.7) splits a response in time quadratic in its events, so that 200,000 deletes of one transaction never arrive.
  */
 export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revision): Uint8Array {
   return new BinaryWriter()

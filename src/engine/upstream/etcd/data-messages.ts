@@ -19,16 +19,16 @@ export interface RangeAnswer {
 
 export interface WatchMessage {
   readonly headerRevision: Revision
-  /** The id is -1 when the answer is for every watcher of the stream, or for none. */
+  /** The id is -1 when the response is for every watcher of the stream, or for none. */
   readonly watchId: number
   readonly created: boolean
   readonly canceled: boolean
   readonly compactRevision: Revision
   readonly cancelReason: string
   /**
-   * Whole revisions: etcd never splits one over two answers. A live answer is one transaction, and an answer that
+   * Whole revisions: etcd never splits one over two responses. A live response is one transaction, and a response that
    * catches up stops at a revision boundary (server/storage/mvcc/watcher_group.go, `eventBatch.add`; the same since
-   * 3.4). Only a *fragmented* answer may be cut anywhere, and fragments are not requested.
+   * 3.4). Only a *fragmented* response may be cut anywhere, and fragments are not requested.
    */
   readonly batches: readonly Batch[]
 }

@@ -1,6 +1,6 @@
 /**
- * Calls to etcd with one answer each: at the endpoint in use or the next one, with the user's token, and counted. Every
- * kind of failure becomes an `UpstreamError`.
+ * Calls to etcd with one response each: at the endpoint in use or the next one, with the user's token, and counted.
+ * Every kind of failure becomes an `UpstreamError`.
  */
 import { Readable } from 'node:stream'
 import type { UpstreamMetrics } from '../../model/stage-metrics.js'
@@ -64,8 +64,8 @@ export class EtcdCalls {
   }
 
   /**
-   * Yields the messages of a call with many answers, from the endpoint in use; at most `MESSAGES_AHEAD` wait here. The
-   * time reported is the time spent waiting for etcd. It is not repeated when it fails.
+   * Yields the messages of a call with many responses, from the endpoint in use; at most `MESSAGES_AHEAD` wait here.
+   * The time reported is the time spent waiting for etcd. It is not repeated when it fails.
    *
    * @throws UpstreamError
    */
@@ -92,8 +92,8 @@ export class EtcdCalls {
   }
 
   /**
-   * Returns the answer of one particular endpoint, whether or not it is in use. `timeoutMs` covers connecting and the
-   * answer.
+   * Returns the response of one particular endpoint, whether or not it is in use. `timeoutMs` covers connecting and the
+   * response.
    *
    * @throws UpstreamError
    */

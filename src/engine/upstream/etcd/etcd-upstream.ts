@@ -78,7 +78,7 @@ export interface EtcdUpstreamOptions extends EtcdCredentials {
    * one ping in 5 s (its `--grpc-keepalive-min-time`) as an attack, and ends the connection.
    */
   readonly keepAliveTimeMs?: number
-  /** The time limit for the answer to a ping, in milliseconds. Default 3 s. */
+  /** The time limit for the response to a ping, in milliseconds. Default 3 s. */
   readonly keepAliveTimeoutMs?: number
   /** The largest accepted message; a larger one is `too-large` and is never read into memory. Default 160 MiB. */
   readonly maxReceivedBytes?: number
@@ -101,9 +101,9 @@ const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_TIME_MS = 6_000
 const KEEP_ALIVE_TIMEOUT_MS = 3_000
 /**
- * etcd does not limit its answers. A page or a revision may be larger than gRPC's 4 MB, but a watch that is behind
- * receives 1,000 revisions in one answer, and with 1 MB each those would fill our memory. A message announces its size
- * first, so a larger one can be refused. The limit fits a first page of the largest values etcd accepts.
+ * etcd does not limit its responses. A page or a revision may be larger than gRPC's 4 MB, but a watch that is behind
+ * receives 1,000 revisions in one response, and with 1 MB each those would fill our memory. A message announces its
+ * size first, so a larger one can be refused. The limit fits a first page of the largest values etcd accepts.
  */
 const MAX_RECEIVED_BYTES = 160 * 1_048_576
 
@@ -236,7 +236,7 @@ class EtcdUpstream implements Upstream {
     }
   }
 
-  /** Concurrent callers share an answer, which is never older than the call. */
+  /** Concurrent callers share a response, which is never older than the call. */
   status(signal?: AbortSignal): Promise<UpstreamStatus> {
     return this.#status.join(signal)
   }
@@ -402,7 +402,7 @@ class EtcdUpstream implements Upstream {
   }
 
   /**
-   * Called for every answer. A member that was unreachable at the start is asked again and again, and may be the last
+   * Called for every response. A member that was unreachable at the start is asked again and again, and may be the last
    * one with an unknown version.
    */
   #learnVersion(endpoint: GrpcEndpoint, version: string): void {

@@ -5,9 +5,9 @@
  * stream have caught up, so one lagging resource would delay every consistent read, and one slow consumer the whole
  * stream. A stream costs etcd two goroutines, which is negligible for as many streams as there are resources.
  *
- * A large answer (a watch that is behind receives a thousand revisions in one) is decoded and delivered in time slices.
- * While that lasts, the stream is not read; messages already read follow in order. A revision is always delivered
- * whole.
+ * A large response (a watch that is behind receives a thousand revisions in one) is decoded and delivered in time
+ * slices. While that lasts, the stream is not read; messages already read follow in order. A revision is always
+ * delivered whole.
  *
  * A lost watch is not reopened here, because the feed decides whether to resume, to relist or to wait. Only opening
  * itself is retried, once and with a fresh token, when etcd refuses the old one.
@@ -55,14 +55,14 @@ const PROGRESS_REQUEST = encodeWatchProgressRequest()
  */
 const CONFIRMED_FOR_MS = 1_800
 
-/** An answer below this size takes less than a slice. */
+/** A response below this size takes less than a slice. */
 const SLICED_BYTES = 64 * 1024
 
 /** Bytes delivered between two looks at the clock: values, or events at a hundred bytes each. */
 const PART_BYTES = 64 * 1024
 const EVENT_BYTES = 100
 
-/** The id in answers that are meant for every watcher of a stream, which here is the only one. */
+/** The id in responses that are meant for every watcher of a stream, which here is the only one. */
 const ALL_WATCHERS = -1
 
 export class EtcdWatch implements UpstreamWatch {
@@ -197,7 +197,7 @@ export class EtcdWatch implements UpstreamWatch {
       this.#handlers.onOpen()
       return
     }
-    // The header's revision is far ahead of the events while the watcher catches up. It counts only in an answer
+    // The header's revision is far ahead of the events while the watcher catches up. It counts only in a response
     // without events.
     if (message.batches.length > 0) return this.#handlers.onBatches(message.batches)
     if (message.watchId === ALL_WATCHERS && !this.#context.trustsProgress()) return

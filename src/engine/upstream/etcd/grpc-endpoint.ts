@@ -166,7 +166,7 @@ export class GrpcEndpoint {
     return this.#open(path, metadata, handlers)
   }
 
-  /** As `stream`, for an answer in many messages that can be repeated elsewhere: `abandon` and `close` end it. */
+  /** As `stream`, for a response in many messages that can be repeated elsewhere: `abandon` and `close` end it. */
   repeatableStream(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcStream {
     const call: GrpcCall = this.#open(path, metadata, handlers, () => this.#calls.delete(call))
     const fail = (error: RpcError): void => {

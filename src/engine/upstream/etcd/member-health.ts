@@ -6,7 +6,7 @@
  *   as often as we like. A member is silent if it let the deadline pass, sent nothing else in the meantime, and another
  *   member has answered since: otherwise the fault may be ours, or there is no better member.
  * - Those that have fallen behind: a member that can receive but not send still gets its leader's heartbeats. It has a
- *   leader, answers pings and keeps its watches open, but gets no more data, because the leader waits for answers that
+ *   leader, answers pings and keeps its watches open, but gets no more data, because the leader waits for responses that
  *   never come. A member is behind if it has not yet reached the revision that another one had two seconds ago.
  */
 import type { Revision } from '../../model/revision.js'
@@ -14,13 +14,15 @@ import type { Clock, Timer } from '../../../support/clock.js'
 
 export interface MemberHealthOptions<E> {
   readonly members: readonly E[]
-  /** Returns the member's own revision, without involving other members; null if no answer came within `deadlineMs`. */
+  /**
+   * Returns the member's own revision, without involving other members; null if no response came within `deadlineMs`.
+   */
   readonly revisionOf: (member: E, deadlineMs: number) => Promise<Revision | null>
   /** The number of messages received from the member, of any kind. */
   readonly heardFrom: (member: E) => number
   /** Called after every request that a silent member has left unanswered. */
   readonly onSilent: (member: E) => void
-  /** Called after every answer of a member that is behind. */
+  /** Called after every response of a member that is behind. */
   readonly onBehind: (member: E, own: Revision, others: Revision) => void
   readonly clock: Clock
 }

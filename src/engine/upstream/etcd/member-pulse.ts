@@ -3,7 +3,7 @@
  *
  * An open watch sends nothing while nothing changes, so silence does not show how old its data is: the member may be
  * frozen, cut off from us, or cut off from the other members while they take writes. Keepalive and the loss of a leader
- * are noticed only seconds later. So each member in use gets one small linearizable read a second. Its answer shows
+ * are noticed only seconds later. So each member in use gets one small linearizable read a second. Its response shows
  * that the member had applied everything acknowledged when the request was sent, and a member sends its watches what it
  * applies.
  */
@@ -12,7 +12,7 @@ import type { Clock, Timer } from '../../../support/clock.js'
 export interface MemberPulseOptions<E> {
   /** The members that now serve a watch. */
   readonly inUse: () => Iterable<E>
-  /** Makes one linearizable read at exactly this member; false if no answer came within `deadlineMs`. */
+  /** Makes one linearizable read at exactly this member; false if no response came within `deadlineMs`. */
   readonly answers: (member: E, deadlineMs: number) => Promise<boolean>
   readonly clock: Clock
 }
@@ -21,7 +21,7 @@ const INTERVAL_MS = 1_000
 /** A watch that has just moved to another member does not wait for a whole interval. */
 const CHECK_MS = 250
 const TIMEOUT_MS = 2_000
-/** Callers share an answer to a request that is no older than this. */
+/** Callers share a response to a request that is no older than this. */
 const FRESH_MS = 500
 
 export class MemberPulse<E> {

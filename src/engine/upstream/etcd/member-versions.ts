@@ -4,8 +4,8 @@
  */
 
 /**
- * Whether the answers to progress requests can be trusted. Before 3.4.31 and 3.5.13 an answer could overtake the events
- * it covers (etcd #15220, #17507).
+ * Whether the responses to progress requests can be trusted. Before 3.4.31 and 3.5.13 a response could overtake the
+ * events it covers (etcd #15220, #17507).
  */
 export function isProgressTrusted(version: string): boolean {
   return isAtLeast(version, { 4: 31, 5: 13, 6: 0 })

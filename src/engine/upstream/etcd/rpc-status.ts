@@ -51,7 +51,7 @@ export function statusOfTrailers(trailers: Readonly<Record<string, unknown>>): R
   return new RpcError(names.has(number) ? (number as RpcStatus) : RpcStatus.UNKNOWN, details)
 }
 
-/** Returns the status for an HTTP answer that is not gRPC, such as a proxy's. */
+/** Returns the status for an HTTP response that is not gRPC, such as a proxy's. */
 export function statusOfHttp(httpStatus: number): RpcError {
   const codes: Record<number, RpcStatus> = {
     400: RpcStatus.INTERNAL,

@@ -16,7 +16,7 @@ import { MAX_JSON_DEPTH } from '../json-scan.js'
 import { type Json, JsonText, readJsonTree } from '../json-tree.js'
 import { CBOR_MAGIC } from './cbor-to-json.js'
 
-/** The levels that an answer adds around an object: an item of a list is two deep. */
+/** The levels that a response adds around an object: an item of a list is two deep. */
 const MAX_DEPTH = MAX_JSON_DEPTH + 8
 const MAX_INT64 = 2n ** 63n - 1n
 const MIN_INT64 = -(2n ** 63n)

@@ -4,7 +4,7 @@
  *
  * It differs from other JSONPaths, and from its own documentation, in ways that a client sees: `$` and `@` are skipped
  * wherever they occur, `['a.b']` means `.a.b`, and names in brackets take single quotes only. Those differences are
- * kept. Source: k8s.io/client-go/util/jsonpath; `test/data/json-path.json` holds its answers.
+ * kept. Source: k8s.io/client-go/util/jsonpath; `test/data/json-path.json` holds its results.
  */
 import { unquote } from './unquote.js'
 

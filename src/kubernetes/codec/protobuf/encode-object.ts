@@ -1,6 +1,6 @@
 /**
  * Encodes JSON as protobuf, for clients that read only that: whole objects that are stored as JSON, the metadata of
- * such objects, answers to writes, documents of discovery, Statuses.
+ * such objects, responses to writes, documents of discovery, Statuses.
  *
  * It uses the same table as the decoder. Members missing from the table are dropped, and the bytes are those that Go
  * writes: fields in the order of their numbers, and members that are not pointers even when they are empty.

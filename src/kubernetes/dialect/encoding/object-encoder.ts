@@ -24,7 +24,7 @@ export interface ObjectEncoder extends BodyEncoder {
   readonly list: ListInPieces | WholeList
   /** A list is in the order of these numbers, and of the keys where they are equal. Default: that of the keys. */
   readonly place?: (object: StoredObject) => number
-  /** Writes one object as the whole answer; null like an item of a list. */
+  /** Writes one object as the whole response; null like an item of a list. */
   single(object: StoredObject): Buffer | null
 }
 

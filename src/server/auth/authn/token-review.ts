@@ -105,7 +105,7 @@ function userOf(user: unknown, audiences: readonly string[]): User {
         textsAt(value),
       ]),
     ),
-    // The review does not say when the token expires; the time in the cache bounds how long the answer is trusted.
+    // The review does not say when the token expires; the time in the cache bounds how long the verdict is trusted.
     expiresAt: null,
     ...(audiences.length === 0 ? {} : { audiences }),
   }

@@ -27,7 +27,7 @@ export function unionAuthorizer(named: readonly NamedAuthorizer[]): Authorizer {
           failure = error
         }
       }
-      // The mode that failed might have allowed the request, so the answer is not a 403.
+      // The mode that failed might have allowed the request, so the response is not a 403.
       if (failure instanceof ServiceUnavailableError) throw failure
       if (failure !== undefined)
         throw new ServiceUnavailableError('authorization is not possible now', { cause: failure })

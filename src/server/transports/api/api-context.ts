@@ -13,7 +13,7 @@ import type { ResourceForms } from './resource-forms.js'
 /** How long shared caches may answer without asking. */
 export interface PublicCaching {
   readonly maxAgeSeconds: number
-  /** How much longer they may serve a stale answer while they revalidate. */
+  /** How much longer they may serve a stale response while they revalidate. */
   readonly staleSeconds: number
 }
 

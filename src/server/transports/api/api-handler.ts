@@ -1,6 +1,6 @@
 /**
  * Answers everything under `/api`, `/apis`, `/version` and `/openapi`: routes a request to discovery, to a resource or
- * to another server. Each request gets one answer; an error before the headers becomes a Status.
+ * to another server. Each request gets one response; an error before the headers becomes a Status.
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import {

@@ -1,19 +1,19 @@
 /**
- * The headers that let caches keep answers to gets and lists: ETag, Vary and Cache-Control.
+ * The headers that let caches keep responses to gets and lists: ETag, Vary and Cache-Control.
  *
  * An ETag is computed before the body, from everything that determines its bytes: the callers pass these parts, and
  * this file adds our release and the caller's permissions. Callers with different permissions share one only for a
- * public answer, so at worst a cache that ignores Vary gets a full response. The tag is weak, because it is the same
+ * public response, so at worst a cache that ignores Vary gets a full response. The tag is weak, because it is the same
  * with and without compression.
  *
  * A list's parts include its position (`position.ts`), which replicas share, if the client asks for that. Otherwise
  * they include the history of its state, which is random for each process: after a restart, and from another replica, a
- * client gets a full answer once. The state of an uncached resource has no history, and is named by its content.
+ * client gets a full response once. The state of an uncached resource has no history, and is named by its content.
  *
  * A list's parts also include its revision, so writes to other keys change its ETag. A tag of the resource's newest
- * change was rejected: after a 304 a client would keep the revision of its older answer. A replica whose history begins
- * later would answer a watch from there with 410, and the next list would be a 304 again. The 304 of a consistent list
- * confirms etcd's current revision, and no history begins after that.
+ * change was rejected: after a 304 a client would keep the revision of its older response. A replica whose history
+ * begins later would answer a watch from there with 410, and the next list would be a 304 again. The 304 of a
+ * consistent list confirms etcd's current revision, and no history begins after that.
  */
 import { createHash } from 'node:crypto'
 import type { Key } from '../../../engine/model/event.js'
@@ -34,7 +34,7 @@ export interface CacheHeaders {
 type Asked = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'form' | 'live'>
 
 /**
- * Returns how shared caches may keep the answer; null when it is for this caller alone, unless anybody may make the
+ * Returns how shared caches may keep the response; null when it is for this caller alone, unless anybody may make the
  * request.
  */
 export async function publicCachingOf(context: ApiContext, { caller, live }: Asked): Promise<PublicCaching | null> {
@@ -70,7 +70,7 @@ export function cacheHeaders(
   const parts = JSON.stringify([context.release, isPublic ? '' : caller.rights, body])
   const etag = `W/"${createHash('sha256').update(parts).digest('base64url').slice(0, 27)}"`
   const vary = ['Accept']
-  // The layout of a public answer does not depend on the user agent.
+  // The layout of a public response does not depend on the user agent.
   if (!isPublic && isLaidOutByUserAgent(form, exchange.query)) vary.push('User-Agent')
   if (!isPublic && caller.rights !== '') vary.push('Authorization')
   const headers = { etag, vary: vary.join(', ') }

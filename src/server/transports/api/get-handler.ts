@@ -16,7 +16,7 @@ import { encoderOf, type ReadRequest } from './request.js'
 import type { FormOptions } from './resource-forms.js'
 import { checkObject } from './unknown-fields.js'
 
-/** Everything that determines the bytes of one object's answer. */
+/** Everything that determines the bytes of one object's response. */
 interface ObjectContents {
   readonly object: StoredObject
   /** Determines how objects are shown. */

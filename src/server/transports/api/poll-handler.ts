@@ -1,10 +1,10 @@
 /**
  * Answers a long poll, `?watch=1&resourceVersion=R&wait=30s&history=H`: one document with the events after R as soon as
  * there are any, and the position at which the next poll begins. What follows a position (`position.ts`) never changes,
- * so caches may keep such an answer, and equal waiting requests can be merged into one, which any replica can answer.
+ * so caches may keep such a response, and equal waiting requests can be merged into one, which any replica can answer.
  *
- * Every other answer to the same URL is short-lived: without events it may be kept for a second, and errors not at all.
- * The position is in the URL, so a cache never joins two histories.
+ * Every other response to the same URL is short-lived: without events it may be kept for a second, and errors not at
+ * all. The position is in the URL, so a cache never joins two histories.
  */
 import { ExpiredError, BadRequestError, TooLargeResourceVersionError } from '../../../engine/model/status.js'
 import { parseResourceVersion } from '../../../engine/model/resource-version.js'
@@ -24,7 +24,7 @@ export const HISTORY_HEADER = 'x-distributary-history'
 
 const NGINX_EXPIRES = 'x-accel-expires'
 
-/** Proxies give up on a silent answer after a minute. */
+/** Proxies give up on a silent response after a minute. */
 const MAX_WAIT_SECONDS = 50
 
 /** @returns how long a poll waits; null for a watch that is not a poll. @throws BadRequestError */
@@ -38,7 +38,7 @@ export function waitMsOf(query: Query): number | null {
   return seconds * 1_000
 }
 
-/** @throws StatusError before the answer. */
+/** @throws StatusError before the response. */
 export async function handlePoll(context: ApiContext, request: WatchRequest, waitMs: number): Promise<void> {
   const { live, exchange, caller, options } = request
   const { cache } = live
@@ -71,7 +71,7 @@ export async function handlePoll(context: ApiContext, request: WatchRequest, wai
 }
 
 /**
- * If an answer may not be cached, nginx releases the requests that wait for it one by one, two a second. A refusal is
+ * If a response may not be cached, nginx releases the requests that wait for it one by one, two a second. A refusal is
  * the same for all of them, so they share it for a second. The header must come before Cache-Control, and only nginx
  * knows it.
  */

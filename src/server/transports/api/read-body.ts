@@ -101,7 +101,7 @@ function tooManyPieces(exchange: Exchange): BadRequestError {
   return piecesTooSmall()
 }
 
-/** Ends the connection with the answer, because the unread rest of the body would be parsed as the next request. */
+/** Ends the connection with the response, because the unread rest of the body would be parsed as the next request. */
 function endConnection({ response, request }: Exchange): void {
   // Other streams of an HTTP/2 connection continue, and this one ends when the client has sent the rest.
   if (request.httpVersionMajor !== 1) return dropRest(request)

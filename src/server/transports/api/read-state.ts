@@ -16,7 +16,7 @@ interface Reader {
   readonly exchange: Pick<Request['exchange'], 'signal'>
 }
 
-/** Thousands may wait for one answer, and would otherwise all continue in one iteration of the event loop. */
+/** Thousands may wait for one response, and would otherwise all continue in one iteration of the event loop. */
 const goingOn = new Arrivals()
 
 /**

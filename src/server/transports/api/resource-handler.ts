@@ -36,7 +36,7 @@ export interface ResourceHandlerOptions {
 
 type Asked = Omit<Request, 'caller' | 'span'>
 
-/** @throws StatusError before the head of the answer. */
+/** @throws StatusError before the head of the response. */
 export async function answerResource(options: ResourceHandlerOptions, asked: Asked): Promise<void> {
   await (asked.verb === 'list' ? tracedList(options, asked) : serve(options, asked, null))
 }
@@ -254,7 +254,7 @@ function uncachedRequest(context: ApiContext, request: Request, { served }: Unca
   return { namespace, name: '', isWatch: true, afterRevision: start.kind === 'after' ? start.revision : null }
 }
 
-/** Adds a header with the possible age of the answer while the upstream is unreachable. */
+/** Adds a header with the possible age of the response while the upstream is unreachable. */
 function exposeStaleness(exchange: Exchange, { cache }: LiveResource): void {
   const { stalenessMs } = cache
   // Another distributary that is about to feed from here must know whether it can ask for bookmarks.

@@ -29,7 +29,7 @@ export function reviewOf(path: ResourcePath, { writes }: Pick<ReviewOptions, 'wr
   return findReview(path, writes !== null)
 }
 
-/** @throws StatusError before the answer. */
+/** @throws StatusError before the response. */
 export async function handleReview(
   { context, gate, schema }: ReviewOptions,
   exchange: Exchange,

@@ -1,5 +1,5 @@
 /**
- * Fields of newer releases than ours, which JSON, YAML and tables cannot show. An answer without them says so in a
+ * Fields of newer releases than ours, which JSON, YAML and tables cannot show. A response without them says so in a
  * Warning, or an API server behind this one answers instead: a client that reads an object, changes it and writes it
  * back would otherwise erase the field. Protobuf keeps them and needs no check.
  */

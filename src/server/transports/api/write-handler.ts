@@ -1,4 +1,4 @@
-/** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the answer. */
+/** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the response. */
 import { givesRights } from '../../auth/authz/escalation.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { type Negotiated, negotiate, PROTOBUF_MEDIA_TYPE } from '../../../kubernetes/dialect/accept.js'
@@ -27,7 +27,7 @@ import { attributesOf, isRead } from './request-attributes.js'
 export interface Writes {
   /** @param identity the caller's name, for a fair share of the threads. */
   perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
-  /** Whether the answer is available in protobuf. */
+  /** Whether the response is available in protobuf. */
   hasProtobuf(served: ServedResource): boolean
   /** Slots for writes in progress, each of which holds its body. */
   readonly semaphore: Pick<IdentitySemaphore, 'acquire'>

@@ -18,7 +18,7 @@ export interface BodyUse {
   readonly body: BodyReader
   /** The body itself, for a caller that reads it at its own pace. */
   readonly shared: SharedBody
-  /** Releases the body; the caller must call it when the answer is sent or abandoned. */
+  /** Releases the body; the caller must call it when the response is sent or abandoned. */
   release(): void
 }
 

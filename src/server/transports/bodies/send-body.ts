@@ -75,7 +75,7 @@ export async function sendBody(
 const gzipInThread = promisify(gzipWhole)
 
 /**
- * Sends one object, compressed if it is large and the client takes that. A caller whose answer may be cached sends
+ * Sends one object, compressed if it is large and the client takes that. A caller whose response may be cached sends
  * `Vary`.
  */
 export async function sendObject(

@@ -37,6 +37,6 @@ export const serverSentEvents: Framing = {
 }
 
 /**
- * The start of every stream: it resets a delay set by an earlier error, and shows proxies that the answer has begun.
+ * The start of every stream: it resets a delay set by an earlier error, and shows proxies that the response has begun.
  */
 export const EVENT_STREAM_START = Buffer.from(`retry: ${RETRY_MS}\n\n`, 'latin1')

@@ -16,7 +16,7 @@ interface Pipeline {
   /** The requests that have been started and not been answered. */
   waiting: number
   isOver: boolean
-  /** The answers that are not closed, including those of requests that were not started. */
+  /** The responses that are not closed, including those of requests that were not started. */
   readonly open: Set<ServerResponse>
 }
 
@@ -79,8 +79,8 @@ function stopParser(socket: Socket): void {
 }
 
 /**
- * Closes the answers that wait behind others when their connection ends. Before Node 24 nothing else does, and a watch
- * among them would run forever.
+ * Closes the responses that wait behind others when their connection ends. Before Node 24 nothing else does, and a
+ * watch among them would run forever.
  */
 function closeWith(socket: Socket, open: ReadonlySet<ServerResponse>): void {
   socket.once('close', () => {

@@ -46,7 +46,7 @@ export interface RequestGateOptions {
 /** An admitted request that may have to wait before it is answered. */
 export interface Confirmable {
   /**
-   * Checks again that the request is allowed; call it after a wait, before the answer begins.
+   * Checks again that the request is allowed; call it after a wait, before the response begins.
    * @returns undefined when nothing can have changed, so that a request that did not wait stays synchronous.
    * @throws UnauthorizedError, possibly synchronously; ForbiddenError, ServiceUnavailableError
    */
@@ -152,7 +152,7 @@ export class RequestGate {
     return {
       identity,
       rights: identityKey(acting.user),
-      // The answer to a URL with a ticket is for its holder only.
+      // The response to a URL with a ticket is for its holder only.
       isAnybody: async () => asked.ticket === undefined && (await guard.letsAnybody(attributes).catch(() => false)),
       confirm,
       pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
@@ -299,7 +299,7 @@ export class RequestGate {
     return { ...(await guard.tickets.issue(user, token, path)), path }
   }
 
-  /** Collects the caller's credentials. No cache may keep an answer to a ticket. */
+  /** Collects the caller's credentials. No cache may keep a response to a ticket. */
   #askedOf(exchange: Exchange): Asked {
     const { request, path, query } = exchange
     const address = this.addressOf(exchange)
@@ -322,7 +322,7 @@ export class RequestGate {
     return exchange.judgement
   }
 
-  /** Writes the access log's line when the answer is complete, since its code and latency are known only then. */
+  /** Writes the access log's line when the response is complete, since its code and latency are known only then. */
   #audit(exchange: Exchange, attributes: Attributes, found: Judgement): void {
     const { audit, guard } = this.#options
     if (audit === null) return

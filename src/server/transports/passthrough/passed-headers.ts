@@ -131,7 +131,7 @@ function withoutToken(name: string, value: string): string[] {
   return others.length === 0 ? [] : [name, others.join(', ')]
 }
 
-/** Returns the headers of the answer to forward, in their original order. */
+/** Returns the headers of the response to forward, in their original order. */
 export function responseHeaders(rawHeaders: RawHeaders): string[] {
   const listed = listedInConnection(rawHeaders)
   const passed: string[] = []
@@ -144,7 +144,7 @@ export function responseHeaders(rawHeaders: RawHeaders): string[] {
   return passed
 }
 
-/** Returns the trailers of the answer to forward: none that would affect its framing or describe the connection. */
+/** Returns the trailers of the response to forward: none that would affect its framing or describe the connection. */
 export function responseTrailers(rawTrailers: RawHeaders): Record<string, string | string[]> {
   const passed: string[] = []
   for (let i = 0; i + 1 < rawTrailers.length; i += 2) {

@@ -67,16 +67,16 @@ export interface PassthroughOptions {
   readonly awayIs?: 502 | 503
   /** Slots for requests and tunnels, by the URL of the other server. */
   readonly semaphore: Pick<IdentitySemaphore, 'acquire'>
-  /** The time limit from the request to the head of the answer. A stream may then last indefinitely. */
+  /** The time limit from the request to the head of the response. A stream may then last indefinitely. */
   readonly responseTimeoutMs: number
   readonly clock: Clock
-  /** Called when the other server's answer begins, or when the client gets an error instead. */
+  /** Called when the other server's response begins, or when the client gets an error instead. */
   readonly onAnswered?: (code: number, seconds: number) => void
 }
 
 export interface AskOptions {
   readonly maxBytes: number
-  /** The time limit from the request to the end of the answer. */
+  /** The time limit from the request to the end of the response. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }
@@ -131,7 +131,7 @@ export class Passthrough {
   }
 
   /**
-   * Resolves when the client has been answered, whatever the answer was.
+   * Resolves when the client has been answered, whatever the response was.
    * @throws StatusError while nothing has been answered: 403, 429, 502 (or 503, as `awayIs` says), 504.
    */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
@@ -154,7 +154,7 @@ export class Passthrough {
   /**
    * Reads a document of the other server for this server itself: as `asUser` with the proxy certificate, anonymously
    * without it.
-   * @throws StatusError when there is no answer; Error when it is longer than `maxBytes`.
+   * @throws StatusError when there is no response; Error when it is longer than `maxBytes`.
    */
   ask(path: string, asUser: User, { maxBytes, timeoutMs, signal }: AskOptions): Promise<Answered> {
     const user = this.#agents.proxy === null ? null : asUser
@@ -349,8 +349,8 @@ export class Passthrough {
 
   /**
    * @param wasSure whether the server was known to be ready when the request was sent.
-   * @returns undefined if the answer is forwarded at once; otherwise a promise that rejects, with the client's answer,
-   * while the server may deny only because it is starting. Nothing was performed then.
+   * @returns undefined if the response is forwarded at once; otherwise a promise that rejects, with the client's
+   * response, while the server may deny only because it is starting. Nothing was performed then.
    */
   #denialCounts({ statusCode }: http.IncomingMessage, wasSure: boolean): Promise<void> | undefined {
     if (statusCode !== 403) {
@@ -380,7 +380,7 @@ export class Passthrough {
     try {
       response.writeHead(code, grouped)
     } catch (error) {
-      // HTTP/2 keeps what it has refused, and would refuse the error's answer with it.
+      // HTTP/2 keeps what it has refused, and would refuse the error's response with it.
       for (const key of Object.keys(grouped)) response.removeHeader(key)
       throw error
     }
@@ -450,7 +450,7 @@ export class Passthrough {
       return new TimeoutError(`${name} could not be reached in time`, { cause: error })
     }
     const message = `${name} cannot be reached: ${code === '' ? error.message : code}`
-    // Clients retry an answer with Retry-After, so a write that may have been performed gets none.
+    // Clients retry a response with Retry-After, so a write that may have been performed gets none.
     const why = { cause: error, ...(isRepeatable ? { details: { retryAfterSeconds: 1 } } : {}) }
     return awayIs === 503 ? new ServiceUnavailableError(message, why) : new BadGatewayError(message, why)
   }

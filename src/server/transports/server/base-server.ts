@@ -1,5 +1,5 @@
 /**
- * The common part of all ports: the life cycle, the host check, and the answers to requests that cannot be read or
+ * The common part of all ports: the life cycle, the host check, and the responses to requests that cannot be read or
  * routed. Fastify routes, and answers the small documents.
  */
 import type { RequestListener, Server } from 'node:http'

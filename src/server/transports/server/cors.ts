@@ -8,7 +8,7 @@ import type { Exchange } from './exchange.js'
 /**
  * The methods and headers that a page may use beyond those that browsers always allow: those that the API server lets
  * pages send, and those that our client and `EventSource` need. As there, `Impersonate-*` is missing, so a page cannot
- * act as anyone else with the permissions of its visitor. Browsers cache the answer for a day.
+ * act as anyone else with the permissions of its visitor. Browsers cache the response for a day.
  */
 const PREFLIGHT: OutgoingHttpHeaders = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',

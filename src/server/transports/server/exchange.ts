@@ -1,6 +1,6 @@
 /**
- * One HTTP request and its answer, on Node's own objects: the same on HTTP/1.1 and HTTP/2 (whose compatibility response
- * has the same methods). Answers sent from here are small and complete; lists and watches write their own.
+ * One HTTP request and its response, on Node's own objects: the same on HTTP/1.1 and HTTP/2 (whose compatibility
+ * response has the same methods). Answers sent from here are small and complete; lists and watches write their own.
  */
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Writable } from 'node:stream'
@@ -34,7 +34,7 @@ export class Exchange {
   readonly query: URLSearchParams
   #abort: AbortController | null = null
   readonly startedMs = performance.now()
-  /** The headers of every answer, unless the answer sets another value. */
+  /** The headers of every response, unless the response sets another value. */
   readonly headers: OutgoingHttpHeaders = { 'cache-control': 'no-cache, private' }
   statusCode = 0
   /** The client's address as determined by the gate. */
@@ -61,13 +61,14 @@ export class Exchange {
     return this.request.headers
   }
 
-  /** Whether the answer ends with its headers: a byte after them would be read as part of the next answer. */
+  /** Whether the response ends with its headers: a byte after them would be read as part of the next response. */
   get isHead(): boolean {
     return this.request.method === 'HEAD'
   }
 
   /**
-   * Aborts when the client is gone or the answer is complete. Created on first use, because most answers do without.
+   * Aborts when the client is gone or the response is complete. Created on first use, because most responses do
+   * without.
    */
   get signal(): AbortSignal {
     if (this.#abort === null) {
@@ -88,7 +89,7 @@ export class Exchange {
     return this.#writable.destroyed || this.response.writableEnded
   }
 
-  /** Whether a request failed because its client has left, so that it needs no answer. */
+  /** Whether a request failed because its client has left, so that it needs no response. */
   wasLeft(error: unknown): boolean {
     return error === CLOSED || (this.isGone && error instanceof Error && error.name === 'AbortError')
   }
@@ -122,13 +123,13 @@ export class Exchange {
     this.end(this.isHead ? undefined : body)
   }
 
-  /** Ends the answer with its last bytes, which the client must read within a time limit. */
+  /** Ends the response with its last bytes, which the client must read within a time limit. */
   end(body?: Buffer): void {
     this.response.end(body)
     boundAnswer(this.response, this.untakenMs)
   }
 
-  /** Ends an answer whose headers are sent, because the rest cannot be. */
+  /** Ends a response whose headers are sent, because the rest cannot be. */
   breakOff(): void {
     breakOff(this.response)
   }
@@ -163,7 +164,7 @@ export class Exchange {
     const { code, headers, body } = statusResponse(error, negotiateStatus(accept, this.servesCbor), { pretty })
     const { 'content-type': contentType = 'application/json', ...rest } = headers
     const kept = String(this.headers['cache-control'])
-    // No cache may keep a passing error, or an answer to a ticket.
+    // No cache may keep a passing error, or a response to a ticket.
     const noStore = kept.includes('no-store') ? kept : PASSING.has(code) ? 'no-store' : null
     this.send(code, contentType, body, noStore === null ? rest : { ...rest, 'cache-control': noStore })
   }

@@ -56,7 +56,7 @@ export interface ListenerLimits {
 /** The methods of a port besides listening. */
 export interface Listener {
   closeAllConnections(): void
-  /** Ends connections after their next answers; see `ConnectionDrain`. */
+  /** Ends connections after their next responses; see `ConnectionDrain`. */
   announceDrain(): void
   /** Moves clients elsewhere from now on; see `ConnectionDrain`. */
   beginDrain(): void
@@ -85,7 +85,7 @@ const CHECK_INTERVAL_MS = 5_000
  * sooner there.
  */
 const PROBE_MS = Number.parseInt(process.versions.node, 10) < 22 ? 15_000 : KEEP_ALIVE_TIMEOUT_MS
-/** The longest wait for the answer to a PING. */
+/** The longest wait for the response to a PING. */
 const PING_MS = 10_000
 /** The time between the GOAWAY of an idle connection and its end. */
 const LAST_WORDS_MS = 1_000
@@ -138,7 +138,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
       })
     })
   })
-  // An upgraded connection ends with its answer or its watch, so the drain need not follow it.
+  // An upgraded connection ends with its response or its watch, so the drain need not follow it.
   http1.on('upgrade', upgradeAsRequest(serve))
   http1.closeAllConnections = () => closeAll(sessions, sockets)
   return Object.assign(http1, {
@@ -416,13 +416,13 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
 
 /**
  * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame Node 20's session
- * sends GOAWAY, and stays open with its watches, but neither sends a PING nor reads an answer. A peer that has not yet
+ * sends GOAWAY, and stays open with its watches, but neither sends a PING nor reads a response. A peer that has not yet
  * taken what was sent before is slow, which is allowed.
  */
 function probe(session: ServerHttp2Session, patienceMs: number, onAlive: () => void): void {
   const isThere = (): void => {
     clearTimeout(giveUp)
-    // Node does not count the answer to a PING as activity.
+    // Node does not count the response to a PING as activity.
     onAlive()
   }
   const giveUp = setTimeout(() => {
@@ -453,7 +453,7 @@ export function upgradeHead(request: object): Buffer | undefined {
 /**
  * Passes an upgrade request to the handler of all requests, so that it is authenticated, routed and rejected like any
  * other. A handler that does not take the upgrade simply answers (RFC 9110, 7.8: an upgrade may be ignored, as we do
- * with h2c); the connection ends with that answer, because Node's parser has let go of it.
+ * with h2c); the connection ends with that response, because Node's parser has let go of it.
  */
 function upgradeAsRequest(handler: RequestListener) {
   return (...[request, socket, head]: [Parameters<RequestListener>[0], Socket, Buffer]): void => {

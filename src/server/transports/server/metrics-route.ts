@@ -4,7 +4,7 @@ import { pathAttributes } from '../../auth/authz/authorizer.js'
 import type { Confirmable } from '../limits/request-gate.js'
 import { type GatedRouteOptions, gated } from './gated-route.js'
 
-/** The answer to a scrape. */
+/** The response to a scrape. */
 export interface Exposition {
   readonly contentType: string
   readonly text: string

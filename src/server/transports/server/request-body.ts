@@ -66,7 +66,7 @@ export function takeBody(request: IncomingMessage, refuse: () => void): void {
 
 const NOTHING = Buffer.alloc(0)
 
-/** Drops the rest of a body that was taken: nobody reads it, and an HTTP/2 stream continues with its answer. */
+/** Drops the rest of a body that was taken: nobody reads it, and an HTTP/2 stream continues with its response. */
 export function dropRest(request: IncomingMessage): void {
   bodies.get(request)?.drop()
 }

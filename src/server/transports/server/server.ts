@@ -1,6 +1,6 @@
 /**
  * The HTTP server of a port for clients. The API itself is answered on Node's own request and response
- * (`reply.hijack()`), because lists and watches write their own answers.
+ * (`reply.hijack()`), because lists and watches write their own responses.
  */
 import type { FastifyInstance } from 'fastify'
 import type { ApiHandler } from '../api/api-handler.js'

@@ -36,11 +36,11 @@ export function lingerAtMost(
 }
 
 /**
- * Limits how long a client may take for the last bytes of an answer: beyond it, the client loses the stream over HTTP/2
- * and the connection over HTTP/1.1. Called when they are written.
+ * Limits how long a client may take for the last bytes of a response: beyond it, the client loses the stream over
+ * HTTP/2 and the connection over HTTP/1.1. Called when they are written.
  */
 export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => number = lingerMs): void {
-  // A pipelined answer has no socket until the answers before it are done.
+  // A pipelined response has no socket until the responses before it are done.
   if (response.socket === null) return
   // The compatibility response of HTTP/2 lacks some of a stream's state.
   const { stream } = response as { stream?: ServerHttp2Stream }
@@ -50,7 +50,7 @@ export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => 
   lingerAtMost(writable, msFor(writable.writableLength), giveUp)
 }
 
-/** Aborts an answer in the middle, so that its client sees it as broken; see `boundAnswer`. */
+/** Aborts a response in the middle, so that its client sees it as broken; see `boundAnswer`. */
 export function breakOff(response: ServerResponse): void {
   const { stream } = response as { stream?: ServerHttp2Stream }
   if (stream === undefined) response.destroy()

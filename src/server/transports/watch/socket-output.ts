@@ -3,7 +3,7 @@
  * saves ServerResponse's work per write.
  *
  * It requires that this response owns the socket (`res.socket === req.socket`: with pipelined requests an earlier
- * answer may still be in progress, and bytes would land inside it), that the client speaks HTTP/1.1 (1.0 has no
+ * response may still be in progress, and bytes would land inside it), that the client speaks HTTP/1.1 (1.0 has no
  * chunks), and that the socket reports when it is full. `canWriteToSocket` decides; everything else uses
  * `ResponseOutput`.
  */

@@ -1,4 +1,4 @@
-/** The port to a watch's connection, which sends the head of the answer and takes the frames. */
+/** The port to a watch's connection, which sends the head of the response and takes the frames. */
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import type { Compression, WireFormat } from '../../../engine/broadcast/wire-format.js'
 
