@@ -16,7 +16,7 @@ import {
 } from './control-messages.js'
 import type { EndpointPool } from './endpoint-pool.js'
 import { isLeaderChange, isTokenRejected, toUpstreamError } from './etcd-error.js'
-import { RpcError } from './rpc-status.js'
+import { ConnectionLostError, RpcError } from './rpc-status.js'
 import { AbandonedError, type GrpcEndpoint } from './grpc-endpoint.js'
 
 export interface EtcdCallsOptions {
@@ -51,7 +51,17 @@ export class EtcdCalls {
     const startedMs = performance.now()
     let outcome = 'ok'
     try {
-      return await this.#attempt(path, request, options)
+      const { isRepeatable, signal } = options
+      return await this.#attempt(options, (endpoint, timeoutMs) =>
+        this.#withToken((metadata) =>
+          endpoint.unary(path, request, {
+            metadata,
+            timeoutMs,
+            isRepeatable,
+            ...(signal === undefined ? {} : { signal }),
+          }),
+        ),
+      )
     } catch (error) {
       outcome = error instanceof UpstreamError ? error.code : 'error'
       throw error
@@ -126,34 +136,33 @@ export class EtcdCalls {
   }
 
   /**
-   * Tries each endpoint once. An attempt that ended because its endpoint went silent or the cluster elected another
-   * leader does not count, because a retry can succeed now.
+   * Tries each endpoint once. An attempt does not count if a retry can succeed now: its endpoint went silent, the
+   * cluster elected another leader, or, once for each endpoint, the connection was lost, which may have been cut long
+   * before.
    *
    * @throws UpstreamError
    */
-  async #attempt(path: string, request: Uint8Array, options: CallOptions): Promise<Buffer> {
+  async #attempt(
+    { isRepeatable, attemptMs, signal }: CallOptions,
+    ask: (endpoint: GrpcEndpoint, timeoutMs: number) => Promise<Buffer>,
+  ): Promise<Buffer> {
     const { requestTimeoutMs } = this.#options
-    const { isRepeatable, attemptMs = requestTimeoutMs, signal } = options
+    const { length } = this.#pool.endpoints
     const endMs = performance.now() + requestTimeoutMs
-    for (let attempts = isRepeatable ? this.#pool.endpoints.length : 1; ;) {
+    let losses = 0
+    for (let attempts = isRepeatable ? length : 1; ;) {
       const endpoint = await this.#pool.pick(signal)
       try {
-        return await this.#withToken((metadata) =>
-          endpoint.unary(path, request, {
-            metadata,
-            // The last endpoint gets the full time.
-            timeoutMs: attempts > 1 ? Math.min(attemptMs, requestTimeoutMs) : requestTimeoutMs,
-            isRepeatable,
-            ...(signal === undefined ? {} : { signal }),
-          }),
-        )
+        // The last endpoint gets the full time.
+        return await ask(endpoint, attempts > 1 ? Math.min(attemptMs ?? Infinity, requestTimeoutMs) : requestTimeoutMs)
       } catch (error) {
         const upstreamError = toUpstreamError(error, endpoint.url)
         if (upstreamError.code !== 'unavailable' || signal?.aborted) throw upstreamError
         const hasNewLeader = isLeaderChange(error)
         if (!hasNewLeader) this.#pool.suspect(endpoint)
-        const isUncounted = (hasNewLeader || error instanceof AbandonedError) && performance.now() < endMs
-        if (!isUncounted) attempts--
+        const isPassing =
+          hasNewLeader || error instanceof AbandonedError || (error instanceof ConnectionLostError && losses++ < length)
+        if (!isPassing || performance.now() >= endMs) attempts--
         if (!isRepeatable || attempts < 1) throw upstreamError
       }
     }
@@ -172,18 +181,11 @@ export class EtcdCalls {
   }
 
   async #authenticate(user: EtcdUser): Promise<string> {
-    const endpoint = await this.#pool.pick()
-    try {
-      const answer = await endpoint.unary(paths.authenticate, encodeAuthenticateRequest(user.name, user.password), {
-        metadata: {},
-        timeoutMs: this.#options.requestTimeoutMs,
-      })
-      return decodeAuthenticateAnswer(answer)
-    } catch (error) {
-      const upstreamError = toUpstreamError(error, endpoint.url)
-      if (upstreamError.code === 'unavailable') this.#pool.suspect(endpoint)
-      throw upstreamError
-    }
+    const request = encodeAuthenticateRequest(user.name, user.password)
+    const answer = await this.#attempt({ isRepeatable: true }, (endpoint, timeoutMs) =>
+      endpoint.unary(paths.authenticate, request, { metadata: {}, timeoutMs, isRepeatable: true }),
+    )
+    return decodeAuthenticateAnswer(answer)
   }
 }
 

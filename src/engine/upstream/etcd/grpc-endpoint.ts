@@ -10,7 +10,14 @@ import { type ClientHttp2Session, type ClientHttp2Stream, constants } from 'node
 import { keepWithStream } from '../../../support/keep-with-stream.js'
 import { frameMessage, messageSplitter } from './grpc-framing.js'
 import { type EtcdTls, GrpcConnection, type GrpcConnectionOptions } from './grpc-connection.js'
-import { RpcError, RpcStatus, statusOfHttp, statusOfReset, statusOfTrailers } from './rpc-status.js'
+import {
+  ConnectionLostError,
+  RpcError,
+  RpcStatus,
+  statusOfHttp,
+  statusOfReset,
+  statusOfTrailers,
+} from './rpc-status.js'
 
 export interface GrpcEndpointOptions extends GrpcConnectionOptions {
   readonly maxReceivedBytes: number
@@ -237,7 +244,7 @@ class GrpcCall implements GrpcStream {
     this.#release = release
     this.#stream = session === null ? null : this.#request(session, head)
     // The caller gets its stream before the stream's end is reported.
-    if (this.#stream === null) queueMicrotask(() => this.#end(new RpcError(RpcStatus.UNAVAILABLE, 'not connected')))
+    if (this.#stream === null) queueMicrotask(() => this.#end(new ConnectionLostError('not connected')))
   }
 
   send(message: Uint8Array): void {

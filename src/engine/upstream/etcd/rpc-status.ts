@@ -40,6 +40,13 @@ export class RpcError extends Error {
   }
 }
 
+/** Ends a call whose connection was lost. It says nothing about the server, which may answer over another one. */
+export class ConnectionLostError extends RpcError {
+  constructor(details = 'the connection was lost') {
+    super(RpcStatus.UNAVAILABLE, details)
+  }
+}
+
 /** Reads `grpc-status` and `grpc-message`. @returns null for success, undefined when there is no status. */
 export function statusOfTrailers(trailers: Readonly<Record<string, unknown>>): RpcError | null | undefined {
   const code = trailers['grpc-status']
@@ -68,7 +75,7 @@ export function statusOfHttp(httpStatus: number): RpcError {
 
 /** Returns the status of a stream that ended without one. */
 export function statusOfReset(resetCode: number, isConnectionLost: boolean): RpcError {
-  if (isConnectionLost) return new RpcError(RpcStatus.UNAVAILABLE, 'the connection was lost')
+  if (isConnectionLost) return new ConnectionLostError()
   const codes: Record<number, RpcStatus> = {
     [constants.NGHTTP2_REFUSED_STREAM]: RpcStatus.UNAVAILABLE,
     [constants.NGHTTP2_CANCEL]: RpcStatus.CANCELLED,

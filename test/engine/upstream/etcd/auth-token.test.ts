@@ -9,6 +9,8 @@ import type { EtcdTls } from '../../../../src/engine/upstream/etcd/grpc-connecti
 import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
 import { createAuthority } from '../../../support/certificates.js'
 import { startEtcd, type EtcdProcess } from '../../../support/etcd-process.js'
+import { startFaultProxy } from '../../../support/fault-proxy.js'
+import { until } from '../../../support/until.js'
 import { recordWatch } from '../watch-recorder.js'
 
 const allowed = keyFromText('/allowed/')
@@ -105,6 +107,22 @@ void t.test('an expired token is replaced', async (t) => {
   t.equal((await etcd.metrics()).get(authentications), before + 1, 'and only once for both')
 })
 
+void t.test('a request for a token is repeated when its connection is cut', async (t) => {
+  // etcd takes a quarter of a second to check a password.
+  const etcd = await startEtcd(t, { flags: ['--bcrypt-cost=12'] })
+  await enableAuth(etcd)
+  const proxy = await startFaultProxy({ targetPort: Number(new URL(etcd.url).port) })
+  t.teardown(() => proxy.close())
+  const upstream = connect(t, { endpoints: [`http://127.0.0.1:${proxy.port}`], user })
+  const started = async (): Promise<number> => (await etcd.metrics()).get(beganAuthentications) ?? 0
+  const before = await started()
+  const writing = put(upstream, allowed, '1')
+  await until(async () => (await started()) > before, 'etcd checks the password')
+  proxy.cut()
+  const revision = await writing
+  t.equal((await upstream.readKey(`${allowed}k` as Key))?.modRevision, revision)
+})
+
 void t.test('a user works with an etcd without authentication, before and after that is enabled', async (t) => {
   const etcd = await startEtcd(t)
   const upstream = connect(t, { endpoints: [etcd.url], user })
@@ -157,6 +175,9 @@ void t.test('an etcd with a certificate of another name is refused', async (t) =
 /** Successful calls of Authenticate, as etcd counts them. */
 const authentications =
   'grpc_server_handled_total{grpc_code="OK",grpc_method="Authenticate",grpc_service="etcdserverpb.Auth",grpc_type="unary"}'
+
+const beganAuthentications =
+  'grpc_server_started_total{grpc_method="Authenticate",grpc_service="etcdserverpb.Auth",grpc_type="unary"}'
 
 /** Enables root, and `user` with all permissions under `allowed`; returns a token of root's. */
 async function enableAuth(etcd: EtcdProcess): Promise<string> {

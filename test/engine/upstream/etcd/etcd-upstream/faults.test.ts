@@ -8,7 +8,8 @@ import { nextRevision, type Revision } from '../../../../../src/engine/model/rev
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../../../src/engine/upstream/etcd/etcd-upstream.js'
 import type { Upstream } from '../../../../../src/engine/upstream/upstream.js'
 import { type EtcdProcess, startEtcd, startEtcdCluster } from '../../../../support/etcd-process.js'
-import { startFaultProxy } from '../../../../support/fault-proxy.js'
+import { type FaultProxy, startFaultProxy } from '../../../../support/fault-proxy.js'
+import { until } from '../../../../support/until.js'
 import { recordWatch } from '../../watch-recorder.js'
 
 const prefix = keyFromText('/faults/')
@@ -68,6 +69,50 @@ void t.test('an etcd that stops without closing anything is detected by its sile
 
   await etcd.kill('SIGCONT')
   t.equal((await eventually(() => upstream.read({ prefix }))).count, 1)
+})
+
+void t.test('a read whose connection is cut is repeated over another one, and a write is not', async (t) => {
+  const etcd = await startEtcd(t)
+  const [first, second] = await Promise.all([proxyTo(t, etcd), proxyTo(t, etcd)])
+  const upstream = connect(t, { endpoints: [`http://127.0.0.1:${first.port}`] })
+  await put(upstream, '1')
+  for (const how of ['rst', 'fin'] as const) {
+    first.cut(how)
+    t.equal((await upstream.read({ prefix })).count, 1, `${how}: noticed only by the read`)
+    first.stall('to-client')
+    const before = await handled(etcd, 'Range')
+    const read = upstream.readKey(key)
+    await until(async () => (await handled(etcd, 'Range')) > before, 'etcd has answered')
+    first.cut(how)
+    first.release()
+    t.equal((await read)?.value.toString(), '1', `${how}: while the read waits for its answer`)
+  }
+
+  first.stall('to-client')
+  const before = await handled(etcd, 'Txn')
+  const lost = t.rejects(put(upstream, '2'), { code: 'unavailable' })
+  await until(async () => (await handled(etcd, 'Txn')) > before, 'etcd has answered')
+  first.cut()
+  first.release()
+  await lost
+  t.equal((await upstream.readKey(key))?.version, 2)
+
+  await t.test('even if that of every endpoint was cut', async (t) => {
+    await second.refuse()
+    const upstream = connect(t, { endpoints: [first, second].map(({ port }) => `http://127.0.0.1:${port}`) })
+    await upstream.readKey(key)
+    await second.accept()
+    await until(async () => (await upstream.status()).serverVersions.length === 2, 'both are connected')
+    const before = await handled(etcd, 'Range')
+    for (const proxy of [first, second]) proxy.stall('to-client')
+    const read = upstream.readKey(key)
+    for (const [i, proxy] of [first, second].entries()) {
+      await until(async () => (await handled(etcd, 'Range')) > before + i, 'etcd has answered')
+      proxy.cut()
+    }
+    for (const proxy of [first, second]) proxy.release()
+    t.equal((await read)?.version, 2)
+  })
 })
 
 void t.test('etcd accepts pings at the default interval', async (t) => {
@@ -222,6 +267,21 @@ void t.test('an endpoint that is not an etcd URL is rejected at once', async (t)
   t.throws(() => connectEtcd({ endpoints: [] }), RangeError)
 })
 
+async function proxyTo(t: Test, { url }: EtcdProcess): Promise<FaultProxy> {
+  const proxy = await startFaultProxy({ targetPort: Number(new URL(url).port) })
+  t.teardown(() => proxy.close())
+  return proxy
+}
+
+/** The number of calls that etcd has answered. */
+async function handled(etcd: EtcdProcess, method: string): Promise<number> {
+  let calls = 0
+  for (const [name, value] of await etcd.metrics()) {
+    if (name.startsWith('grpc_server_handled_total{') && name.includes(`grpc_method="${method}"`)) calls += value
+  }
+  return calls
+}
+
 async function leaderOf(members: readonly EtcdProcess[]): Promise<EtcdProcess> {
   return eventually(async () => {
     for (const member of members) {
@@ -242,9 +302,8 @@ async function firstAlone(
   [first, ...others]: readonly EtcdProcess[],
 ): Promise<{ endpoints: string[]; open: () => Promise<void> }> {
   const proxies = await Promise.all(
-    others.map(async ({ url }) => {
-      const proxy = await startFaultProxy({ targetPort: Number(new URL(url).port) })
-      t.teardown(() => proxy.close())
+    others.map(async (member) => {
+      const proxy = await proxyTo(t, member)
       await proxy.refuse()
       return proxy
     }),
