@@ -81,15 +81,23 @@ export class EtcdCalls {
    */
   async *stream(path: string, request: Uint8Array, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
     const endpoint = await this.#pool.pick(signal)
-    const metadata = await this.token.metadata()
     let outcome = 'ok'
     let waitedMs = 0
     let sinceMs = performance.now()
     try {
-      for await (const message of messagesOf(endpoint, { path, metadata, request, signal })) {
-        waitedMs += performance.now() - sinceMs
-        yield message
-        sinceMs = performance.now()
+      // etcd refuses a token before its first message.
+      const { messages, first } = await this.#withToken(async (metadata) => {
+        const opened = messagesOf(endpoint, { path, metadata, request, signal })[Symbol.asyncIterator]()
+        return { messages: opened, first: await opened.next() }
+      })
+      try {
+        for (let next = first; next.done !== true; next = await messages.next()) {
+          waitedMs += performance.now() - sinceMs
+          yield next.value as Buffer
+          sinceMs = performance.now()
+        }
+      } finally {
+        await messages.return?.()
       }
     } catch (error) {
       const upstreamError = toUpstreamError(error, endpoint.url)
