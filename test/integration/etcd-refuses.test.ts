@@ -131,12 +131,19 @@ void t.test(
 
     const revoke = async ({ key, range_end }: typeof config): Promise<unknown> =>
       await asRoot('auth/role/revoke', { role: 'reader', key, range_end })
+    const readiness = async (): Promise<string> => (await answer(`${server.url}/readyz?verbose`)).text
+    t.match(await readiness(), '[+]etcd-permissions ok')
     await revoke(registry)
     await until(() => lines('etcd refuses reads that it allowed before') === 1, 'the log says so without a request')
     for (let i = 0; i < 5; i++) {
       t.equal((await answer(flags)).status, 200, 'the other prefix can be read')
       t.equal((await answer(`${flags}?resourceVersion=0`)).status, 200)
     }
+    t.match(
+      await readiness(),
+      /^\[\*]etcd-permissions reads are refused: \/registry\/.*: etcdserver: permission denied$/m,
+    )
+    t.equal((await answer(`${server.url}/readyz`)).status, 200, 'the caches can be read')
     await revoke(config)
     await until(async () => (await answer(flags)).status === 504, 'no consistent list')
     t.match((await answer(flags)).text, /the storage refused: .*permission denied/)
@@ -148,6 +155,7 @@ void t.test(
     for (const perm of [registry, config]) await asRoot('auth/role/grant', { name: 'reader', perm })
     await until(() => lines('etcd allows reads again') === 1, 'the log says that it is over')
     await until(async () => (await answer(flags)).status === 200, 'lists are consistent again')
+    t.match(await readiness(), '[+]etcd-permissions ok')
     t.equal((await answer(pods)).status, 200)
     watcher.destroy()
   },

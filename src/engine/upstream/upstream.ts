@@ -99,6 +99,8 @@ export interface UpstreamReader extends StateReader {
   status(signal?: AbortSignal): Promise<UpstreamStatus>
   /** Set if it is redetermined between two calls of `status`; takes precedence over the last status. */
   readonly trustsProgress?: boolean
+  /** Why reads that were allowed before are refused now; null if none is known, absent where nobody would know. */
+  readonly refusedReads?: string | null
 }
 
 export interface UpstreamWatchOptions {

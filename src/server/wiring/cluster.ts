@@ -17,7 +17,7 @@ import { followServed } from './follow-served.js'
 import { openApiServices } from './open-passthrough.js'
 import { openResources, type ResourceStage, type Sources } from './open-resources.js'
 import { OutageLog, type OutageSource } from './outage-log.js'
-import { cacheChecks, otherEtcdChecks, type ReadyParts } from './readiness.js'
+import { cacheChecks, otherEtcdChecks, permissionChecks, type ReadyParts } from './readiness.js'
 
 export interface ClusterOptions extends Sources {
   /** false if another process logs outages of the source. */
@@ -35,6 +35,7 @@ export class Cluster implements ReadyParts {
   readonly apiServices: ApiServices | null
   readonly known: KnownResources
   readonly #basis: Basis
+  readonly #upstreams: readonly Upstream[]
   readonly #outages: OutageLog | null
   readonly #consistency: ConsistencyOnRequest
 
@@ -43,7 +44,8 @@ export class Cluster implements ReadyParts {
     const { others = [] } = options
     this.#basis = basis
     this.upstream = options.upstream
-    for (const { upstream } of [options, ...others]) closing.add(() => upstream.close())
+    this.#upstreams = [options, ...others].map(({ upstream }) => upstream)
+    for (const upstream of this.#upstreams) closing.add(() => upstream.close())
     this.stage = openResources(basis, options.pump, options)
     this.apiServices = openApiServices({ ...basis, semaphore: options.passthroughSlots })
     this.known = followServed(basis, this.stage, this.apiServices, options.documents)
@@ -82,6 +84,7 @@ export class Cluster implements ReadyParts {
     }
     if (remote !== null) yield { name: 'upstream-discovery', problem: () => remote.problem }
     if (kubernetes !== null) yield { name: 'stored-kubernetes', problem: () => kubernetes.problem }
+    yield* permissionChecks(this.#upstreams)
     const { otherEtcds, natsRole } = this.#basis.config
     yield* otherEtcdChecks(this.pipelines(), otherEtcds)
     // An origin turns every client away, and is ready to publish.

@@ -4,6 +4,7 @@
  */
 import { resourceId } from '../../engine/model/resource.js'
 import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
+import type { UpstreamReader } from '../../engine/upstream/upstream.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { HealthCheck } from '../transports/server/health.js'
@@ -148,6 +149,18 @@ export function* otherEtcdChecks(
       isInformational: true,
       informs: 'is unavailable',
     }
+  }
+}
+
+/** Whether the etcds still allow the reads that they allowed before: a role may be changed while the server runs. */
+export function* permissionChecks(upstreams: readonly UpstreamReader[]): Generator<HealthCheck, void, void> {
+  if (upstreams.every(({ refusedReads }) => refusedReads === undefined)) return
+  yield {
+    name: 'etcd-permissions',
+    problem: () => upstreams.map(({ refusedReads }) => refusedReads ?? null).find((why) => why !== null) ?? null,
+    // Watches and cached lists continue, at every replica.
+    isInformational: true,
+    informs: 'reads are refused',
   }
 }
 

@@ -272,6 +272,10 @@ class EtcdUpstream implements Upstream {
     return this.#trustsProgress
   }
 
+  get refusedReads(): string | null {
+    return this.#readable.problem
+  }
+
   watch(options: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
     const watch = new EtcdWatch(
       {
