@@ -2,7 +2,7 @@
  * `POST /consistency-check` compares the caches with etcd now, and answers with a report. It passes the same gate as
  * `/metrics`, as the verb `post` on its path.
  *
- * The body is not read. Pages of other origins are rejected: a browser sends such a POST without a preflight, and
+ * The body is not read. Pages of origins that are not allowed are rejected: a browser sends such a POST without a preflight, and
  * although the page could not read the response, etcd would have to list its keys.
  */
 import type { FastifyInstance } from 'fastify'

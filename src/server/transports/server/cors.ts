@@ -2,7 +2,7 @@
  * Lets pages of the configured origins read responses. Origins are compared as a whole, so that none slips through a
  * pattern. Without the option no header is sent, and browsers hide every response from foreign pages.
  */
-import type { OutgoingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http'
 import type { Exchange } from './exchange.js'
 
 /**
@@ -18,17 +18,26 @@ const PREFLIGHT: OutgoingHttpHeaders = {
   'content-length': '0',
 }
 
+/** Returns the headers with which a page may read the answer to its request; none unless its origin is allowed. */
+export function corsHeaders({ origin }: IncomingHttpHeaders, allowedOrigins: readonly string[]): OutgoingHttpHeaders {
+  if (allowedOrigins.length === 0) return {}
+  if (origin === undefined || !allowedOrigins.includes(origin)) return { vary: 'Origin' }
+  return {
+    vary: 'Origin',
+    'access-control-allow-origin': origin,
+    'access-control-allow-credentials': 'true',
+    'access-control-expose-headers':
+      'Date, ETag, Retry-After, Warning, X-Distributary-Staleness-Seconds, X-Distributary-History, X-Distributary-Position',
+  }
+}
+
 /** @returns true if the request was a preflight, which browsers send without credentials, and has been answered. */
 export function handleCors(exchange: Exchange, allowedOrigins: readonly string[]): boolean {
-  if (allowedOrigins.length === 0) return false
-  const { origin, 'access-control-request-method': asked } = exchange.requestHeaders
-  exchange.headers['vary'] = 'Origin'
-  if (origin === undefined || !allowedOrigins.includes(origin)) return false
-  exchange.headers['access-control-allow-origin'] = origin
-  exchange.headers['access-control-allow-credentials'] = 'true'
-  exchange.headers['access-control-expose-headers'] =
-    'Date, ETag, Retry-After, Warning, X-Distributary-Staleness-Seconds, X-Distributary-History, X-Distributary-Position'
-  if (exchange.request.method !== 'OPTIONS' || asked === undefined) return false
+  const { requestHeaders, request, headers } = exchange
+  Object.assign(headers, corsHeaders(requestHeaders, allowedOrigins))
+  const isAllowed = headers['access-control-allow-origin'] !== undefined
+  const isPreflight = request.method === 'OPTIONS' && requestHeaders['access-control-request-method'] !== undefined
+  if (!isAllowed || !isPreflight) return false
   exchange.writeHead(204, PREFLIGHT)
   exchange.end()
   return true

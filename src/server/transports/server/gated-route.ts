@@ -4,6 +4,7 @@ import { InternalError, StatusError } from '../../../engine/model/status.js'
 import { systemClock } from '../../../support/clock.js'
 import { dropBody } from '../api/read-body.js'
 import type { Confirmable } from '../limits/request-gate.js'
+import { handleCors } from './cors.js'
 import { Exchange } from './exchange.js'
 
 /** @typeParam Caller null where nobody is authenticated. */
@@ -12,6 +13,8 @@ export interface GatedRouteOptions<Caller extends Confirmable | null> {
     /** @throws StatusError for a caller who is not admitted. */
     check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller>
   }
+  /** Default: none. */
+  readonly corsAllowedOrigins?: readonly string[]
   readonly onInternalError: (error: StatusError) => void
 }
 
@@ -29,13 +32,14 @@ interface Reply {
 
 /** Returns a handler for Fastify that answers by `send` if the caller is allowed what `attributes` says. */
 export function gated<Caller extends Confirmable | null>(
-  { gate, onInternalError }: GatedRouteOptions<Caller>,
+  { gate, corsAllowedOrigins = [], onInternalError }: GatedRouteOptions<Caller>,
   attributes: (request: Exchange['request']) => Attributes,
   send: (exchange: Exchange, caller: Caller) => void | Promise<void>,
 ): (request: Incoming, reply: Reply) => Promise<void> {
   return async ({ raw }, reply) => {
     reply.hijack()
     const exchange = new Exchange(raw, reply.raw)
+    if (handleCors(exchange, corsAllowedOrigins)) return
     try {
       const caller = await gate.check(exchange, attributes(raw))
       await dropBody(exchange, systemClock, BODY_MS)

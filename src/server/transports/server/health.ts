@@ -2,7 +2,8 @@
  * Answers `/livez`, `/readyz` and `/healthz`, each with `?verbose` and with one path per check, in the API server's
  * format; and `/readyz?ages`, from which the next server of a chain learns how old each resource is.
  */
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { corsHeaders } from './cors.js'
 
 export interface HealthCheck {
   /** The name in `/readyz/{name}`. */
@@ -29,12 +30,20 @@ export function isHealthPath(url: string): boolean {
   return ENDPOINTS.some((endpoint) => new RegExp(`^/${endpoint}(?:[/?]|$)`).test(url))
 }
 
-export function registerHealth(server: FastifyInstance, options: HealthOptions): void {
+export function registerHealth(
+  server: FastifyInstance,
+  options: HealthOptions,
+  corsAllowedOrigins: readonly string[] = [],
+): void {
+  const onRequest = async ({ headers }: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    reply.headers(corsHeaders(headers, corsAllowedOrigins))
+  }
   for (const endpoint of ENDPOINTS) {
     const checksOf = endpoint === 'livez' ? options.livez : options.readyz
     server.route({
       method: ['GET', 'HEAD'],
       url: `/${endpoint}`,
+      onRequest,
       handler: async (request, reply) => {
         if (endpoint === 'readyz' && queryValues(request.query, 'ages').length > 0) {
           // JSON has no infinity and writes null.
@@ -48,6 +57,7 @@ export function registerHealth(server: FastifyInstance, options: HealthOptions):
     server.route<{ Params: { check: string } }>({
       method: ['GET', 'HEAD'],
       url: `/${endpoint}/:check`,
+      onRequest,
       handler: async (request, reply) => {
         const check = checksOf().find(({ name }) => name === request.params.check)
         if (check === undefined) return await plain(reply, 404, 'no such check\n')

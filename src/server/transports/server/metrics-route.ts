@@ -16,7 +16,7 @@ export interface MetricsRouteOptions extends GatedRouteOptions<Confirmable | nul
 
 export function registerMetrics(server: FastifyInstance, options: MetricsRouteOptions): void {
   server.route({
-    method: ['GET', 'HEAD'],
+    method: ['GET', 'HEAD', 'OPTIONS'],
     url: '/metrics',
     handler: gated(
       options,

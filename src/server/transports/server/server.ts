@@ -50,7 +50,7 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     if (options.answersAll === true) server.all('/*', answer)
     registerMetrics(server, options)
     registerConsistencyCheck(server, options)
-    registerHealth(server, options.health)
+    registerHealth(server, options.health, options.corsAllowedOrigins)
     options.routes?.(server)
   })
 
