@@ -5,6 +5,7 @@
  * It resumes after its last revision, as etcd allows; where that is compacted, it starts over with a new record.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Test } from 'tap'
 import type { Key } from '../../src/engine/model/event.js'
 import { type EtcdHistoryRecorder, recordEtcdHistory } from '../support/etcd-history.js'
 import type { EtcdProcess } from '../support/etcd-process.js'
@@ -14,12 +15,14 @@ import type { WatchRecord } from '../support/history.js'
 const LOOK_MS = 200
 
 export class ControlBesideUs {
+  readonly #t: Pick<Test, 'teardown'>
   readonly #etcd: Pick<EtcdProcess, 'url' | 'call'>
   readonly #recorders: EtcdHistoryRecorder[] = []
   #isClosed = false
   #running: Promise<void> = Promise.resolve()
 
-  constructor(member: EtcdProcess, proxy: FaultProxy) {
+  constructor(t: Pick<Test, 'teardown'>, member: EtcdProcess, proxy: FaultProxy) {
+    this.#t = t
     this.#etcd = { url: `http://127.0.0.1:${proxy.port}`, call: (path, body) => member.call(path, body) }
   }
 
@@ -52,7 +55,7 @@ export class ControlBesideUs {
   async #begin(): Promise<void> {
     try {
       // A connection that stalls while it is opened is abandoned, as any client would do.
-      const begun = await Promise.race([recordEtcdHistory(this.#etcd), delay(5_000, null)])
+      const begun = await Promise.race([recordEtcdHistory(this.#t, this.#etcd), delay(5_000, null)])
       if (begun === null) return
       this.#recorders.push(begun)
       if (this.#isClosed) begun.close()

@@ -24,7 +24,7 @@ void t.test(
   `after kill -9 under load, ${WATCHERS} watchers reconnect and resume where they were, and none relists`,
   async (t) => {
     const etcd = await startEtcd(t)
-    const control = await recordEtcdHistory(etcd)
+    const control = await recordEtcdHistory(t, etcd)
     const writer = new EtcdWriter([etcd])
     const start = await writer.put('/registry/pods/a/first', pod('first', { namespace: 'a' }))
     const flags = [...only('pods'), '--etcd-servers', etcd.url, '--port', String(await freePort())]
@@ -79,7 +79,7 @@ void t.test(
 
 void t.test('SIGTERM under load ends every stream at the end of an event, with everything sent complete', async (t) => {
   const etcd = await startEtcd(t)
-  const control = await recordEtcdHistory(etcd)
+  const control = await recordEtcdHistory(t, etcd)
   const writer = new EtcdWriter([etcd])
   const start = await writer.put('/registry/pods/a/first', pod('first', { namespace: 'a' }))
   const server = await startServer(t, {
@@ -120,7 +120,7 @@ void t.test(
   'without free file descriptors, connected watchers continue, etcd is reached again, and new clients are accepted later',
   async (t) => {
     const etcd = await startEtcd(t)
-    const control = await recordEtcdHistory(etcd)
+    const control = await recordEtcdHistory(t, etcd)
     const writer = new EtcdWriter([etcd])
     const start = await writer.put('/registry/pods/a/first', pod('first', { namespace: 'a' }))
     const proxy = await startFaultProxy({ targetPort: Number(new URL(etcd.url).port) })

@@ -183,11 +183,10 @@ export class Scenario {
   }
 
   async start(): Promise<void> {
-    this.control = await recordEtcdHistory(this.etcd)
-    this.#t.teardown(() => this.control.close())
+    this.control = await recordEtcdHistory(this.#t, this.etcd)
     await this.write()
     if (this.#options.hasControlBesideUs === true) {
-      const besideUs = new ControlBesideUs(this.etcd, this.proxy)
+      const besideUs = new ControlBesideUs(this.#t, this.etcd, this.proxy)
       this.besideUs = besideUs
       besideUs.start()
       this.#t.teardown(() => besideUs.close())
@@ -289,8 +288,7 @@ export class Scenario {
 
   /** Starts new records of the clients and of etcd after a restore. */
   async forget(): Promise<void> {
-    this.control = await recordEtcdHistory(this.etcd)
-    this.#t.teardown(() => this.control.close())
+    this.control = await recordEtcdHistory(this.#t, this.etcd)
     this.writer.writes.length = 0
     this.writer.commits.length = 0
     this.recorder.close()

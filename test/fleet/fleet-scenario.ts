@@ -157,8 +157,7 @@ export class FleetScenario {
   }
 
   async start(): Promise<void> {
-    this.control = await recordEtcdHistory(this.etcd)
-    this.#t.teardown(() => this.control.close())
+    this.control = await recordEtcdHistory(this.#t, this.etcd)
     if (this.#options.isWhole) {
       const ready = NAMESPACES.map((name) => [`/registry/namespaces/${name}`, namespaceObject(name)] as const)
       await this.writer.commit({ ...widgetDefinition, ...Object.fromEntries(ready) })

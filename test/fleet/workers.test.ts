@@ -74,8 +74,7 @@ function connectionsOf(server: ServerProcess, pid: number): number {
 
 void t.test('watchers of a killed worker resume on another, lose nothing, and cause no new read of etcd', async (t) => {
   const { etcd, writer, server } = await startScene(t, 300)
-  const control = await recordEtcdHistory(etcd)
-  t.teardown(() => control.close())
+  const control = await recordEtcdHistory(t, etcd)
   const recorder = new WatchRecorder({ url: server.url })
   t.teardown(() => recorder.close())
 
@@ -167,7 +166,7 @@ void t.test('a scrape merges the metrics of all workers: it sums shares and does
 
 void t.test('a page token of one worker is accepted by the other, and by one started later', async (t) => {
   const { etcd, writer, server } = await startScene(t, 200)
-  const control = await recordEtcdHistory(etcd)
+  const control = await recordEtcdHistory(t, etcd)
   const recorder = new WatchRecorder({ url: server.url })
   const load = new AbortController()
   t.teardown(() => load.abort())

@@ -123,7 +123,7 @@ void t.test('kubectl reads and watches 2,000 pods that another program wrote', a
 
 void t.test(`${WATCHERS} watchers share one watch on etcd, and all receive a burst of ${BURST} events`, async (t) => {
   const { etcd, writer, server } = await startScene(t)
-  const control = await recordEtcdHistory(etcd)
+  const control = await recordEtcdHistory(t, etcd)
   const watchersOf = async (): Promise<number> =>
     (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? Number.NaN
   const before = await watchersOf()
@@ -260,7 +260,7 @@ void t.test(
 
 void t.test('SIGTERM ends watches with a last bookmark, spread over a second, and exits with 0', async (t) => {
   const { etcd, writer, server } = await startScene(t, ['--shutdown-watch-termination-grace-period', '4s'])
-  const control = await recordEtcdHistory(etcd)
+  const control = await recordEtcdHistory(t, etcd)
   const recorder = new WatchRecorder({ url: server.url })
   t.teardown(() => recorder.close())
   const start = await writer.put('/registry/pods/team-0/first', pod('first', { namespace: 'team-0' }))

@@ -290,8 +290,7 @@ async function startSide(t: Test, target: Target): Promise<Side> {
   const etcd = await startEtcd(t)
   const proxy = await startFaultProxy({ targetPort: Number(new URL(etcd.url).port) })
   t.teardown(() => proxy.close())
-  const control = await recordEtcdHistory(etcd)
-  t.teardown(() => control.close())
+  const control = await recordEtcdHistory(t, etcd)
   return new Side(etcd, proxy, target, control)
 }
 

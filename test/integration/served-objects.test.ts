@@ -12,8 +12,7 @@ void t.test(
   'every object is served as the validators of a whole fleet expect, whatever its storage format',
   async (t) => {
     const etcd = await startEtcd(t)
-    const control = await recordEtcdHistory(etcd)
-    t.teardown(() => control.close())
+    const control = await recordEtcdHistory(t, etcd)
     const writer = new EtcdWriter([etcd])
     const write = async (name: string, asWritten: typeof storedValue | null) => {
       const change = writable.map((resource) => {

@@ -9,6 +9,7 @@ import { recordEtcdHistory } from './etcd-history.js'
 import { type EtcdProcess, startEtcd } from './etcd-process.js'
 import { EtcdWriter } from './etcd-writer.js'
 import { LineSplitter } from './json-lines.js'
+import { until } from './until.js'
 import type { ReferenceHistory, Scope } from './history.js'
 
 const scope: Scope = { prefix: keyFromText('/registry/pods/') }
@@ -30,8 +31,7 @@ void t.test(
   'the history of a running etcd is recorded through compactions, restarts and many keys at once',
   async (t) => {
     const etcd = await startEtcd(t)
-    const recorder = await recordEtcdHistory(etcd)
-    t.teardown(() => recorder.close())
+    const recorder = await recordEtcdHistory(t, etcd)
     const first = await put(etcd, 'a/x', 1)
     await put(etcd, 'a/x', 2)
     const names = Array.from({ length: 100 }, (_, i) => `b/${String(i).padStart(3, '0')}`)
@@ -59,7 +59,7 @@ void t.test(
     t.equal(control.watches[0]?.items.length, 105)
     t.same([...ordered(control, reference), ...unique(control)], [])
 
-    const late = await recordEtcdHistory(etcd)
+    const late = await recordEtcdHistory(t, etcd)
     const rest = await late.finish()
     t.same(lines(rest), [`ADDED c/z@${first + 4}`, `MODIFIED c/z@${last}`], 'begun late, it has what is left')
     t.same(
@@ -67,7 +67,7 @@ void t.test(
       [...reference.stateAt(scope, toRevision(last))],
       'and the state that was there',
     )
-    await t.rejects(recordEtcdHistory(etcd, toRevision(first)), { message: /compacted/ })
+    await t.rejects(recordEtcdHistory(t, etcd, toRevision(first)), { message: /compacted/ })
     t.equal(
       rest.batches.some(({ changes }) => changes.some(({ key }) => key === ('/registry/pods/a/x' as Key))),
       false,
@@ -96,8 +96,7 @@ void t.test('events that etcd’s own watch lost are known from the revisions th
     lossy.close()
   })
   const url = `http://127.0.0.1:${(lossy.address() as { port: number }).port}`
-  const recorder = await recordEtcdHistory({ url, call: (path, body) => etcd.call(path, body) })
-  t.teardown(() => recorder.close())
+  const recorder = await recordEtcdHistory(t, { url, call: (path, body) => etcd.call(path, body) })
   const writer = new EtcdWriter([etcd])
   const revisions: number[] = []
   // One at a time, so that each gets its own line.
@@ -116,4 +115,14 @@ void t.test('events that etcd’s own watch lost are known from the revisions th
   )
   const control = { watches: [recorder.control(scope.prefix)], lists: [], writes: [] }
   t.match(reliable(control, reference), [{ name: 'not reliable', missing: revisions[3] }])
+})
+
+void t.test('a recorder ends with its test', async (t) => {
+  const etcd = await startEtcd(t)
+  const watchers = async (): Promise<number> => (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? -1
+  await t.test('that does not finish it', async (t) => {
+    await recordEtcdHistory(t, etcd)
+    t.equal(await watchers(), 1)
+  })
+  await until(async () => (await watchers()) === 0, 'etcd has no watcher left')
 })

@@ -9,6 +9,7 @@
  */
 import http from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Test } from 'tap'
 import {
   type Batch,
   type Key,
@@ -56,9 +57,17 @@ const everyKey = { key: 'AA==', range_end: 'AA==' }
 /**
  * Starts at `firstRevision`, by default with everything that etcd has not compacted. Returns when etcd has confirmed
  * the watch.
+ *
+ * @param t ends it.
  */
-export async function recordEtcdHistory(etcd: Etcd, firstRevision?: Revision): Promise<EtcdHistoryRecorder> {
+export async function recordEtcdHistory(
+  t: Pick<Test, 'teardown'>,
+  etcd: Etcd,
+  firstRevision?: Revision,
+): Promise<EtcdHistoryRecorder> {
   const recorder = new EtcdHistoryRecorder(etcd, firstRevision ?? toRevision(1))
+  // It would look for its etcd forever.
+  t.teardown(() => recorder.close())
   await recorder.start(firstRevision === undefined)
   return recorder
 }

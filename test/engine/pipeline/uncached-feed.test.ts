@@ -26,8 +26,7 @@ const isWeb = (object: unknown): boolean =>
 void t.test('every watcher has one watch on etcd, keeps every guarantee, and is ended when etcd is lost', async (t) => {
   const etcd = await startEtcd(t)
   const writer = new EtcdWriter([etcd])
-  const control = await recordEtcdHistory(etcd)
-  t.teardown(() => control.close())
+  const control = await recordEtcdHistory(t, etcd)
   const watchersOf = async (): Promise<number> => (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? -1
   const first = await writer.put('/registry/pods/a/p0', pod('p0', { namespace: 'a', labels: { app: 'web' } }))
   const h = await startApp(t, {
