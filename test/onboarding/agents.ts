@@ -52,6 +52,8 @@ export interface RunningAgent {
   /** Creates a ConfigMap in the namespace `default`. Returns whether it could. Absent: it creates none. */
   readonly create?: (name: string) => Promise<boolean>
   readonly printed: () => string
+  /** Whether its process is gone. Absent: it has none that stays. */
+  readonly hasEnded?: () => boolean
   /** Overrides the agent's. */
   readonly expected?: (world: World) => Promise<readonly string[]>
 }
@@ -136,6 +138,7 @@ const asked =
       },
       create: async (name) => (await client.ask(create + name).catch(() => false)) === true,
       printed: () => client.errors(),
+      hasEnded: () => client.hasEnded(),
     }
   }
 
@@ -201,6 +204,7 @@ const metrics: Agent = {
         })
       },
       printed: () => client.printed(),
+      hasEnded: () => client.hasEnded(),
     }
   },
 }
@@ -209,8 +213,8 @@ const collector: Agent = {
   name: 'opentelemetry',
   client: 'OpenTelemetry collector',
   start: async (...pod) => {
-    const { held, printed } = await asked([...LISTING, buildGoProgram(openTelemetry)])(...pod)
-    return { held, printed }
+    const { create: _, ...client } = await asked([...LISTING, buildGoProgram(openTelemetry)])(...pod)
+    return client
   },
   follows: COLLECTED.flatMap(({ resources }) => resources),
   rules: COLLECTED.map(({ group, resources }) => reading(group, ...resources)),
@@ -247,8 +251,8 @@ const prometheus: Agent = {
   client: 'Prometheus',
   start: async (...pod) => {
     const command = [...LISTING, buildGoProgram(prometheusDiscovery), 'in-cluster', 'service']
-    const { held, printed } = await asked(command, 'found')(...pod)
-    return { held, printed }
+    const { create: _, ...client } = await asked(command, 'found')(...pod)
+    return client
   },
   expected: async (world) => {
     const services = await world.items<Service>('/api/v1/services')
@@ -294,6 +298,7 @@ const dns: Agent = {
         return lines
       },
       printed: () => client.printed(),
+      hasEnded: () => client.hasEnded(),
     }
   },
   expected: async (world) => {
@@ -330,6 +335,7 @@ const proxy: Agent = {
         return [...new Set(addresses.map(([, address, port]) => `${address} ${port}`))]
       },
       printed: () => client.printed(),
+      hasEnded: () => client.hasEnded(),
     }
   },
   expected: async (world) =>
@@ -396,6 +402,7 @@ const mesh: Agent = {
         ]
       },
       printed: () => client.printed(),
+      hasEnded: () => client.hasEnded(),
     }
   },
   expected: async (world) => {
@@ -467,6 +474,7 @@ const operator: Agent = {
       held: async () =>
         (await world.items<Widget>(widgetsPath)).map((one) => `${one.metadata.name} ${one.status?.size}`),
       printed: () => kopf.printed(),
+      hasEnded: () => kopf.hasEnded(),
     }
   },
   expected: async (world) =>
@@ -523,6 +531,7 @@ const balancer: Agent = {
           ({ metadata: { name }, status }) => `${name} ${status.loadBalancer.ingress?.length ?? 0}`,
         ),
       printed: () => client.printed(),
+      hasEnded: () => client.hasEnded(),
     }
   },
   expected: async (world) => (await balanced(world)).map(({ metadata: { name } }) => `${name} 1`),
@@ -624,6 +633,7 @@ const evictor: Agent = {
       held: async () =>
         (await world.items<Named>(`/api/v1/namespaces/${EVICTED}/pods`)).map(({ metadata }) => metadata.name),
       printed: () => client.printed(),
+      hasEnded: () => client.hasEnded(),
     }
   },
   expected: async () => ['critical'],
@@ -683,6 +693,7 @@ const database: Agent = {
         return [`${leader} ${transitions} ${sql('SELECT pg_is_in_recovery()')} ${isDemoted}`]
       },
       printed: () => process.printed(),
+      hasEnded: () => process.hasEnded(),
     }
   },
   expected: async () => [`${DATABASE} 0 f false`],

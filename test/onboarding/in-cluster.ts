@@ -61,24 +61,27 @@ void t.test('agents in pods hold what the API server has, through restarts and n
     apply([...changed, podOf(turn, turn), ...others])
   }
   const compareOne = async (t: Test, moment: string, agent: Agent & RunningAgent): Promise<void> => {
-    const { name, held, printed, expected = podsOf } = agent
+    const { name, held, printed, hasEnded, expected = podsOf } = agent
     let lines: readonly [readonly string[], readonly string[]] = [[], []]
-    const isEqual = async (): Promise<boolean> => {
-      const found: readonly string[] = await held().catch(() => [])
+    const isSettled = async (): Promise<boolean> => {
+      const found: readonly string[] = await held().catch((error: unknown) => [String(error)])
       const wanted: readonly string[] = await expected(world)
       lines = [found.toSorted(), wanted.toSorted()]
-      if (lines[0].join('\n') === lines[1].join('\n')) return true
+      if (lines[0].join('\n') === lines[1].join('\n') || hasEnded?.() === true) return true
       await pause(POLL_MS)
       return false
     }
-    await until(isEqual, 'it holds what the API server has', WITHIN_MS).catch(() => t.comment(printed()))
+    await until(isSettled, 'it holds what the API server has', WITHIN_MS).catch(() => t.comment(printed()))
+    if (hasEnded?.() === true) t.fail(`${moment}: ${name} has ended`, { printed: printed() })
     t.same(lines[0], lines[1], `${moment}: ${name} holds what the API server has`)
   }
   const createOne = async (t: Test, moment: string, agent: Agent & RunningAgent): Promise<void> => {
-    const { name, create, printed } = agent
+    const { name, create, printed, hasEnded } = agent
     if (create === undefined) return
     const map = `${name}-${moment}`
-    await until(() => create(map), `${name} creates ${map}`, WITHIN_MS).catch(() => t.comment(printed()))
+    await until(() => hasEnded?.() === true || create(map), `${name} creates ${map}`, WITHIN_MS).catch(() =>
+      t.comment(printed()),
+    )
     t.equal(cluster.kubectl(['get', 'configmap', map, '-o', 'name']).trim(), `configmap/${map}`)
   }
   const compare = async (t: Test, moment: string, compared = running): Promise<void> => {

@@ -8,6 +8,7 @@ export interface ClientProgram {
   ask(command: string, withinMs?: number): Promise<unknown>
   /** Returns the program's standard error output. */
   errors(): string
+  hasEnded(): boolean
   /** Closes its standard input, and returns its exit code. */
   end(): Promise<number | null>
 }
@@ -21,6 +22,8 @@ export async function startClient(
   const [program = '', ...args] = command
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, ...environment } })
   t.teardown(() => child.kill('SIGKILL'))
+  // A command to a client that has ended is answered by its end.
+  child.stdin.on('error', () => {})
   let errors = ''
   child.stderr.on('data', (text: Buffer) => (errors = (errors + text.toString()).slice(-100_000)))
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
@@ -48,6 +51,7 @@ export async function startClient(
       return await answer(text, withinMs)
     },
     errors: () => errors,
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
     end: async () => {
       child.stdin.end()
       return await ended
