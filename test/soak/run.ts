@@ -4,7 +4,7 @@
  * numbers. Exits with 1 if we broke a guarantee. `--fleet`: over four replicas, three nats-servers and a proxy on every
  * link between them. `--whole`: over five processes of `main` with all built-in resources. Every resource must have a
  * publisher within 20 s of any single fault, and no watch may have to start over. `--fuzz`: instead of faults, one
- * server under mutated connections on all its ports, beside honest clients; `--memory`: its memory target in MiB.
+ * server under mutated connections on all its ports, beside honest clients; `--memory`: its memory target in MiB; `--rate`: the most connections per second.
  * `--only`: with `--whole`, the one fault that is injected, by its name in `test/fleet/whole-schedule.ts`.
  * `--previous`: with `--whole`, the compiled `main.js` of another release, which replicas run at random. Ages are not
  * judged then: an older release may not report them, nor can a replica that follows it. One from before NATS 2.12 was
@@ -15,16 +15,16 @@
  * through the same broken network. The answers to the writers show what etcd has committed.
  */
 import { inspect, parseArgs } from 'node:util'
-import type { Test } from 'tap'
 import { FleetSchedule } from '../fleet/fleet-schedule.js'
 import { type FleetScenario, startFleet } from '../fleet/fleet-scenario.js'
 import { widgets } from '../fleet/fleet-resources.js'
 import { WholeSchedule } from '../fleet/whole-schedule.js'
 import { Schedule } from '../fault/schedule.js'
 import { startScenario } from '../fault/scenario.js'
-import { fuzz } from '../security/support/fuzz.js'
+import { fuzz, type FuzzOptions } from '../security/support/fuzz.js'
 import type { Violation } from '../guarantees/violation.js'
 import { runMain } from '../support/run-main.js'
+import { withTeardown } from '../support/with-teardown.js'
 
 const ROUND_MS = 40_000
 /** A whole fleet takes a while to start, and each fault takes longer there. */
@@ -68,6 +68,7 @@ async function main(): Promise<number> {
       fleet: { type: 'boolean', default: false },
       fuzz: { type: 'boolean', default: false },
       memory: { type: 'string', default: '512' },
+      rate: { type: 'string' },
       whole: { type: 'boolean', default: false },
       previous: { type: 'string' },
       only: { type: 'string' },
@@ -94,7 +95,10 @@ async function main(): Promise<number> {
     unpublishedMs: 0,
   }
   const first = Number(values.seed ?? Date.now() % 1_000_000)
-  if (values.fuzz) return await fuzzRound(first, end, Number(values.memory))
+  if (values.fuzz) {
+    const rate = values.rate === undefined ? {} : { rate: Number(values.rate) }
+    return await fuzzRound(first, end, { memoryTargetMiB: Number(values.memory), ...rate })
+  }
   let failedInARow = 0
   do {
     const seed = first + totals.rounds
@@ -144,14 +148,18 @@ async function main(): Promise<number> {
   return ours + unexpected + failed + late + relists + (rounds - checks) === 0 ? 0 : 1
 }
 
-async function fuzzRound(seed: number, end: number, memoryTargetMiB: number): Promise<number> {
+async function fuzzRound(
+  seed: number,
+  end: number,
+  options: Pick<FuzzOptions, 'memoryTargetMiB' | 'rate'>,
+): Promise<number> {
   let wrong = 1
   await withTeardown(async (t) => {
     const { connections, answers, problems, peakMiB } = await fuzz(t, {
       seed,
       isEnough: () => Date.now() >= end,
       settles: true,
-      memoryTargetMiB,
+      ...options,
       onProgress: print,
     })
     const codes = [...answers].sort(([a], [b]) => a - b).map(([code, times]) => `${code} ×${times}`)
@@ -259,16 +267,6 @@ function brokenChains({ replicas }: FleetScenario): string[] {
       .filter((line) => said.test(line) && !line.includes('"reason":"initial"'))
       .map((line) => `${name}: ${line}`),
   )
-}
-
-/** @param run uses only `teardown` of the test. */
-async function withTeardown(run: (t: Test) => Promise<void>): Promise<void> {
-  const teardowns: (() => unknown)[] = []
-  try {
-    await run({ teardown: (done: () => unknown) => void teardowns.push(done) } as unknown as Test)
-  } finally {
-    for (const done of teardowns.reverse()) await done()
-  }
 }
 
 interface Judged {

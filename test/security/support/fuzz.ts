@@ -20,6 +20,8 @@ export interface FuzzOptions {
   readonly isEnough: (connections: number) => boolean
   /** Default: 512. */
   readonly memoryTargetMiB?: number
+  /** The most connections per second. Default: as many as the machine allows. */
+  readonly rate?: number
   /** Whether to wait until the server has let go of every connection, which takes minutes. Default: false. */
   readonly settles?: boolean
   /** Called from time to time. */
@@ -42,7 +44,7 @@ function countsOf(texts: readonly string[]): ReadonlyMap<string, number> {
 }
 
 export async function fuzz(t: Pick<Test, 'teardown'>, options: FuzzOptions): Promise<FuzzReport> {
-  const { seed, isEnough, settles = false, memoryTargetMiB = MEMORY_TARGET_MIB, onProgress = () => {} } = options
+  const { seed, isEnough, settles = false, memoryTargetMiB = MEMORY_TARGET_MIB, rate, onProgress = () => {} } = options
   const stage = await setStage(t as Test, ['--memory-target', String(memoryTargetMiB * MiB)])
   const { server } = stage
   const honest = new HonestClients(stage, 2)
@@ -72,6 +74,7 @@ export async function fuzz(t: Pick<Test, 'teardown'>, options: FuzzOptions): Pro
           `${number + 1} connections, ${stage.descriptors()} open files, ${Math.round(server.memory().now / MiB)} MiB, lists ${lists}, events ${events}, ${honest.problems.length} problems`,
         )
       }
+      if (rate !== undefined) await pause((LANES / rate) * 1_000)
     }
   }
   await Promise.all(Array.from({ length: LANES }, lane))
