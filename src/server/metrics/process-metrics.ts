@@ -42,7 +42,10 @@ export const PROCESS_METRICS = {
     'Memory that the process may use: the limit of its container, or the memory of the machine.',
   ),
   unreadable: counter('codec_unreadable_objects_total', 'Objects that could not be converted to JSON.'),
-  unknownFields: counter('codec_unknown_fields_total', 'Fields of a later release that JSON answers lack.'),
+  unknownFields: counter(
+    'codec_unknown_fields_total',
+    'Fields of a later release that are missing from JSON responses.',
+  ),
   initialStates: gauge('sum', 'initial_states', 'Initial states and large lists being sent.'),
   build: gauge<[version: string]>('first', 'build_info', 'Always 1; the label has the version.', 'version'),
 }

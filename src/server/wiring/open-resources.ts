@@ -158,7 +158,7 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
         const name = `${apiVersion} ${kind} ${field}`
         if (loggedFields.has(name)) continue
         loggedFields.set(name, true)
-        logger.warn({ apiVersion, kind, field }, 'a stored field is newer than this release; JSON answers lack it')
+        logger.warn({ apiVersion, kind, field }, 'a stored field is newer than this release; JSON responses lack it')
       }
     },
   })

@@ -1,7 +1,7 @@
 /**
- * All roles and bindings at one moment, indexed by subject, so that a decision costs in proportion to the caller's
- * roles, not the cluster's. A role is compiled when a caller bound to it first makes a request, so other people's roles
- * cost nothing. Each is compiled once.
+ * All roles and bindings at one moment, indexed by subject, so that the cost of a decision depends on the caller's
+ * roles, not on the cluster's. A role is compiled when a caller bound to it first makes a request, so other people's
+ * roles cost nothing. Each is compiled once.
  */
 import { LoopSlice, turns } from '../../../support/turns.js'
 import type { User } from '../user.js'
