@@ -178,7 +178,8 @@ class Follower {
   relists = 0
   received = 0
   latestMs = 0
-  readyAt = 0
+  /** Events do not count as late before it is set. */
+  readyAt = Number.POSITIVE_INFINITY
   /** Refusals by status; 0 for a connection that failed. */
   readonly answers = new Map<number, number>()
   missing = 0
@@ -197,11 +198,10 @@ class Follower {
     void this.#follow()
   }
 
-  /** Counts from zero again; events do not count as late until `readyAt` is set. */
+  /** Counts answers and lists from zero again. */
   startOver(): void {
     this.answers.clear()
     this.relists = 0
-    this.readyAt = Number.POSITIVE_INFINITY
   }
 
   close(): void {

@@ -2,7 +2,9 @@
  * The figures of deploy/SCALING.md: the measured costs of one process (`bench/results.jsonl`), multiplied for very many
  * watchers. Nothing is typed by hand, and missing measurements are marked as such.
  */
-import { figure, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
+import { figure, lastRun, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
+
+const EDGE_BEGIN = '<!-- Generated from the rows of `bench edge` in bench/results.jsonl by `npm run generate`. -->'
 
 /** Events of 1 KiB that every watcher receives a second. */
 const EVENTS_PER_SECOND = 20
@@ -15,11 +17,38 @@ const CARD_BYTES_PER_SECOND = (25e9 / 8) * BUSY
 /** With one watcher per connection, and with the connection sharing of client-go. */
 const PLANNED = ['http1-tls', 'http2x20-tls', 'http2x100-tls'] as const
 const SIZES = [100_000, 1_000_000]
+/** Clients in the row of `bench edge` that the plan for browsers multiplies. With more, the one process that polls is full. */
+const EDGE_CLIENTS = 1_000
+const EDGE_SUBJECTS = { nginx: 'pollers behind nginx', varnish: 'pollers behind Varnish', sse: 'Server-Sent Events' }
 
 /** deploy/SCALING.md with its current figures. @throws Error when their place is gone. */
 export function withScaling(page: string, recorded: string): string {
   const rows = parseRows(recorded)
-  return withMade(page, [measured(rows), ...SIZES.map((watchers) => planned(rows, watchers))].join('\n\n'))
+  const watchers = [measured(rows), ...SIZES.map((watchers) => planned(rows, watchers))].join('\n\n')
+  return withMade(withMade(page, watchers), browsers(lastRun(recorded, 'edge')), EDGE_BEGIN)
+}
+
+/** Clients behind HTTP caches: what was measured, and the caches that a million need. */
+function browsers(rows: readonly Row[]): string {
+  const cells = Object.entries(EDGE_SUBJECTS).flatMap(([subject, name]) => {
+    const row = rows.find((one) => one.subject === subject && one['watchers'] === EDGE_CLIENTS && !one.failed)
+    if (row === undefined) return []
+    const cores = row['cacheCores'] === null ? null : (Number(row['cacheCores']) * 1_000_000) / EDGE_CLIENTS / BUSY
+    const machines = cores === null ? '–' : figure(Math.ceil(cores / WORKERS))
+    const figures = ['originCores', 'usPerEvent', 'cacheCores', 'meanMs', 'p50Ms', 'p99Ms'].map((key) =>
+      figure(row[key]),
+    )
+    return `| ${name} | ${figures.join(' | ')} | ${machines} |`
+  })
+  return [
+    `${figure(EDGE_CLIENTS)} clients, ${figure(rows[0]?.['rate'])} writes/s of 30 bytes, without TLS (\`npm run bench -- edge\`). The cache and the program that polls share a core. The last column is for a million clients, with cores 60 % busy.`,
+    '',
+    '| | cores of the server | its CPU µs per write | cores of the cache | mean ms | p50 ms | p99 ms | caches of eight cores |',
+    '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
+    ...cells,
+    '',
+    recordedOn([rows[0]]),
+  ].join('\n')
 }
 
 interface Costs {
