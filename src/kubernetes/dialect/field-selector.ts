@@ -8,7 +8,8 @@ import { formatFieldPath, parseFieldPath } from '../../engine/facts/field-path.j
 import { BadRequestError } from '../../engine/model/status.js'
 import type { EqualityTerm } from '../../engine/model/equality-term.js'
 import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
-import { ANY_FIELD, type FieldLabel, type FieldLabels } from './field-labels.js'
+import { ANY_FIELD, type FieldLabels } from './field-labels.js'
+import type { FieldLabel } from './well-known-resources.js'
 
 /** A term as written; whether the field exists is checked later. */
 export interface FieldTerm {

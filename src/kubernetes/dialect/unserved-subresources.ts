@@ -8,28 +8,13 @@
  */
 import { type Resource, resourceId } from '../../engine/model/resource.js'
 import { NotImplementedError } from '../../engine/model/status.js'
+import { answererOf } from './well-known-resources.js'
 
-const KUBELET = 'the kubelet of its node answers that, and there is none behind this server'
-const NETWORK = "it leads into the cluster's network, and there is none behind this server"
-const TOKENS = 'tokens are signed by a kube-apiserver, and there is none behind this server'
-const CONTROL_PLANE = 'a kube-apiserver serves that, and there is none behind this server'
-
-const REASONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  pods: {
-    log: KUBELET,
-    exec: KUBELET,
-    attach: KUBELET,
-    portforward: KUBELET,
-    proxy: KUBELET,
-    binding: CONTROL_PLANE,
-    ephemeralcontainers: CONTROL_PLANE,
-    resize: CONTROL_PLANE,
-  },
-  nodes: { proxy: KUBELET },
-  services: { proxy: NETWORK },
-  serviceaccounts: { token: TOKENS },
-  namespaces: { finalize: CONTROL_PLANE },
-  'certificatesigningrequests.certificates.k8s.io': { approval: CONTROL_PLANE },
+const REASONS: Readonly<Record<string, string>> = {
+  '': 'a kube-apiserver serves that',
+  kubelet: 'the kubelet of its node answers that',
+  network: "it leads into the cluster's network",
+  tokens: 'tokens are signed by a kube-apiserver',
 }
 
 /** @param subresource with what may follow it: `proxy/metrics`. Returns undefined for an unknown subresource. */
@@ -40,10 +25,11 @@ export function unservedSubresourceError(
 ): NotImplementedError | undefined {
   const id = resourceId(resource)
   const [first = ''] = subresource.split('/', 1)
-  const reasons = Object.hasOwn(REASONS, id) ? REASONS[id]! : {}
-  if (!Object.hasOwn(reasons, first)) return undefined
+  const answerer = answererOf(resource, first)
+  if (answerer === undefined) return undefined
   const { group, plural } = resource
-  return new NotImplementedError(`${first} of ${id} ${JSON.stringify(name)} is not served here: ${reasons[first]!}`, {
+  const why = `${REASONS[answerer]!}, and there is none behind this server`
+  return new NotImplementedError(`${first} of ${id} ${JSON.stringify(name)} is not served here: ${why}`, {
     details: { name, ...(group === '' ? {} : { group }), kind: plural },
   })
 }

@@ -14,9 +14,14 @@
  * one of `by-name`, `preview` and `other-version` (`WellKnownResource.served`); `stored=`, the version in which
  * Kubernetes stores it if it is not that of the first line with its name; `name=`, the rule for its names if they are
  * not DNS subdomains; the subresources `status`, `scale` and `eviction`, and `read-only=` ones; `status=metadata` if a
- * write of the status may change the metadata too, except for the members of `status-keeps=`; `generation` if its objects have `metadata.generation`; `put-creates` if a PUT
- * creates a missing object; `versioned-put` if a PUT must name the version that it replaces; `deprecated=`, `removed=`
- * and `use=`: the minor releases 1.N that deprecated the version and no longer serve it, and the type to use instead.
+ * write of the status may change the metadata too, except for the members of `status-keeps=`; `generation` if its
+ * objects have `metadata.generation`; `put-creates` if a PUT creates a missing object; `versioned-put` if a PUT must
+ * name the version that it replaces; `deprecated=`, `removed=` and `use=`: the minor releases 1.N that deprecated the
+ * version and no longer serve it, and the type to use instead.
+ *
+ * `fields=` lists all labels that its field selectors may use besides `metadata.name`, as `label:paths:otherwise`
+ * (`FieldLabel`): the path is the label itself unless there are others, joined by `|`. `unserved=` lists subresources
+ * that only a cluster has, as `name:who`, where `who` answers them; a kube-apiserver if it is absent.
  */
 import { keyFromText } from '../../engine/model/event.js'
 import { apiVersion, type Resource } from '../../engine/model/resource.js'
@@ -146,6 +151,35 @@ export function keptByStatus(resource: Named): readonly string[] | null {
   return words.get('status') === 'metadata' ? listOf(words, 'status-keeps') : null
 }
 
+export interface FieldLabel {
+  /** The paths to read: the first whose value is not '' counts. */
+  readonly paths: readonly string[]
+  /** The value when all of them are ''. */
+  readonly otherwise: string
+}
+
+const LABELS = new Map(ROWS.map(({ words }) => [words, labelsIn(words)]))
+
+function labelsIn(words: Row['words']): ReadonlyMap<string, FieldLabel> | undefined {
+  if (!words.has('fields')) return undefined
+  const labels = listOf(words, 'fields').map((text) => {
+    const [label = '', paths = '', otherwise = ''] = text.split(':')
+    return [label, { paths: (paths || label).split('|'), otherwise }] as const
+  })
+  return new Map(labels)
+}
+
+/** Returns the field labels of a resource with its own, without `metadata.name`; undefined for other resources. */
+export function ownFieldLabels(resource: Named): ReadonlyMap<string, FieldLabel> | undefined {
+  return LABELS.get(wordsOf(resource))
+}
+
+/** Returns who answers a subresource that is not served here: '' for a kube-apiserver; undefined if there is no such. */
+export function answererOf(resource: Named, subresource: string): string | undefined {
+  const texts = listOf(wordsOf(resource), 'unserved')
+  return new Map(texts.map((text) => text.split(':')).map(([name = '', who = '']) => [name, who])).get(subresource)
+}
+
 /** The type of the object posted to evict a pod. */
 export const EVICTION = { group: 'policy', version: 'v1', kind: 'Eviction' } as const
 
@@ -156,7 +190,7 @@ const REPLICAS: ScalePaths = {
   isBuiltIn: true,
 }
 
-/** Other subresources (logs, exec, bindings, tokens) exist only in a kube-apiserver: `unserved-subresources.ts`. */
+/** Other subresources (logs, exec, bindings, tokens) exist only in a cluster: `unserved-subresources.ts`. */
 export function wellKnownSubresources(resource: Named): Subresources {
   const words = wordsOf(resource)
   return {
