@@ -187,14 +187,11 @@ export function packOf(object: StoredObject): Pack | null {
 
 /** Copies the object into separate memory, with everything known about it. */
 export function loosened(object: StoredObject): StoredObject {
-  const { key, namespace, name, createRevision, modRevision, version, leaseId } = object
-  const { encoding, apiVersion, kind, bytes, metadataOffset, notes } = object
-  const own = Buffer.allocUnsafeSlow(bytes.length)
-  bytes.copy(own)
-  const identity = [key, namespace, name, createRevision, modRevision, version, leaseId] as const
-  const loose = new LooseObject(...identity, encoding, apiVersion, kind, own, metadataOffset)
-  const { facts, conformsTo, uidHead } = notes
-  return Object.assign(loose, { facts, conformsTo, uidHead })
+  const loose = new LooseObject(object)
+  const bytes = Buffer.allocUnsafeSlow(loose.bytes.length)
+  loose.bytes.copy(bytes)
+  const { facts, conformsTo, uidHead } = object.notes
+  return Object.assign(loose, { bytes, facts, conformsTo, uidHead })
 }
 
 /** Some consecutive objects of a pack, at least one: those that are still current and have no other between them. */

@@ -80,12 +80,17 @@ export abstract class StatusError extends Error {
   }
 }
 
-/** The revision is no longer held: the client relists. */
-export class ExpiredError extends StatusError {
-  override readonly name = 'ExpiredError'
-  readonly code = 410
-  readonly reason = 'Expired'
+/** Makes a class of errors with this code and reason. Its name is `ReasonError`. */
+function failure<const Code extends number, const Reason extends string>(code: Code, reason: Reason) {
+  return class extends StatusError {
+    override readonly name: string = `${reason}Error`
+    readonly code = code
+    readonly reason = reason
+  }
+}
 
+/** The revision is no longer held: the client relists. */
+export class ExpiredError extends failure(410, 'Expired') {
   /** For a resourceVersion below what is kept; `oldest` is the first revision still held. */
   static tooOld(requested: Revision, oldest: Revision): ExpiredError {
     return new ExpiredError(`too old resource version: ${requested} (${oldest - 1})`)
@@ -127,25 +132,13 @@ export class TooLargeResourceVersionError extends StatusError {
 }
 
 /** The server behind this one cannot be reached, or does not speak HTTP. */
-export class BadGatewayError extends StatusError {
-  override readonly name = 'BadGatewayError'
-  readonly code = 502
-  readonly reason = 'BadGateway'
-}
+export class BadGatewayError extends failure(502, 'BadGateway') {}
 
 /** The response was not available in time, for instance a consistent read while etcd is unreachable. */
-export class TimeoutError extends StatusError {
-  override readonly name = 'TimeoutError'
-  readonly code = 504
-  readonly reason = 'Timeout'
-}
+export class TimeoutError extends failure(504, 'Timeout') {}
 
 /** The resource is still being listed, or a limit is reached. */
-export class TooManyRequestsError extends StatusError {
-  override readonly name = 'TooManyRequestsError'
-  readonly code = 429
-  readonly reason = 'TooManyRequests'
-
+export class TooManyRequestsError extends failure(429, 'TooManyRequests') {
   /** @param retryAfterSeconds 0 leaves the delay to the client. */
   constructor(
     message: string,
@@ -162,71 +155,27 @@ export class TooManyRequestsError extends StatusError {
 }
 
 /** This server is draining, or part of it is unavailable: the client tries another replica, or tries later. */
-export class ServiceUnavailableError extends StatusError {
-  override readonly name = 'ServiceUnavailableError'
-  readonly code = 503
-  readonly reason = 'ServiceUnavailable'
-}
+export class ServiceUnavailableError extends failure(503, 'ServiceUnavailable') {}
 
-export class BadRequestError extends StatusError {
-  override readonly name = 'BadRequestError'
-  readonly code = 400
-  readonly reason = 'BadRequest'
-}
+export class BadRequestError extends failure(400, 'BadRequest') {}
 
-export class UnauthorizedError extends StatusError {
-  override readonly name = 'UnauthorizedError'
-  readonly code = 401
-  readonly reason = 'Unauthorized'
-}
+export class UnauthorizedError extends failure(401, 'Unauthorized') {}
 
-export class ForbiddenError extends StatusError {
-  override readonly name = 'ForbiddenError'
-  readonly code = 403
-  readonly reason = 'Forbidden'
-}
+export class ForbiddenError extends failure(403, 'Forbidden') {}
 
-export class NotFoundError extends StatusError {
-  override readonly name = 'NotFoundError'
-  readonly code = 404
-  readonly reason = 'NotFound'
-}
+export class NotFoundError extends failure(404, 'NotFound') {}
 
-export class MethodNotAllowedError extends StatusError {
-  override readonly name = 'MethodNotAllowedError'
-  readonly code = 405
-  readonly reason = 'MethodNotAllowed'
-}
+export class MethodNotAllowedError extends failure(405, 'MethodNotAllowed') {}
 
-export class NotAcceptableError extends StatusError {
-  override readonly name = 'NotAcceptableError'
-  readonly code = 406
-  readonly reason = 'NotAcceptable'
-}
+export class NotAcceptableError extends failure(406, 'NotAcceptable') {}
 
-export class ConflictError extends StatusError {
-  override readonly name = 'ConflictError'
-  readonly code = 409
-  readonly reason = 'Conflict'
-}
+export class ConflictError extends failure(409, 'Conflict') {}
 
-export class AlreadyExistsError extends StatusError {
-  override readonly name = 'AlreadyExistsError'
-  readonly code = 409
-  readonly reason = 'AlreadyExists'
-}
+export class AlreadyExistsError extends failure(409, 'AlreadyExists') {}
 
-export class RequestEntityTooLargeError extends StatusError {
-  override readonly name = 'RequestEntityTooLargeError'
-  readonly code = 413
-  readonly reason = 'RequestEntityTooLarge'
-}
+export class RequestEntityTooLargeError extends failure(413, 'RequestEntityTooLarge') {}
 
-export class UnsupportedMediaTypeError extends StatusError {
-  override readonly name = 'UnsupportedMediaTypeError'
-  readonly code = 415
-  readonly reason = 'UnsupportedMediaType'
-}
+export class UnsupportedMediaTypeError extends failure(415, 'UnsupportedMediaType') {}
 
 /** The most causes in one response: a body of 3 MB can be wrong in more places than a response can list. */
 const MAX_CAUSES = 100
@@ -238,11 +187,7 @@ const MAX_FIELD_CHARACTERS = 1_024
 const MAX_CAUSE_CHARACTERS = 4_096
 
 /** A well-formed object with invalid content; the causes name the fields. */
-export class InvalidError extends StatusError {
-  override readonly name = 'InvalidError'
-  readonly code = 422
-  readonly reason = 'Invalid'
-
+export class InvalidError extends failure(422, 'Invalid') {
   /** In the API server's words: `KIND.GROUP "NAME" is invalid: FIELD: message`. */
   static forFields(kind: string, group: string, name: string, causes: readonly StatusCause[]): InvalidError {
     const told = causes.slice(0, MAX_CAUSES).map(shortened)
@@ -270,11 +215,7 @@ function cut(text: string, length: number): string {
 }
 
 /** The data exists but cannot be read here, for instance a value encrypted at rest. */
-export class NotImplementedError extends StatusError {
-  override readonly name = 'NotImplementedError'
-  readonly code = 501
-  readonly reason = 'NotImplemented'
-}
+export class NotImplementedError extends failure(501, 'NotImplemented') {}
 
 /** The most causes of a list that cannot be read. */
 const MAX_READ_CAUSES = 100

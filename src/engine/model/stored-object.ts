@@ -52,26 +52,36 @@ export interface ObjectNotes {
 
 /** A single object in its own memory. Listed objects are kept in packs: `engine/cache/pack.ts`. */
 export class LooseObject implements StoredObject, ObjectNotes {
+  readonly key: Key
+  readonly namespace: string
+  readonly createRevision: Revision
+  readonly modRevision: Revision
+  readonly version: number
+  readonly leaseId: string
+  readonly encoding: 'json' | 'protobuf'
+  readonly apiVersion: string
+  readonly kind: string
+  readonly bytes: Buffer
+  readonly metadataOffset: number
   facts: object | null = null
   conformsTo: object | null = null
   uidHead = -1
   /** The offset of the name in the key, or the name itself if the key spells it differently. */
   private readonly named: string | number
 
-  constructor(
-    readonly key: Key,
-    readonly namespace: string,
-    name: string,
-    readonly createRevision: Revision,
-    readonly modRevision: Revision,
-    readonly version: number,
-    readonly leaseId: string,
-    readonly encoding: 'json' | 'protobuf',
-    readonly apiVersion: string,
-    readonly kind: string,
-    readonly bytes: Buffer,
-    readonly metadataOffset: number,
-  ) {
+  constructor(object: Omit<StoredObject, 'size' | 'notes'>) {
+    const { key, name } = object
+    this.key = key
+    this.namespace = object.namespace
+    this.createRevision = object.createRevision
+    this.modRevision = object.modRevision
+    this.version = object.version
+    this.leaseId = object.leaseId
+    this.encoding = object.encoding
+    this.apiVersion = object.apiVersion
+    this.kind = object.kind
+    this.bytes = object.bytes
+    this.metadataOffset = object.metadataOffset
     this.named = key.endsWith(name) ? key.length - name.length : name
   }
 

@@ -152,20 +152,20 @@ type Content = Pick<StoredObject, 'encoding' | 'apiVersion' | 'kind' | 'bytes' |
 function stored(keyValue: KeyValue, { namespace, name }: ObjectName, content: Content): StoredObject {
   const { key, createRevision, modRevision, version, leaseId } = keyValue
   const { encoding, apiVersion, kind, bytes, metadataOffset } = content
-  return new LooseObject(
+  return new LooseObject({
     key,
-    shared(namespace),
+    namespace: shared(namespace),
     name,
     createRevision,
     modRevision,
     version,
     leaseId,
     encoding,
-    shared(apiVersion),
-    shared(kind),
+    apiVersion: shared(apiVersion),
+    kind: shared(kind),
     bytes,
     metadataOffset,
-  )
+  })
 }
 
 /** Thousands of objects share a few namespaces and kinds, so each is kept as one string, up to a limit. */

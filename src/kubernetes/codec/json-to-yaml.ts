@@ -10,7 +10,7 @@
  * of microseconds of work, and continue when called again. None of them recurses.
  */
 import { decodeString } from '../../engine/facts/json-strings.js'
-import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
+import { JsonCursor } from './json-cursor.js'
 import { sortSteps } from '../../support/sort-steps.js'
 
 /** Values read, or lines written, between two yields. */
@@ -106,32 +106,24 @@ interface Open {
   key: string
 }
 
-class Reader {
-  #at = 0
-
-  constructor(private readonly json: Buffer) {}
-
+class Reader extends JsonCursor {
   /** Nothing follows but white space and a comma. */
   get isAtEnd(): boolean {
     this.#toNext()
-    return this.#at >= this.json.length
+    return this.at >= this.json.length
   }
 
   /** Moves past `byte` if it is the next one. */
   skip(byte: number): boolean {
     this.#toNext()
-    if (this.json[this.#at] !== byte) return false
-    this.#at++
+    if (this.json[this.at] !== byte) return false
+    this.at++
     return true
   }
 
-  /** Moves past a key and its colon. */
   key(): string {
     this.#toNext()
-    const end = endOfString(this.json, this.#at)
-    const key = decodeString(this.json, this.#at, end)
-    this.#at = skipSpace(this.json, end) + 1
-    return key
+    return this.name()
   }
 
   *read(): Generator<void, Node, void> {
@@ -161,20 +153,17 @@ class Reader {
   #begin(): Node {
     const { json } = this
     this.#toNext()
-    const start = this.#at
-    switch (json[start]) {
+    switch (json[this.at]) {
       case OPEN_BRACE:
-        this.#at++
+        this.at++
         return new Map()
       case OPEN_BRACKET:
-        this.#at++
+        this.at++
         return []
       case QUOTE:
-        this.#at = endOfString(json, start)
-        return yamlString(decodeString(json, start, this.#at))
+        return yamlString(decodeString(json, this.pass(), this.at))
       default:
-        this.#at = endOfValue(json, start)
-        return json.toString('latin1', start, this.#at)
+        return json.toString('latin1', this.pass(), this.at)
     }
   }
 
@@ -183,8 +172,9 @@ class Reader {
   }
 
   #toNext(): void {
-    this.#at = skipSpace(this.json, this.#at)
-    if (this.json[this.#at] === COMMA) this.#at = skipSpace(this.json, this.#at + 1)
+    if (this.peek() !== COMMA) return
+    this.at++
+    this.peek()
   }
 }
 

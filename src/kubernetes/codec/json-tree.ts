@@ -7,9 +7,9 @@
  * `__proto__` is a member like any other. The last of duplicate members counts, and their paths are reported.
  */
 import { isUtf8 } from 'node:buffer'
+import { ARRAY, JsonCursor, OBJECT } from './json-cursor.js'
 import { MAX_JSON_DEPTH } from './json-scan.js'
 import { decodeString } from '../../engine/facts/json-strings.js'
-import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
 
 /** A value that is written as it was read. */
 export class JsonText {
@@ -95,39 +95,37 @@ export function duplicateField(path: string): string {
 }
 
 const MAX_SHOWN_DIGITS = 40
+const QUOTE = 0x22
 
-class Reader {
+class Reader extends JsonCursor {
   readonly duplicates = new Set<string>()
-  private at = 0
   private readonly path: string[] = []
 
   /** @param duplicatesLeft how many duplicates are reported. */
   constructor(
-    private readonly json: Buffer,
+    json: Buffer,
     private readonly maxDepth: number,
     private duplicatesLeft: number,
     private readonly refusesBeyondDouble = false,
     private readonly unread?: string,
-  ) {}
+  ) {
+    super(json)
+  }
 
   value(): Json {
     const { json } = this
-    this.at = skipSpace(json, this.at)
-    const start = this.at
-    switch (json[start]) {
-      case 0x7b:
+    switch (this.peek()) {
+      case OBJECT:
         return this.object()
-      case 0x5b: {
+      case ARRAY: {
         const items: Json[] = []
-        for (let i = 0; this.nextItem(0x5d); i++) items.push(this.child(`[${i}]`))
+        for (let i = 0; this.next(); i++) items.push(this.child(`[${i}]`))
         return items
       }
-      case 0x22:
-        this.at = endOfString(json, start)
-        return decodeString(json, start, this.at)
+      case QUOTE:
+        return decodeString(json, this.pass(), this.at)
       default: {
-        this.at = endOfValue(json, start)
-        const text = json.toString('latin1', start, this.at)
+        const text = json.toString('latin1', this.pass(), this.at)
         return text === 'null' ? null : text === 'true' ? true : text === 'false' ? false : this.number(text)
       }
     }
@@ -144,12 +142,9 @@ class Reader {
   }
 
   private object(): JsonRecord {
-    const { json } = this
     const members = record()
-    while (this.nextItem(0x7d)) {
-      const keyEnd = endOfString(json, this.at)
-      const key = decodeString(json, this.at, keyEnd)
-      this.at = skipSpace(json, keyEnd) + 1
+    while (this.next()) {
+      const key = this.name()
       if (this.duplicatesLeft > 0 && Object.hasOwn(members, key)) {
         this.duplicatesLeft--
         this.duplicates.add(duplicateField(joinPath([...this.path, key])))
@@ -160,9 +155,7 @@ class Reader {
   }
 
   private text(): JsonText {
-    const start = skipSpace(this.json, this.at)
-    this.at = endOfValue(this.json, start)
-    return new JsonText(this.json.toString('utf8', start, this.at))
+    return new JsonText(this.json.toString('utf8', this.pass(), this.at))
   }
 
   private child(name: string): Json {
@@ -171,17 +164,6 @@ class Reader {
     const value = this.value()
     this.path.pop()
     return value
-  }
-
-  /** Steps into a container or over its comma. At the end it steps past the container and returns false. */
-  private nextItem(close: number): boolean {
-    this.at = skipSpace(this.json, this.at)
-    // Steps over the opening bracket, the comma or the closing bracket.
-    if (this.json[this.at++] === close) return false
-    this.at = skipSpace(this.json, this.at)
-    if (this.json[this.at] !== close) return true
-    this.at++
-    return false
   }
 }
 
@@ -275,16 +257,6 @@ export function equalTrees(a: Json | undefined, b: Json | undefined): boolean {
     names.length === Object.keys(b).length &&
     names.every((name) => Object.hasOwn(b, name) && equalTrees(a[name], b[name]))
   )
-}
-
-/** Returns a copy with plain JavaScript numbers, for code that only reads it (a validator). */
-export function plainCopy(value: Json): unknown {
-  if (value instanceof JsonNumber) return Number(value.text)
-  if (Array.isArray(value)) return value.map(plainCopy)
-  if (!isRecord(value)) return value
-  const copy = Object.create(null) as Record<string, unknown>
-  for (const name in value) copy[name] = plainCopy(value[name]!)
-  return copy
 }
 
 /** Converts plain JavaScript values, such as those from `JSON.parse`, `exact-json.ts` or our own tables. */

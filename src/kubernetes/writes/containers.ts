@@ -4,7 +4,7 @@
  * container and before removing it. An object with finalizers stays, and so does its container, until the last
  * finalizer is gone.
  */
-import { plainCopy } from '../codec/json-tree.js'
+import { exactCopy } from '../codec/exact-json.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Key } from '../../engine/model/event.js'
@@ -122,7 +122,7 @@ export class Containers {
       }
       return [...byPrefix.values()]
     }
-    const reading = readDefinition(plainCopy(object), etcdPrefix)
+    const reading = readDefinition(exactCopy(object), etcdPrefix)
     const first = reading.kind === 'defined' ? reading.resources[0] : undefined
     return first === undefined ? [] : [{ served: first, prefix: first.resource.etcdPrefix }]
   }

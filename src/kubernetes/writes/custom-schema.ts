@@ -5,7 +5,8 @@
  *
  * Source: "Extend the Kubernetes API with CustomResourceDefinitions" of the Kubernetes documentation.
  */
-import { isRecord, type Json, joinPath, type JsonRecord, plainCopy, treeFrom } from '../codec/json-tree.js'
+import { exactCopy } from '../codec/exact-json.js'
+import { isRecord, type Json, joinPath, type JsonRecord, treeFrom } from '../codec/json-tree.js'
 import { duplicate, type FieldProblem } from './field-errors.js'
 import { elementOf } from './field-set.js'
 import type { Schema } from './schema-keywords.js'
@@ -60,7 +61,7 @@ function findRepeatedItems(
   for (const [i, item] of items.entries()) {
     const element = elementOf(item, shape)
     if (element === null) continue
-    if (seen.has(element)) problems.push(duplicate(joinPath([...path, `[${i}]`]), plainCopy(keysOf(item, shape))))
+    if (seen.has(element)) problems.push(duplicate(joinPath([...path, `[${i}]`]), exactCopy(keysOf(item, shape))))
     if (problems.length >= MAX_PROBLEMS) return
     seen.add(element)
   }

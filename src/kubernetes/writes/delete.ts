@@ -13,7 +13,7 @@ import { BadRequestError, type ConflictError, ForbiddenError } from '../../engin
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { isContainer } from './containers.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
-import type { Change, Changed, Held, ObjectLocation } from './object-store.js'
+import { type Change, type Changed, type Held, type ObjectLocation, putAgain } from './object-store.js'
 import { readOptionalObject } from './request-body.js'
 import { answerOf, type OneAnswer, timestamp, Warnings, type WriteContext, type WriteRequest } from './write-context.js'
 import { typeProblem } from './member-types.js'
@@ -89,11 +89,7 @@ export async function remove(
       return holdsOthers || hasFinalizers(held.object) ? { kind: 'none' } : { kind: 'delete' }
     }
     if (!holdsOthers && !hasFinalizers(held.object)) return { kind: 'delete' }
-    return {
-      kind: 'put',
-      value: marked(context, held.object, holdsOthers),
-      lease: () => Promise.resolve(held.stored.leaseId),
-    }
+    return putAgain(held, marked(context, held.object, holdsOthers))
   }
   const changed = await store.change(place, decide, { ...options, removes: true })
   if (holdsOthers && !options.dryRun) await containers.finish(place)

@@ -6,13 +6,13 @@
  * Source: "API-initiated eviction" and "Specifying a Disruption Budget" of the Kubernetes documentation; the eviction
  * storage of kube-apiserver.
  */
+import { exactCopy } from '../codec/exact-json.js'
 import {
   cloneTree,
   ensureRecord,
   type Json,
   type JsonRecord,
   member,
-  plainCopy,
   record,
   recordAt,
   recordsAt,
@@ -33,7 +33,7 @@ import {
   SeveralBudgetsError,
   TooManyRequestsError,
 } from '../../engine/model/status.js'
-import type { Change, ObjectLocation } from './object-store.js'
+import { type Change, type Held, type ObjectLocation, putAgain } from './object-store.js'
 import { timestamp, type WriteContext } from './write-context.js'
 
 /** A larger map means that the controller does not see the evictions: then none is allowed, as in the API server. */
@@ -71,7 +71,7 @@ function selects(budget: JsonRecord, labels: Json): boolean {
   if (selector === null) return false
   let requirements: readonly Requirement[]
   try {
-    requirements = requirementsOf(plainCopy(selector) as LabelSelectorObject)
+    requirements = requirementsOf(exactCopy(selector) as LabelSelectorObject)
   } catch (error) {
     if (!(error instanceof BadRequestError)) throw error
     return false
@@ -104,9 +104,7 @@ export async function spendDisruption(
   dryRun: boolean,
 ): Promise<void> {
   const { served, namespace, name } = place
-  const decide = (
-    held: { readonly object: JsonRecord; readonly stored: { readonly leaseId: string } } | null,
-  ): Change => {
+  const decide = (held: Held | null): Change => {
     if (held === null) throw objectNotFoundError(served.resource, name)
     requireDisruption(held.object, name)
     const value = context.change.update(held.object, spent(context, held.object, podName), {
@@ -124,7 +122,7 @@ export async function spendDisruption(
       fieldValidation: 'Ignore',
       warn: () => {},
     })
-    return { kind: 'put', value, lease: () => Promise.resolve(held.stored.leaseId) }
+    return putAgain(held, value)
   }
   await context.store.change(place, decide, { dryRun })
 }

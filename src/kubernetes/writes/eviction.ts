@@ -30,7 +30,7 @@ import {
   withCondition,
 } from './disruption-budgets.js'
 import { isDeleting, metadataOf } from './object-change.js'
-import type { Change, Held, ObjectLocation } from './object-store.js'
+import { type Change, type Held, type ObjectLocation, putAgain } from './object-store.js'
 import { checkType, readObject } from './request-body.js'
 import { timestamp, type OneAnswer, type WriteContext, type WriteRequest } from './write-context.js'
 import { type DeleteOptions, parseWriteOptions } from './write-options.js'
@@ -151,7 +151,7 @@ function markedAsTarget(
   const value = cloneTree(held.object)
   const status = ensureRecord(value, 'status')
   status['conditions'] = withCondition(status['conditions'], condition)
-  return { kind: 'put', value, lease: () => Promise.resolve(held.stored.leaseId) }
+  return putAgain(held, value)
 }
 
 const versionOf = ({ object }: Held): string => textMember(object, 'metadata', 'resourceVersion')

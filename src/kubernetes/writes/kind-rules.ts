@@ -3,16 +3,16 @@
  * that an API server itself does to some built-in kinds. Built-in kinds get their defaults. They are not validated
  * beyond the names and types of their members, and there are no admission plugins: both belong to a kube-apiserver.
  */
+import { exactCopy } from '../codec/exact-json.js'
 import {
   cloneTree,
   ensureRecord,
   equalTrees,
   isRecord,
-  type Json,
   type JsonRecord,
   member,
-  plainCopy,
   record,
+  recordAt,
   recordsAt,
   textMember,
 } from '../codec/json-tree.js'
@@ -279,27 +279,24 @@ function immutableProblems(before: JsonRecord | null, after: JsonRecord, names: 
 }
 
 function definitionProblems(before: JsonRecord | null, definition: JsonRecord, etcdPrefix: string): FieldProblem[] {
-  const reading = readDefinition(plainCopy(definition), etcdPrefix)
+  const reading = readDefinition(exactCopy(definition), etcdPrefix)
   if (reading.kind === 'not-served')
     return [invalid('spec', textMember(definition, 'metadata', 'name'), reading.reason)]
   const problems: FieldProblem[] = []
   const name = `${textMember(definition, 'spec', 'names', 'plural')}.${textMember(definition, 'spec', 'group')}`
-  if (textMember(definition, 'metadata', 'name') !== name) {
-    const given = textMember(definition, 'metadata', 'name')
-    problems.push(invalid('metadata.name', given, `must be spec.names.plural+"."+spec.group`))
-  }
-  const versions = member(definition, 'spec', 'versions')
-  const list: readonly Json[] = Array.isArray(versions) ? versions : []
-  list.forEach((version, i) => {
-    const schema = member(version, 'schema', 'openAPIV3Schema')
-    const problem = isRecord(schema) ? schemaProblem(plainCopy(schema)) : null
+  const given = textMember(definition, 'metadata', 'name')
+  if (given !== name) problems.push(invalid('metadata.name', given, `must be spec.names.plural+"."+spec.group`))
+  const versions = recordsAt(definition, 'spec', 'versions')
+  versions.forEach((version, i) => {
+    const schema = recordAt(version, 'schema', 'openAPIV3Schema')
+    const problem = schema === null ? null : schemaProblem(exactCopy(schema))
     if (problem !== null) problems.push(invalid(`spec.versions[${i}].schema.openAPIV3Schema`, '', problem))
   })
   return [
     ...problems,
     ...scopeProblems(textMember(definition, 'spec', 'scope')),
-    ...versionProblems(definition, list),
-    ...storedProblems(before, definition, list),
+    ...versionProblems(versions),
+    ...storedProblems(before, definition, versions),
   ]
 }
 
@@ -308,7 +305,7 @@ function scopeProblems(scope: string): readonly FieldProblem[] {
   return SCOPES.includes(scope) ? [] : [notSupported('spec.scope', scope, SCOPES)]
 }
 
-function versionProblems(definition: JsonRecord, versions: readonly Json[]): readonly FieldProblem[] {
+function versionProblems(versions: readonly JsonRecord[]): readonly FieldProblem[] {
   const field = 'spec.versions'
   const problems: FieldProblem[] = []
   const names = versions.map((version) => textMember(version, 'name'))
@@ -316,10 +313,11 @@ function versionProblems(definition: JsonRecord, versions: readonly Json[]): rea
     const problem = labelProblem(name)
     if (problem !== null) problems.push(invalid(`${field}[${i}].name`, name, problem))
   })
-  const given = member(definition, 'spec', 'versions')
-  if (new Set(names).size < names.length) problems.push(invalid(field, given, 'must contain unique version names'))
-  const stored = versions.filter((version) => member(version, 'storage') === true)
-  if (stored.length > 1) problems.push(invalid(field, given, 'must have exactly one version marked as storage version'))
+  if (new Set(names).size < names.length) problems.push(invalid(field, versions, 'must contain unique version names'))
+  const stored = versions.filter(({ storage }) => storage === true)
+  if (stored.length > 1) {
+    problems.push(invalid(field, versions, 'must have exactly one version marked as storage version'))
+  }
   return problems
 }
 
@@ -327,7 +325,7 @@ function versionProblems(definition: JsonRecord, versions: readonly Json[]): rea
 function storedProblems(
   before: JsonRecord | null,
   definition: JsonRecord,
-  versions: readonly Json[],
+  versions: readonly JsonRecord[],
 ): readonly FieldProblem[] {
   const problems: FieldProblem[] = []
   for (const path of before !== null && isEstablished(before) ? [['scope'], ['names', 'kind']] : []) {

@@ -99,6 +99,11 @@ export function guardOf({ stored: { key, modRevision } }: Held): Compare {
   return { key, modRevision }
 }
 
+/** Replaces an object, which keeps its lease. */
+export function putAgain({ stored }: Held, value: JsonRecord): Change {
+  return { kind: 'put', value, lease: () => Promise.resolve(stored.leaseId) }
+}
+
 export type Guards = () => Promise<readonly Compare[]>
 
 export interface ChangeOptions {
@@ -311,7 +316,8 @@ export class ObjectStore {
     // A dry run of a create has no revision yet, so its response has none.
     const modRevision = revision ?? (0 as Revision)
     // A bare value would be wrapped again, together with everything derived from it.
-    if (value === null && held?.isBare === true) return { kind, stored: atRevision(held.stored, modRevision) }
+    if (value === null && held?.isBare === true)
+      return { kind, stored: Object.assign(new LooseObject(held.stored), { modRevision }) }
     const bytes = value ?? (last === undefined ? null : encodeJsonTree(last))
     if (bytes === null) return { kind, stored: null }
     const stored = this.#stored(place.served, {
@@ -396,28 +402,8 @@ export class ObjectStore {
 
 /** Wraps a value of any bytes. */
 function rawObject(resource: Resource, named: ObjectName, keyValue: KeyValue): StoredObject {
-  const { key, createRevision, modRevision, version, leaseId } = keyValue
-  const { bytes, metadataOffset } = keyValueObject(resource, named, keyValue)
-  const type = [apiVersion(resource), resource.kind] as const
-  const revisions = [createRevision, modRevision, version] as const
-  return new LooseObject(
-    key,
-    named.namespace,
-    named.name,
-    ...revisions,
-    leaseId,
-    'json',
-    ...type,
-    bytes,
-    metadataOffset,
-  )
-}
-
-function atRevision(stored: StoredObject, modRevision: Revision): StoredObject {
-  const { key, namespace, name, createRevision, version, leaseId, encoding, bytes, metadataOffset } = stored
-  const type = [stored.apiVersion, stored.kind] as const
-  const revisions = [createRevision, modRevision, version] as const
-  return new LooseObject(key, namespace, name, ...revisions, leaseId, encoding, ...type, bytes, metadataOffset)
+  const type = { encoding: 'json', apiVersion: apiVersion(resource), kind: resource.kind } as const
+  return new LooseObject({ ...keyValue, ...named, ...type, ...keyValueObject(resource, named, keyValue) })
 }
 
 function notOurs({ served, name }: ObjectLocation, form: string): NotImplementedError {

@@ -115,8 +115,7 @@ export function schemaProblem(schema: unknown): string | null {
     return `type ${JSON.stringify(type)} is not one of ${[...TYPES].join(', ')}`
   }
   for (const name of BOUNDS) {
-    const bound = schema[name]
-    if (bound !== undefined && bound !== null && typeof bound !== 'number') return `${name} must be a number`
+    if ((schema[name] ?? null) !== null && boundOf(schema, name) === undefined) return `${name} must be a number`
   }
   for (const name of ['enum', 'required', ...JUNCTORS]) {
     const list = schema[name]

@@ -2,8 +2,9 @@
  * Validates an object against the schema of its definition, field by field, in the API server's words. The walk visits
  * each value once for every place in the schema that applies to it, and stops after enough problems.
  */
+import { exactCopy } from '../codec/exact-json.js'
 import { goNumber } from '../../engine/facts/numbers.js'
-import { canonicalText, isNumber, isRecord, type Json, joinPath, plainCopy, treeFrom } from '../codec/json-tree.js'
+import { canonicalText, isNumber, isRecord, type Json, joinPath, treeFrom } from '../codec/json-tree.js'
 import { type FieldProblem, invalid, notSupported, required, wrongType } from './field-errors.js'
 import { textAt, textsAt } from '../../support/fields.js'
 import { FORMATS } from './schema-formats.js'
@@ -216,6 +217,6 @@ function lengthOf(text: string): number {
 
 function areUnique(items: readonly Json[]): boolean {
   const texts = new Set<string>()
-  for (const item of items) texts.add(canonicalText(treeFrom(plainCopy(item))))
+  for (const item of items) texts.add(canonicalText(treeFrom(exactCopy(item))))
   return texts.size === items.length
 }

@@ -103,22 +103,5 @@ export function answerMessage(answer: OneAnswer): AnswerMessage {
 export function answerFrom(message: AnswerMessage): OneAnswer {
   const answer = withBuffers(message)
   if (answer.kind !== 'object') return answer
-  const { key, namespace, name, createRevision, modRevision, version, leaseId, encoding, apiVersion, kind } =
-    answer.stored
-  const { bytes, metadataOffset } = answer.stored
-  const stored = new LooseObject(
-    key,
-    namespace,
-    name,
-    createRevision,
-    modRevision,
-    version,
-    leaseId,
-    encoding,
-    apiVersion,
-    kind,
-    bytes,
-    metadataOffset,
-  )
-  return { ...answer, stored }
+  return { ...answer, stored: new LooseObject(answer.stored) }
 }

@@ -22,21 +22,16 @@ import { bufferOf } from '../../support/buffer-of.js'
 const schema = kubernetesSchema()
 
 function definitionOf({ object, etcdPrefix }: DefinitionMessage): SharedReading {
-  const { name, encoding, apiVersion, kind, metadataOffset, bytes } = object
-  const stored = new LooseObject(
-    '' as Key,
-    '',
-    name,
-    ZERO_REVISION,
-    ZERO_REVISION,
-    0,
-    '',
-    encoding,
-    apiVersion,
-    kind,
-    bufferOf(bytes),
-    metadataOffset,
-  )
+  const stored = new LooseObject({
+    ...object,
+    bytes: bufferOf(object.bytes),
+    key: '' as Key,
+    namespace: '',
+    createRevision: ZERO_REVISION,
+    modRevision: ZERO_REVISION,
+    version: 0,
+    leaseId: '',
+  })
   const views = new ObjectViews({ schema, maxBytes: 1, onUnreadable: () => {}, onUnknownFields: () => {} })
   const json = views.json(stored, DEFINITION_VIEW)?.bytes
   if (json === undefined) return { kind: 'not-served', reason: 'it cannot be read' }

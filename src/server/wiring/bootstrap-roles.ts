@@ -2,8 +2,9 @@
  * Stores Kubernetes' own Roles and bindings in etcd at the start, as the API server does, if this server runs without
  * an API server. Until they are stored, callers bound to them would be refused, so the server is not ready.
  */
+import { exactCopy } from '../../kubernetes/codec/exact-json.js'
 import { type PlainObject, reconcile } from '../auth/authz/bootstrap-roles.js'
-import { isRecord, plainCopy, treeFrom } from '../../kubernetes/codec/json-tree.js'
+import { isRecord, treeFrom } from '../../kubernetes/codec/json-tree.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
 import { NotImplementedError, StatusError } from '../../engine/model/status.js'
 import type { OffLoopWriter } from '../../kubernetes/writes/off-loop-writer.js'
@@ -82,7 +83,7 @@ export class BootstrapRoles {
     if (served === undefined) return false
     try {
       return await this.#parts.writer.ensure({ served, namespace: namespace ?? '', name }, async (held) => {
-        const wanted = await reconcile(expected, held === null ? null : (plainCopy(held) as PlainObject))
+        const wanted = await reconcile(expected, held === null ? null : (exactCopy(held) as PlainObject))
         if (wanted.kind === 'keep') return null
         const object = treeFrom(wanted.object)
         return isRecord(object) ? { object, recreates: wanted.kind === 'recreate' } : null

@@ -23,8 +23,20 @@ const NAMES = ['a', 'b', 'a-b', 'A', 'z'.repeat(253)].sort((a, b) => (podKey('x'
 void t.test('an object reads the same in a pack, and after it was taken out', async (t) => {
   const binary = Buffer.from([0, 0xff, 0x6b, 0x38, 0x73])
   const key = keyFromText('/registry/pods/ÿ/\u00ff')
-  const large = [rev(2 ** 40), rev(2 ** 53 - 1), 2 ** 35] as const
-  const odd = new LooseObject(key, 'ÿ', '', ...large, '-9223372036854775808', 'protobuf', '', '', binary, -1)
+  const odd = new LooseObject({
+    key,
+    namespace: 'ÿ',
+    name: '',
+    createRevision: rev(2 ** 40),
+    modRevision: rev(2 ** 53 - 1),
+    version: 2 ** 35,
+    leaseId: '-9223372036854775808',
+    encoding: 'protobuf',
+    apiVersion: '',
+    kind: '',
+    bytes: binary,
+    metadataOffset: -1,
+  })
   const objects = [...NAMES.map((name, i) => podObject('x', name, i + 1)), odd]
   const found = packed(objects)
   t.same(found.map(contentOf), objects.map(contentOf))
@@ -77,20 +89,20 @@ void t.test('a full pack takes no more, and neither does one of very small objec
 
 void t.test('a name that its key spells differently, a large value and a long key are not packed', async (t) => {
   const named = (name: string, bytes: number, namespace = 'x'): StoredObject =>
-    new LooseObject(
-      podKey(namespace, 'a'),
+    new LooseObject({
+      key: podKey(namespace, 'a'),
       namespace,
       name,
-      rev(1),
-      rev(1),
-      1,
-      '0',
-      'json',
-      'v1',
-      'Pod',
-      Buffer.alloc(bytes),
-      1,
-    )
+      createRevision: rev(1),
+      modRevision: rev(1),
+      version: 1,
+      leaseId: '0',
+      encoding: 'json',
+      apiVersion: 'v1',
+      kind: 'Pod',
+      bytes: Buffer.alloc(bytes),
+      metadataOffset: 1,
+    })
   t.ok(canPack(named('a', 16 * 1024)))
   t.notOk(canPack(named('a', 16 * 1024 + 1)))
   t.notOk(canPack(named('b', 10)))

@@ -39,9 +39,20 @@ const stored = (plural: string, properties: number): StoredObject => storedAs(pl
 function storedAs(plural: string, object: object): StoredObject {
   const bytes = Buffer.from(JSON.stringify(object))
   const at = toRevision(++revision)
-  const [key, name] = [keyFromText(`/registry/${keyOf(plural)}`), `${plural}.${GROUP}`]
-  const type = ['json', 'apiextensions.k8s.io/v1', 'CustomResourceDefinition'] as const
-  return new LooseObject(key, '', name, at, at, 1, '', ...type, bytes, 0)
+  return new LooseObject({
+    key: keyFromText(`/registry/${keyOf(plural)}`),
+    namespace: '',
+    name: `${plural}.${GROUP}`,
+    createRevision: at,
+    modRevision: at,
+    version: 1,
+    leaseId: '',
+    encoding: 'json',
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    bytes,
+    metadataOffset: 0,
+  })
 }
 
 /** Reads of large definitions wait until the test answers them. */
