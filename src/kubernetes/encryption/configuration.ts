@@ -5,6 +5,7 @@
  *
  * Source: k8s.io/apiserver 0.37 pkg/apis/apiserver/v1 and pkg/apis/apiserver/validation.
  */
+import { goDuration } from '../../support/duration.js'
 import { createLineCounter, parseDocument } from '../../support/yaml.js'
 
 export type ProviderConfiguration =
@@ -157,7 +158,7 @@ class Reader {
     else if (this.#plugins.has(name)) problems.push(`name ${JSON.stringify(name)} is given twice`)
     else this.#plugins.add(name)
     if (typeof endpoint !== 'string' || !/^unix:\/\/\/./.test(endpoint)) problems.push('endpoint must be unix:///PATH')
-    const timeoutMs = timeout === undefined ? KMS_TIMEOUT_MS : goDurationMs(timeout)
+    const timeoutMs = timeout === undefined ? KMS_TIMEOUT_MS : Number(goDuration(String(timeout))) / 1e6
     if (!(timeoutMs > 0)) problems.push('timeout must be a positive duration')
     this.problems.push(...problems.map((problem) => `${place}.${problem}`))
     return problems.length > 0 ? null : { kind: 'kms', name: String(name), endpoint: String(endpoint), timeoutMs }
@@ -193,14 +194,4 @@ export function parseGroupResource(text: string): GroupResource {
 
 function covers(mask: string, { group }: GroupResource): boolean {
   return mask === '*.*' || mask === `*.${group}`
-}
-
-/** NaN when it is none. */
-function goDurationMs(value: unknown): number {
-  if (typeof value !== 'string' || !/^([0-9]*\.?[0-9]+(ns|us|ms|s|m|h))+$/.test(value)) return Number.NaN
-  const units: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 6e4, h: 3.6e6 }
-  let total = 0
-  for (const [, amount, unit] of value.matchAll(/([0-9]*\.?[0-9]+)(ns|us|ms|s|m|h)/g))
-    total += Number(amount) * units[unit!]!
-  return total
 }

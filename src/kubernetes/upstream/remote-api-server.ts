@@ -103,20 +103,15 @@ export class RemoteApiServer {
 
   /** Returns the response to a GET, whatever its size. @throws UpstreamError for any status but 200. */
   async get(options: AskOptions): Promise<{ readonly body: Uint8Array; readonly response: TransportResponse }> {
-    const { path, query = {}, accept = 'application/json', headers = {}, signal } = options
-    // Aborts a body that is not read to its end.
-    const abort = new AbortController()
-    const onAbort = (): void => abort.abort(signal?.reason)
-    signal?.addEventListener('abort', onAbort, { once: true })
+    const { path, query = {}, accept = 'application/json', headers = {} } = options
+    const { signal = new AbortController().signal } = options
     try {
-      signal?.throwIfAborted()
-      const response = await this.transport.send({ path, query, accept, headers, signal: abort.signal })
+      signal.throwIfAborted()
+      const response = await this.transport.send({ path, query, accept, headers, signal })
       if (response.status !== 200) throw await failureOf(response)
       return { body: await readBody(response, 2 ** 30), response }
     } catch (error) {
-      throw asUpstreamError(signal?.aborted === true ? signal.reason : error, path)
-    } finally {
-      signal?.removeEventListener('abort', onAbort)
+      throw asUpstreamError(signal.aborted ? signal.reason : error, path)
     }
   }
 

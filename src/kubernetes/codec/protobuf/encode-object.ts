@@ -6,14 +6,12 @@
  * writes: fields in the order of their numbers, and members that are not pointers even when they are empty.
  */
 import { isNumber, isRecord, type Json, type JsonRecord, jsonText, record, textMember, treeFrom } from '../json-tree.js'
+import { goDuration } from '../../../support/duration.js'
 import { orderlyMetadata } from '../object-metadata.js'
 import { BackwardWriter } from './backward-writer.js'
 import { CodecError } from './codec-error.js'
 import { enveloped } from './resource-version.js'
 import { type Field, kubernetesSchema, type Message, META_PACKAGE, OBJECT_META, type Schema } from './schema.js'
-
-/** The units of durations in Go. */
-const NANOSECONDS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9, m: 6e10, h: 3.6e12 }
 
 /** The length of `2026-01-01T00:00:00Z`. */
 const WHOLE_SECONDS = 20
@@ -215,7 +213,7 @@ class Encoder {
         return out.head(number, end)
       }
       case 'duration':
-        this.out.integerField(1, nanoseconds(textOf(value, field)))
+        this.out.integerField(1, nanoseconds(value, field))
         return out.head(number, end)
       case 'json':
         this.out.textField(1, this.textOf(value))
@@ -234,12 +232,10 @@ class Encoder {
   }
 }
 
-/** Reads a duration as Go writes it: `1h2m3.5s`. */
-function nanoseconds(text: string): bigint {
-  let sum = 0
-  for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ns|us|\u00b5s|ms|s|m|h)/g))
-    sum += Number(amount) * NANOSECONDS[unit!]!
-  return BigInt(Math.round(text.startsWith('-') ? -sum : sum))
+function nanoseconds(value: Json, field: Field): bigint {
+  const duration = goDuration(textOf(value, field))
+  if (typeof duration === 'string') throw wrongType(field.jsonName)
+  return BigInt(Math.round(duration))
 }
 
 function textOf(value: Json, { jsonName }: Field): string {

@@ -9,20 +9,14 @@ import { formatTime } from './scalars.js'
 import { LENGTH, VARINT, WireReader } from './wire.js'
 
 export interface ObjectMetadata {
-  readonly apiVersion: string
-  readonly kind: string
   readonly name: string
   /** The namespace is '' for a cluster-scoped object. */
   readonly namespace: string
   readonly uid: string
   readonly labels: ReadonlyMap<string, string>
   readonly annotations: ReadonlyMap<string, string>
-  /** A decimal string of an int64. */
-  readonly generation: string
   /** RFC 3339; null if it is not being deleted. */
   readonly deletionTimestamp: string | null
-  /** RFC 3339; null for an object without one. */
-  readonly creationTimestamp: string | null
   /** The stored text, which is '' in etcd. */
   readonly resourceVersion: string
 }
@@ -42,15 +36,12 @@ const reader = new WireReader()
 /** @throws CodecError when the envelope or the metadata cannot be read. Other fields are only skipped. */
 export function readMetadata(value: Buffer): ObjectMetadata {
   const envelope = openEnvelope(value)
-  const { apiVersion, kind } = envelope
   const place = findMetadata(envelope)
   let name = ''
   let namespace = ''
   let uid = ''
   let labels: Map<string, string> | null = null
   let annotations: Map<string, string> | null = null
-  let generation = '0'
-  let creationTimestamp: string | null = null
   let deletionTimestamp: string | null = null
   let resourceVersion = ''
   reader.bytes = value
@@ -68,12 +59,6 @@ export function readMetadata(value: Buffer): ObjectMetadata {
         reader.pos,
       )
     }
-    if (number === 7) {
-      const low = reader.readVarint(end)
-      generation =
-        reader.high === 0 ? String(low) : String(BigInt.asIntN(64, (BigInt(reader.high) << 32n) | BigInt(low)))
-      continue
-    }
     if (wireType !== LENGTH) {
       reader.skip(wireType, end)
       continue
@@ -85,22 +70,17 @@ export function readMetadata(value: Buffer): ObjectMetadata {
     else if (number === 3) namespace = reader.text(start, stop)
     else if (number === 5) uid = reader.text(start, stop)
     else if (number === 6) resourceVersion = reader.text(start, stop)
-    else if (number === 8) creationTimestamp = readTime(stop)
     else if (number === 9) deletionTimestamp = readTime(stop)
     else if (number === 11) readEntry((labels ??= new Map()), stop)
     else if (number === 12) readEntry((annotations ??= new Map()), stop)
     reader.pos = stop
   }
   return {
-    apiVersion,
-    kind,
     name,
     namespace,
     uid,
     labels: labels ?? NO_TEXTS,
     annotations: annotations ?? NO_TEXTS,
-    generation,
-    creationTimestamp,
     deletionTimestamp,
     resourceVersion,
   }
