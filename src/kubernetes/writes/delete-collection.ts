@@ -14,9 +14,7 @@ import { listedPrefix, type ObjectName, resourceId } from '../../engine/model/re
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import { ExpiredError, StatusError, TooLargeResourceVersionError } from '../../engine/model/status.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
-import { turns } from '../../support/turns.js'
 import { deleteOptionsOf, remove, success } from './delete.js'
-import { messageOf } from './protobuf-answer.js'
 import {
   answerOf,
   type OneAnswer,
@@ -55,25 +53,14 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
     const { changed } = await remove(context, { served, namespace, name }, options)
     return changed.stored === null ? null : answerOf(changed, new Warnings(), options.dryRun)
   }
-  const objects = new Gathered<StoredObject>()
-  const messages = new Gathered<Buffer>()
-  const gather = async (index: number, answer: OneAnswer): Promise<void> => {
-    if (request.asProtobuf !== true) {
-      const stored = answer.kind === 'object' ? answer.stored : null
-      return objects.add(index, stored, stored?.size ?? 0)
-    }
-    if (messages.items === null) return
-    if (turns.isOver) await turns.take()
-    const message = messageOf(context, served, answer)
-    messages.add(index, message, message?.length ?? 0)
-  }
+  const gathered = new Gathered()
   const removeAll = async (
     places: Iterable<Place>,
     removeOne: (place: Place) => Promise<OneAnswer | null>,
   ): Promise<void> => {
     for (const place of places) {
       const answer = await unlessGone(removeOne(place))
-      if (answer !== null) await gather(place.index, answer)
+      if (answer !== null) gathered.add(place.index, answer)
     }
   }
   const rest = small.values()
@@ -81,11 +68,9 @@ export async function deleteCollection(context: WriteContext, request: WriteRequ
     ...Array.from({ length: AT_ONCE }, () => removeAll(rest, removeHere)),
     removeAll(large, (place) => apart!.remove(place)),
   ])
-  const more = { code: 200, revision, continueToken, warnings: [] }
-  if (request.asProtobuf === true) {
-    if (messages.items !== null) return { ...more, kind: 'messages', messages: messages.items }
-  } else if (objects.items !== null) return { ...more, kind: 'objects', objects: objects.items }
-  return success(record({ kind: resource.plural }))
+  const { objects } = gathered
+  if (objects === null) return success(record({ kind: resource.plural }))
+  return { kind: 'objects', code: 200, revision, continueToken, warnings: [], objects }
 }
 
 async function select(context: WriteContext, { served, namespace, query, apart }: WriteRequest): Promise<Selected> {
@@ -149,17 +134,17 @@ async function unlessGone(removal: Promise<OneAnswer | null>): Promise<OneAnswer
 }
 
 /** The objects of the response, in order; drops everything once there is too much, or an item is unavailable. */
-class Gathered<T> {
-  #items: (T | undefined)[] | null = []
+class Gathered {
+  #objects: (StoredObject | undefined)[] | null = []
   #bytes = 0
 
-  add(index: number, item: T | null, bytes: number): void {
-    this.#bytes += bytes
-    if (item === null || this.#bytes > MAX_ANSWER_BYTES) this.#items = null
-    else if (this.#items !== null) this.#items[index] = item
+  add(index: number, answer: OneAnswer): void {
+    if (answer.kind === 'object') this.#bytes += answer.stored.size
+    if (answer.kind !== 'object' || this.#bytes > MAX_ANSWER_BYTES) this.#objects = null
+    else if (this.#objects !== null) this.#objects[index] = answer.stored
   }
 
-  get items(): readonly T[] | null {
-    return this.#items?.filter((item) => item !== undefined) ?? null
+  get objects(): readonly StoredObject[] | null {
+    return this.#objects?.filter((object) => object !== undefined) ?? null
   }
 }

@@ -1,16 +1,20 @@
-/** The rules that the `metadata` of every object must obey: names, labels, annotations, finalizers, owners, sizes. */
+/**
+ * The rules that the `metadata` of every object must obey: names, labels, annotations, finalizers, owners, sizes. Its
+ * members have the right types (`member-types.ts`).
+ */
 import {
   canonicalText,
   equalTrees,
   isRecord,
-  type Json,
   type JsonRecord,
   record,
+  recordAt,
+  recordsAt,
   textMember,
 } from '../codec/json-tree.js'
 import { labelKeyProblems, labelValueProblems } from '../../engine/model/label-names.js'
 import type { Resource } from '../../engine/model/resource.js'
-import { type FieldProblem, forbiddenField, invalid, required, wrongType } from './field-errors.js'
+import { type FieldProblem, forbiddenField, invalid, required, tooLong } from './field-errors.js'
 import { nameProblems, prefixProblems } from './object-names.js'
 
 /** The API server's limit for keys and values together. */
@@ -38,41 +42,20 @@ export function metadataProblems(resource: Resource, metadata: JsonRecord, isCus
   const name = textMember(metadata, 'name')
   if (name === '') problems.push(required('metadata.name', 'name or generateName is required'))
   problems.push(...(name === '' ? [] : nameProblems(resource, name)).map((bad) => invalid('metadata.name', name, bad)))
-  stringsAt(metadata, 'labels', problems, (key, value, field) => {
-    problems.push(...labelKeyProblems(key).map((bad) => invalid(field, key, bad)))
-    problems.push(...labelValueProblems(value).map((bad) => invalid(field, value, bad)))
-  })
-  stringsAt(metadata, 'annotations', problems, (key, _, field) => {
-    problems.push(...labelKeyProblems(key.toLowerCase()).map((bad) => invalid(field, key, bad)))
-  })
-  const { annotations } = metadata
-  if (isRecord(annotations) && areAnnotationsTooLong(annotations)) {
-    problems.push({
-      reason: 'FieldValueTooLong',
-      message: `Too long: may not be more than ${MAX_ANNOTATION_BYTES} bytes`,
-      field: 'metadata.annotations',
-    })
+  const labels = recordAt(metadata, 'labels') ?? record()
+  for (const key in labels) {
+    const value = textMember(labels, key)
+    problems.push(...labelKeyProblems(key).map((bad) => invalid('metadata.labels', key, bad)))
+    problems.push(...labelValueProblems(value).map((bad) => invalid('metadata.labels', value, bad)))
   }
-  ownerProblems(metadata['ownerReferences'], problems)
-  finalizerProblems(metadata['finalizers'], isCustom, problems)
+  const annotations = recordAt(metadata, 'annotations') ?? record()
+  for (const key in annotations) {
+    problems.push(...labelKeyProblems(key.toLowerCase()).map((bad) => invalid('metadata.annotations', key, bad)))
+  }
+  if (areAnnotationsTooLong(annotations)) problems.push(tooLong('metadata.annotations', MAX_ANNOTATION_BYTES))
+  ownerProblems(metadata, problems)
+  finalizerProblems(finalizersOf(metadata), isCustom, problems)
   return problems
-}
-
-function stringsAt(
-  metadata: JsonRecord,
-  name: string,
-  problems: FieldProblem[],
-  each: (key: string, value: string, field: string) => void,
-): void {
-  const map = metadata[name]
-  const field = `metadata.${name}`
-  if (map === undefined || map === null) return
-  if (!isRecord(map)) return void problems.push(wrongType(field, typeof map, 'must be an object of strings'))
-  for (const key in map) {
-    const value = map[key]!
-    if (typeof value === 'string') each(key, value, field)
-    else problems.push(wrongType(`${field}.${key}`, value === null ? 'null' : typeof value, 'must be a string'))
-  }
 }
 
 const ORPHAN = 'orphan'
@@ -80,15 +63,9 @@ const FOREGROUND = 'foregroundDeletion'
 /** The finalizers that need no domain. */
 const STANDARD: ReadonlySet<string> = new Set([ORPHAN, FOREGROUND, 'kubernetes'])
 
-function finalizerProblems(list: Json | undefined, isCustom: boolean, problems: FieldProblem[]): void {
+function finalizerProblems(names: readonly string[], isCustom: boolean, problems: FieldProblem[]): void {
   const field = 'metadata.finalizers'
-  if (list === undefined || list === null) return
-  if (!Array.isArray(list)) return void problems.push(wrongType(field, typeof list, 'must be an array'))
-  const names = list.filter((name) => typeof name === 'string')
-  list.forEach((name, i) => {
-    if (typeof name !== 'string') problems.push(wrongType(`${field}[${i}]`, typeof name, 'must be a string'))
-    else problems.push(...labelKeyProblems(name).map((bad) => invalid(field, name, bad)))
-  })
+  for (const name of names) problems.push(...labelKeyProblems(name).map((bad) => invalid(field, name, bad)))
   if (names.includes(ORPHAN) && names.includes(FOREGROUND)) {
     problems.push(invalid(field, names, `finalizer ${ORPHAN} and ${FOREGROUND} cannot be both set`))
   }
@@ -119,15 +96,12 @@ const OWNER_MEMBERS = ['apiVersion', 'kind', 'name', 'uid'] as const
 /** A group and a version, or a version alone. */
 const OWNER_VERSION = /^([^/]*\/)?[^/]+$/
 
-function ownerProblems(list: Json | undefined, problems: FieldProblem[]): void {
-  if (list === undefined || list === null) return
+function ownerProblems(metadata: JsonRecord, problems: FieldProblem[]): void {
   const field = 'metadata.ownerReferences'
-  if (!Array.isArray(list)) return void problems.push(wrongType(field, typeof list, 'must be an array'))
-  const owners = list.filter(isRecord)
+  const owners = recordsAt(metadata, 'ownerReferences')
   let controller: string | null = null
-  list.forEach((owner, i) => {
+  owners.forEach((owner, i) => {
     const at = `${field}[${i}]`
-    if (!isRecord(owner)) return void problems.push(wrongType(at, typeof owner, 'must be an object'))
     const [version, kind] = [textMember(owner, 'apiVersion'), textMember(owner, 'kind')]
     if (version !== '' && !OWNER_VERSION.test(version)) {
       problems.push(invalid(`${at}.apiVersion`, version, 'must be <group>/<version> or <version>'))

@@ -105,7 +105,7 @@ export class OffLoopWriter {
   async #deleteCollection(request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
     requireSmallBody(request, 'DeleteOptions')
     const remove = (name: ObjectName): Promise<OneAnswer> =>
-      this.#inThread('remove', { ...request, ...name }, identity, signal)
+      this.#inThread('remove', { ...request, ...name, asProtobuf: false }, identity, signal)
     const apart = isContainer(request.served) ? {} : { apart: { overBytes: MAX_HELD_BYTES, remove } }
     return await this.#unbounded.perform('deletecollection', { ...request, ...apart })
   }

@@ -2,15 +2,16 @@
 import { ensureRecord, isRecord, parseJsonTree } from '../codec/json-tree.js'
 import { CodecError } from '../codec/protobuf/codec-error.js'
 import { encodeObject } from '../codec/protobuf/encode-object.js'
-import { openEnvelope, rawOf } from '../codec/protobuf/envelope.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import type { OneAnswer, WriteContext } from './write-context.js'
 
-type Needs = Pick<WriteContext, 'store' | 'schema'>
-
 /** The write is done, so a response that protobuf cannot express is sent as JSON. */
-export function inProtobuf({ store, schema }: Needs, served: ServedResource, answer: OneAnswer): OneAnswer {
+export function inProtobuf(
+  { store, schema }: Pick<WriteContext, 'store' | 'schema'>,
+  served: ServedResource,
+  answer: OneAnswer,
+): OneAnswer {
   if (answer.kind === 'protobuf') return answer
   const json = answer.kind === 'object' ? store.json(served, answer.stored) : answer.json
   const { value } = json === null ? { value: null } : parseJsonTree(json)
@@ -25,10 +26,4 @@ export function inProtobuf({ store, schema }: Needs, served: ServedResource, ans
     if (error instanceof CodecError) return answer
     throw error
   }
-}
-
-/** Returns the message of an object, without an envelope; null if protobuf cannot express it. */
-export function messageOf(needs: Needs, served: ServedResource, answer: OneAnswer): Buffer | null {
-  const said = inProtobuf(needs, served, answer)
-  return said.kind === 'protobuf' ? rawOf(openEnvelope(said.bytes)) : null
 }

@@ -77,18 +77,16 @@ export type WriteAnswer = OneAnswer | CollectionAnswer
 /**
  * The deleted objects of a collection, each in its last state. Only for the process itself; never comes from a thread.
  */
-export type CollectionAnswer = {
+export interface CollectionAnswer {
+  readonly kind: 'objects'
   readonly code: number
   /** The revision at which the collection was read. */
   readonly revision: Revision
   /** Finds the rest of the collection; '' if there is none. */
   readonly continueToken: string
   readonly warnings: readonly string[]
-} & (
-  | { readonly kind: 'objects'; readonly objects: readonly StoredObject[] }
-  /** Their messages in protobuf, without envelopes. */
-  | { readonly kind: 'messages'; readonly messages: readonly Buffer[] }
-)
+  readonly objects: readonly StoredObject[]
+}
 
 export type OneAnswer =
   | {

@@ -147,8 +147,8 @@ export class Writer {
   perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer>
   async perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteAnswer> {
     const answer = await this.#perform(verb, request)
-    const isCollection = answer.kind === 'objects' || answer.kind === 'messages'
-    return request.asProtobuf !== true || isCollection ? answer : inProtobuf(this.#context, request.served, answer)
+    if (request.asProtobuf !== true || answer.kind === 'objects') return answer
+    return inProtobuf(this.#context, request.served, answer)
   }
 
   async #perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteAnswer> {

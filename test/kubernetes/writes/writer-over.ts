@@ -103,7 +103,6 @@ export function bodyOf(answer: WriteAnswer, { resource }: ServedResource): Recor
         items: answer.objects.map(objectOf),
       }
     case 'protobuf':
-    case 'messages':
       throw new RangeError('a test that reads JSON has asked for protobuf')
   }
 }

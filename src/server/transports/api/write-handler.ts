@@ -2,13 +2,12 @@
 import { givesRights } from '../../auth/authz/escalation.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { type Negotiated, negotiate, PROTOBUF_MEDIA_TYPE } from '../../../kubernetes/dialect/accept.js'
-import { encodeList } from '../../../kubernetes/codec/protobuf/encode.js'
 import { parseGetParameters } from '../../../kubernetes/dialect/list-options.js'
 import type { ListMetadata } from '../../../kubernetes/codec/protobuf/encode.js'
 import { piecesOf } from '../../../kubernetes/dialect/list-pieces.js'
 import { checkName } from '../../../kubernetes/dialect/request-path.js'
 import { type ServedResource, storedApiVersion } from '../../../kubernetes/dialect/resource-registry.js'
-import { apiVersion, type Resource, resourceId } from '../../../engine/model/resource.js'
+import { apiVersion, resourceId } from '../../../engine/model/resource.js'
 import { formatResourceVersion } from '../../../engine/model/resource-version.js'
 import { MethodNotAllowedError, NotAcceptableError, NotImplementedError } from '../../../engine/model/status.js'
 import { isSameButOwnership } from '../../../kubernetes/writes/metadata-rules.js'
@@ -133,10 +132,7 @@ async function send(
 ): Promise<void> {
   for (const warning of answer.warnings) exchange.warn(warning)
   if (answer.kind === 'protobuf') return await sendObject(exchange, answer.code, PROTOBUF_MEDIA_TYPE, answer.bytes)
-  if (answer.kind === 'messages') {
-    return await sendPieces(exchange, answer.code, PROTOBUF_MEDIA_TYPE, protobufPieces(served.resource, answer))
-  }
-  const isLost = form.encoding === 'protobuf' && form.transform === 'none'
+  const isLost = answer.kind !== 'objects' && form.encoding === 'protobuf' && form.transform === 'none'
   if (isLost) return await send(context, exchange, served, answer, negotiate(undefined, 'get'))
   const layout = layOut(exchange, form)
   if (answer.kind === 'document') {
@@ -156,15 +152,4 @@ async function send(
 
 function metadataOf({ revision, continueToken }: CollectionAnswer): ListMetadata {
   return { resourceVersion: formatResourceVersion(revision), continue: continueToken }
-}
-
-function protobufPieces(
-  resource: Resource,
-  answer: Extract<WriteAnswer, { kind: 'messages' }>,
-): Iterator<Buffer, void, void> {
-  const items = answer.messages.map((message) => ({
-    length: message.length,
-    write: (out: Buffer, offset: number) => offset + message.copy(out, offset),
-  }))
-  return encodeList(apiVersion(resource), resource.listKind, metadataOf(answer), items).chunks[Symbol.iterator]()
 }
