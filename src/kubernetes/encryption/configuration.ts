@@ -158,7 +158,8 @@ class Reader {
     else if (this.#plugins.has(name)) problems.push(`name ${JSON.stringify(name)} is given twice`)
     else this.#plugins.add(name)
     if (typeof endpoint !== 'string' || !/^unix:\/\/\/./.test(endpoint)) problems.push('endpoint must be unix:///PATH')
-    const timeoutMs = timeout === undefined ? KMS_TIMEOUT_MS : Number(goDuration(String(timeout))) / 1e6
+    const given = typeof timeout === 'string' ? goDuration(timeout) : ''
+    const timeoutMs = timeout === undefined ? KMS_TIMEOUT_MS : Number(given) / 1e6
     if (!(timeoutMs > 0)) problems.push('timeout must be a positive duration')
     this.problems.push(...problems.map((problem) => `${place}.${problem}`))
     return problems.length > 0 ? null : { kind: 'kms', name: String(name), endpoint: String(endpoint), timeoutMs }
