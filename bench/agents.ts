@@ -3,8 +3,8 @@
  * and four watches in protobuf (`support/agents.ts`), connect to Kubernetes' API server and to ours, on each runtime
  * that npm can install.
  *
- * All subjects take turns on one etcd: each is started, watched and ended, and after the last the first comes again, so
- * other load on the machine affects all of them. Compare rows of one round.
+ * All subjects take turns on one etcd, round after round: each is started, watched and ended, so other load on the
+ * machine affects all of them. Compare rows of one round.
  */
 import { startEtcd } from './subjects/etcd.js'
 import { agentsOf, type Agents, EVENTS_OF_ROUND, WATCHES_OF_AGENT } from './support/agents.js'
@@ -19,7 +19,8 @@ import { createWorkspace, type Workspace } from './support/workspace.js'
 const WIRE = 'http2-tls'
 const ROUNDS = 3
 /**
- * Events a second for 300 agents: 8,800 deliveries. More agents get as many deliveries, which is half a core's work.
+ * Events per second for 300 agents: 8,800 deliveries. More agents get the same number of deliveries, half a core's
+ * work.
  */
 const RATE = 40
 const RATE_AGENTS = 300
@@ -113,7 +114,7 @@ async function measure(
       classesFile,
       paths: imagined.paths(await etcd.revision()),
     })
-    // V8 and JavaScriptCore compile what has run some thousand times.
+    // V8 and JavaScriptCore compile code that has run a few thousand times.
     const warm = await run(choice.quick ? 1_000 : 5_000)
     await watchers.caughtUp(warm.next, 60_000)
     await watchers.mark()
@@ -125,7 +126,7 @@ async function measure(
     const elapsed = (performance.now() - begin) / 1000
     const spent = (name: keyof typeof parts): number => atLast[name].cpuSeconds - atFirst[name].cpuSeconds
     const { event, missing, repeated, strays, ended } = report
-    // A watch that the server ended is a figure; a fault in one that goes on is none.
+    // A watch that the server ended is still a result; a fault in a running one is not.
     if (missing + repeated + strays > 0 || (event === 'late' && ended === 0)) {
       throw new Error(`not every delivery came once: ${JSON.stringify({ event, missing, repeated, strays, ended })}`)
     }

@@ -3,7 +3,7 @@
  * its kubelet, its proxy and two agents, in protobuf and JSON, while pods are replaced, endpoint slices follow and
  * nodes report (`support/cluster.ts` has the proportions). Then all nodes are cut off, and return at once.
  *
- * A generic API server serves only the custom resources of this cluster, so for that comparison only they are measured,
+ * A generic API server serves only the custom resources of this cluster, so the comparison with it measures only those,
  * on both servers.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
@@ -65,7 +65,7 @@ async function one(choice: Choice, target: Target, part: ClusterPart, nodes: num
   const options = { ...choice, ...target, serverFlags, watchers: nodes * watches, objects: { written, resources } }
   await withScene({ ...options, resource: resources[0]! }, async (scene) => {
     const { subject, revision } = scene
-    // The same pace of a round, however few of its events there are.
+    // A round keeps the same pace, however few of its events are used.
     const rate = (choice.rates[0] ?? Math.max(RATE, (RATE * nodes) / NODES)) * (eventsOfRound / 100)
     const rounds = Math.max(2, Math.round(((choice.seconds ?? (choice.quick ? 5 : 60)) * rate) / eventsOfRound))
     const churn = await startChurn(scene, imagined, nodes, rate)
@@ -130,7 +130,7 @@ async function startChurn(
   const streams = imagined.paths(0).length
   return {
     source: await startWriter(etcd.port, objectsFile, workspace.path('churn-progress')),
-    // One at a time, lest a deletion overtake the change before it.
+    // One at a time, so that a deletion does not overtake the change before it.
     rounds: (count) => ({ rate, count: count * imagined.eventsOfRound, ms: 600_000, concurrency: 1 }),
     open: (afterRevision, first, more = {}) =>
       openWatchers(
@@ -148,7 +148,7 @@ async function startChurn(
   }
 }
 
-/** All nodes are cut off, miss some rounds, and come back at one time, while changes go on. */
+/** All nodes are cut off, miss some rounds, and come back at once, while changes continue. */
 async function reconnect(
   { subject, etcd }: Scene,
   imagined: Cluster,

@@ -2,9 +2,9 @@
  * Question: how does a cluster with 250 definitions get through a restart, with 5 or 1,200 objects of each? Clients
  * follow every resource and reconnect as soon as they can, while each resource is written to several times a minute.
  *
- * Measured from the start of the process: until one resource that a client asks for is listed, and until the server is
- * ready; the answers that clients got before that; from SIGTERM to the end; and the latest event of the second start,
- * from the time when it was written or the server was ready, whichever was later.
+ * It measures the time from the start of the process until one resource that a client asks for is listed, and until the
+ * server is ready; the responses that clients got before that; the time from SIGTERM to the end; and the delay of the
+ * latest event of the second start, from the time when it was written or the server was ready, whichever was later.
  */
 import { get, type IncomingMessage } from 'node:http'
 import { bundlePrograms, programFile } from '../test/support/program.js'
@@ -17,7 +17,7 @@ import { startWriter, writeAll } from './support/source.js'
 import { createWorkspace } from './support/workspace.js'
 
 const OBJECTS_EACH = [5, 1_200]
-/** Changes of pods before a start: most definitions of a cluster rest while it goes on. */
+/** Changes of pods before a start: the cluster keeps changing, but most of its custom resources do not. */
 const OTHER_CHANGES = 12_000
 const RATE = 50
 const READY_MS = 300_000
@@ -119,7 +119,7 @@ interface Started {
   /** Monotonic, in nanoseconds. */
   readonly readyAt: number
   readonly cpuSeconds: number
-  /** Requests for ranges that etcd got from it. */
+  /** Range requests that etcd received from it. */
   readonly reads: number
 }
 
@@ -172,7 +172,8 @@ function answerOf(port: number, path: string): Promise<IncomingMessage> {
 }
 
 /**
- * Lists once and watches from there. When a watch ends, it resumes after a tenth of a second, or when a refusal says.
+ * Lists once and watches from there. When a watch ends, it resumes after a tenth of a second, or when a refusal says
+ * to.
  */
 class Follower {
   relists = 0
@@ -192,7 +193,7 @@ class Follower {
   constructor(
     private readonly port: number,
     private readonly resource: BenchResource,
-    /** The resources are written to in turn, so this resource's sequences are so far apart. */
+    /** Resources are written in turn, so the sequences of one resource are this far apart. */
     private readonly every: number,
   ) {
     void this.#follow()

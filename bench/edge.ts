@@ -22,7 +22,7 @@ const RATE = 16
 const FLAGS = '/apis/distributary.io/v1/flags'
 const KEYS = 10
 const SUBJECTS = ['nginx', 'varnish', 'sse'] as const
-/** More often would be a load of its own. */
+/** A higher rate would itself be a load. */
 const OPEN_AT_ONCE = 100
 
 type Subject = (typeof SUBJECTS)[number]
@@ -43,13 +43,13 @@ interface Seen {
   take(writtenMs: number): void
 }
 
-/** Asks over one connection, and reads what comes: documents of polls, or a stream. */
+/** Sends requests over one connection, and reads the responses: documents of polls, or a stream. */
 class Client {
   #text = ''
   #last = 0
   readonly #socket: Socket
   readonly #seen: Seen
-  /** The position that the open poll asks from; null for a stream. */
+  /** The position from which the open poll starts; null for a stream. */
   #position: string | null
   delivered = 0
   failure: string | null = null

@@ -15,7 +15,7 @@ import type { RunOptions } from './support/source.js'
 /** Enough that a write can carry tens of events; few enough that it is a queue, not a backlog. */
 const WINDOW = 200
 
-/** The gateway carries no more watchers at any of our rates; beyond, the bench would only wait. */
+/** The gateway carries no more watchers at any of our rates; with more, the bench would only wait. */
 const GATEWAY_WATCHERS = 1_000
 
 const usual = [
@@ -24,7 +24,7 @@ const usual = [
   'grpc-proxy',
   'apiserver',
   'bare-node',
-  'limit', // last: its sends are sized by what ours were
+  'limit', // last: its sends have the sizes of ours
 ]
 
 export const fanout: Question = async (choice) => {

@@ -1,8 +1,7 @@
 /**
  * Question: how much time and memory does a client need for a copy of 100,000 objects? Our informer and that of
- * `@kubernetes/client-node` run against one of our servers, each in its own process on the load's core. Measured are
- * the time until the first state is in the store, CPU, and memory after a collection, minus what the process had
- * before.
+ * `@kubernetes/client-node` run against one of our servers, each in its own process on the load's core. It measures the
+ * time until the first state is in the store, CPU, and memory after a collection, minus the process's memory before.
  *
  * The raw size is that of the objects as JSON; everything above it is the cost of the informer.
  */
@@ -23,7 +22,7 @@ export interface InformerFigures {
   /** User and system time of the process until then. */
   readonly cpuMs: number
   readonly peakResidentBytes: number
-  /** Heap and what lies outside of it, after a collection, less the same before. */
+  /** Memory on and off the heap, after a collection, minus the same before. */
   readonly heldBytes: number
 }
 
@@ -45,7 +44,7 @@ async function measureAll(
   objects: { readonly count: number; readonly nodes: number; readonly bytes: number },
   clients: readonly string[],
 ): Promise<void> {
-  // The clients' informers are of pods.
+  // The clients' informers follow pods.
   await withScene({ ...choice, ...target, resource: pods, watchers: 0, objects }, async ({ subject }) => {
     const { port, path } = subject.watch({})
     const url = `http://127.0.0.1:${port}`

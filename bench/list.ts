@@ -1,6 +1,6 @@
 /**
- * Question: what does a full list of 10,000 objects cost when 50 or 200 clients request it at once? Measured are CPU
- * per list and peak memory, compared with etcd's own range read.
+ * Question: what does a full list of 10,000 objects cost when 50 or 200 clients request it at once? It measures CPU per
+ * list and peak memory, and compares them with etcd's own range read.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { resetPeak, sleep, usage } from './support/processes.js'

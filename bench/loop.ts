@@ -1,8 +1,8 @@
 /**
  * Question: does any request stop the event loop? Each of the known-bad requests is sent to a running server twice, and
- * each flood and burst once, while a hundred watchers are being sent events: the longest time for which the loop did
- * nothing else, and the delay of the watchers beside it and just before it, because the machine has more and less quiet
- * minutes.
+ * each flood and burst once, while a hundred watchers are being sent events: it measures the longest time for which the
+ * loop did nothing else, and the watchers' delay during the request and just before it, because the machine is not
+ * always equally busy.
  */
 import { writeFileSync } from 'node:fs'
 import { Agent, type ClientRequest, request as httpRequest } from 'node:http'
@@ -27,7 +27,7 @@ const RATE = 50
 const OBJECTS = 10_000
 /** Long enough for a p99 of some thousand deliveries. */
 const STRETCH_MS = 2_000
-/** Scales a request down when it only warms the server up. */
+/** The scale of requests that only warm the server up. */
 const WARM_SCALE = 0.02
 /** Connections: more than are accepted in one go would be reset. */
 const OPENED_AT_ONCE = 100
@@ -152,7 +152,7 @@ async function all(choice: Choice, workspace: Workspace): Promise<void> {
   })
 }
 
-/** A running server, as those see it who send it such requests. */
+/** A running server, from the point of view of clients that send it such requests. */
 class Server {
   readonly #scene: Scene
   readonly port: number
@@ -177,7 +177,7 @@ class Server {
     await this.send(await this.#filledIn(bad.request(WARM_SCALE)))
   }
 
-  /** Sends it twice. @throws Error when the answer is not among those it may have. */
+  /** Sends it twice. @throws Error when the response is not one of those allowed. */
   async measure(bad: BadRequest): Promise<Answered> {
     if (bad.watches !== undefined) return await this.#open(bad, bad.watches)
     const beganMs = performance.now()
@@ -250,7 +250,7 @@ class Server {
   }
 }
 
-/** Each write is a chunk of its own. */
+/** Each write is a separate chunk. */
 function writeChunks(sent: ClientRequest, { body, chunkBytes }: HttpRequest): void {
   if (body === undefined || chunkBytes === undefined) return
   const bytes = Buffer.from(body)

@@ -1,7 +1,7 @@
 /**
- * Question: for how long is a fleet's data old after two of three NATS servers lose each other, while both still reach
- * the third? A whole fleet runs: all built-in resources, three candidates and two edges. The pairs of servers are cut
- * in turn; half of the cuts are silent, half refuse connections. A second part measures what etcd has to bear when 50
+ * Question: how long is a fleet's data old after two of three NATS servers lose contact, while both still reach the
+ * third? A whole fleet runs: all built-in resources, three candidates and two edges. The pairs of servers are cut in
+ * turn; half of the cuts are silent, half refuse connections. A second part measures what etcd has to bear when 50
  * replicas lose NATS at the same moment and continue from etcd.
  *
  * Over 20 cuts, on two busy cores with NATS 2.15 (2.11 is no different), the oldest of 61 resources was 7.9 s old at
@@ -87,7 +87,7 @@ async function cuts(t: Test, choice: Choice): Promise<Figures> {
 interface Cut {
   readonly candidates: Aged
   readonly edges: Aged
-  /** The most in a second. */
+  /** The most in one second. */
   readonly etcdRequestsPerSecond: number
 }
 
@@ -172,7 +172,7 @@ async function fallback(t: Test, choice: Choice): Promise<Figures> {
     await pause(20)
   }
   const { peak, sum, watches } = await load.end()
-  // One after the other, each would wait for an answer of NATS.
+  // One by one, each would wait for a reply from NATS.
   await Promise.all(feeds.map(({ feed }) => feed.stop()))
   putMs.sort((a, b) => a - b)
   return {

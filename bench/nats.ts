@@ -1,6 +1,6 @@
 /**
  * Question: what does the hop over NATS cost? One publisher and four edges, each in its own process, use one
- * nats-server, and then three that all hold every stream. Measured are the delay that the hop adds; the CPU of
+ * nats-server, and then three that all hold every stream. It measures the delay that the hop adds; the CPU of
  * publisher, NATS and edge, for each event and at rest; the bytes that NATS sends; the maximum rate; and the time until
  * a new edge is ready.
  *
@@ -36,7 +36,7 @@ const WARM_UP_EVENTS = 1_000
  * One is due after 10,000 messages, which may carry several events each, or after as many bytes as the last one had.
  */
 const EVENTS_UNTIL_SNAPSHOT = 60_000
-/** Long enough for one to become due at the pace. */
+/** Long enough for one to become due at this rate. */
 const SNAPSHOT_STRETCH_MS = 60_000
 const WIRE = 'http1'
 
@@ -52,7 +52,7 @@ interface Broker {
   readonly pids: readonly number[]
   /** The flags of all replicas. */
   readonly flags: readonly string[]
-  /** Bytes that it has sent, to whomever. */
+  /** Bytes that it has sent, to anyone. */
   sentBytes(): Promise<number>
 }
 
@@ -123,7 +123,7 @@ async function startEdge({ resource }: Choice, { flags }: Broker): Promise<Edge>
   return { subject, readyMs: performance.now() - begin }
 }
 
-/** A stretch, and what it cost everybody. */
+/** A period of the run, and its cost to each process. */
 interface Priced {
   readonly stretch: Stretch
   readonly events: number
@@ -177,7 +177,8 @@ async function measure(choice: Choice, scene: Scene, broker: Broker): Promise<Re
   const idleCores = (who: string): number => idle[who]! / (seconds / 2)
   const aboveIdle = (who: string, { cpu, stretch }: Priced): number => cpu[who]! - idleCores(who) * stretch.seconds
   const micros = (who: string): number => (aboveIdle(who, hop) * 1e6) / hop.events
-  // Not told of NATS and etcd: with one server it came out below nothing, so much do the events of that minute vary.
+  // Not reported for NATS and etcd: the events of that minute vary so much that with one server the result was
+  // negative.
   const eventsSeconds = (micros('publisher') * withSnapshot.events) / 1e6
   const snapshotSeconds = (aboveIdle('publisher', withSnapshot) - eventsSeconds) / withSnapshot.snapshots
   const residentMb = (ids: readonly number[]): number => sum(ids.map((pid) => usage(pid).residentBytes)) / 2 ** 20

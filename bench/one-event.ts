@@ -17,7 +17,7 @@ const OBJECT_BYTES = 3_500
 const FILLING_EVENTS = 24_000
 /**
  * V8 compiles hot code on its own threads for the first few thousand events: at the measured pace, for most of a
- * minute. The question is about a server that has been running that long.
+ * minute. The question is about a server that has been running for longer.
  */
 const WARM_EVENTS = 10_000
 const WARM_RATE = 2_000

@@ -22,7 +22,7 @@ const WATCHERS_EACH = 4
 const TRY_MS = 300
 const MOST_MS = 60_000
 
-/** Loaded once the run's etcd has been chosen, which the module reads when it is. */
+/** Loaded only once the run's etcd has been chosen, which the module reads when it is loaded. */
 const etcdProcesses = () => import('../test/support/etcd-process.js')
 
 type Teardown = { teardown: (work: () => unknown) => void }
@@ -163,7 +163,7 @@ async function openScene(t: Teardown, members: readonly EtcdProcess[]): Promise<
   }
 }
 
-/** A consistent list, again and again until it is answered. */
+/** A consistent list, repeated until it succeeds. */
 async function listUntilAnswered(url: string): Promise<void> {
   await until(async () => {
     const answer = await fetch(url)

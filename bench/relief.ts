@@ -74,7 +74,7 @@ export const relief: Question = async (choice) => {
   }
 }
 
-/** Null, with a line that says why, where they cannot be had. */
+/** Null, after printing why, where they are not available. */
 function builtPrograms(): ControlPlanePrograms | null {
   try {
     return { ...buildControlPlane(performance.now() + BUILD_MS), kwok: buildKwok() }
@@ -112,7 +112,7 @@ type RowStart = Readonly<Record<string, Value>> & {
 async function measure(scene: Scene, arrangement: Arrangement, row: RowStart): Promise<void> {
   const { choice, plane, runtime } = scene
   await plane.restart()
-  // So that the controllers are known to be at work.
+  // Shows that the controllers are working.
   await scene.rolls.once()
   await untilReady(plane, SETTLE_MS)
   const ours = arrangement === 'alone' ? null : await startOurs(scene, arrangement)
@@ -262,7 +262,7 @@ async function storm(scene: Scene, place: Place, seen: number): Promise<Record<s
   }
 }
 
-/** @throws Error when a watch has something else than it is owed, or has not had it in time. */
+/** @throws Error when a watch received anything other than what it is owed, or received it too late. */
 async function untilComplete(
   { workspace, etcd }: Scene,
   watchers: Watchers,

@@ -64,7 +64,7 @@ export const prefixes: Question = async (choice) => {
   }
 }
 
-/** The most that the load program takes different paths for. */
+/** The most different paths that the load program accepts. */
 const MAX_SHARDS = 100
 
 /** Watchers of distinct shards, which an API server filters one by one, if its gate is on. */

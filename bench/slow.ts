@@ -32,7 +32,7 @@ async function one(choice: Choice, target: Target): Promise<void> {
     const without: number[] = []
     const ofOthers: number[] = []
     let columns = {}
-    // In turns, so that whatever else the machine does affects both.
+    // In turns, so that other load on the machine affects both.
     for (let round = 0; round < (choice.quick ? 1 : ROUNDS); round++) {
       without.push((await measureStretch(options)).report.delayMs.p99)
       await sleep(500)

@@ -11,7 +11,7 @@ interface Target {
   /** undefined when it was not measured. */
   readonly measured: (rowsOf: RowsOf) => number | undefined
   readonly isMet: (measured: number) => boolean
-  /** Said where it is missed. */
+  /** Printed where the target is missed. */
   readonly why: string
 }
 

@@ -1,6 +1,6 @@
 /**
  * Question: do a hundred thousand watches fit into one process? 10,000 plain HTTP/2 connections have ten watches each,
- * of ten resources. Measured are the memory, and the delay of an event to the ten thousand watchers of its resource.
+ * of ten resources. It measures the memory, and the delay of an event to the ten thousand watchers of its resource.
  */
 import { execFileSync } from 'node:child_process'
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'

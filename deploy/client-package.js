@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 /**
- * The client as a package of its own, `distributary-client`, from the server's build: `npm run pack:client`, then
- * `npm publish dist-client`.
+ * The client as a separate package, `distributary-client`, from the server's build: `npm run pack:client`, then `npm
+ * publish dist-client`.
  *
- * It contains only the files that `client/index.js`, `client/browser.js` and `client/react.js` import, so that no file of the
- * server gets in unnoticed. Its dependencies are the packages that these files import, at the server's versions; React comes
- * from the application. Optional and peer dependencies of one package were the other way; the first installs the server's packages
- * for everybody who does not know the flag, the second breaks `npx distributary`.
+ * It contains only the files that `client/index.js`, `client/browser.js` and `client/react.js` import, so that no file
+ * of the server gets in unnoticed. Its dependencies are the packages that these files import, at the server's versions;
+ * React comes from the application. One package with optional or peer dependencies was rejected: optional ones install
+ * the server's packages for everybody who does not know the flag, and peer ones break `npx distributary`.
  */
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'

@@ -10,7 +10,7 @@ import { request as httpsRequest } from 'node:https'
 import { load } from './dist/server/config/load.js'
 
 const words = readFileSync(process.argv[2] ?? '/proc/1/cmdline', 'utf8').split('\0')
-// With an init process in front, its own words stand before the server's.
+// With an init process in front, its own arguments come before the server's.
 const program = words.findIndex((word) => word.endsWith('main.js'))
 const args = program === -1 ? [] : words.slice(program + 1).filter((word) => word !== '')
 
@@ -18,7 +18,7 @@ const loaded = load(args, process.env, (path) => readFileSync(path, 'utf8'))
 if (loaded.kind !== 'run') process.exit(1)
 const { bindAddress, port, securePort } = loaded.config
 const host = bindAddress === '0.0.0.0' || bindAddress === '::' ? 'localhost' : bindAddress
-// Whether it answers is asked here, not who it is: a certificate is not for the loopback.
+// This checks whether the server answers, not who it is: its certificate is not for the loopback.
 const options = { host, port: securePort ?? port, path: '/livez', rejectUnauthorized: false, timeout: 2_500 }
 const send = securePort === null ? httpRequest : httpsRequest
 send(options, (response) => process.exit(response.statusCode === 200 ? 0 : 1))

@@ -2,14 +2,14 @@
 /**
  * Checks before a release (`npm run release:check`): no shipped package has a known vulnerability, and a list of the shipped packages is written.
  *
- * `npm audit` asks the registry; where that cannot be asked the check refuses, because "nobody was asked" is not "clean".
- * `--offline` says so in plain words and goes on with the rest. The list is `sbom.cdx.json` (CycloneDX, `npm sbom`), to be
+ * `npm audit` asks the registry. If the registry cannot be reached the check fails, because "not checked" is not
+ * "clean". `--offline` says so and continues with the rest. The list is `sbom.cdx.json` (CycloneDX, `npm sbom`), to be
  * published with the release. Exit: 0 ready, 1 not, 2 a wrong argument.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 
-/** How npm marks what is there for development alone. */
+/** How npm marks packages that are only for development. */
 const DEVELOPMENT = 'cdx:npm:package:development'
 
 const known = new Set(['--offline'])
@@ -40,8 +40,8 @@ function audit() {
 }
 
 /**
- * `npm sbom --omit=dev` leaves out what a development tool depends on as well (npm 10: jose, ws, yaml), so the whole is
- * asked for, and what is there for development alone is taken out here.
+ * `npm sbom --omit=dev` leaves out what a development tool depends on as well (npm 10: jose, ws, yaml), so the complete
+ * list is requested, and packages that are only for development are removed here.
  */
 function billOfMaterials() {
   const { json, said } = npm('sbom', '--sbom-format=cyclonedx', '--sbom-type=application')

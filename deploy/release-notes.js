@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 /**
- * The notes of a release, cut from CHANGELOG.md: `node deploy/release-notes.js VERSION` prints what stands under its heading.
+ * The notes of a release, cut from CHANGELOG.md: `node deploy/release-notes.js VERSION` prints the text under its
+ * heading.
  *
- * `--check TAG REPOSITORY` instead prints the version, and fails where tag, package, chart, notes or owner do not agree:
- * what is published cannot be taken back. Exit: 0 well, 1 not, 2 a wrong argument.
+ * `--check TAG REPOSITORY` instead prints the version, and fails if tag, package, chart, notes or owner disagree,
+ * because a publication cannot be taken back. Exit codes: 0 success, 1 failure, 2 a wrong argument.
  */
 import { readFileSync } from 'node:fs'
 
@@ -23,7 +24,7 @@ for (const problem of problems) process.stderr.write(`release notes: ${problem}\
 if (problems.length > 0) process.exit(1)
 process.stdout.write(`${isCheck ? version : notes}\n`)
 
-/** '' when there is no such heading, or nothing under it. The heading may go on: `## 1.2.0 (2026-12-01)`. */
+/** '' when there is no such heading, or nothing under it. The heading may continue: `## 1.2.0 (2026-12-01)`. */
 function notesOf(wanted) {
   const sections = readFileSync('CHANGELOG.md', 'utf8').split(/^## /m).slice(1)
   const found = sections.find((section) => section.split(/\s/, 1)[0] === wanted)

@@ -62,7 +62,7 @@ await build({
   entryNames: '[name]',
   splitting: true,
 })
-// The bundles lie side by side.
+// The bundles are next to each other.
 for (const file of byPath) write(relative(dist, file), `export * from '${toRoot(file)}${basename(file)}'\n`)
 // The page's modules need no bundler.
 for (const file of filesOf(join(dist, 'server/ui/page'), /\.js$/)) copy(file, join(out, relative(dist, file)))
@@ -99,7 +99,7 @@ function common(platform) {
     format: 'esm',
     platform,
     target: isNode ? `node${server.engines.node.replace('>=', '')}` : 'es2022',
-    // Names of errors and of functions in a trace are read by people.
+    // Keep the names of errors and functions, because people read stack traces.
     keepNames: true,
     // V8 keeps the source of every module in memory, with two bytes for each character if one of them is not Latin-1.
     minifyWhitespace: true,

@@ -48,8 +48,8 @@ export const apiServerSubject: SubjectKind = {
       '--etcd-compaction-interval=0',
     ])
     await awaitOkOverTls(child, `https://127.0.0.1:${port}/readyz`, READY_MS, bearer)
-    // It establishes what is defined once it runs, and fills its cache when it is first asked: for nothing, lest it
-    // hold the memory of a whole list.
+    // It establishes definitions once it runs, and fills its cache at the first request. That request selects nothing,
+    // so that it does not hold the memory of a whole list.
     for (const { path } of resources) {
       await awaitOkOverTls(
         child,

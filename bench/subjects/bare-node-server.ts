@@ -1,6 +1,6 @@
 /**
- * The minimum work of a Node server: every socket gets the same buffer by `socket.write`; nothing is selected, kept or
- * read. A pass begins when every socket has taken the previous one. Commands as in `native/send-loop.c`.
+ * The minimum work of a Node server: it writes the same buffer to every socket with `socket.write`, and selects, keeps
+ * and reads nothing. A pass begins when every socket has taken the previous one. Commands as in `native/send-loop.c`.
  *
  *   node bare-node-server.js [CERT KEY]
  */

@@ -15,7 +15,7 @@ const READY_MS = 180_000
 const IMAGE_FLAGS = ['--max-semi-space-size=8']
 const IMAGE_ENVIRONMENT = { MALLOC_ARENA_MAX: '1' }
 
-/** Bundled as the package is. */
+/** Bundled like the package. */
 let bundled: Promise<void> | undefined
 
 export const distributarySubject: SubjectKind = {
@@ -51,7 +51,7 @@ export interface Started {
   readonly plainPort: number
 }
 
-/** @param options whose flags say what it reads. */
+/** @param options its flags determine what the server reads. */
 export async function startDistributary({
   workspace,
   wire,

@@ -1,4 +1,4 @@
-/** etcd's own fan-out: `etcd grpc-proxy`, which joins the watches of a range into one. */
+/** etcd's own fan-out: `etcd grpc-proxy`, which merges the watches of a range into one. */
 import { start } from '../support/processes.js'
 import { freePort } from '../../test/support/free-port.js'
 import { etcdBinary, grpcWatch } from './etcd.js'

@@ -30,11 +30,11 @@ export interface Subject {
   /** Where the wire is served, for a subject that speaks the Kubernetes dialect. */
   readonly port?: number
   watch(query: WatchQuery): WatchRequest
-  /** A full list, where there is such a thing. */
+  /** A full list, where the subject has one. */
   list?(): WatchRequest
   /** Prometheus text, where the subject has it. */
   readonly metricsUrl?: string
-  /** Set when the subject makes its own events: then no etcd stands behind it. */
+  /** Set when the subject generates its own events, without an etcd. */
   readonly source?: EventSource
   end(): Promise<void>
 }
@@ -72,7 +72,7 @@ export interface SubjectKind {
   readonly wires: readonly string[]
   /** With `subject` etcd itself is measured, and gets the server's core. */
   readonly etcd: 'behind' | 'subject' | 'none'
-  /** False when it cannot be had on this machine or in this run. */
+  /** False when it is not available on this machine or in this run. */
   isAvailable(options: { readonly apiServer?: string | undefined; readonly resource: BenchResource }): boolean
   start(options: SubjectOptions): Promise<Subject>
 }

@@ -1,8 +1,8 @@
 /**
- * Requests that have blocked a server's event loop, here or elsewhere, and their kin: what each costs is measured by
- * `bench -- loop`, and that each is answered is tested.
+ * Requests that have blocked a server's event loop, here or elsewhere, and similar ones. `bench -- loop` measures what
+ * each costs, and a test checks that each is answered.
  *
- * They expect many pods outside of the namespace `bad`, and what `preparations` make.
+ * They expect many pods outside the namespace `bad`, and the objects of `preparations`.
  */
 
 export interface HttpRequest {
@@ -10,7 +10,7 @@ export interface HttpRequest {
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Buffer
-  /** The body is sent in chunks of so many bytes. Default: in one piece, with its length. */
+  /** Send the body in chunks of this many bytes. Default: in one piece, with its length. */
   readonly chunkBytes?: number
   /** The user whose token is sent. Default: one who may do everything. */
   readonly user?: User
@@ -24,7 +24,10 @@ export interface BadRequest {
   readonly answers: readonly number[]
   /** Made before it, once. */
   readonly before?: (scale: number) => readonly HttpRequest[]
-  /** So many watches of it at one time, each with `{i}` replaced by its number; they stay until the measuring ends. */
+  /**
+   * Open this many watches of it at once, each with `{i}` replaced by its number; they stay open until the measurement
+   * ends.
+   */
   readonly watches?: number
 }
 

@@ -1,7 +1,7 @@
 /**
  * Bursts that one client sends over many connections at once, one for each kind of limit, over both transports, and the
- * delay that another client sees meanwhile. The server trusts the proxy 127.0.0.1, which names the addresses of its
- * clients.
+ * delay that another client sees in the meantime. The server trusts the proxy 127.0.0.1, which names the addresses of
+ * its clients.
  */
 import { once } from 'node:events'
 import { Agent, type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
@@ -34,7 +34,7 @@ interface Asked {
   /** Whose token is sent; null without one. */
   readonly user: string | null
   readonly address: string
-  /** A watch is open when its answer begins. */
+  /** A watch is open when its response begins. */
   readonly isWatch: boolean
 }
 
@@ -93,7 +93,7 @@ export async function otherClient(port: number, meanwhile: () => Promise<unknown
   }
 }
 
-/** Sends it from a thread of its own. @returns what the other client sees meanwhile. */
+/** Sends it from a separate thread. @returns what the other client sees in the meantime. */
 export async function sendBurst({ name }: Burst, ports: Ports, scale = 1): Promise<OtherClient> {
   return await otherClient(ports.plain, async () => {
     const worker = new Worker(new URL('burst-sender.js', import.meta.url), { workerData: { name, ports, scale } })

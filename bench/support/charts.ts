@@ -20,7 +20,7 @@ async function svg(spec: TopLevelSpec): Promise<string> {
 
 const base = { $schema: 'https://vega.github.io/schema/vega-lite/v6.json', width: WIDTH, background: 'white' } as const
 
-/** The names in order; told as a list, because layers may not each sort by a field. */
+/** The names in order, given as a list, because each layer cannot sort by a field. */
 function byValue<T extends { readonly who: string }>(values: readonly T[], value: (row: T) => number): string[] {
   return [...values].sort((a, b) => value(a) - value(b)).map((row) => row.who)
 }

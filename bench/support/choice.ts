@@ -71,7 +71,7 @@ export function targets(choice: Choice, usual: readonly string[]): Target[] {
   })
 }
 
-/** @param name `24` for a Node, or `bun`. @returns null, with a line that says why, where it cannot be had. */
+/** @param name `24` for a Node, or `bun`. @returns null, after printing why, where it is not available. */
 function runtimeNamed(name: string): Runtime | null {
   const isBun = name === 'bun'
   const program = isBun ? runtimeProgram('bun', '1') : runtimeProgram('node', name)
@@ -80,7 +80,7 @@ function runtimeNamed(name: string): Runtime | null {
   return { name: `${isBun ? 'Bun' : 'Node'} ${version}`, program }
 }
 
-/** A row that fails does not end the run: it is reported, recorded as failed, and the next is measured. */
+/** A row that fails does not end the run: it is reported and recorded as failed, and the run continues. */
 export async function attempt(
   choice: Choice,
   row: { readonly question: string; readonly subject: string; readonly wire: string },

@@ -15,7 +15,7 @@ import { apiServer120 } from '../../test/support/protobuf-data.js'
 import { type BenchObject, type BenchResource, customResource, EMPTY_MARK, MAGIC } from './objects.js'
 import type { WatchPath } from './watchers.js'
 
-/** Everything, or what a server of custom resources alone has of it. */
+/** Everything, or only the part that a server of custom resources has. */
 export type ClusterPart = 'everything' | 'custom resources'
 
 export interface Cluster {
@@ -27,7 +27,7 @@ export interface Cluster {
   /** For each change, the class of watchers that must receive it. */
   readonly classes: readonly (number | null)[]
   readonly eventsOfRound: number
-  /** Deliveries of a round: of what concerns one node, and of what all nodes watch. */
+  /** Deliveries in a round: of events for one node, and of events for all nodes. */
   readonly ownDeliveries: number
   readonly sharedDeliveries: number
   /** Deliveries of deletions in a round. */
@@ -196,7 +196,7 @@ function changesOf(
     ...custom,
   ]
   const groups = [created!, bound!, started!, ready!, terminating!, deleted!]
-  // Spread, so that no second has only pods and the next only slices.
+  // Spread out, so that no second has only pods and no other only slices.
   return groups.flatMap((group, at) => [...group, ...others.filter((_, i) => i % groups.length === at)])
 }
 

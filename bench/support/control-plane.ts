@@ -11,7 +11,7 @@ import { awaitOkOverTls } from '../subjects/subject.js'
 import { type Child, start } from './processes.js'
 import type { Workspace } from './workspace.js'
 
-/** The token of every agent, whose identity is a service account's: the API server queues and refuses such. */
+/** The token of every agent, which is a service account's: the API server queues and refuses such clients. */
 export const AGENT = 'agent-token'
 
 export const AGENT_NAME = 'system:serviceaccount:bench:agent'
@@ -27,11 +27,9 @@ export interface ControlPlane {
   readonly pid: number
   /** The controllers, the scheduler and kwok. */
   readonly otherPids: readonly number[]
-  /** As the administrator. @throws Error unless it is answered with success. */
+  /** As the administrator. @throws Error unless it succeeds. */
   request(method: string, path: string, body?: object): Promise<Buffer>
-  /**
-   * Ends it and starts it again on the same port; the others come back to it with back-off, after up to half a minute.
-   */
+  /** Ends it and starts it again on the same port; the others reconnect with back-off, after up to half a minute. */
   restartApiServer(): Promise<void>
   /** All of it, so that nobody is in back-off. */
   restart(): Promise<void>
@@ -85,7 +83,7 @@ export async function startControlPlane(
     async restart() {
       for (const other of others.splice(0)) await other.end()
       await restartApiServer()
-      // A new kwok would wait until those of the last one have expired.
+      // A new kwok would wait until the leases of the last one have expired.
       await request('DELETE', '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases')
       others = startOthers(workspace, kubeconfig, programs)
     },

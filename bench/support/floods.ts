@@ -10,9 +10,9 @@ import { sleep } from './processes.js'
 export interface Flood {
   readonly name: string
   readonly pieces: () => Generator<Buffer, void, void>
-  /** Whether the client reads what it is answered. */
+  /** Whether the client reads the responses. */
   readonly isReading: boolean
-  /** How many connections send it, one after the other. */
+  /** How many connections send it, one after another. */
   readonly connections: number
 }
 
@@ -21,7 +21,7 @@ export interface Flood {
  * while must not refuse the others.
  */
 const ADDRESS = '127.0.0.9'
-/** A server that has read nothing for so long has protected itself. */
+/** A server that has read nothing for this long has protected itself. */
 const UNREAD_MS = 500
 const ANSWERING_MS = 700
 const PATH = '/api/v1/namespaces/bad/pods/victim'
@@ -125,7 +125,7 @@ export const floods: readonly Flood[] = [
 
 /**
  * Sends it to a port of this machine. @param answeringMs how long the client stays when it has sent everything.
- * @returns the status of the first answer, 0 without one.
+ * @returns the status of the first response, 0 without one.
  */
 export async function sendFlood(one: Flood, port: number, answeringMs = ANSWERING_MS): Promise<number> {
   let status = 0
@@ -137,7 +137,7 @@ export async function sendFlood(one: Flood, port: number, answeringMs = ANSWERIN
 }
 
 /**
- * Sends until the server ends the connection, stops reading, or the time is up. @returns the beginning of its answer.
+ * Sends until the server ends the connection, stops reading, or the time is up. @returns the beginning of its response.
  */
 async function sendOnce({ pieces, isReading }: Flood, port: number, answeringMs: number): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port, localAddress: ADDRESS })

@@ -1,5 +1,5 @@
 /**
- * Measures one stretch: events are written, the subject carries them, and every delivery is accounted for. CPU is
+ * Measures one period: events are written, the subject carries them, and every delivery is accounted for. CPU is
  * measured from just before the first event to just after the last delivery, and divided by the deliveries, so a load
  * generator that is slower than the server does not change the figure.
  */
@@ -76,7 +76,7 @@ async function eventLoopP99Ms({ metricsUrl }: Subject): Promise<number | null> {
   return seconds === undefined ? null : Number(seconds) * 1000
 }
 
-/** Returns the columns that every stretch has. */
+/** Returns the columns that every measurement has. */
 export function stretchColumns(stretch: Stretch): Record<string, Value> {
   const { report, run, cpuSeconds, before, after } = stretch
   const writes = after.writeCalls - before.writeCalls

@@ -1,8 +1,8 @@
 /**
  * Builds the bench's C programs with the machine's own compiler, once per change of their source.
  *
- * A Node client was rejected as the receiving side: on two cores it is saturated before the server is, and would
- * measure itself. Without `cc` the bench says so and ends; the product itself needs no compiler.
+ * A Node client was rejected as the receiving side: on two cores it would be saturated before the server is, and the
+ * bench would measure the client. Without `cc` the bench says so and ends; the product itself needs no compiler.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, renameSync, statSync } from 'node:fs'
@@ -22,7 +22,7 @@ export function nativeProgram(name: NativeProgram): string {
   const newest = Math.max(...readdirSync(sourceDirectory).map((file) => statSync(sourceDirectory + file).mtimeMs))
   if (existsSync(built) && statSync(built).mtimeMs > newest) return built
   mkdirSync(builtDirectory, { recursive: true })
-  // Put in its place whole: another process may be about to run it.
+  // Moved into place as a whole: another process may be about to run it.
   const making = `${built}.${process.pid}`
   const compile = (...libraries: string[]): void => {
     execFileSync('cc', ['-O2', '-Wall', `${sourceDirectory}${name}.c`, '-o', making, ...libraries], { stdio: 'pipe' })

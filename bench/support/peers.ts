@@ -13,7 +13,7 @@ export interface Peers {
   readonly apiServerVersion: string
 }
 
-/** Builds them where they are not in the cache yet; null, with a line that says why, where they cannot be had. */
+/** Builds them where they are not in the cache yet; null, after printing why, where they are not available. */
 export function referencePeers(): Peers | null {
   try {
     return {

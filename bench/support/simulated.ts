@@ -118,7 +118,7 @@ export interface Repeated {
   /** A single turn. */
   once(): Promise<void>
   resume(): void
-  /** Resolves once nothing is under way. @throws Error when a turn failed. */
+  /** Resolves once nothing is in progress. @throws Error when a turn failed. */
   pause(): Promise<void>
 }
 
@@ -168,7 +168,7 @@ export interface Probe extends Repeated {
 
 export function probing(plane: ControlPlane, everyMs: number): Probe {
   let next = 0
-  let durations: number[] = [] // taken for each stretch
+  let durations: number[] = [] // reset for each measurement
   const turns = repeated(everyMs, async () => {
     const begin = process.hrtime.bigint()
     const mark = MAGIC + String(next++).padStart(12, '0') + String(begin).padStart(18, '0')

@@ -12,7 +12,7 @@ export interface RunOptions {
   /** The source ends after this many events or milliseconds, whichever is first. */
   readonly count: number
   readonly ms: number
-  /** The most puts that are on their way at one time. */
+  /** The most puts in flight. */
   readonly concurrency?: number
   /** With `rate` 0: how many events the writer may be ahead of what the watchers have, on average. 0: no bound. */
   readonly window?: number
@@ -52,7 +52,7 @@ export async function startWriter(etcdPort: number, objectsFile: string, progres
   }
 }
 
-/** Writes so many events as fast as the subject takes them. @throws Error when they are not all written in `ms`. */
+/** Writes this many events as fast as the subject takes them. @throws Error when they are not all written in `ms`. */
 export async function writeAll(source: EventSource, count: number, ms: number): Promise<RunResult> {
   const result = await source.run({ rate: 0, count, ms })
   const written = result.next - result.first

@@ -102,14 +102,14 @@ export interface WatchersReport {
   readonly closedEarly: number
   readonly failedStatus: number
   readonly refused: number
-  /** Events that reached a watcher which they were not for; counted as repeated too, but for its very first. */
+  /** Events that reached a watcher they were not for; also counted as repeated, except a watcher's very first one. */
   readonly strays: number
   // With `WatchersOptions.objects`, since the beginning:
   /** Watches that are answered and, where they began with a list, have all of it; and when the last became so. */
   readonly live: number
   readonly liveMs: number
   /**
-   * Lists that were asked for after the first requests, and what the requests and watches ended with: 410, 429, else.
+   * Lists that were requested after the first requests, and how requests and watches ended: 410, 429, anything else.
    */
   readonly relisted: number
   readonly expired: number

@@ -25,7 +25,7 @@ await informer.whenSynced(stop.signal) // before that, a file would be too short
 await queue.run(
   async (node) => {
     const names = informer.store.byIndex('node', node).map(({ metadata }) => `${metadata.namespace}/${metadata.name}\n`)
-    await writeFile(`${folder}/${node}.txt`, names.sort().join('')) // what throws is tried again, later each time
+    await writeFile(`${folder}/${node}.txt`, names.sort().join('')) // failures are retried with back-off
   },
   { concurrency: 4, signal: stop.signal },
 )

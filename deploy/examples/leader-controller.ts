@@ -55,7 +55,7 @@ async function label(pod: Pod | undefined): Promise<void> {
   try {
     await requestJson(transport, { method: 'PATCH', path: resourcePath({ plural: 'pods', namespace, name }), body })
   } catch (error) {
-    // Deleted or changed meanwhile: the informer tells. Anything else is tried again, later each time.
+    // It was deleted or changed in the meantime, which the informer reports. Anything else is retried with back-off.
     if (!(error instanceof WatchFailure && (error.code === 404 || error.code === 409))) throw error
   }
 }

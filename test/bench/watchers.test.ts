@@ -1,4 +1,6 @@
-/** The benchmark's receiving side must detect every fault that a server can commit: its figures rely on that. */
+/**
+ * The benchmark's receiving side must detect every mistake that a server can make, because its figures rely on that.
+ */
 import { readFileSync } from 'node:fs'
 import { createSecureServer, type ServerHttp2Stream } from 'node:http2'
 import { createServer, type Server } from 'node:net'
@@ -148,7 +150,7 @@ void t.test('the streams of a connection watch their own paths, and expect what 
   const workspace = createWorkspace()
   t.teardown(() => workspace.remove())
   const classesFile = workspace.path('classes')
-  // Each four events consist of one for both connections, one for each of them, and one for neither.
+  // Of every four events, one is for both connections, one for each of them, and one for neither.
   writeClassesFile(classesFile, [2, 0, 1, null])
   const paths = [
     { path: '/all', kind: 'shared', accept: 'text/plain', owed: { class: 2, isEach: false } },

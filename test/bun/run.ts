@@ -1,6 +1,6 @@
 /**
- * `npm run test:bun -- [TEST…]`: tests that start the server as a process, with Bun in place of Node; npm's package
- * `bun` brings it. The tests themselves stay on Node. Where npm cannot bring it, a line says that it is skipped. The
+ * `npm run test:bun -- [TEST…]`: tests that start the server as a process, with Bun in place of Node, from npm's
+ * package `bun`. The tests themselves stay on Node. If npm cannot install it, a line says that the run is skipped. The
  * last line is `N passed, N failed`.
  */
 import { bundlePrograms } from '../support/program.js'
@@ -12,7 +12,7 @@ import { selectTests } from '../support/select-tests.js'
 import { fail, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
 
-/** Those that need nothing that Bun lacks, or skip it (docs/runtimes.md). */
+/** Tests that need nothing that Bun lacks, or skip that part (docs/runtimes.md). */
 const SUITES = [
   ...['encodings', 'errors', 'fixtures', 'list', 'paths', 'selectors', 'shards', 'watch'].map(
     (name) => `test/conformance/${name}.test.ts`,
@@ -42,7 +42,7 @@ async function main(): Promise<number> {
   if (bun === null) {
     return verdict({ passed: 0, failed: 0 })
   }
-  // The tests' own processes inherit both. Bundled as the package is: Bun would put its own `ws` in place of ours.
+  // The tests' own processes inherit both. Bundled like the package, because Bun would replace our `ws` with its own.
   process.env['TEST_SERVER_RUNTIME'] = bun
   await bundlePrograms()
   return verdict(await runTap(files))

@@ -1,6 +1,6 @@
 /**
- * Tests `consistency-check` as a user runs it, against a server over a real etcd, and against one whose reports are
- * false.
+ * Tests `consistency-check` as a user runs it, against a server over a real etcd, and against one that sends false
+ * reports.
  */
 import { createServer } from 'node:http'
 import t from 'tap'

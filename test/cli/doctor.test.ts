@@ -1,5 +1,5 @@
 /**
- * `doctor` as a user runs it: each check where all is well, and where it must say "wrong". A distributary with writes
+ * `doctor` as a user runs it: each check when all is well, and when it must say "wrong". A distributary with writes
  * stands in for the API server, since both answer the requests; `npm run test:onboarding` uses Kubernetes' own.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -66,7 +66,7 @@ interface Scene {
   readonly kubeconfig: string
 }
 
-/** An etcd, and the server that is the API server here. */
+/** An etcd, and the server that plays the API server here. */
 async function setScene(t: Test): Promise<Scene> {
   const folder = t.testdir({ 'tokens.csv': 'ada-token,ada,uid-ada\n', 'nobody.csv': 'other,other,uid\n' })
   const [etcd, authority, ofCluster] = [await startEtcd(t), createAuthority(t), createAuthority(t)]
@@ -98,7 +98,7 @@ interface Fault {
 
 const NAMES = 'DNS:distributary.distributary.svc,IP:127.0.0.1'
 
-/** The rows of a run, by their check, before a distributary that is as it should be apart from the fault. */
+/** The rows of a run, by check, against a distributary that is fine except for the given fault. */
 async function diagnose(
   t: Test,
   scene: Scene,

@@ -180,7 +180,7 @@ void t.test(
     await sees('+a1 ~a2 +b1 -b +c1')
     t.ok(faults.requests.filter(({ isWatch }) => !isWatch).length <= 2, 'one list, and one after the cut at most')
 
-    // More happens than is kept, while nobody is let through.
+    // More happens than the history keeps, while no request is let through.
     faults.fault = () => ({ status: 503 })
     faults.cut()
     const { cache } = [...app.app.sources].find(({ resource }) => resource.plural === 'flags')!
@@ -193,7 +193,7 @@ void t.test(
     faults.fault = () => null
     await sees('+a1 ~a2 +b1 -b +c1 ~a3 -c')
 
-    // Another server has another history, whose lower revisions mean something else.
+    // Another server has a different history, whose lower revisions mean something else.
     app = await startApp(t, { flags })
     put('z', '1')
     faults.target = app.port

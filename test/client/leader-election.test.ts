@@ -110,7 +110,7 @@ void t.test('an onLeader that throws does not cost the leadership, and its error
   const app = await start(t)
   const errors: unknown[] = []
   const logger = { ...silentLogger, error: (fields: unknown) => void errors.push(fields) }
-  // With a retry only after minutes the first attempt has to succeed.
+  // The next attempt would come only minutes later, so the first one has to succeed.
   const times = { leaseDurationMs: 1_000_000, renewDeadlineMs: 900_000, retryPeriodMs: 600_000 }
   const onLeader = (leader: string): never => {
     throw new Error(`cannot report ${leader}`)

@@ -1,6 +1,6 @@
 /**
- * The hooks with React itself: rendered on a server, and in Chromium with a saved state in IndexedDB: offline, back,
- * two tabs, and a right and a token that are revoked.
+ * The hooks with React itself: rendered on a server, and in Chromium with a saved state in IndexedDB: offline, back
+ * online, two tabs, and a permission and a token that are revoked.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
@@ -137,7 +137,7 @@ async function shows(tab: Page, expected: string, id = 'flags'): Promise<void> {
   )
 }
 
-/** The page of all tests but the first: the user is a parameter, and the token in the page's storage. */
+/** The page of all tests but the first: the user is a parameter, and the token is in the page's storage. */
 const appOf = (server: string): string => `${COMPONENTS}
   import { StrictMode } from 'react'
   import { createRoot } from 'react-dom/client'

@@ -151,7 +151,7 @@ void t.test('a state of another history is replaced, although the server has its
   const backup = app.upstream.snapshot()
   await visit(t, faults.url, { store }, 'a="old",gone="old"')
 
-  // The same server, its etcd restored and further on: the revisions exist, with other contents.
+  // The same server, with its etcd restored and written to since: the revisions exist, with different contents.
   const clusterId = (await app.upstream.status()).clusterId
   app.upstream.restore(backup, { clusterId })
   remove(app, 'gone')

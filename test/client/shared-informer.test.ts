@@ -36,7 +36,7 @@ void t.test('a slow handler delays neither the store nor other handlers, and its
   await informer.whenSynced()
   for (let n = 1; n <= 20; n++) {
     app.put('pods/default/a', pod('a', { labels: { n: String(n) } }))
-    // The writes are awaited one by one, because simultaneous events would be compressed into one.
+    // The writes are awaited one by one, because simultaneous events would be merged into one.
     await until(() => fast === n, 'the other handler received every event')
   }
   t.equal(informer.lister.get('a', 'default')?.metadata.labels?.['n'], '20', 'the store stays current')

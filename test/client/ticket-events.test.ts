@@ -45,7 +45,7 @@ void t.test('a stream that breaks inside the initial state starts over, so no de
       () => `${object} is seen: ${seen}`,
     )
   await untilSeen('gone')
-  // Broken off at once, the browser may drop what has arrived.
+  // If the stream broke at once, the browser might drop the events that have arrived.
   streams[0]!.destroy()
   await untilSeen('there')
   t.equal(seen, 'reset,gone,reset,there')

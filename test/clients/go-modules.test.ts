@@ -1,6 +1,6 @@
 /**
- * The Go programs share their dependencies in the same versions: a package compiled for one of them is compiled for
- * all.
+ * The Go programs use the same versions of their dependencies, so that a package compiled for one of them is compiled
+ * for all.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

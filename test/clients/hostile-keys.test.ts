@@ -1,6 +1,6 @@
 /**
- * Arbitrary keys of a declared prefix in clients that know nothing of it: kubectl, our commands, our informer and that
- * of @kubernetes/client-node. The values try hard to be mistaken for each other.
+ * Arbitrary keys of a declared prefix in clients that know nothing about it: kubectl, our commands, our informer and
+ * that of @kubernetes/client-node. The values try hard to be mistaken for each other.
  */
 import { execFile } from 'node:child_process'
 import { mkdtempSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** kubectl against a server that serves only these documents: what kubectl makes of them. */
+/** How kubectl interprets these documents, which are all that the server serves. */
 import { execFile } from 'node:child_process'
 import { createServer, type Server } from 'node:http'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,8 +1,8 @@
 /**
  * `npm run test:clients -- [--clients NAME,…] [--build-seconds N] [--seconds N]`: the clients of the table that need
- * tools which not every machine has; each of those missing is skipped with a line that says so. `--seconds` bounds one
- * test, `--build-seconds` the building of all programs, which are cached. Names are those of the table, in lower case
- * and with dashes. The last line is `N passed, N failed`.
+ * tools which not every machine has; a client whose tools are missing is skipped, with a line that says so. `--seconds`
+ * bounds one test, `--build-seconds` the building of all programs, which are cached. Names are those of the table, in
+ * lower case and with dashes. The last line is `N passed, N failed`.
  */
 import { parseArgs } from 'node:util'
 import { buildEtcd } from '../etcd/versions.js'

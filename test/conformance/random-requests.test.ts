@@ -224,7 +224,7 @@ function makeRequest(random: Random): RandomRequest {
   }
 }
 
-/** Returns what is wrong with an answer, or null. */
+/** Returns what is wrong with a response, or null. */
 function complaint({ method }: RandomRequest, answer: Answer): string | null {
   const { code, ms, text, headers } = answer
   if (ms > MOST_MS) return `took ${Math.round(ms)} ms`

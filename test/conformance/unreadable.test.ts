@@ -1,4 +1,4 @@
-/** A request that is not HTTP, or too large, is also answered with a Status. */
+/** A request that is not HTTP, or is too large, also gets a Status. */
 import { connect } from 'node:net'
 import t from 'tap'
 import { startApp } from '../support/app.js'

@@ -5,7 +5,7 @@
 import { reliefFigures, reliefTable } from '../../bench/support/relief-rows.js'
 import { figure, lastRun, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
 
-/** docs/operations.md with its current table. @throws Error when the place of the table is gone. */
+/** docs/operations.md with its current table. @throws Error when the table's markers are missing. */
 export function withCapacity(page: string, recorded: string): string {
   return withMade(page, capacity(parseRows(recorded)))
 }

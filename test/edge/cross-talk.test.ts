@@ -1,6 +1,6 @@
 /**
  * Callers with different permissions send every kind of read through real caches: nobody ever gets another caller's
- * answer.
+ * response.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -120,7 +120,7 @@ void t.test('through nginx and Varnish every caller gets what the server answers
           if (query === 'poll' && (/[:/]a$|checkout$/.test(path) || accept !== FORMS[0])) continue
           const poll = `watch=1&resourceVersion=1&wait=1s&history=${histories.get(path)}`
           const url = query === '' ? path : `${path}?${query === 'poll' ? poll : query}`
-          // Twice round, so that the second finds what the first has left behind.
+          // Two rounds, so that the second meets whatever the first has left in the caches.
           for (const user of [...USERS, ...USERS.toReversed()]) {
             const direct = await ask(app.url, user, url, accept)
             const cached = await ask(cache.url, user, url, accept)

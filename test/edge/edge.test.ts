@@ -218,7 +218,7 @@ for (const name of ['nginx', 'varnish'] as const) {
         }
         const heldAt = (history: ReadonlyMap<number, string>, revision: number): string =>
           [...history].findLast(([one]) => one <= revision)?.[1] ?? ''
-        // Judged at the end: a poller can have an event before its writer has the answer.
+        // Judged at the end: a poller can have an event before its writer has the response.
         const held = new Map<string, { readonly state: string; readonly position: number }>()
         const onState = ({ state, position }: Poller): void => {
           held.set(`at ${position}: ${state}`, { state, position })

@@ -1,7 +1,6 @@
 /**
- * A web page behind Varnish: logged in by ticket, with a saved state for when it is offline, while the server is
- * killed, etcd is restored from a backup and the right is revoked. It shows every change, and nothing that it should
- * not.
+ * A web page behind Varnish: logged in by ticket, with with a saved state for offline use, while the server is killed,
+ * etcd is restored from a backup and the permission is revoked. It shows every change, and nothing that it should not.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -134,7 +133,7 @@ void t.test('a page behind Varnish keeps up through everything, and loses what i
 
   await until(async () => (await saved(tab)).includes('[1,2]'), 'the newest state is kept')
 
-  // Offline: the page comes from its own site, its data from where it was kept.
+  // Offline: the page comes from its own site, its data from the saved state.
   await profile.route(`${cache.url}/**`, (route) => route.abort('internetdisconnected'))
   const before = lines()
   await open()

@@ -35,7 +35,7 @@ export class Poller {
   readonly #onSegment: (poller: Poller) => void
   readonly #onState: (poller: Poller) => void
 
-  /** @param onSegment called before each further list, and at the end. @param onState called after each answer. */
+  /** @param onSegment called before each further list, and at the end. @param onState called after each response. */
   constructor(
     url: string,
     agent: http.Agent,

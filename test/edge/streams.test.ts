@@ -13,7 +13,7 @@ import { startHttpCache } from '../support/http-cache.js'
 import { pause, until } from '../support/until.js'
 import { FLAGS } from './poller.js'
 
-/** The part of an answer that has arrived. */
+/** The part of a response that has arrived. */
 interface Arrived {
   text: string
   isOver: boolean

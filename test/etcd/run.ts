@@ -1,8 +1,8 @@
 /**
  * `npm run test:etcd -- [--version 3.7] [TEST…]`: the tests that use a real etcd, on the releases that people run. Each
- * release is built from its Go modules the first time, which takes minutes. Without Go, where the modules cannot be
- * fetched, or where building takes longer than `--build-seconds`, a line says what is skipped. The last line is `N
- * passed, N failed`.
+ * release is built from its Go modules the first time, which takes minutes. If Go is missing, the modules cannot be
+ * fetched, or building takes longer than `--build-seconds`, a line says what is skipped. The last line is `N passed, N
+ * failed`.
  */
 import { parseArgs } from 'node:util'
 import { NoProgramError } from '../support/go-program.js'

@@ -8,7 +8,7 @@ import { pause, until } from '../support/until.js'
 
 /** gRPC notices nothing within the test: only the heartbeat does. */
 const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
-/** How much older than stated an answer may be. */
+/** How much older than stated a response may be. */
 const TOLERANCE_MS = 2_000
 
 interface List {
@@ -18,7 +18,7 @@ interface List {
 /** Reads lists from the cache continuously, and records those that are older than stated. */
 class AgeReader {
   readonly violations: string[] = []
-  /** The age that the newest answer stated, in seconds. */
+  /** The age that the newest response stated, in seconds. */
   age = 0
   /** Pods, and when etcd acknowledged them. */
   readonly written = new Map<string, number>()

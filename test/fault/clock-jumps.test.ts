@@ -1,6 +1,6 @@
 /**
  * The time of day jumps while servers run: forward and back, by an hour and by a day, as when an operator or NTP
- * corrects it. Durations are measured by another clock, so nobody notices; only what has an expiry follows.
+ * corrects it. Durations are measured by another clock, so nobody notices; only expiry dates follow.
  */
 import { readFileSync } from 'node:fs'
 import { Agent, request } from 'node:https'
@@ -33,7 +33,7 @@ function errors(server: ServerProcess): readonly string[] {
     .filter((line) => /"level":(50|60)/.test(line))
 }
 
-/** Whether a server answers with what etcd has, and says so. */
+/** Whether a server returns etcd's current content, and reports that it is fresh. */
 async function isFresh({ url }: ServerProcess, revision: number): Promise<boolean> {
   const answer = await fetch(`${url}${PODS}?resourceVersion=0`)
   const { metadata } = (await answer.json()) as { readonly metadata: { readonly resourceVersion: string } }

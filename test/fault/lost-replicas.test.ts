@@ -20,7 +20,7 @@ const PODS = '/api/v1/namespaces/default/pods'
 const POLL_MS = 100
 const COUNT = 20
 
-/** The answers that a server may give while it cannot serve a request: clients retry after them. */
+/** The responses that a server may give while it cannot serve a request: clients retry after them. */
 const MAY_BE_ASKED_AGAIN = [429, 503, 504]
 
 async function startReplica(t: Test, etcd: EtcdProcess, balancer: Balancer): Promise<ServerProcess> {
@@ -48,7 +48,7 @@ interface Agents {
   readonly lists: readonly number[]
   /** What no agent should see. */
   readonly faults: readonly string[]
-  /** Ends the requests that are sent all the while. */
+  /** Ends the requests that are being sent throughout. */
   stop(): Promise<void>
 }
 

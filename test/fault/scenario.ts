@@ -433,7 +433,7 @@ export class Scenario {
     const arrived = ({ end, items }: RecordedWatch): boolean => end !== 'open' || (items.at(-1)?.revision ?? 0) >= last
     await until(() => running.every(arrived), `${running.length} watches come to revision ${last}`, SETTLE_MS)
     for (const request of [{}, { resourceVersion: '0' }, { limit: 7 }]) await this.#list({ target: pods, ...request })
-    // Wrong additional events of a server would come after that.
+    // Surplus events from a faulty server would come after that.
     await pause(100)
     return last
   }

@@ -16,7 +16,7 @@ for (const compacts of [false, true]) {
     const watches = await s.watchAll()
     const first = await s.write()
     await s.reached(first)
-    // etcd's answers are not read: they fill the sockets, then etcd's own buffers, and the watch lags in etcd.
+    // etcd's responses are not read: they fill the sockets, then etcd's own buffers, and the watch lags in etcd.
     s.proxy.stall('to-client')
     const filler = 'x'.repeat(60_000)
     let last = first

@@ -243,7 +243,7 @@ export class FleetScenario {
 
   /**
    * Waits until no effect of a fault remains: every NATS server has everything, and every replica is ready and fresh.
-   * NATS servers that do not recover on their own are restarted one after the other, which is counted.
+   * NATS servers that do not recover on their own are restarted one after another, and the restarts are counted.
    */
   async recovered(): Promise<void> {
     try {
@@ -524,7 +524,7 @@ export class FleetScenario {
     await this.etcd.compact(Math.min(revision, this.control.revision))
   }
 
-  /** Deletes the definition of widgets after all of them, as an API server does, and soon makes it again. */
+  /** Deletes all widgets and then their definition, as an API server does, and soon recreates it. */
   async replaceDefinition(): Promise<void> {
     const keys = NAMESPACES.flatMap((namespace) => OBJECT_NAMES.map((name) => widgets.keyOf(name, namespace)))
     const isDone = async (change: Readonly<Record<string, Written>>): Promise<boolean> => {
@@ -667,7 +667,7 @@ export class FleetScenario {
       `--nats-role=${role}`,
       `--nats-lease=${this.#leaseMs}ms`,
       '--nats-replicas=3',
-      // So many streams share a small disk, and a test cannot wait a minute for bookmarks.
+      // Many streams share a small disk, and a test cannot wait a minute for bookmarks.
       ...(this.#options.isWhole ? ['--nats-stream-bytes=8MiB', '--bookmark-interval=1s'] : []),
       ...(this.#options.isWhole && role === 'auto' ? ['--enable-writes'] : []),
       ...(toEtcd === null ? [] : ['--etcd-servers', `http://127.0.0.1:${toEtcd.port}`]),

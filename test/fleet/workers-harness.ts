@@ -65,7 +65,7 @@ export function countedLimits({ slots = 1_000, requestsPerSecond = 1e6, clock = 
   }
 }
 
-/** A feed as the primary sees it, played by the test. */
+/** A feed from the primary's point of view, played by the test. */
 export class ScriptedFeed implements ResourceFeed {
   readonly status = { state: 'watching', revision: null, reason: null } as const
   isRunning = false

@@ -9,7 +9,10 @@ import type { Process, ProcessOptions } from '../../src/server/wiring/process.js
 import type { EmbeddedControls } from '../support/faulty-store.js'
 
 export interface ServerForm {
-  /** Starts the others, and returns the flags of the server that the test uses. null: the form is not for such a one. */
+  /**
+   * Starts the others, and returns the flags of the server that the test uses; null if the form does not support such a
+   * server.
+   */
   processFlags(t: Test, flags: readonly string[]): Promise<readonly string[] | null>
   /** The same for a server in the process of the test, over a store that the test controls. */
   appParts(t: Test, app: SurroundedApp): Promise<AppParts | null>
@@ -57,9 +60,9 @@ export function split(
 /** Whether it has a resource without a cache, which only a single process at etcd may have. */
 export const hasUncached = (flags: readonly string[]): boolean => flags.some((flag) => flag.endsWith('#0'))
 
-/** Those that say where etcd is. */
+/** The flags that say where etcd is. */
 export const isOfEtcd = (name: string): boolean => /^--etcd-(?!prefix)/.test(name)
 
-/** Those of every server that reads the same etcd. */
+/** The flags of every server that reads the same etcd. */
 export const isOfData = (name: string): boolean =>
   /^--(etcd-.*|resource|encryption-provider-config|nats-cluster|.*watch-cache.*|backfill-revisions|on-gap)$/.test(name)

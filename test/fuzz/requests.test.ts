@@ -1,5 +1,5 @@
 /**
- * Random requests to a whole server: every answer is one that the contract names, in time, and the server keeps
+ * Random requests to a whole server: every response is one that the contract names, in time, and the server keeps
  * running. Half of them are well-formed requests for missing things, half break HTTP itself.
  */
 import { connect } from 'node:net'

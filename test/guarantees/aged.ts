@@ -1,6 +1,6 @@
 /**
- * Aged: an answer from a cache lacks no write of its scope that was acknowledged earlier than the stated age before the
- * request, allowing two seconds in which an etcd that has just fallen silent may go unnoticed.
+ * Aged: a response from a cache lacks no write of its scope that was acknowledged earlier than the stated age before
+ * the request, allowing two seconds in which an etcd that has just fallen silent may go unnoticed.
  */
 import type { RecordedHistory, ReferenceHistory } from '../support/history.js'
 import { newestBefore } from './fresh.js'

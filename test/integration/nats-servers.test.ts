@@ -102,7 +102,7 @@ void t.test(
         t.equal(status, 200)
         t.ok(Number(body.metadata.resourceVersion) >= Number(written) && names(body).includes(`c${i}`))
       }
-      // A write under another prefix advances etcd's revision, which the answer must have.
+      // A write under another prefix advances etcd's revision, which the response must have.
       etcd.commit([{ type: 'put', key: '/registry/nodes/n' as never, value: Buffer.from(JSON.stringify(pod('n'))) }])
       t.ok(Number((await listOnceKnown(edge.url)).body.metadata.resourceVersion) >= etcd.revision)
     })
@@ -216,7 +216,7 @@ void t.test('a replica reports how old its data is, and is not ready when that i
   await untilAge(edge, (age) => age === null)
 })
 
-/** Returns the age that an answer from the cache states, in seconds; null when it is fresh. */
+/** Returns the age that a response from the cache states, in seconds; null when it is fresh. */
 async function saidAge({ url }: { url: string }): Promise<number | null> {
   const header = (await list(url, 'resourceVersion=0')).headers.get('x-distributary-staleness-seconds')
   return header === null ? null : Number(header)

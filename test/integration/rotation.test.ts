@@ -129,7 +129,7 @@ interface Answer {
   readonly text: string
 }
 
-/** Sends one request on its own connection. @throws Error when there is no answer. */
+/** Sends one request on its own connection. @throws Error when there is no response. */
 async function ask(url: string, path: string, options: RequestOptions = {}): Promise<Answer> {
   return await new Promise((resolve, reject) => {
     get(new URL(path, url), { agent: false, ca: BOTH, ...options }, (response) => {

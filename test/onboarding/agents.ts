@@ -263,7 +263,7 @@ const prometheus: Agent = {
   turn: servicesOf,
 }
 
-/** A missing name is an empty answer. */
+/** A missing name is an empty response. */
 async function answers<T>(question: Promise<readonly T[]>): Promise<readonly T[]> {
   return await question.catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOTFOUND' || error.code === 'ENODATA') return []

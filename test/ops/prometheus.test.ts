@@ -120,7 +120,7 @@ void t.test('rules and panels query only metrics that exist', async (t) => {
   }
 })
 
-/** Nothing of this kind happens to a healthy server: the answer is empty, but must be valid. */
+/** Nothing of this kind happens to a healthy server: the response is empty, but must be valid. */
 const MAY_BE_EMPTY =
   /code=~"401|authentication|authorization|webhook|passthrough|etcd_request|relists_total|reconnects|watchers_ended|rejected_total|initialization_errors|resumes_expired|compactions|events_dropped|read_wait|distributary_fleet_/
 
@@ -160,7 +160,7 @@ void t.test('a real Prometheus scrapes a server under load, and rules and dashbo
   t.ok(await within('instance:distributary_watchers:sum', ([watchers]) => (watchers ?? 0) >= 4), 'watchers are counted')
   t.ok(await within('rate(distributary_broadcast_events_sent_total{resource="pods"}[3s])', (v) => v.some((x) => x > 0)))
 
-  // The demo's writer changes something about every second: each answer is awaited, within a limit.
+  // The demo's writer changes something about every second: each response is awaited, within a limit.
   const someNumber = (values: readonly number[]): boolean => values.some((value) => !Number.isNaN(value))
   // The queries run at the same time, each with its own wait.
   await Promise.all([

@@ -39,7 +39,7 @@ interface Run {
   readonly bill: { components: { name: string }[]; dependencies: { ref: string; dependsOn: string[] }[] } | null
 }
 
-/** @param answers of `npm audit` and `npm sbom`; a string is returned as it is, for answers that are not JSON. */
+/** @param answers of `npm audit` and `npm sbom`; a string is returned as it is, for responses that are not JSON. */
 function check(t: Test, answers: { audit?: object | string; sbom?: object | string }, ...args: string[]): Run {
   const directory = mkdtempSync(join(tmpdir(), 'distributary-release-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))

@@ -1,6 +1,6 @@
 /**
  * Sends one request to one server, with the path verbatim (no URL parser normalizes `//` and `%2F`), and returns the
- * whole answer or, for a watch, its events as they arrive.
+ * whole response or, for a watch, its events as they arrive.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -54,7 +54,7 @@ function open(server: Server, question: Question, agent: http.Agent | false, bod
 
 /** @throws Error that names the server, when the connection breaks or nothing arrives. */
 export async function ask(server: Server, question: Question, body?: Buffer): Promise<Answer> {
-  // Bytes after a bodyless head would be taken for the next answer: they are this one's fault.
+  // Bytes after a bodyless head would be taken for the next response: they are this one's fault.
   const agent = question.method === 'HEAD' ? false : server.agent
   return await new Promise((resolve, reject) => {
     const request = open(server, question, agent, body)
@@ -81,7 +81,7 @@ export async function ask(server: Server, question: Question, body?: Buffer): Pr
   })
 }
 
-/** Like `ask`, but a broken connection is also an answer to compare. */
+/** Like `ask`, but a broken connection is also a response to compare. */
 export async function tryAsk(server: Server, question: Question, body?: Buffer): Promise<Answer> {
   try {
     return await ask(server, question, body)

@@ -1,5 +1,5 @@
 /**
- * The differences between two answers to one question: status, reason, headers that matter to a client, and the body
+ * The differences between two responses to one question: status, reason, headers that matter to a client, and the body
  * with every number as spelled. The order of members does not matter, that of items does. A page token is opaque: its
  * content is compared. The timing of bookmarks varies: only the one that ends the initial events is compared.
  */
@@ -34,7 +34,7 @@ export const HEADERS: readonly string[] = [
   'content-encoding',
 ]
 
-/** Differences of one kind in one answer. */
+/** Differences of one kind in one response. */
 const MOST = 12
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
@@ -305,7 +305,7 @@ export function isAge(cell: LosslessJson | undefined): cell is string {
   return typeof cell === 'string' && /^(\d+[ydhms]){1,2}$/.test(cell)
 }
 
-/** Two answers of one moment may be a second apart when the machine is busy. */
+/** Two responses of one moment may be a second apart when the machine is busy. */
 function areClose(a: string, b: string): boolean {
   return Math.abs(secondsOf(a) - secondsOf(b)) <= 2
 }

@@ -169,7 +169,7 @@ export class Comparison {
     this.#report.add(question, found)
   }
 
-  /** At one revision: there may be writes between two answers. */
+  /** At one revision: there may be writes between two responses. */
   async #askAtOnce(theirs: Question, ours: Question): Promise<readonly [Answer, Answer]> {
     for (let look = 1; ; look++) {
       const answers = await Promise.all([tryAsk(this.#world.theirs, theirs), tryAsk(this.#world.ours, ours)])

@@ -81,7 +81,7 @@ export const exceptions: readonly Row[] = [
       where === 'code' &&
       ours.startsWith('400') &&
       (/^500 .*ParseUint/.test(theirs) ||
-        // The answer to a HEAD has no body to compare.
+        // The response to a HEAD has no body to compare.
         (method === 'HEAD' && theirs.startsWith('500') && /[?&]resourceVersion=([^&]*[^&\d]|\d{20})/.test(path))),
   },
   {

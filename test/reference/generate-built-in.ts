@@ -1,6 +1,6 @@
 /**
  * Makes what comes from the API server's own code: `npm run generate:roles` its Roles and bindings, for
- * `src/server/auth/authz/bootstrap-roles.json`; `npm run generate:defaults` the answers in
+ * `src/server/auth/authz/bootstrap-roles.json`; `npm run generate:defaults` the responses in
  * `test/data/kubernetes-defaults/manifests.jsonl`, from the manifests that are in it. The release is in
  * `built-in/go.mod`.
  */

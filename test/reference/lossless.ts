@@ -1,6 +1,6 @@
 /**
  * JSON in which every number keeps its spelling: JSON.parse would change 9007199254740993 and 1.0. A number becomes a
- * string that begins with a character that no answer contains.
+ * string that begins with a character that no response contains.
  */
 export type LosslessJson = null | boolean | string | readonly LosslessJson[] | { readonly [name: string]: LosslessJson }
 

@@ -1,6 +1,6 @@
 /**
  * `node .build/test/reference/patches.js URL TOKEN`: sends many small patches to a kube-apiserver, and records its
- * answers as data. The caller needs all permissions; the certificate is not checked (NODE_TLS_REJECT_UNAUTHORIZED=0).
+ * responses as data. The caller needs all permissions; the certificate is not checked (NODE_TLS_REJECT_UNAUTHORIZED=0).
  *
  * The objects have a free-form `spec`, and nothing is stored: each patch is a dry run on the same object.
  */
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { seededRandom } from '../../src/support/random.js'
 import { anything, definitionObject, object } from '../support/definition.js'
 
-/** One patch, and the answer. */
+/** One patch, and the response. */
 export interface PatchedCase {
   readonly type: 'json' | 'merge'
   /** '' for the default. */

@@ -9,7 +9,7 @@ import { askPatch, makeThing, type PatchedCase, recordedPatches, THING } from '.
 
 type Answer = Pick<PatchedCase, 'code' | 'spec' | 'warnings'>
 
-/** Reasons for which our answer may differ. */
+/** Reasons for which our response may differ. */
 const EXCEPTIONS: readonly (readonly [why: string, is: (theirs: PatchedCase, ours: Answer) => boolean])[] = [
   ['its handler panics where ours refuses', (theirs, ours) => theirs.code === 0 && ours.code === 422],
   [
@@ -29,7 +29,7 @@ function differenceOf(theirs: PatchedCase, ours: Answer): string | null {
 
 const all = recordedPatches()
 /**
- * Whether the operations alone suffice for the same answer: the whole object has metadata that they do not know here.
+ * Whether the operations alone suffice for the same response: the whole object has metadata that they do not know here.
  */
 const isPlain = ({ type, validation, code, patch }: PatchedCase): boolean =>
   type === 'json' && validation === '' && (code === 200 || code === 422) && !patch.includes('"path":""')

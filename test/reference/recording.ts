@@ -1,7 +1,7 @@
 /**
- * Stores the API server's answers as data, so that `npm test` can check them without Go: every revision of an etcd's
- * history, and the answers of the API server over it. Loaded into an empty etcd, the history gives the same revisions,
- * so the answers need no translation; of ages, only the form is compared.
+ * Stores the API server's responses as data, so that `npm test` can check them without Go: every revision of an etcd's
+ * history, and the responses of the API server over it. Loaded into an empty etcd, the history gives the same
+ * revisions, so the responses need no translation; of ages, only the form is compared.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -110,7 +110,7 @@ export async function get(server: Server, path: string): Promise<Answer> {
   return await ask(server, { method: 'GET', path, headers: { accept: 'application/json' } })
 }
 
-/** Writes through the API server. @throws Error with its answer when it rejects the write. */
+/** Writes through the API server. @throws Error with its response when it rejects the write. */
 export async function send(world: World, method: string, path: string, body: string): Promise<Answer> {
   const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
   const headers = { 'content-type': type, accept: 'application/json' }

@@ -212,7 +212,7 @@ void t.test(`a server under attack continues to serve its clients (seed ${seed})
     await new Promise<void>((resolve) => {
       const end = (): void => resolve()
       socket.once('close', end)
-      // A refusal without an answer still counts as a refusal.
+      // A refusal without a response still counts as a refusal.
       setTimeout(end, 1_000)
       const again = (): void => {
         if (gaveUp.signal.aborted || times++ >= 50 || !socket.renegotiate({}, (error) => (error ? end() : again())))

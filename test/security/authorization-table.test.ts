@@ -1,4 +1,4 @@
-/** Compares every permission decision in the recorded world with the answer of Kubernetes' own code. */
+/** Compares every permission decision in the recorded world with the response of Kubernetes' own code. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { AccessGuard } from '../../src/server/auth/access-guard.js'
@@ -65,7 +65,7 @@ const answers = readFileSync(new URL('answers.jsonl', DATA), 'utf8')
   .split('\n')
   .map((line) => JSON.parse(line) as Answer)
 
-// The program that gave the answers filled in the aggregated roles itself, by the rule of their controller.
+// The program that gave the responses filled in the aggregated roles itself, by the rule of their controller.
 const rules = new RbacRules(
   { unread: null, list: () => Promise.resolve(rbacObjects(world)), onChange: () => () => {} },
   { isAggregating: true },

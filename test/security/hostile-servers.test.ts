@@ -1,5 +1,5 @@
 /**
- * Servers behind this one that answer with whatever they like: their answers reach one client and affect no other
+ * Servers behind this one that answer with whatever they like: their responses reach one client and affect no other
  * request, and this server survives.
  */
 import { once } from 'node:events'

@@ -76,7 +76,7 @@ const endOfState = (resourceVersion: string): object => ({
 const added = (object: object): object => ({ type: 'ADDED', object })
 
 /**
- * The answers to lists, page by page, and the events of the initial-state stream; absent if the server has no such
+ * The responses to lists, page by page, and the events of the initial-state stream; absent if the server has no such
  * stream.
  */
 interface Lies {

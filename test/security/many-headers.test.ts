@@ -11,7 +11,7 @@ import { get } from './support/http1-attacks.js'
 import { answered, type Headers, PREFACE, request, settings } from './support/http2-frames.js'
 import { send, statuses } from './support/raw.js'
 
-/** From the cache, because an answer is awaited only for a moment. */
+/** From the cache, because a response is awaited only for a moment. */
 const NODES = '/api/v1/nodes?limit=1&resourceVersion=0'
 const UPGRADE = [
   'Connection: Upgrade',
@@ -64,7 +64,7 @@ void t.test('a header counts, however many are before it', async (t) => {
       const before: Headers = Array.from({ length: count }, () => ['x', '1'])
       const asked = async (...more: Headers): Promise<number> => {
         const headers: Headers = [['authorization', 'Bearer gateway'], ...before, ...more]
-        // The settings come first, and on a busy machine the answer some time after them.
+        // The settings come first, and on a busy machine the response some time after them.
         const patience = more.length === 0 ? { quietMs: 1_000 } : {}
         const parts = [PREFACE, settings(), request(1, NODES, headers)]
         return answered((await send(server, layer, parts, patience)).bytes).length

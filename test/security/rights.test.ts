@@ -3,7 +3,7 @@
  * every transport and holds watches. The reference (`test/server/auth/rbac-reference.ts`, written from Kubernetes'
  * documentation) says what each may do in each state.
  *
- * While permissions change, an answer must be right for some state between its arrival and a settling time before the
+ * While permissions change, a response must be right for some state between its arrival and a settling time before the
  * request. When they rest, the whole matrix must be right, and each watch must still run or have ended, as its
  * permission says.
  */

@@ -59,7 +59,7 @@ void t.test('unread bodies - a watch over HTTP/1.1 holds none', async (t) => {
     await until(() => attackers.every(isOver), 'all are answered', 110_000)
   })
   t.ok(held < 100, `${held} MiB`)
-  // A connection that is closed while bytes are in flight may lose the answer.
+  // A connection that is closed while bytes are in flight may lose the response.
   const told = attackers.map(({ heard }) => heard().toString('latin1')).filter((text) => text !== '')
   t.ok(
     told.every((text) => /^HTTP\/1.1 400 [^]*pieces that are too small/.test(text)),

@@ -26,7 +26,7 @@ interface Credential {
   readonly tls: { readonly cert?: string; readonly key?: string; readonly rejectUnauthorized: false }
 }
 
-/** The answer to a request that waits until `finish`. */
+/** The response to a request that waits until `finish`. */
 interface Waiting {
   readonly finish: () => void
   readonly answer: Promise<{ readonly status: number; readonly text: string }>
@@ -164,7 +164,7 @@ const overHttp2: Send = (h, credential, form, path) => {
   return { answer: answer(), finish: () => void (body !== null && stream.end(body)) }
 }
 
-/** The answer to the handshake, then the messages. */
+/** The response to the handshake, then the messages. */
 const overWebSocket: Send = (h, credential, _form, path) => {
   const socket = new WebSocket(`${h.secureUrl.replace('https', 'wss')}${path}`, {
     ...credential.tls,

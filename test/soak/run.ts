@@ -12,7 +12,7 @@
  *
  * Each round has its own seed, which is printed, and is judged at its end, so memory does not grow over hours. A
  * violation counts as ours if a client of the server saw it, and as etcd's if a plain watch of etcd saw it, directly or
- * through the same broken network. The answers to the writers show what etcd has committed.
+ * through the same broken network. The responses to the writers show what etcd has committed.
  */
 import { inspect, parseArgs } from 'node:util'
 import { FleetSchedule } from '../fleet/fleet-schedule.js'

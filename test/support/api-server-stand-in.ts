@@ -1,6 +1,6 @@
 /**
  * Stands in for the API server behind `--passthrough`, since no kube-apiserver runs in these tests: a plain server that
- * records the requests and gives the answers that the test sets.
+ * records the requests and gives the responses that the test sets.
  */
 import { once } from 'node:events'
 import http from 'node:http'

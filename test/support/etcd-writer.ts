@@ -1,6 +1,7 @@
 /**
  * Writes to a real etcd as another program would, through its JSON gateway and without any of our code, and records
- * etcd's answers for the validators. A write without an answer may or may not have happened: etcd's own history tells.
+ * etcd's responses for the validators. A write without a response may or may not have happened: etcd's own history
+ * tells.
  */
 import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import type { EtcdProcess } from './etcd-process.js'
@@ -19,7 +20,7 @@ export class EtcdWriter {
   readonly writes: WriteRecord[] = []
   /** Writes that changed something. */
   readonly commits: Commit[] = []
-  /** The number of writes without an answer. */
+  /** The number of writes without a response. */
   unanswered = 0
   readonly #members: readonly Pick<EtcdProcess, 'url'>[]
   #at = 0

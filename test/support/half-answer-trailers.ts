@@ -1,6 +1,6 @@
 /**
- * A client whose server sends half of an answer's trailers, and reads no request. Node 20 to 26 then aborts, unless the
- * fault that `keep-with-stream.ts` describes is avoided; otherwise the program ends when the session has been
+ * A client whose server sends half of a response's trailers, and reads no request. Node 20 to 26 then aborts, unless
+ * the fault that `keep-with-stream.ts` describes is avoided; otherwise the program ends when the session has been
  * collected.
  *
  * Arguments: `ours` or `bare`, our client of etcd or one of Node's own; and how the connection ends: it has `failed`,
@@ -62,7 +62,7 @@ server.listen(0, '127.0.0.1')
 await once(server, 'listening')
 const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
-/** Sends a request that the server does not read, once its answer has begun. */
+/** Sends a request that the server does not read, once its response has begun. */
 async function ask(): Promise<void> {
   if (whose === 'ours') {
     const keepAlive = { keepAliveTimeMs: end === 'destroyed' ? 50 : 60_000, keepAliveTimeoutMs: 50 }

@@ -1,5 +1,5 @@
 /**
- * A server whose peer sends half of a request's trailers, and reads no answer. Node 20 to 26 then aborts, unless the
+ * A server whose peer sends half of a request's trailers, and reads no response. Node 20 to 26 then aborts, unless the
  * fault that `keep-with-stream.ts` describes is avoided; otherwise the program ends when the session has been
  * collected.
  *

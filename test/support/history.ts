@@ -77,7 +77,7 @@ export interface ListItem {
 export interface ListRecord {
   readonly name: string
   readonly scope: Scope
-  /** How fresh the answer had to be: a quorum read, not older than a revision (0 for any), or exactly one. */
+  /** How fresh the response had to be: a quorum read, not older than a revision (0 for any), or exactly one. */
   readonly asked:
     | { readonly kind: 'consistent' }
     | { readonly kind: 'not-older-than'; readonly revision: Revision }
@@ -86,7 +86,7 @@ export interface ListRecord {
   /** The items of all pages. */
   readonly items: readonly ListItem[]
   readonly requestedAtMs: number
-  /** The age that the answer states; 0 without one. */
+  /** The age that the response states; 0 without one. */
   readonly statedAgeMs: number
 }
 

@@ -1,5 +1,5 @@
 /**
- * Half of the trailers of a request or an answer, with which a peer can end any process that speaks HTTP/2 on Node 20
+ * Half of the trailers of a request or a response, with which a peer can end any process that speaks HTTP/2 on Node 20
  * to 26.
  */
 import { spawn } from 'node:child_process'

@@ -164,7 +164,7 @@ interface RaftGroup {
   readonly replicas?: readonly { readonly current?: boolean; readonly offline?: boolean }[]
 }
 
-/** The answer of `/jsz`; only the leader of a stream, or of all servers, knows the state of the others. */
+/** The response of `/jsz`; only the leader of a stream, or of all servers, knows the state of the others. */
 interface StateOfServer {
   readonly meta_cluster?: RaftGroup
   readonly account_details?: readonly { readonly stream_detail?: readonly { readonly cluster?: RaftGroup }[] }[]

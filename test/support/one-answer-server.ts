@@ -1,5 +1,5 @@
 /**
- * A server that keeps each connection open after one answer and resets it at the next request, like one that closes
+ * A server that keeps each connection open after one response and resets it at the next request, like one that closes
  * idle connections.
  */
 import { once } from 'node:events'

@@ -73,7 +73,7 @@ export function conversions137(): readonly Conversion[] {
   })
 }
 
-/** The data that kube-apiserver 1.20 had in etcd, and its answers by key. */
+/** The data that kube-apiserver 1.20 had in etcd, and its responses by key. */
 export function apiServer120(): {
   readonly stored: readonly StoredKey[]
   readonly answers: ReadonlyMap<string, Answer>

@@ -231,7 +231,7 @@ export class RecordedWatch {
   /** Resolves when the stream has ended in any way. */
   readonly ended: Promise<void>
   end: WatchEndKind = 'open'
-  /** The status of the HTTP answer, or the code of the ERROR event. */
+  /** The status of the HTTP response, or the code of the ERROR event. */
   code: number | undefined
   /** The message of the ERROR event. */
   message = ''

@@ -1,4 +1,4 @@
-/** Tests what `get` and `watch` reject, before and after asking for the list of resources. */
+/** Tests what `get` and `watch` reject, before and after requesting the list of resources. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

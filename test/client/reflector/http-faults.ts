@@ -15,7 +15,7 @@ export interface FaultAnswer {
 
 export type Fault =
   | FaultAnswer
-  /** Ends the answer gracefully after this many lines. */
+  /** Ends the response gracefully after this many lines. */
   | { readonly endAfterLines: number }
   | null
 

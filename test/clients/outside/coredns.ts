@@ -24,7 +24,7 @@ interface Services {
   }[]
 }
 
-/** A missing name counts as an empty answer. */
+/** A missing name counts as an empty response. */
 async function ask<T>(question: Promise<readonly T[]>): Promise<readonly T[]> {
   return await question.catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOTFOUND' || error.code === 'ENODATA') return []

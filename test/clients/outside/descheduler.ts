@@ -1,6 +1,6 @@
 /**
- * The descheduler, unmodified: at distributary it evicts the pods that it evicts at Kubernetes' own API server, and is
- * refused those that a disruption budget protects. It keeps its Lease and goes on evicting through restarts.
+ * The descheduler, unmodified: with distributary it evicts the same pods as with Kubernetes' own API server, and may
+ * not evict those that a disruption budget protects. It keeps its Lease and continues to evict through restarts.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -131,7 +131,7 @@ interface Run {
   readonly said: readonly string[]
 }
 
-/** Runs it once at a server. */
+/** Runs it once against a server. */
 async function runOnce(t: Test, server: string, apiServer: ApiServer): Promise<Run> {
   const client = await start(t, server, [])
   await until(
@@ -194,7 +194,7 @@ void t.test('at distributary the descheduler does what it does at the API server
         await disruption.disrupt(stage)
         const moment = momentAfter(disruption)
         await stage.write(moment)
-        // Pods that the disruption itself has written are evicted too, in any order.
+        // Pods that were written during the disruption are evicted too, in any order.
         const isDone = async (): Promise<boolean> =>
           client.printed().includes(`default/${moment}"`) && (await podNames(apiServer)).join() === expected.left.join()
         await until(isDone, () => `${moment} is evicted: ${client.printed()}`, 90_000)

@@ -1,7 +1,7 @@
 /**
- * istiod, unmodified, twice: one follows Kubernetes' own API server, and one distributary. What they have computed from
- * services, endpoint slices, pods and Istio's own kinds is equal at every moment, through restarts. Beside etcd, none
- * of them makes it list again; a server with `--upstream` begins without a history.
+ * istiod, unmodified, twice: one follows Kubernetes' own API server, and one distributary. The state that they compute
+ * from services, endpoint slices, pods and Istio's own kinds is equal at every moment, through restarts. With a server
+ * next to etcd, no restart makes istiod list again; a server with `--upstream` starts without a history.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -225,7 +225,7 @@ const world: World = {
 
 interface Pilot {
   readonly process: RunningProcess
-  /** A page, with what has no order in order. */
+  /** A page, with unordered parts sorted. */
   readonly page: (name: string) => Promise<string>
 }
 
@@ -262,7 +262,7 @@ async function startPilot(t: Test, server: string): Promise<Pilot> {
   return { process, page }
 }
 
-/** Sorts the members of objects, and arrays of objects by their texts. */
+/** Sorts the members of objects, and sorts arrays of objects by their text. */
 function inOrder(value: unknown): unknown {
   if (Array.isArray(value)) {
     const items = value.map(inOrder)

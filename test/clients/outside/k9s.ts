@@ -1,7 +1,7 @@
 /**
  * k9s, unmodified, in two terminals: one shows Kubernetes' own API server, and one distributary. Their screens are
- * equal in every cell and colour: lists, descriptions and YAML of many kinds, changes, what k9s itself scales and
- * deletes, and all that again after a restart of distributary.
+ * equal in every cell and colour: lists, descriptions and YAML of many kinds, changes, objects that k9s itself scales
+ * and deletes, and all of that again after a restart of distributary.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 /**
  * The kubelet, unmodified but for its container runtime, which is Kubernetes' own fake (kubemark): one node follows the
  * API server, and one follows distributary, where the Node authorizer decides what it may read. Both run the same pods
- * with what these need, through changes and restarts.
+ * with everything that these need, through changes and restarts.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

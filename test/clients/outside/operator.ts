@@ -60,7 +60,7 @@ function widgets(): World {
         ...role('operator', 'operator', rights),
       }),
     ),
-    // As a restored backup would: without the status and the finalizer that the operator wrote.
+    // As after restoring a backup: without the status and the finalizer that the operator wrote.
     turn: (name) => [{ [keyOf('w')]: widget('w', ++turns) }, { [keyOf(name)]: widget(name, turns + 100) }],
   }
 }

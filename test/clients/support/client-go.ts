@@ -24,7 +24,7 @@ const names = ['typed', 'dynamic', 'metadata']
 export interface FollowOptions {
   /** How the informers begin. */
   readonly watchList: boolean
-  /** How often each begins again at most after a disruption. Default: not at all. */
+  /** How often each may start over after a disruption. Default: never. */
   readonly relists?: number
   /** Whether the disruptions were so long that the lease may be lost. Default: none is. */
   readonly mayLose?: () => boolean

@@ -32,7 +32,7 @@ export interface PatroniOptions extends LockOptions {
 
 export interface Patroni {
   readonly process: RunningProcess
-  /** Returns what PostgreSQL answers, or its error. */
+  /** Returns PostgreSQL's output, or its error. */
   readonly sql: (command: string) => string
 }
 
@@ -99,8 +99,8 @@ export async function startPatroni(t: Test, options: PatroniOptions): Promise<Pa
 }
 
 /**
- * Patroni keeps its lock, a ConfigMap: PostgreSQL is the primary throughout, is never demoted or restarted, and goes on
- * taking writes.
+ * Patroni keeps its lock, a ConfigMap: PostgreSQL is the primary throughout, is never demoted or restarted, and
+ * continues to accept writes.
  */
 export async function keepLock<S extends Stage>(
   t: Test,

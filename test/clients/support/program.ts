@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 
 export interface ClientProgram {
-  /** @throws Error from the answer, or with the client's output when it ends or does not answer in time. */
+  /** @throws Error from the response, or with the client's output when it ends or does not answer in time. */
   ask(command: string, withinMs?: number): Promise<unknown>
   /** Returns the program's standard error output. */
   errors(): string
@@ -22,7 +22,7 @@ export async function startClient(
   const [program = '', ...args] = command
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, ...environment } })
   t.teardown(() => child.kill('SIGKILL'))
-  // A command to a client that has ended is answered by its end.
+  // If the client has ended, its end answers the command.
   child.stdin.on('error', () => {})
   let errors = ''
   child.stderr.on('data', (text: Buffer) => (errors = (errors + text.toString()).slice(-100_000)))

@@ -1,11 +1,11 @@
-/** Hosts on which a kube-proxy runs: what they reach, and what is in their kernels. */
+/** Hosts on which a kube-proxy runs: what they can reach, and the rules in their kernels. */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import net from 'node:net'
 import type { Test } from 'tap'
 import type { NamespacedHost } from '../../support/network-namespaces.js'
 
-/** What every kube-proxy here is started with. */
+/** The settings of every kube-proxy here. */
 export const proxyFlags: readonly string[] = [
   '--proxy-mode=nftables',
   '--detect-local-mode=ClusterCIDR',
@@ -46,8 +46,8 @@ export async function relay(t: Test, host: NamespacedHost, port: number): Promis
 }
 
 /**
- * The rules in a host's kernel, each after the name of its chain, and the elements of its sets and maps. kube-proxy empties chains that it
- * needs no longer, and deletes them later.
+ * The rules in a host's kernel, each after the name of its chain, and the elements of its sets and maps. kube-proxy
+ * first empties chains that it no longer needs, and deletes them later.
  */
 export function rulesOf(host: NamespacedHost): readonly string[] {
   const [command = '', ...args] = host.command

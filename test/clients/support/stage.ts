@@ -1,4 +1,4 @@
-/** A server over a real etcd, as its users run both; or several replicas behind one address. */
+/** A server over a real etcd, both as users run them; or several replicas behind one address. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

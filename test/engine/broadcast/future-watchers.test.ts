@@ -7,7 +7,7 @@ import type { Revision } from '../../../src/engine/model/revision.js'
 import { batch, put, rev } from '../../support/objects.js'
 import { createHarness, type HarnessOptions } from './harness.js'
 
-/** A source that the test answers, one read at a time. */
+/** A source whose reads the test answers, one at a time. */
 function harness(options: HarnessOptions = {}) {
   const reads: { answer: (revision: number) => Promise<void>; fail: () => Promise<void> }[] = []
   let progressRequests = 0

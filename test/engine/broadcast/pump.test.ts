@@ -22,7 +22,7 @@ function groupOf(size: number, identity = 'ann'): { group: Group<Cursor>; cursor
 
 const owner = { wake: () => {}, finish: () => {}, count: () => {} }
 
-/** Tells of the visits of a pass, and writes nothing by itself. */
+/** Records the visits of a pass, and writes nothing by itself. */
 class VisitedCursor extends Cursor {
   static onVisit: (cursor: VisitedCursor) => void = () => {}
 

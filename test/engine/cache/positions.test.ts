@@ -76,7 +76,8 @@ for (const seed of [1, 2, 3]) {
     for (const [revision, state] of states) {
       expected.set(revision, await digest(list(openCache(), revision, state.toReversed()), revision))
     }
-    // Asked as it goes, now and then, and asked only at the end; a ring that forgets, and one that begins later.
+    // Positions requested during the history, and only at its end; from a ring that forgets, and from one that begins
+    // later.
     const asked = list(openCache(), FIRST, [])
     const silent = list(openCache(), FIRST, [])
     const short = list(openCache(4), FIRST, [])

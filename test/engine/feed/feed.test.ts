@@ -690,7 +690,7 @@ void t.test('two histories that agree in the newest key and differ in the one be
 })
 
 void t.test('content that its source confirms in time never counts as old', async (t) => {
-  // A member is queried once a second, and the clock is checked four times a second: an answer is up to 1,250 ms old.
+  // A member is queried once a second, and the clock is checked four times a second: a response is up to 1,250 ms old.
   for (let phaseMs = 0; phaseMs < 1_250; phaseMs += 125) {
     const clock = new VirtualClock()
     const etcd = createEmbeddedUpstream({ clock })

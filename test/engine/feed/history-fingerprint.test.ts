@@ -3,7 +3,7 @@ import { HistoryFingerprint } from '../../../src/engine/feed/history-fingerprint
 import { inOwnMemory, type Key, type KeyValue } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 
-/** A page of an etcd's answer: its values are slices of one message. */
+/** A page of an etcd's response: its values are slices of one message. */
 function page(first: number, count: number, bytes: number): { message: Buffer; keyValues: KeyValue[] } {
   const message = Buffer.alloc(count * bytes, 'x')
   const keyValues = Array.from({ length: count }, (_, i): KeyValue => {

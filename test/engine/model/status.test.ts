@@ -4,7 +4,7 @@ import { BadRequestError, InvalidError } from '../../../src/engine/model/status.
 import { startApp } from '../../support/app.js'
 
 const LONG = 'a'.repeat(1_000_000)
-/** The maximum size of an answer with a hundred causes. */
+/** The maximum size of a response with a hundred causes. */
 const MOST_BYTES = 200_000
 
 void t.test('a text of usual length is unchanged, a longer one is cut', (t) => {

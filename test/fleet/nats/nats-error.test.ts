@@ -1,4 +1,4 @@
-/** Tests what an operator reads when NATS answers, and refuses what a candidate needs. */
+/** Tests the messages for an operator when NATS answers, but refuses something that a candidate needs. */
 import t from 'tap'
 import type { Logger } from '../../../src/support/log.js'
 import { createEmbeddedUpstream } from '../../support/faulty-store.js'

@@ -164,7 +164,7 @@ void t.test('a write that no stream accepts for five seconds has failed', async 
   t.ok(sent.length <= 26, `${sent.length} times`)
 })
 
-/** A real connection that loses the first copy of a write, or its answer. */
+/** A real connection that loses the first copy of a write, or its response. */
 async function losing(t: Test, what: 'write' | 'answer') {
   const nats = await startNats(t)
   const client = await NatsClient.connect({ servers: [nats.url], name: 'losing' }, systemClock)

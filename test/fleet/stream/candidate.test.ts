@@ -11,7 +11,7 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 import { things } from '../nats-harness.js'
 
 const LEASE_MS = 1_000
-/** `deaf` performs requests and loses the answers. */
+/** `deaf` performs requests and loses the responses. */
 const LINKS = ['up', 'up', 'up', 'down', 'deaf', 'late'] as const
 
 /** A publisher that has been opened and not been stopped. */

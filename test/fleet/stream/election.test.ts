@@ -28,7 +28,7 @@ class Register {
   hangs = 0
   /** Answers that arrived after the client gave up. */
   late = 0
-  /** How long the answer to a write takes. */
+  /** How long the response to a write takes. */
   slow: { readonly ms: number; readonly clock: VirtualClock } | null = null
   #looks = 0
 
@@ -36,7 +36,9 @@ class Register {
     return this.lagging !== null && this.#looks++ % 2 === 1 ? this.lagging : this.entry
   }
 
-  /** @param link `down` cuts the link: requests are lost. With `deaf` they are performed, and the answers are lost. */
+  /**
+   * @param link `down` cuts the link: requests are lost. With `deaf` they are performed, and the responses are lost.
+   */
   leases(link: { state: 'up' | 'down' | 'deaf' }): Leases {
     const unavailable = (): Promise<never> => Promise.reject(new BrokerError('unavailable', 'no answer'))
     return {

@@ -1,4 +1,4 @@
-/** Tests a publisher's answers to edges, without NATS in between. */
+/** Tests a publisher's responses to edges, without NATS in between. */
 import t from 'tap'
 import { answerQuestions } from '../../../src/fleet/stream/questions.js'
 import { toRevision } from '../../../src/engine/model/revision.js'

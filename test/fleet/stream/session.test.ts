@@ -1,4 +1,4 @@
-/** Tests what a publishing session writes after what it finds and has written. */
+/** Tests what a publishing session writes, depending on what it finds and has already written. */
 import t from 'tap'
 import { HistoryFingerprint } from '../../../src/engine/feed/history-fingerprint.js'
 import type { Body, Message } from '../../../src/fleet/stream/message.js'

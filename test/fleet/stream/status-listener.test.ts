@@ -1,4 +1,4 @@
-/** Tests what a sink learns from the publisher's statuses, and from messages that are none. */
+/** Tests what a sink learns from the publisher's statuses, and from messages that are not statuses. */
 import t, { type Test } from 'tap'
 import { StatusListener } from '../../../src/fleet/stream/status-listener.js'
 import { namesOf } from '../../../src/fleet/stream/names.js'
@@ -18,7 +18,7 @@ function listen(t: Test): {
   readonly asOf: readonly number[]
   /** When the server was doubted. */
   readonly doubtedMs: readonly number[]
-  /** Who has confirmed the content, each time. */
+  /** The source of each confirmation of the content. */
   readonly confirmedBy: readonly string[]
   readonly hear: (data: Buffer) => void
   /** A status with the current time. */

@@ -1,4 +1,4 @@
-/** Tests what a subscriber tells its sink, over random histories of what it knows. */
+/** Tests what a subscriber reports to its sink, over random histories of its knowledge. */
 import t from 'tap'
 import { seededRandom } from '../../../src/support/random.js'
 import { type Facts, nextTold, SILENT_MS, type Told } from '../../../src/fleet/stream/told-state.js'

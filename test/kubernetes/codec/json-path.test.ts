@@ -1,4 +1,4 @@
-/** Compared with the answers of client-go and of the API server's tables, recorded in `test/data/json-path.json`. */
+/** Compared with the responses of client-go and of the API server's tables, recorded in `test/data/json-path.json`. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { evaluatePath, JsonPathError } from '../../../src/kubernetes/codec/json-path/evaluate.js'

@@ -172,7 +172,7 @@ void t.test('OpenAPI is sent as protobuf under both of its names, otherwise as J
       const name = `application/com.github.proto-openapi.spec.${edition}${separator}v1.0+protobuf`
       t.strictSame(negotiateOpenApi(name, edition), {
         encoding: 'protobuf',
-        // client-go requests it with `@` and cannot parse an answer with it.
+        // client-go requests it with `@` and cannot parse a response with it.
         contentType: `application/com.github.proto-openapi.spec.${edition}.v1.0+protobuf`,
       })
     }

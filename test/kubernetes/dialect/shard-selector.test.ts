@@ -1,4 +1,4 @@
-/** The answers are those of Kubernetes 1.37.2, which `npm run test:reference` compares. */
+/** The responses are those of Kubernetes 1.37.2, which `npm run test:reference` compares. */
 import t from 'tap'
 import { parseShardSelector } from '../../../src/kubernetes/dialect/shard-selector.js'
 import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../../src/kubernetes/dialect/subject.js'

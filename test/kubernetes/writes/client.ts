@@ -1,4 +1,4 @@
-/** An API client for tables of requests: the test names the request, and gets the whole answer. */
+/** An API client for tables of requests: the test names the request, and gets the whole response. */
 export interface Answer {
   readonly code: number
   readonly headers: Headers

@@ -28,7 +28,7 @@ export interface Said {
 }
 
 export interface WriterOver {
-  /** Returns the answer, or the error as an answer. */
+  /** Returns the response, or the error as a response. */
   ask(asked: Asked): Promise<Said>
   readonly retries: number
 }

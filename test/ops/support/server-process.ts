@@ -56,7 +56,7 @@ export async function startServerProcess(t: Test, options: ServerProcessOptions 
   }
 }
 
-/** As a kubelet does, without checking certificates. 0: no answer. */
+/** As a kubelet does, without checking certificates. 0: no response. */
 function statusOf(url: string): Promise<number> {
   return new Promise((resolve) => {
     const send = url.startsWith('https:') ? httpsRequest : httpRequest

@@ -23,7 +23,7 @@ export interface TraceCollector {
   readonly spans: readonly CollectedSpan[]
   /** The status that senders get from now on. */
   status: number
-  /** Requests received, whatever their answer. */
+  /** Requests received, whatever their response. */
   readonly requests: number
 }
 

@@ -252,7 +252,9 @@ async function compareAnswers(world: World, phase: string): Promise<void> {
   }
 }
 
-/** Only what cannot be read differs from an ordinary answer: its words are the API server's, but for a path in them. */
+/**
+ * Only what cannot be read differs from an ordinary response: its words are the API server's, but for a path in them.
+ */
 async function compareFailures(world: World): Promise<void> {
   let failures = 0
   for (const path of QUESTIONS.filter((path) => path.includes('/secrets'))) {
@@ -345,7 +347,7 @@ interface Recorded {
   readonly value: string
 }
 
-/** Keeps what the API server stored, with its answers. */
+/** Keeps what the API server stored, with its responses. */
 async function record(world: World): Promise<void> {
   const values: Recorded[] = []
   for (const prefix of ['secrets', 'configmaps', 'deployments', 'leases']) {
@@ -378,7 +380,7 @@ async function get(server: Server, path: string): Promise<Answer> {
   return await ask(server, { method: 'GET', path, headers: { accept: 'application/json' } })
 }
 
-/** @throws Error with its answer when it refuses. */
+/** @throws Error with its response when it refuses. */
 async function write(server: Server, path: string, object: object): Promise<void> {
   const headers = { 'content-type': 'application/json', accept: 'application/json' }
   const answer = await ask(server, { method: 'POST', path, headers }, Buffer.from(JSON.stringify(object)))

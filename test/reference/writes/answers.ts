@@ -1,6 +1,6 @@
 /**
  * `node .build/test/reference/writes/answers.js URL TOKEN`: sends the scenarios to a kube-apiserver, and records its
- * answers as data. The caller needs all permissions, and the server only its namespace `default`.
+ * responses as data. The caller needs all permissions, and the server only its namespace `default`.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ import {
 import { type Answer, serverAt, type Server, tryAsk } from '../ask.js'
 import { DEFINITION, type Scenario, SCENARIOS, type Step, THINGS } from './scenarios.js'
 
-/** An answer without what differs from one run to the next. */
+/** A response without what differs from one run to the next. */
 export interface WriteAnswer {
   readonly code: number
   readonly warnings: readonly string[]

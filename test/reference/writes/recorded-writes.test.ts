@@ -16,7 +16,7 @@ interface Compared {
 
 const isRefusal = ({ code }: WriteAnswer): boolean => code >= 400
 
-/** Reasons for which our answer may differ. */
+/** Reasons for which our response may differ. */
 const EXCEPTIONS: readonly (readonly [why: string, is: (compared: Compared) => boolean])[] = [
   [
     'Go has its own messages for what it cannot read',

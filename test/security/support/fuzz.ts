@@ -30,7 +30,7 @@ export interface FuzzOptions {
 
 export interface FuzzReport {
   readonly connections: number
-  /** The answers by their status. */
+  /** The responses by their status. */
   readonly answers: ReadonlyMap<number, number>
   /** Everything that should not have happened; empty when all is well. */
   readonly problems: readonly string[]

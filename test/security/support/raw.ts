@@ -1,5 +1,6 @@
 /**
- * Sends bytes to a port and reads the answer without a client library, because an attacker sends what no library would.
+ * Sends bytes to a port and reads the response without a client library, because an attacker sends what no library
+ * would.
  */
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -49,7 +50,7 @@ export interface Heard {
 }
 
 export interface SendOptions {
-  /** The silence after received bytes that counts as the end of the answer. */
+  /** The silence after received bytes that counts as the end of the response. */
   readonly quietMs?: number
   /** The longest wait for any byte, because an attacked server need not answer. */
   readonly withinMs?: number

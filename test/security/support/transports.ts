@@ -1,4 +1,6 @@
-/** Sends one request over each transport, keeps it open as long as the test wants, and collects the answer as text. */
+/**
+ * Sends one request over each transport, keeps it open as long as the test wants, and collects the response as text.
+ */
 import { request as httpRequest } from 'node:http'
 import { type ClientHttp2Session, connect } from 'node:http2'
 import { gunzipSync } from 'node:zlib'
@@ -54,7 +56,7 @@ class Hearing implements Held {
   }
 }
 
-/** Resolves with the head of the answer. @param url the server's URL, `http://…`. */
+/** Resolves with the head of the response. @param url the server's URL, `http://…`. */
 export async function hold(
   url: string,
   transport: Transport,
@@ -143,7 +145,7 @@ function http2Request(
   stream.end()
 }
 
-/** The whole answer. */
+/** The whole response. */
 export async function ask(url: string, transport: Transport, path: string, options: HoldOptions = {}): Promise<Held> {
   const held = await hold(url, transport, path, options)
   await held.ended

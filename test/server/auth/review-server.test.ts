@@ -19,7 +19,7 @@ import { bearer, changeable, jsonServer } from './fixtures.js'
 const CACHE_MS = 10_000
 const PODS = { group: '', version: 'v1', plural: 'pods' }
 const watchPods = resourceAttributes({ verb: 'watch', resource: PODS, namespace: 'web', name: '', path: '/' })
-/** No answer is as bad as a bad one. */
+/** No response is as bad as a bad one. */
 const NONE = 0
 const STARTING = [500, 503, 403, 429, NONE] as const
 

@@ -263,7 +263,7 @@ void t.test('the operations guide names every option that a running server reloa
   t.end()
 })
 
-/** The answers of all processes for a path: connections are spread over the workers. */
+/** The responses of all processes for a path: connections are spread over the workers. */
 async function answers(url: string, path: string): Promise<ReadonlySet<number>> {
   const codes = new Set<number>()
   for (let ask = 0; ask < 12; ask++) {

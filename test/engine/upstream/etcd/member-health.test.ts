@@ -104,7 +104,7 @@ void t.test('a single member is never queried, and none is queried after the end
 
 type Third = Name | 'c'
 
-/** The answers of three members, for longer than a member may be behind, and which members are found to be behind. */
+/** The responses of three members, for longer than a member may be behind, and which members are found to be behind. */
 const cases: Record<string, { answers: readonly (readonly (number | null)[])[]; behind: readonly string[] }> = {
   'nobody, when all keep up': {
     answers: [

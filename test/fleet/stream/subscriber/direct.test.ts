@@ -1,4 +1,4 @@
-/** Tests what a subscriber says and does while etcd may feed its sink instead, over a broker that the test plays. */
+/** Tests what a subscriber reports and does while etcd may feed its sink instead, over a broker played by the test. */
 import t, { type Test } from 'tap'
 import type { Broker, Bucket, FollowHandlers } from '../../../../src/fleet/broker.js'
 import { namesOf } from '../../../../src/fleet/stream/names.js'

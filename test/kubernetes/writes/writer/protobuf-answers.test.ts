@@ -1,4 +1,4 @@
-/** A client that accepts only protobuf gets the answers to its writes. */
+/** A client that accepts only protobuf gets the responses to its writes. */
 import t from 'tap'
 import { decodeObject } from '../../../../src/kubernetes/codec/protobuf/decode.js'
 import { openEnvelope, rawOf } from '../../../../src/kubernetes/codec/protobuf/envelope.js'

@@ -17,7 +17,7 @@ const OLD_MS = 5_000
 interface Client {
   readonly socket: Socket
   readonly isClosed: boolean
-  /** Sends a request over HTTP/1.1, and waits for the head of its answer. */
+  /** Sends a request over HTTP/1.1, and waits for the head of its response. */
   ask(path: string): Promise<void>
 }
 

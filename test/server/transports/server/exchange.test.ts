@@ -1,4 +1,4 @@
-/** Answers while they are sent: a client that does not read an answer does not keep it in memory. */
+/** Answers while they are sent: a client that does not read a response does not keep it in memory. */
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { connect as connectHttp2, constants, createServer as createHttp2Server } from 'node:http2'

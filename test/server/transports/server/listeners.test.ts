@@ -148,7 +148,7 @@ void t.test('a peer that leaves after an illegal frame is noticed, long before a
       overTls.on('error', () => {})
       overTls.write(Buffer.concat([start, ...asked, broken]))
       for (const each of [socket, overTls]) {
-        // The answers, and the GOAWAY.
+        // The responses, and the GOAWAY.
         await once(each, 'data')
         each.destroy()
       }

@@ -1,5 +1,5 @@
 /**
- * HEAD is answered at once, without a body and without a watch, and leaves the connection clean for the next answer.
+ * HEAD is answered at once, without a body and without a watch, and leaves the connection clean for the next response.
  */
 import { type ClientHttp2Session, connect as connectHttp2, type OutgoingHttpHeaders } from 'node:http2'
 import { type Socket, connect } from 'node:net'
@@ -129,7 +129,7 @@ class Connection {
     return body
   }
 
-  /** The received bytes that belong to no answer. */
+  /** The received bytes that belong to no response. */
   get rest(): string {
     return this.#heard
   }

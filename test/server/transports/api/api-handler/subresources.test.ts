@@ -1,5 +1,5 @@
 /**
- * Status and scale can be read on every server; the answers of an API server 0.37 for custom resources are in
+ * Status and scale can be read on every server; the responses of an API server 0.37 for custom resources are in
  * `test/reference/`.
  */
 import t, { type Test } from 'tap'
