@@ -9,6 +9,7 @@ import { systemRandom } from '../support/random.js'
 import { activeClock } from './reflector/active-clock.js'
 import { WatchFailure, type StatusLike } from './reflector/failure.js'
 import { fetchTransport, type FetchTransportOptions } from './reflector/fetch-transport.js'
+import { CHANGE_TYPES, type ChangeType } from './reflector/object-codec.js'
 import { queryText } from './reflector/transport.js'
 import { requestJson } from './request-json.js'
 
@@ -23,7 +24,7 @@ export interface TicketEventsOptions<T> extends Pick<FetchTransportOptions, 'ser
    * changed.
    */
   readonly reset: () => void
-  readonly event: (type: 'ADDED' | 'MODIFIED' | 'DELETED', object: T) => void
+  readonly event: (type: ChangeType, object: T) => void
   /** Called with every error; the next attempt follows on its own. */
   readonly failed?: (failure: WatchFailure) => void
   /** Ends the stream. */
@@ -34,8 +35,6 @@ export interface TicketEventsOptions<T> extends Pick<FetchTransportOptions, 'ser
 
 /** Node's types of an EventSource do not have it. */
 type StreamEvent = Event & { readonly data: string; readonly lastEventId: string }
-
-const CHANGES = ['ADDED', 'MODIFIED', 'DELETED'] as const
 
 /** Follows a resource with an EventSource and tickets. @returns a function that ends it. */
 export function ticketEvents<T>(options: TicketEventsOptions<T>): () => void {
@@ -86,7 +85,7 @@ class TicketEvents<T> {
     const source = new EventSource(`${server.replace(/\/+$/, '')}${path}${asked}`)
     this.#source = source
     this.#connectedMs = activeClock.monotonic()
-    for (const type of CHANGES) source.addEventListener(type, (event) => this.#changed(type, event as StreamEvent))
+    for (const type of CHANGE_TYPES) source.addEventListener(type, (event) => this.#changed(type, event as StreamEvent))
     source.addEventListener('ERROR', (event) => {
       const status = JSON.parse((event as StreamEvent).data) as StatusLike
       if (status.code === 410) this.#lastId = ''
@@ -113,7 +112,7 @@ class TicketEvents<T> {
     return ticket
   }
 
-  #changed(type: (typeof CHANGES)[number], { data, lastEventId }: StreamEvent): void {
+  #changed(type: ChangeType, { data, lastEventId }: StreamEvent): void {
     this.#lastId = lastEventId
     this.#pauses = 0
     this.#options.event(type, JSON.parse(data) as T)

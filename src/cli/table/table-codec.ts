@@ -5,7 +5,7 @@
 import { equalTrees, type Json, parseJsonTree } from '../../kubernetes/codec/json-tree.js'
 import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
 import { ageOf } from '../../support/human-duration.js'
-import { INITIAL_EVENTS_END, type ObjectCodec, objectKey } from '../../client/reflector/object-codec.js'
+import { INITIAL_EVENTS_END, isChangeType, type ObjectCodec, objectKey } from '../../client/reflector/object-codec.js'
 import { bufferOf } from '../../support/buffer-of.js'
 
 export interface Column {
@@ -74,7 +74,7 @@ export function tableCodec(): ObjectCodec<Row> {
       }
     }
     const [row] = rowsOf(object)
-    if (row === undefined || (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED')) {
+    if (row === undefined || !isChangeType(type)) {
       throw new WatchFailure('malformed', `an event of type ${String(type)} without a row`)
     }
     return { type, object: row, key: keyOf(row), resourceVersion: row.resourceVersion }

@@ -6,8 +6,15 @@
 import { errorMessage } from '../../support/error-message.js'
 import { type StatusLike, WatchFailure } from './failure.js'
 
+/** The types of events with an object of the resource, listed once for all clients. */
+export const CHANGE_TYPES = ['ADDED', 'MODIFIED', 'DELETED'] as const
+
 /** The kind of change. */
-export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED'
+export type ChangeType = (typeof CHANGE_TYPES)[number]
+
+export function isChangeType(type: unknown): type is ChangeType {
+  return (CHANGE_TYPES as readonly unknown[]).includes(type)
+}
 
 /** One change of one object. */
 export interface Change<T> {
@@ -66,23 +73,16 @@ export interface ObjectCodec<T> {
   keyOf(object: T): string
 }
 
-/** The one place that knows the types of events with an object of the resource. @throws WatchFailure 'malformed' */
+/** @throws WatchFailure 'malformed' */
 export function eventOf<T>(
   type: string,
   { object, key, resourceVersion }: Omit<Change<T>, 'type'>,
   endsInitialEvents: boolean,
 ): Change<T> | Bookmark {
   if (resourceVersion === '') throw new WatchFailure('malformed', `an event of type ${type} without a resourceVersion`)
-  switch (type) {
-    case 'BOOKMARK':
-      return { type, resourceVersion, endsInitialEvents }
-    case 'ADDED':
-    case 'MODIFIED':
-    case 'DELETED':
-      return { type, object, key, resourceVersion }
-    default:
-      throw new WatchFailure('malformed', `an event of unknown type ${type}`)
-  }
+  if (type === 'BOOKMARK') return { type, resourceVersion, endsInitialEvents }
+  if (isChangeType(type)) return { type, object, key, resourceVersion }
+  throw new WatchFailure('malformed', `an event of unknown type ${type}`)
 }
 
 /** @throws WatchFailure 'malformed' for any error. */

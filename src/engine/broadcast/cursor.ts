@@ -161,7 +161,7 @@ export class Cursor {
     this.#revision = this.#initial!.revision
     this.#releaseInitial()
     this.options.onInitialComplete()
-    if (this.#marksInitialEnd) this.write(group.bookmark({ revision: this.#revision, endsInitialEvents: true }))
+    if (this.#marksInitialEnd) this.write(this.bookmark(this.#revision, true))
     else if (group.wire.mark !== null) this.write(group.mark(this.#revision))
   }
 
@@ -276,7 +276,11 @@ export class Cursor {
   writeBookmark(revision: Revision): void {
     this.timetable.bookmarkWritten()
     this.#revision = revision
-    this.write(this.group.bookmark({ revision, endsInitialEvents: false }))
+    this.write(this.bookmark(revision))
+  }
+
+  bookmark(revision: Revision, endsInitialEvents = false): WriteUnit {
+    return this.group.bookmark({ revision, endsInitialEvents })
   }
 
   writeMark(revision: Revision): void {

@@ -30,8 +30,7 @@ export class Endings {
     let last: WriteUnit | null = null
     if (cursor.isAtHead && !cursor.isBlocked) {
       const { group } = cursor
-      if (reason === 'drain' && cursor.options.bookmarks)
-        last = group.bookmark({ revision: this.#cache.revision, endsInitialEvents: false })
+      if (reason === 'drain' && cursor.options.bookmarks) last = cursor.bookmark(this.#cache.revision)
       else if (group.wire.mark !== null) last = group.mark(this.#cache.revision)
     }
     this.#owner.finish(cursor, reason)
