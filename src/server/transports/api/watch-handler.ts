@@ -55,17 +55,23 @@ export async function handleWatch(
 ): Promise<void> {
   const { live, exchange, caller } = request
   live.cache.assertReadable()
+  // In the form of this moment: the request has just been understood.
+  const { history } = live.cache
   const leave = await context.memory.admitInTurn(caller.identity, exchange.signal)
   try {
-    await openWatch(context, request, transport)
+    await openWatch(context, request, transport, history)
   } finally {
     leave?.()
   }
 }
 
-async function openWatch(context: ApiContext, request: WatchRequest, transport: WatchTransport): Promise<void> {
+async function openWatch(
+  context: ApiContext,
+  request: WatchRequest,
+  transport: WatchTransport,
+  history: string,
+): Promise<void> {
   const { live, exchange, caller, options } = request
-  const { history } = live.cache
   const held = new Occupied(await context.watchers.acquire(caller.identity, exchange.signal))
   try {
     if (options.start.kind === 'initial-state') {
