@@ -102,7 +102,7 @@ void t.test('watches, ages, leases and signed statuses in a fleet take no notice
     t.equal(total(one, 'distributary_fleet_refused_total'), 0, 'no status or message is refused')
   }
 
-  await t.test('connections that are lost after it was set back are made again at once', async () => {
+  await t.test('connections that are lost after the clock was set back are re-established at once', async () => {
     await nats.kill()
     await until(async () => !(await isFresh(edge, revision)), 'NATS is missed')
     for (const clock of clocks) await clock.set(-2 * DAY)
@@ -148,61 +148,67 @@ async function issue({ key, issuerUrl }: Stage, endsAtMs: number): Promise<strin
     .sign(key.privateKey)
 }
 
-void t.test('tokens, certificates and tickets end by the time of day, and what never ends goes on', async (t) => {
-  const clock = shiftedClock(t)
-  const folder = t.testdir({ keys: `${'k'.repeat(40)}\n` })
-  const stage = await setStage(
-    t,
-    // prettier-ignore
-    [
+void t.test(
+  'tokens, certificates and tickets expire by the time of day, and streams without an expiry continue',
+  async (t) => {
+    const clock = shiftedClock(t)
+    const folder = t.testdir({ keys: `${'k'.repeat(40)}\n` })
+    const stage = await setStage(
+      t,
+      // prettier-ignore
+      [
       '--oidc-username-prefix=-', '--ticket-key-file', join(folder, 'keys'), '--requests-per-second=20',
       ...only('pods'),
     ],
-    clock.environment,
-  )
-  const path = '/api/v1/namespaces/open/pods/p1'
-  const certificate = stage.authority.client('honest')
-  const token = await issue(stage, Date.now() + HOUR / 2)
-  const statusOf = async (as: Parameters<typeof ask>[2], at = path): Promise<number> =>
-    (await ask(stage, at, as)).status
-  const ticket = async (): Promise<string> => {
-    const { text } = await ask(stage, '/tickets', { token: TOKENS.honest, body: { path } })
-    return (JSON.parse(text) as { readonly ticket: string }).ticket
-  }
-  const [first, watch] = [await ticket(), `${path.slice(0, -3)}?watch=1&resourceVersion=0&timeoutSeconds=86400`]
-  const forever = await hold(stage.server.url, 'HTTP/1.1', watch, { token: TOKENS.honest })
-  const bounded = await hold(stage.server.url, 'HTTP/1.1', watch, { token })
-  t.teardown(() => [forever, bounded].forEach((held) => held.close()))
-  const all = async (): Promise<readonly number[]> => [
-    await statusOf({ token: TOKENS.honest }),
-    await statusOf({ token }),
-    await statusOf({ certificate }),
-    await statusOf({}, `${path}?ticket=${first}`),
-  ]
-  t.same([forever.status, bounded.status, ...(await all())], [200, 200, 200, 200, 200, 200])
+      clock.environment,
+    )
+    const path = '/api/v1/namespaces/open/pods/p1'
+    const certificate = stage.authority.client('honest')
+    const token = await issue(stage, Date.now() + HOUR / 2)
+    const statusOf = async (as: Parameters<typeof ask>[2], at = path): Promise<number> =>
+      (await ask(stage, at, as)).status
+    const ticket = async (): Promise<string> => {
+      const { text } = await ask(stage, '/tickets', { token: TOKENS.honest, body: { path } })
+      return (JSON.parse(text) as { readonly ticket: string }).ticket
+    }
+    const [first, watch] = [await ticket(), `${path.slice(0, -3)}?watch=1&resourceVersion=0&timeoutSeconds=86400`]
+    const forever = await hold(stage.server.url, 'HTTP/1.1', watch, { token: TOKENS.honest })
+    const bounded = await hold(stage.server.url, 'HTTP/1.1', watch, { token })
+    t.teardown(() => [forever, bounded].forEach((held) => held.close()))
+    const all = async (): Promise<readonly number[]> => [
+      await statusOf({ token: TOKENS.honest }),
+      await statusOf({ token }),
+      await statusOf({ certificate }),
+      await statusOf({}, `${path}?ticket=${first}`),
+    ]
+    t.same([forever.status, bounded.status, ...(await all())], [200, 200, 200, 200, 200, 200])
 
-  await clock.set(HOUR)
-  t.same(await all(), [200, 401, 200, 401], 'an hour on, a token and a ticket have ended')
-  t.equal(await statusOf({}, `${path}?ticket=${await ticket()}`), 200, 'and a new ticket is good')
-  await bounded.ended
-  await clock.set(3 * DAY)
-  t.same(await all(), [200, 401, 401, 401], 'and later the certificate')
-  await clock.set(-HOUR / 4)
-  await until(async () => (await all()).join() === '200,200,200,200', 'corrected, they count again')
+    await clock.set(HOUR)
+    t.same(await all(), [200, 401, 200, 401], 'an hour on, a token and a ticket have ended')
+    t.equal(await statusOf({}, `${path}?ticket=${await ticket()}`), 200, 'and a new ticket is good')
+    await bounded.ended
+    await clock.set(3 * DAY)
+    t.same(await all(), [200, 401, 401, 401], 'and later the certificate')
+    await clock.set(-HOUR / 4)
+    await until(async () => (await all()).join() === '200,200,200,200', 'corrected, they count again')
 
-  const counted = async (): Promise<number> => await statusOf({ token: TOKENS.low })
-  await until(async () => (await Promise.all(Array.from({ length: 50 }, counted))).includes(429), 'a limit is reached')
-  await clock.set(-DAY)
-  await until(async () => (await counted()) !== 429, 'a budget fills again although the clock was set back')
+    const counted = async (): Promise<number> => await statusOf({ token: TOKENS.low })
+    await until(
+      async () => (await Promise.all(Array.from({ length: 50 }, counted))).includes(429),
+      'a limit is reached',
+    )
+    await clock.set(-DAY)
+    await until(async () => (await counted()) !== 429, 'a budget fills again although the clock was set back')
 
-  const sees = async (): Promise<void> => {
-    const name = `w${Math.random()}`
-    await stage.writer.put('/registry/pods/open/w', pod('w', { namespace: 'open', spec: { name } }))
-    await until(() => forever.text.includes(name), 'a watch goes on')
-  }
-  for (const shiftMs of [DAY, -DAY, 0]) {
-    await clock.set(shiftMs)
-    await sees()
-  }
-  t.equal(forever.hasEnded, false)
-})
+    const sees = async (): Promise<void> => {
+      const name = `w${Math.random()}`
+      await stage.writer.put('/registry/pods/open/w', pod('w', { namespace: 'open', spec: { name } }))
+      await until(() => forever.text.includes(name), 'a watch goes on')
+    }
+    for (const shiftMs of [DAY, -DAY, 0]) {
+      await clock.set(shiftMs)
+      await sees()
+    }
+    t.equal(forever.hasEnded, false)
+  },
+)

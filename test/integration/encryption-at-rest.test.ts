@@ -192,7 +192,7 @@ const secret = (name: string, namespace: string): Buffer =>
   Buffer.from(JSON.stringify({ apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace }, data: {} }))
 
 void t.test(
-  'a value that no key opens fails what would show it, and nothing else, until the key is back',
+  'a value that no key can decrypt fails the requests that would show it, and no others, until the key is back',
   async (t) => {
     const { etcd, file, put } = await setUp(t, () => ONE)
     const flags = ['--resource=secrets', `--etcd-servers=${etcd.url}`, `--encryption-provider-config=${file}`]
@@ -269,7 +269,7 @@ void t.test(
   },
 )
 
-void t.test('a namespace with a value that no key opens stays, and so does the value', async (t) => {
+void t.test('a namespace with a value that no key can decrypt stays, and so does the value', async (t) => {
   const { etcd, file, put } = await setUp(t, () => ONE)
   const key = '/registry/secrets/new/hidden'
   await put(key, await sealed(key))
@@ -293,7 +293,7 @@ void t.test('a namespace with a value that no key opens stays, and so does the v
   t.equal(kvs?.length, 1, 'nor is the value')
 })
 
-void t.test('a definition that no key opens is not a deleted one', async (t) => {
+void t.test('a definition that no key can decrypt does not count as deleted', async (t) => {
   const names = ['customresourcedefinitions.apiextensions.k8s.io']
   const [good, bad] = ['two', 'one'].map((name) => configuration([[names, provider('aescbc', name), identity]]))
   const { etcd, file, put } = await setUp(t, () => good!)

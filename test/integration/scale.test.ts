@@ -20,7 +20,7 @@ const BOUND = isLong ? 10_000 : 200
 const MEMORY_TARGET = (isLong ? 1_024 : 320) * MiB
 /** Alone on two cores it is ready after 25 s. */
 const READY_MS = 300_000
-/** Those that are looked at one by one. */
+/** The number of objects that are checked one by one. */
 const SAMPLES = 20
 const IN_GROUP = 20
 const BUILT_IN_GROUPS = ['apps', 'rbac.authorization.k8s.io', 'apiextensions.k8s.io']

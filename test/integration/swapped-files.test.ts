@@ -101,7 +101,7 @@ async function put(etcd: EtcdProcess, key: string, value: Buffer): Promise<void>
   await etcd.call('kv/put', base64)
 }
 
-/** Which files are those of the one generation and not of the other, over new connections. */
+/** Returns the files whose content from `one`, and not from `other`, is in force for new connections. */
 async function inForce(server: ServerProcess, one: Generation, other: Generation): Promise<readonly string[]> {
   const code = async (path: string, token: string): Promise<number> => {
     const headers = { authorization: `Bearer ${token}`, connection: 'close' }
@@ -115,7 +115,7 @@ async function inForce(server: ServerProcess, one: Generation, other: Generation
   const are = [
     (await pods(one)) === 200 && (await pods(other)) === 403,
     (await serialNumberOf(server)) === one.serialNumber,
-    // What the first key has opened stays in the cache, as in the API server.
+    // Values that the first key decrypted stay in the cache, as in the API server.
     (await secret(one)) === 200 && (one.namespace === 'v2' || (await secret(other)) === 500),
     (await version(one)) === 200 && (await version(other)) === 401,
   ]

@@ -14,10 +14,10 @@ import { type Agent, agents, LACKING, podsOf, type RunningAgent, WITHIN_MS, Worl
 import { install, listOf, startCluster, temporaryFolder, tokenOf, trustBoth } from './cluster.js'
 import { makePod, type Pod } from './pod.js'
 
-/** All of them are asked all the time, on a machine that they share. */
+/** All agents are polled continuously, on a machine that they share. */
 const POLL_MS = 250
 
-/** So many start at once: on two cores all of them together would not be ready in a minute. */
+/** How many agents start at once: on two cores, all of them together would not be ready within a minute. */
 const STARTING = 3
 
 const PODS = 30

@@ -21,7 +21,7 @@ const FILE = fileURLToPath(new URL('../../../src/kubernetes/codec/kubernetes-ope
 const ANY = /\.(FieldsV1|RawExtension|JSON|JSONSchemaPropsOr\w+)$/
 /** Defaults that Go writes for every member that nobody has set. */
 const ZERO: ReadonlySet<unknown> = new Set(['', 0, false])
-/** Said by the table of messages. */
+/** Keywords whose values follow from the table of messages. */
 const KNOWN: ReadonlySet<string> = new Set(['type', 'format', 'description', 'oneOf'])
 
 const members = (value: unknown): Members => (isObject(value) ? value : {})

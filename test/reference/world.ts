@@ -69,7 +69,7 @@ export async function startWorld(t: Test, { etcd, other, programs, behind, isCbo
         ]
   const flags = [
     `--port=${port}`,
-    // The comparison is one client that asks more than a thousand questions a second.
+    // The comparison is a single client that sends more than a thousand requests a second.
     '--requests-per-second=100000',
     ...source,
     ...(isCbor ? ['--serve-cbor'] : []),

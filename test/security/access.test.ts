@@ -82,7 +82,7 @@ function expected(identity: Identity, { resource, namespace }: Asked): number {
 const REQUESTS: readonly Asked[] = (['get', 'list', 'watch'] as const).flatMap((verb) => [
   { verb, resource: 'pods', namespace: 'web' },
   { verb, resource: 'pods', namespace: 'db' },
-  // Within a namespace, one object is named.
+  // A get needs a namespace, because it names one object.
   ...(verb === 'get' ? [] : [{ verb, resource: 'pods' as const, namespace: '' }]),
   { verb, resource: 'nodes', namespace: '' },
   { verb, resource: 'configmaps', namespace: 'web' },

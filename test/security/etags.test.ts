@@ -1,6 +1,6 @@
 /**
- * ETags by comparison: whatever a client keeps under one is what it would be sent now, in every form and for every
- * selection; and callers with different rights never share one.
+ * ETags by comparison: what a client has cached under an ETag is what it would be sent now, in every form and for every
+ * selection; and callers with different rights never share an ETag.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -117,7 +117,7 @@ void t.test("in every format an ETag identifies the caller's own answer, never a
     const what = `${path} ${accept}`
     kept.set(what, mine)
     const again = await ask(app, 'ann', path, { accept, 'if-none-match': `"x", ${mine.etag}` })
-    // A Table shows ages, and is another one in each second.
+    // A Table shows ages, so it changes every second.
     const isSteady = !accept.includes('as=Table')
     if (isSteady && again.code !== 304) t.fail(`not a 304: ${what}: ${again.code}`)
     if (again.code === 304 && (again.body !== '' || again.etag !== mine.etag || again.vary !== mine.vary))
@@ -153,7 +153,7 @@ void t.test("in every format an ETag identifies the caller's own answer, never a
         await ask(app, 'ann', path, { accept, 'if-none-match': before.etag }),
         await ask(app, 'ann', path, { accept }),
       ]
-      // A list from the cache may be of just before the change.
+      // A list from the cache may be from just before the change.
       if (path.includes('resourceVersion=0')) continue
       const body = conditional.code === 304 ? before.body : conditional.body
       const isSteady = !accept.includes('as=Table')
@@ -177,7 +177,7 @@ void t.test(
     const publicly = ['--anonymous-auth', '--public-caching', 'flags.distributary.io=5s/30s']
     const { app } = await startWorld(t, [...flags, ...publicly])
     const path = '/apis/distributary.io/v1/flags'
-    // For browsers JSON is indented: not where one body is for all.
+    // JSON is indented for browsers, but not where all clients share one body.
     const headers = { 'user-agent': 'Mozilla/5.0' }
     const [ann, bob, nobody] = await Promise.all(
       ['ann', 'bob', ''].map(async (user) => await ask(app, user, path, headers)),

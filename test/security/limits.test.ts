@@ -60,8 +60,8 @@ void t.test(
   async (t) => {
     const app = await start(t, ['--initial-bytes-per-second', '256Ki'], 300, 2_000)
     const began = performance.now()
-    // Each list has more than 600 KB. One second's worth may be sent at once; with workers also a whole list, which has
-    // been sent when the primary says that it must wait.
+    // Each list has more than 600 KB. One second's worth may be sent at once. With workers, so may a whole list: it has
+    // been sent by the time the primary says to wait.
     const lists = []
     for (let i = 0; i < 2; i++) lists.push(await ask(app.url, 'HTTP/1.1', LIST, { token: 't-noisy' }))
     const tookMs = performance.now() - began

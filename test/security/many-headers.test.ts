@@ -11,7 +11,7 @@ import { get } from './support/http1-attacks.js'
 import { answered, type Headers, PREFACE, request, settings } from './support/http2-frames.js'
 import { send, statuses } from './support/raw.js'
 
-/** From the cache, because a response is awaited only for a moment. */
+/** Answered from the cache, because the test waits only a moment for a response. */
 const NODES = '/api/v1/nodes?limit=1&resourceVersion=0'
 const UPGRADE = [
   'Connection: Upgrade',

@@ -12,7 +12,7 @@ import { type ServerProcess, startServer } from '../support/server-process.js'
 import { until } from '../support/until.js'
 
 const chart = readFileSync(new URL('../../../helm/distributary/templates/_nats.tpl', import.meta.url), 'utf8')
-/** Those of the chart's user. */
+/** The permissions that the chart gives to its user `edge`. */
 const permissions = /user: "edge"[\s\S]*?(permissions: \{[\s\S]*?\n {6}\})/.exec(chart)![1]!
 
 void t.test('the guide lists them', (t) => {

@@ -17,7 +17,7 @@ const named = (kind: string, name: string, more: object = {}, namespace = 'web')
   ...more,
 })
 
-/** A pod whose names all begin with its own. */
+/** A pod that refers only to objects of its own name. */
 function podOn(nodeName: string, name: string): object {
   const spec = {
     nodeName,

@@ -9,7 +9,7 @@ import { until } from '../support/until.js'
 import { setStage, type Stage, TOKENS } from './support/stage.js'
 
 const MiB = 2 ** 20
-/** Where the attack comes from, and an honest neighbour. */
+/** The address of both the attackers and an honest client. */
 const CROWD = '127.0.0.9'
 
 function stranger(t: Test, { server }: Stage, overTls: boolean, request = '\r\n'): Promise<unknown> {
@@ -20,12 +20,12 @@ function stranger(t: Test, { server }: Stage, overTls: boolean, request = '\r\n'
   socket.on('error', () => {})
   t.teardown(() => socket.destroy())
   socket.resume()
-  // A request may begin with an empty line, and the connection of a client that sends nothing counts less.
+  // An empty line may precede a request. The connection of a client that sends nothing at all would count for less.
   socket.write(request)
   return once(tcp, 'connect')
 }
 
-/** Asks with a token. @returns null for a connection that was closed. */
+/** Sends a request with a token. @returns null for a connection that was closed. */
 async function ask(stage: Stage, agent: Agent): Promise<IncomingMessage | null> {
   return await new Promise((resolve) => {
     const { securePort: port } = stage.server
@@ -55,7 +55,7 @@ void t.test(
     const workers = Math.max(1, stage.server.pids().length - 1)
     for (let i = 0; i < 40 * workers; i++)
       await Promise.all(Array.from({ length: 25 }, () => stranger(t, stage, i % 4 === 3)))
-    // A quarter of the target of each process, at 96 KiB each.
+    // A quarter of each process's target, at 96 KiB per connection.
     const most = (workers * (256 * 1024)) / 4 / 96
     await until(async () => (await rejected(stage)) >= 1_000 * workers - most, 'those beyond it are closed')
     await until(() => stage.descriptors() - before < most + 20, 'and let go')

@@ -29,7 +29,7 @@ import { withTeardown } from '../support/with-teardown.js'
 const ROUND_MS = 40_000
 /** A whole fleet takes a while to start, and each fault takes longer there. */
 const WHOLE_ROUND_MS = 75_000
-/** Beyond this it is not the fault's doing: a program is missing, or the machine is full. */
+/** More failures than this have another cause than the injected fault: a program is missing, or the machine is full. */
 const MAX_FAILED_IN_A_ROW = 3
 
 interface Totals {
@@ -281,7 +281,7 @@ async function judge(totals: Totals, s: FleetScenario, { seed, faults, isJudged 
   const violations = (await s.violations(last)).filter(isJudged)
   const history = s.history()
   const deliveries = history.watches.reduce((sum, { items }) => sum + items.length, 0)
-  // Nobody can resume before a definition was deleted.
+  // No watch can resume from before the deletion of its definition.
   const relists = history.watches.filter(({ code, scope }) => code === 410 && scope.prefix !== widgets.target.prefix)
   totals.written += s.writer.writes.length
   totals.deliveries += deliveries

@@ -102,7 +102,7 @@ export class EtcdHistoryRecorder {
   /**
    * Returns everything until now. Writes one key of its own, outside the prefixes that tests serve.
    *
-   * @param commits those that etcd acknowledged to the writers: what its own watch has lost of them is added.
+   * @param commits those that etcd acknowledged to the writers: any that its own watch lost are added.
    * @throws Error when history was lost to a compaction.
    */
   async finish(commits: readonly Commit[] = [], describe: Describe = describeJson): Promise<ReferenceHistory> {
@@ -130,9 +130,9 @@ export class EtcdHistoryRecorder {
   }
 
   /**
-   * Returns what etcd's own watch sent for a prefix, in order of arrival, as a record to validate like any other. A
-   * reference made of the same events shows what etcd sent twice or out of order; lost events show where the reference
-   * includes the commits.
+   * Returns what etcd's own watch sent for a prefix, in order of arrival, as a record to validate like any other.
+   * Compared with a reference made of the same events, it shows what etcd sent twice or out of order; lost events show
+   * only if the reference includes the commits.
    */
   control(prefix: Key): WatchRecord {
     const items = this.#items

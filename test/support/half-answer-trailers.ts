@@ -91,7 +91,7 @@ async function ask(): Promise<void> {
   stream.write(Buffer.alloc(REQUEST_BYTES))
 }
 
-/** Everything that knows the session stays in here. */
+/** Only this function has references to the session, so that it can be collected afterwards. */
 async function attack(): Promise<void> {
   await ask()
   const asked = session!

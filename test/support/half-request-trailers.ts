@@ -40,7 +40,7 @@ const server =
 server.listen(0, '127.0.0.1')
 await once(server, 'listening')
 
-/** Everything that knows the session stays in here. */
+/** Only this function has references to the session, so that it can be collected afterwards. */
 async function attack(): Promise<void> {
   const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
   client.on('error', () => {}).pause()

@@ -29,7 +29,7 @@ export async function startHttpCache(
   origin: number,
 ): Promise<HttpCache> {
   const folder = mkdtempSync(join(tmpdir(), `${name}-`))
-  // Varnish has users of its own.
+  // Varnish runs as users of its own.
   chmodSync(folder, 0o755)
   const port = await freePort()
   const start = name === 'nginx' ? nginx(folder, port, origin) : varnish(folder, port, origin)
@@ -37,7 +37,7 @@ export async function startHttpCache(
   const stop = async (): Promise<void> => {
     if (child === null || child.exitCode !== null || child.signalCode !== null) return
     const exited = once(child, 'exit')
-    // Both have children that end with them only if they are asked.
+    // Both have child processes, which a SIGKILL would leave running.
     child.kill('SIGTERM')
     await exited
   }

@@ -55,7 +55,7 @@ export interface NatsOptions {
    * being read from it.
    */
   readonly isSupervised?: boolean
-  /** Proxies between each two members of a cluster: by the one that connects, then by the other. */
+  /** The proxies between every two members of a cluster, by the member that connects and then by the other. */
   readonly routeProxies?: Map<number, Map<number, FaultProxy>>
 }
 

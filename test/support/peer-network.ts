@@ -39,7 +39,7 @@ export class PeerNetwork {
   heal(): void {
     this.#dropped.clear()
     this.#apply()
-    // Old connections have stalled for long: etcd would time out on them one by one.
+    // Old connections have been stalled for a long time: etcd would time out on them one by one.
     for (const proxy of this.#proxies) proxy.cut()
   }
 

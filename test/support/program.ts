@@ -30,7 +30,7 @@ export function serverRuntime(): string {
   return process.env['TEST_SERVER_RUNTIME'] ?? process.execPath
 }
 
-/** Skips a test of what only Node has: HTTP/2 without TLS, and workers (docs/runtimes.md). */
+/** Skips a test of something that only Node has: HTTP/2 without TLS, and workers (docs/runtimes.md). */
 export const needsNode = serverRuntime() === process.execPath ? false : 'only on Node'
 
 /** Whether tests with these sources start programs. */

@@ -28,7 +28,7 @@ void t.test('tests that mostly wait have a separate lane, and long ones begin fi
   t.end()
 })
 
-void t.test('files share a process up to a number, and those that measure or change theirs are alone', (t) => {
+void t.test('files share a process, up to a number; those that measure or change their process run alone', (t) => {
   const busy = Array.from({ length: 9 }, (_, i) => file(`cache/${i}`))
   t.strictSame(schedule([...busy, bounds], 1)[0]!.groups, [[bounds], busy.slice(0, 8), busy.slice(8)])
   const waiting = Array.from({ length: 5 }, (_, i) => file(`engine/feed/feed/${i}`))

@@ -22,7 +22,7 @@ export interface ServerProcessOptions {
   readonly program?: string
   /** false: return when it listens. Default: when it is ready. */
   readonly ready?: boolean
-  /** false: in no form but the plain one (`test/forms/form.ts`). */
+  /** false: always in the plain form (`test/forms/form.ts`). */
   readonly isSurrounded?: boolean
 }
 
@@ -124,7 +124,7 @@ export function total(samples: ReadonlyMap<string, number>, name: string): numbe
   return sum
 }
 
-/** Starts the servers around it, where the tests run in another form than the plain one. */
+/** Starts the servers around it, when the tests run in a form other than the plain one. */
 async function surrounded(t: Test, options: ServerProcessOptions): Promise<ServerProcessOptions> {
   const form = options.isSurrounded === false || options.program !== undefined ? null : await serverForm()
   return { ...options, flags: (await form?.processFlags(t, options.flags)) ?? options.flags }

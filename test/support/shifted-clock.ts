@@ -35,7 +35,7 @@ globalThis.Date = Date.prototype.constructor = new Proxy(Date, {
 export interface ShiftedClock {
   /** For the environment of one process. */
   readonly environment: Readonly<Record<string, string>>
-  /** Sets the running process's clock to the real time and so many milliseconds. */
+  /** Sets the running process's clock to the real time plus this many milliseconds. */
   set(shiftMs: number): Promise<void>
 }
 

@@ -1,6 +1,6 @@
 /**
- * Real time that a test can skip ahead: for hours with real sockets, which no virtual clock moves. Timers run when they
- * are due by real or skipped time, whichever comes first.
+ * Real time that a test can skip ahead: for tests that span hours with real sockets, which a virtual clock cannot
+ * drive. Timers run when they are due by real or skipped time, whichever comes first.
  */
 import { type Clock, systemClock, type Timer } from '../../src/support/clock.js'
 import { pause } from './until.js'
@@ -40,7 +40,7 @@ export class SkippingClock implements Clock {
     }
   }
 
-  /** Skips `ms` in steps, with a little real time after each, in which sockets answer. */
+  /** Skips `ms` in steps, with a little real time after each, so that sockets can respond. */
   async skip(ms: number, stepMs: number): Promise<void> {
     for (let left = ms; left > 0; left -= stepMs) {
       this.#skippedMs += Math.min(left, stepMs)

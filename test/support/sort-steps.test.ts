@@ -2,7 +2,7 @@ import t from 'tap'
 import { sortSteps } from '../../src/support/sort-steps.js'
 import { randomInteger, seededRandom } from '../../src/support/random.js'
 
-/** More than two such runs are sorted at once. */
+/** Enough comparisons to sort more than two runs at once. */
 const MOST_COMPARISONS = 1_500
 
 void t.test('it sorts like the engine, with few comparisons between two yields', async (t) => {

@@ -135,7 +135,7 @@ void t.test('incessant arrivals start in order, and none waits twice', async (t)
     const admit = (i: number): boolean =>
       arrivals.admit(() => {
         begun.push(i)
-        // Whenever one starts another arrives, so that some always wait.
+        // Whenever one starts, another arrives, so that some are always waiting.
         if (i + 10 < count) admit(i + 10)
         most = Math.max(most, arrivals.waiting)
         if (begun.length === count) resolve()
@@ -192,7 +192,7 @@ void t.test('a request passes all kinds of arrivals in one iteration, although a
   let iteration = 0
   let nowMs = 0
   const line = new ArrivalLine()
-  // There is time for so many of each kind in an iteration, so some wait for each.
+  // The number of each kind for which an iteration has time: some of each kind have to wait.
   const kinds = [4, 3, 2].map((most) => {
     let [at, begun] = [-1, 0]
     const slice = {

@@ -281,8 +281,8 @@ export class RecordedWatch {
   }
 
   /**
-   * Where client-go resumes: at the last event or bookmark. Inside a revision the rest of it is lost, as in the
-   * dialect.
+   * Where client-go resumes: at the last event or bookmark. In the middle of a revision, this loses the rest of the
+   * revision, as it would at an API server.
    */
   get lastRevision(): Revision | null {
     const { type } = this.items.at(-1) ?? {}

@@ -59,7 +59,7 @@ void t.test('facts about an object stay known at every reading, and after it was
   t.equal(loose.notes.conformsTo, null)
 })
 
-void t.test('a pack is found in by key, in the order of bytes', async (t) => {
+void t.test('an object in a pack is found by its key, in byte order', async (t) => {
   const packer = new Packer()
   for (const name of NAMES) packer.add(podObject('x', name, 1))
   const run = packer.take()!

@@ -1,4 +1,4 @@
-/** Values that no key opens are retried once they are in the cache, because until then nothing keeps track of them. */
+/** Values that no key can decrypt are retried once they are in the cache, because until then nothing keeps track of them. */
 import t from 'tap'
 import { openedFeed } from '../../../src/engine/feed/opened-feed.js'
 import type { FeedRequest, ResourceFeed } from '../../../src/engine/feed/resource-feed.js'

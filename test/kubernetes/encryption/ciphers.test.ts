@@ -18,7 +18,7 @@ const ciphers: readonly (readonly [name: string, make: () => Cipher, isBound: bo
   ['aesgcm of a seed', () => aesGcmOfSeed(Buffer.alloc(32, 1)), true],
 ]
 for (const [name, make, isBound] of ciphers) {
-  void t.test(`${name} opens what it has sealed, of any length`, async (t) => {
+  void t.test(`${name} decrypts what it has encrypted, of any length`, async (t) => {
     for (const length of [0, 1, 15, 16, 17, 31, 32, 33, 1_000, 100_000]) {
       const value = randomBytes(length)
       const sealed = make().seal(value, context)
@@ -27,7 +27,7 @@ for (const [name, make, isBound] of ciphers) {
     }
   })
 
-  void t.test(`${name} refuses what is cut short`, async (t) => {
+  void t.test(`${name} refuses a truncated value`, async (t) => {
     const sealed = make().seal(Buffer.from('a value'), context)
     for (let length = 0; length < sealed.length; length++) {
       try {
@@ -40,7 +40,7 @@ for (const [name, make, isBound] of ciphers) {
   })
 
   if (!isBound) continue
-  void t.test(`${name} opens no value that was moved to another key`, async (t) => {
+  void t.test(`${name} refuses a value that was moved to another key`, async (t) => {
     const sealed = make().seal(Buffer.from('a value'), context)
     t.throws(() => make().open(sealed, Buffer.from('/registry/secrets/default/b')), {
       message: 'cipher: message authentication failed',

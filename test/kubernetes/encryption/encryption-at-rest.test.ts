@@ -37,7 +37,7 @@ async function opened(encryption: EncryptionAtRest, key: string, value: Buffer):
 
 const [, , last] = phases('/run/kms.sock')
 
-void t.test('every value that the API server stored with any provider is opened', async (t) => {
+void t.test('every value that the API server stored with any provider is decrypted', async (t) => {
   const encryption = atRest(last!.text)
   const prefixes = new Set<string>()
   for (const { key, value } of values) {
@@ -52,7 +52,7 @@ void t.test('every value that the API server stored with any provider is opened'
   t.same(new Set(families), new Set(['aescbc', 'aesgcm', 'kms', 'secretbox']))
 })
 
-void t.test('what is sealed is opened again, and begins with the name of the first key', async (t) => {
+void t.test('an encrypted value can be decrypted again, and begins with the name of the first key', async (t) => {
   for (const { text } of phases('/run/kms.sock')) {
     const encryption = atRest(text)
     for (const { key } of values) {
@@ -155,7 +155,7 @@ void t.test('another configuration is used at once, and listeners are notified',
   encryption.close()
 })
 
-void t.test('a plugin is called once for each key, however many values it has sealed', async (t) => {
+void t.test('a plugin is called once for each key, however many values are encrypted with it', async (t) => {
   const service = recordedKeys()
   const text = configuration([[['secrets'], kms('plugin', '/run/kms.sock')]])
   const sealing = atRest(text, service)

@@ -302,7 +302,7 @@ const versioned = (stored: string, conversion: 'None' | 'Webhook'): object => ({
 })
 
 void t.test(
-  'custom resources are read in their stored version, and what a webhook makes of it when asked',
+  'custom resources are read in their stored version, and what a webhook converts only on request',
   async (t) => {
     const definition = 'apiextensions.k8s.io/customresourcedefinitions/gadgets.example.com'
     const front = await startApp(t, {

@@ -181,7 +181,7 @@ async function compare(world: World, records: boolean): Promise<void> {
   )
   if (records) await record(world)
 
-  // An API server that cannot read its Secrets does not start, so what is lost is lost while both run.
+  // An API server that cannot read its Secrets does not start, so the key is lost while both servers run.
   const key = '/registry/secrets/old/of-phase-0'
   const readable = await storedValue(world.etcd, key)
   const lost = Buffer.from(

@@ -16,7 +16,7 @@ const SETTLED_MS = 240_000
 
 export interface FuzzOptions {
   readonly seed: number
-  /** Whether that many connections are enough. */
+  /** Whether the run may end after this many connections. */
   readonly isEnough: (connections: number) => boolean
   /** Default: 512. */
   readonly memoryTargetMiB?: number

@@ -61,7 +61,7 @@ function randomBytes(random: Random, most: number): Buffer {
   return Buffer.from(Array.from({ length: randomInteger(random, 0, most) }, () => randomInteger(random, 0, 255)))
 }
 
-/** A masked frame of any type and length, with the length that it has or another. */
+/** A masked frame of any type and size, whose length field may be wrong. */
 function webSocketFrame(random: Random): Buffer {
   const payload = randomBytes(random, pick(random, [0, 4, 125, 126, 600]))
   const first = pick(random, [0x81, 0x82, 0x01, 0x00, 0x80, 0x88, 0x89, 0x8a, 0xc1, randomInteger(random, 0, 255)])
@@ -121,7 +121,7 @@ function packets(random: Random, parts: Parts): Parts {
   const bytes = Buffer.concat(parts)
   const most = pick(random, [1, 7, 100, 2_000])
   const cut: Buffer[] = []
-  // A long tail goes out as one: byte by byte it would only take time.
+  // A long remainder is sent in one piece: byte by byte would only take time.
   for (let at = 0; at < bytes.length;) {
     const end = cut.length < 60 ? at + randomInteger(random, 1, most) : bytes.length
     cut.push(bytes.subarray(at, end))

@@ -21,7 +21,7 @@ function pick<T>(random: Random, from: readonly T[]): T {
   return from[randomInteger(random, 0, from.length - 1)] as T
 }
 
-/** Path spellings that mean the closed namespace to a reader with other rules. */
+/** Spellings of a path that a parser with other rules would take for the closed namespace. */
 export function pathSpellings(random: Random, count: number): string[] {
   const fixed = [
     '/api/v1/namespaces/open/../closed/pods',

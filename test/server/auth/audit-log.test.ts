@@ -177,7 +177,7 @@ void t.test('a named pipe costs lines while nothing reads from it, but no thread
   t.same(said, Array(8).fill({ path: file, reason: 'nothing reads from the pipe' }))
   t.ok((await readFile(import.meta.filename)).length > 0, 'other files can be read')
 
-  // Here nothing waits for the writer either.
+  // Writing does not block here either.
   const reader = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   t.teardown(() => closeSync(reader))
   const [log] = logs as [AuditLog]
@@ -190,7 +190,7 @@ void t.test('a named pipe costs lines while nothing reads from it, but no thread
     try {
       text += chunk.toString('utf8', 0, readSync(reader, chunk))
     } catch {
-      // Nothing is in it now.
+      // The pipe is empty now.
     }
     return text.split('\n').length > 2_001
   }, 'a slow reader gets every line')

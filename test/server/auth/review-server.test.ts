@@ -19,7 +19,7 @@ import { bearer, changeable, jsonServer } from './fixtures.js'
 const CACHE_MS = 10_000
 const PODS = { group: '', version: 'v1', plural: 'pods' }
 const watchPods = resourceAttributes({ verb: 'watch', resource: PODS, namespace: 'web', name: '', path: '/' })
-/** No response is as bad as a bad one. */
+/** No response at all also means that the server is not ready. */
 const NONE = 0
 const STARTING = [500, 503, 403, 429, NONE] as const
 
@@ -42,7 +42,7 @@ async function startJudges(t: Test) {
   t.teardown(() => authenticator.close())
   t.teardown(() => authorizer.close())
   const ann = { name: 'ann', uid: '', groups: [], extra: {}, expiresAt: null }
-  /** Each says whether the caller is let in. @throws StatusError when it cannot be said now. */
+  /** Each decides whether the caller is admitted. @throws StatusError when that cannot be decided now. */
   const judges = {
     TokenReview: async (who: string) =>
       await authenticator.authenticate(bearer(who)).then(

@@ -103,7 +103,7 @@ void t.test('a named pipe or a device is refused, at the start and later, and no
   t.end()
 })
 
-void t.test('content that could not be parsed is tried again, and told of once', (t) => {
+void t.test('content that could not be parsed is tried again, and reported once', (t) => {
   const folder = t.testdir()
   const [path, other] = [join(folder, 'kubeconfig'), join(folder, 'key')]
   writeFileSync(path, 'first')

@@ -236,7 +236,7 @@ void t.test('both versions of an autoscaler are served, whichever is stored', as
   t.same(await served(), before, 'what is stored does not change what is served')
 })
 
-void t.test('objects that only a webhook could convert are named and not served', async (t) => {
+void t.test('objects that only a webhook could convert are refused by name', async (t) => {
   const h = await start(t)
   const conversion = { strategy: 'Webhook', webhook: { conversionReviewVersions: ['v1'] } }
   h.put(DEFINED, { ...definition, spec: { ...definition.spec, conversion } })

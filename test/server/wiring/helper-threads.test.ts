@@ -1,10 +1,10 @@
-/** Tests the priorities of a process's threads, which V8's collections of garbage make visible. */
+/** Tests the priorities of a process's threads, which show during V8's garbage collections. */
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 
 const module = new URL('../../../src/server/wiring/helper-threads.js', import.meta.url)
 
-/** Prints the niceness of each thread, and the ticks of the processor's time that it had, after some collections. */
+/** Prints the niceness of each thread, and the processor time in ticks that it used, after some collections. */
 const program = `
   import { readdirSync, readFileSync } from 'node:fs'
   import { yieldToEventLoop } from '${module.href}'

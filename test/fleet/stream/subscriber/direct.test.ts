@@ -98,7 +98,7 @@ void t.test('a first snapshot that takes long to arrive is worth waiting for, un
 })
 
 void t.test(
-  'a return that brings nothing makes the next stay with etcd longer, though its content was fresh',
+  'a return to the stream that brings nothing makes the next stay with etcd longer, although the content was fresh',
   async (t) => {
     const { clock, sink, subscriber, world, say } = subscribe(t)
     await clock.advanceInTurns(1_000, 100)

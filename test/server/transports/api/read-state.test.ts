@@ -22,7 +22,7 @@ void t.test('a read of a resource that is being loaded waits for it', async (t) 
   const reads = paths.map((path) => fetch(h.url + path))
   const gone = new AbortController()
   const left = fetch(h.url + PODS, { signal: gone.signal })
-  // For the reads to arrive: on a slow machine some do so later, and have nothing to wait for.
+  // Lets the reads arrive: on a slow machine some arrive later, and have nothing to wait for.
   await passes(200)
   gone.abort()
   await t.rejects(left, { name: 'AbortError' })

@@ -84,7 +84,7 @@ interface Listening {
   open(client: string): Promise<Socket>
 }
 
-/** Its time is over with every stream. */
+/** Each stream uses up its time. */
 async function listen(t: Test, isSecure: boolean, answer = Buffer.alloc(0)): Promise<Listening> {
   const reads = new SessionReads({ isOver: true })
   const server: Http2Server = isSecure ? createSecureServer(certificate) : createServer({ maxSessionMemory: 256 })

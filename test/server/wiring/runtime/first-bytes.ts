@@ -7,7 +7,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { end } from './verdict.js'
 
 const server = createServer()
-// Bun reads them itself, as a broken request.
+// Bun parses them itself, and sees a malformed request.
 server.on('clientError', () => end(false))
 server.removeAllListeners('connection')
 server.on('connection', (socket: Socket) => {

@@ -22,6 +22,6 @@ server.listen(0, '127.0.0.1', () => {
   client.on('secureConnect', () => client.write('GET / HTTP/1.1\r\nHost'))
   client.on('close', () => end(true))
   client.resume()
-  // It has no end where there is no deadline: ten times as long will do.
+  // Without a deadline the connection would never end: waiting ten times as long is enough to tell.
   setTimeout(() => end(false), 5_000)
 })

@@ -1,6 +1,6 @@
 /**
  * Tables of messages over several releases. etcd may hold what API servers of ten releases ago wrote, so what a release
- * has removed stays in the table: kinds, messages and fields. Everything that a release has is as it says.
+ * has removed stays in the table: kinds, messages and fields. What a release defines is taken from that release.
  */
 
 interface Package {
@@ -28,7 +28,7 @@ function parse(text: string): Table {
   return { aliases, packages }
 }
 
-/** Returns the table of a release, with what the tables before it had and it has not. */
+/** Returns the table of a release, plus everything that earlier tables had and this one lacks. */
 export function withHistory(release: string, history: string): string {
   const now = parse(release)
   const before = parse(history)
