@@ -10,6 +10,7 @@ import type { StoredObject } from '../model/stored-object.js'
 import { NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 import type { Matcher } from './matcher.js'
 import { ShardIndex } from './shard-index.js'
+import { getOrMake } from '../../support/memo.js'
 
 /** Matchers that only their shards distinguish. */
 class Shelf<M extends Matcher> {
@@ -28,9 +29,7 @@ class Shelf<M extends Matcher> {
       return
     }
     this.#sharded.add(matcher)
-    let index = this.#shards.get(shard.path)
-    if (index === undefined) this.#shards.set(shard.path, (index = new ShardIndex()))
-    index.add(shard, matcher)
+    getOrMake(this.#shards, shard.path, () => new ShardIndex()).add(shard, matcher)
   }
 
   remove(matcher: M): void {
@@ -98,15 +97,10 @@ class ScopeIndex<M extends Matcher> {
       this.unindexed.add(matcher)
       return
     }
-    const key = fieldKey(matcher, term.path)
-    let field = this.fields.get(key)
-    if (field === undefined) {
-      field = { path: term.path, apiVersion: matcher.apiVersion, byValue: new Map() }
-      this.fields.set(key, field)
-    }
-    let shelf = field.byValue.get(term.value)
-    if (shelf === undefined) field.byValue.set(term.value, (shelf = new Shelf()))
-    shelf.add(matcher)
+    const { apiVersion } = matcher
+    const make = (): Field<M> => ({ path: term.path, apiVersion, byValue: new Map() })
+    const { byValue } = getOrMake(this.fields, fieldKey(matcher, term.path), make)
+    getOrMake(byValue, term.value, () => new Shelf<M>()).add(matcher)
   }
 
   remove(matcher: M): void {

@@ -3,6 +3,7 @@
  * second. A timer per watcher was rejected: it costs memory and event-loop time.
  */
 import type { Clock, Timer } from '../../support/clock.js'
+import { getOrMake } from '../../support/memo.js'
 
 const TICK_MS = 250
 /** Thousands of watchers opened together also end together; this many take some milliseconds of a turn. */
@@ -44,9 +45,7 @@ export class Schedule<T extends Scheduled> {
     // Without buckets the ticks up to now can be skipped. With buckets, one of the skipped ticks might be theirs.
     if (this.#buckets.size === 0) this.#tick = this.#tickOf(this.#clock.monotonic())
     const tick = Math.max(this.#tick + 1, Math.ceil(dueMs / TICK_MS))
-    const bucket = this.#buckets.get(tick)
-    if (bucket === undefined) this.#buckets.set(tick, new Set([item]))
-    else bucket.add(item)
+    getOrMake(this.#buckets, tick, () => new Set<T>()).add(item)
     item.dueTick = tick
     this.#timer ??= this.#clock.setTimer(TICK_MS, () => this.#run())
   }

@@ -7,6 +7,7 @@
  * grows with the square of their number.
  */
 import { cellOfHead, cellsOf, type Shard } from '../model/shard.js'
+import { getOrMake } from '../../support/memo.js'
 
 /** 4,096 cells: with a hundred shards, one object in forty is tried for two of them. */
 const BITS = 12
@@ -22,11 +23,7 @@ export class ShardIndex<M> {
   }
 
   add(shard: Shard, matcher: M): void {
-    for (const node of nodesOf(shard)) {
-      const matchers = this.#nodes.get(node)
-      if (matchers === undefined) this.#nodes.set(node, new Set([matcher]))
-      else matchers.add(matcher)
-    }
+    for (const node of nodesOf(shard)) getOrMake(this.#nodes, node, () => new Set<M>()).add(matcher)
   }
 
   remove(shard: Shard, matcher: M): void {

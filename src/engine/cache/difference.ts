@@ -9,6 +9,7 @@ import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { CacheBatch, CacheEvent } from './cache-batch.js'
 import type { Snapshot } from './store.js'
+import { getOrMake } from '../../support/memo.js'
 
 export interface DifferenceOptions {
   readonly prefix: Key
@@ -22,9 +23,7 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, options: Dif
   const { prefix, receivedAtMs, uidOf = () => '' } = options
   const byRevision = new Map<Revision, CacheEvent[]>()
   const add = (event: CacheEvent): void => {
-    const events = byRevision.get(event.revision)
-    if (events === undefined) byRevision.set(event.revision, [event])
-    else events.push(event)
+    getOrMake(byRevision, event.revision, () => []).push(event)
   }
   for (const object of newer.objects(prefix)) {
     const previous = older.get(object.key) ?? null

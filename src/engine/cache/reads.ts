@@ -21,6 +21,7 @@ import { turns } from '../../support/turns.js'
 import { HeldObjects, type Ingester } from './held-objects.js'
 import type { Snapshot } from './store.js'
 import type { Waiters } from './waiters.js'
+import { getOrMake } from '../../support/memo.js'
 
 /** Pages of a list hold on to their snapshot. More than a few paged lists of different revisions at once are rare. */
 const KEPT_SNAPSHOTS = 16
@@ -235,9 +236,7 @@ export abstract class CacheReads {
     const state = await this.#fromSource(this.source.readState(revision, signal))
     const isHeld = this.disconnectedReason === null
     if (isHeld && state.revision === this.revision) return this.snapshot()
-    let snapshot = this.#states.get(state)
-    if (snapshot === undefined) this.#states.set(state, (snapshot = this.#snapshotOf(state, isHeld)))
-    return await snapshot
+    return await getOrMake(this.#states, state, () => this.#snapshotOf(state, isHeld))
   }
 
   /**

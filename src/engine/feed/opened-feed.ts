@@ -14,6 +14,7 @@ import type { Clock } from '../../support/clock.js'
 import { InOrder } from '../../support/in-order.js'
 import { turns } from '../../support/turns.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
+import { getOrMake } from '../../support/memo.js'
 
 export interface OpenedFeedOptions {
   readonly transform: ValueTransform
@@ -132,10 +133,7 @@ function openedFreshness(source: () => FreshnessSource, transform: ValueTransfor
     currentRevision: (signal) => source().currentRevision(signal),
     requestProgress: () => source().requestProgress(),
     readState: async (revision, signal) => {
-      const state = await source().readState(revision, signal)
-      let opened = states.get(state)
-      if (opened === undefined) states.set(state, (opened = open(state)))
-      return await opened
+      return await getOrMake(states, await source().readState(revision, signal), open)
     },
     readKey: async (key, signal) => {
       const keyValue = await source().readKey(key, signal)

@@ -7,17 +7,12 @@
 import { isRecord, type Json, JsonNumber, treeFrom } from './json-tree.js'
 import { pruneUnknown, type Structural } from './structural-change.js'
 import { isObject } from '../../support/fields.js'
+import { oncePer } from '../../support/memo.js'
 
 /** A schema as parsed by `JSON.parse`. */
 export type OpenApiSchema = Readonly<Record<string, unknown>>
 
-const compiled = new WeakMap<OpenApiSchema, Structural>()
-
-export function structuralOf(schema: OpenApiSchema): Structural {
-  let structural = compiled.get(schema)
-  if (structural === undefined) compiled.set(schema, (structural = compile(schema)))
-  return structural
-}
+export const structuralOf = oncePer(compile)
 
 function compile(schema: OpenApiSchema): Structural {
   const properties = new Map<string, Structural>()

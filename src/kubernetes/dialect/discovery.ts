@@ -14,6 +14,7 @@ import type { RemoteGroups, RemoteGroupVersion } from './remote-group.js'
 import { EVICTION_NAME, type ResourceRegistry, type ServedResource, servedResource } from './resource-registry.js'
 import { SCALE } from './scale.js'
 import { EVICTION } from './well-known-resources.js'
+import { getOrMake } from '../../support/memo.js'
 
 export interface Document {
   readonly body: Buffer
@@ -307,11 +308,8 @@ export function groupsOf(served: readonly ServedResource[]): readonly Group[] {
   const custom = served.filter(({ origin }) => origin === 'custom').sort((a, b) => byName(sortKey(a), sortKey(b)))
   for (const entry of [...inOrder, ...custom]) {
     const { group, version } = entry.resource
-    let versions = groups.get(group)
-    if (versions === undefined) groups.set(group, (versions = new Map<string, ServedResource[]>()))
-    const resources = versions.get(version)
-    if (resources === undefined) versions.set(version, [entry])
-    else resources.push(entry)
+    const versions = getOrMake(groups, group, () => new Map<string, ServedResource[]>())
+    getOrMake(versions, version, () => []).push(entry)
   }
   return [...groups].map(([name, versions]) => ({
     name,

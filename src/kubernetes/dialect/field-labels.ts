@@ -12,6 +12,7 @@ import { apiVersion, type Resource, resourceId } from '../../engine/model/resour
 import { BadRequestError } from '../../engine/model/status.js'
 import type { ServedResource } from './resource-registry.js'
 import { type FieldLabel, ownFieldLabels } from './well-known-resources.js'
+import { oncePer } from '../../support/memo.js'
 
 export interface FieldLabels {
   /**
@@ -28,17 +29,12 @@ export const ANY_FIELD: FieldLabels = { find: () => null }
 
 type Selected = Pick<ServedResource, 'resource' | 'origin' | 'definition' | 'selectableFields'>
 
-const known = new WeakMap<Selected, FieldLabels>()
-
 /** @param isAnySelectable whether Kubernetes' own kinds and custom resources can be selected by any scalar path. */
 export function fieldLabelsOf(served: Selected, isAnySelectable: boolean): FieldLabels {
-  if (isAnySelectable) return anyOf(served.resource)
-  let labels = known.get(served)
-  if (labels === undefined) known.set(served, (labels = labelsOf(served)))
-  return labels
+  return isAnySelectable ? anyOf(served.resource) : labelsOf(served)
 }
 
-function labelsOf({ resource, origin, definition, selectableFields }: Selected): FieldLabels {
+const labelsOf = oncePer(({ resource, origin, definition, selectableFields }: Selected): FieldLabels => {
   const any = anyOf(resource)
   // A custom resource of an upstream that does not expose its definitions, so its labels are unknown here.
   if (origin === 'declared' || resource.holds !== 'kubernetes' || (origin === 'custom' && definition === null))
@@ -51,7 +47,7 @@ function labelsOf({ resource, origin, definition, selectableFields }: Selected):
       return any.find(label)
     },
   }
-}
+})
 
 function anyOf(resource: Resource): FieldLabels {
   const own = ownFieldLabels(resource)

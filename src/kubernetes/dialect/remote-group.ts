@@ -3,6 +3,7 @@
  * own `/apis/{group}/{version}`, converted to aggregated discovery. Only the shape of the content is checked.
  */
 import { isTrue, listAt, textAt, textsAt } from '../../support/fields.js'
+import { getOrMake } from '../../support/memo.js'
 
 export interface RemoteGroupVersion {
   readonly group: string
@@ -42,9 +43,7 @@ export function readResourceList(content: unknown, group: string, version: strin
     const [resource = '', ...rest] = textAt(one, 'name').split('/')
     if (rest.length === 0) continue
     const entry = { subresource: rest.join('/'), responseKind: kindOf(one), verbs: textsAt(one, 'verbs') }
-    const before = subresources.get(resource)
-    if (before === undefined) subresources.set(resource, [entry])
-    else before.push(entry)
+    getOrMake(subresources, resource, () => []).push(entry)
   }
   return list
     .filter((one) => !textAt(one, 'name').includes('/'))

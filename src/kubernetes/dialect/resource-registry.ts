@@ -12,6 +12,7 @@ import type { ViewTarget } from '../codec/object-views.js'
 import { ReadRules } from '../codec/read-rules.js'
 import { apiVersion, type Resource, resourceId } from '../../engine/model/resource.js'
 import type { Served, ServedChange, ServedList } from '../../engine/model/served.js'
+import { getOrMake, oncePer } from '../../support/memo.js'
 
 /** A column of a CRD's `additionalPrinterColumns`. */
 export interface PrinterColumn {
@@ -132,26 +133,19 @@ export function canReadSubresource(served: ServedResource, name: string): boolea
 const pathOf = (group: string, version: string, plural: string): string => `${group}/${version}/${plural}`
 const pathOfEntry = ({ resource }: ServedResource): string => pathOf(resource.group, resource.version, resource.plural)
 
-const targets = new WeakMap<ServedResource, ViewTarget>()
 const rules = new WeakMap<CustomDefinition, ReadRules>()
 
 /** Custom resources convert by name: `None` is the only conversion possible here. Returns one object per resource. */
-export function viewTargetOf(served: ServedResource): ViewTarget {
-  let target = targets.get(served)
-  if (target === undefined) {
-    const { resource, origin, convertsByWebhook, definition, isReadThere = false } = served
-    const convertsByName = origin !== 'well-known' && !convertsByWebhook
-    const read = definition === null || isReadThere ? null : readRulesOf(definition, resource)
-    targets.set(served, (target = { apiVersion: apiVersion(resource), convertsByName, rules: read }))
-  }
-  return target
-}
+export const viewTargetOf = oncePer((served: ServedResource): ViewTarget => {
+  const { resource, origin, convertsByWebhook, definition, isReadThere = false } = served
+  const convertsByName = origin !== 'well-known' && !convertsByWebhook
+  const read = definition === null || isReadThere ? null : readRulesOf(definition, resource)
+  return { apiVersion: apiVersion(resource), convertsByName, rules: read }
+})
 
 /** The versions of one definition share them. */
 function readRulesOf(definition: CustomDefinition, { group, kind }: Resource): ReadRules {
-  let read = rules.get(definition)
-  if (read === undefined) rules.set(definition, (read = new ReadRules({ ...definition, group, kind })))
-  return read
+  return getOrMake(rules, definition, () => new ReadRules({ ...definition, group, kind }))
 }
 
 export class ResourceRegistry implements ServedList<ServedResource> {
@@ -247,26 +241,12 @@ function isSame(a: ServedResource, b: ServedResource): boolean {
   return valueOf(a) === valueOf(b)
 }
 
-const values = new WeakMap<ServedResource, string>()
-
-const fingerprints = new WeakMap<ServedResource, string>()
-
 /** Equal for two entries that show objects in the same way, in any process. */
-export function fingerprintOf(served: ServedResource): string {
-  let fingerprint = fingerprints.get(served)
-  if (fingerprint === undefined) {
-    fingerprint = createHash('sha256').update(valueOf(served)).digest('base64url')
-    fingerprints.set(served, fingerprint)
-  }
-  return fingerprint
-}
+export const fingerprintOf = oncePer((served: ServedResource) =>
+  createHash('sha256').update(valueOf(served)).digest('base64url'),
+)
 
 /** Everything in the entry, as text; the schemas, which are large, are represented by a fingerprint. */
-export function valueOf(served: ServedResource): string {
-  let value = values.get(served)
-  if (value === undefined) {
-    const { schema, definition, ...rest } = served
-    values.set(served, (value = exactText([rest, definition === null ? schema?.parsed : definition.fingerprint])))
-  }
-  return value
-}
+export const valueOf = oncePer(({ schema, definition, ...rest }: ServedResource) =>
+  exactText([rest, definition === null ? schema?.parsed : definition.fingerprint]),
+)

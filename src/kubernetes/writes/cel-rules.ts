@@ -4,6 +4,7 @@
  */
 import { joinPath } from '../codec/json-tree.js'
 import { entriesAt, field, type Fields, isObject, listAt } from '../../support/fields.js'
+import { oncePer } from '../../support/memo.js'
 
 /** The number of rules named in a warning; the others are only counted. */
 const MAX_NAMED = 3
@@ -15,17 +16,11 @@ interface Rule {
   readonly text: string
 }
 
-const known = new WeakMap<object, string | null>()
-
 /**
  * Returns a warning about the rules of a stored schema that are not evaluated; null for none. The result is kept with
  * the schema.
  */
-export function unevaluatedRules(schema: object): string | null {
-  let told = known.get(schema)
-  if (told === undefined) known.set(schema, (told = wordsOf([...rulesOf(schema as Fields)])))
-  return told
-}
+export const unevaluatedRules = oncePer((schema: object) => wordsOf([...rulesOf(schema as Fields)]))
 
 /** The same for all versions of a definition. */
 export function unevaluatedRulesOf(definition: Fields): string | null {

@@ -33,6 +33,7 @@ import { dropUnknownFields } from './known-fields.js'
 import { typeProblem } from './member-types.js'
 import { labelProblem } from './object-names.js'
 import { type BuiltInShapes, customShape, type Shape } from './shape.js'
+import { oncePer } from '../../support/memo.js'
 
 export interface KindRules {
   readonly shape: Shape
@@ -64,19 +65,13 @@ const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io'
 const SCOPES = ['Cluster', 'Namespaced']
 
 export class KindRulebook {
-  readonly #rules = new WeakMap<ServedResource, KindRules>()
-
   constructor(
     private readonly shapes: BuiltInShapes,
     private readonly defaults: BuiltInDefaults,
     private readonly form: CanonicalForm,
   ) {}
 
-  of(served: ServedResource): KindRules {
-    let rules = this.#rules.get(served)
-    if (rules === undefined) this.#rules.set(served, (rules = this.#make(served)))
-    return rules
-  }
+  readonly of = oncePer((served: ServedResource) => this.#make(served))
 
   #make(served: ServedResource): KindRules {
     const { resource, origin, subresources } = served

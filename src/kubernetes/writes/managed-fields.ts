@@ -25,6 +25,7 @@ import { mergeApplied, removeFields } from './apply-merge.js'
 import { compareFields, fieldsOf, FieldSet } from './field-set.js'
 import { areAnnotationsTooLong } from './metadata-rules.js'
 import type { Shape } from './shape.js'
+import { getOrMake } from '../../support/memo.js'
 
 export interface Manager {
   readonly name: string
@@ -306,9 +307,7 @@ function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly f
     for (const path of fields.paths()) {
       if (++total > MAX_TOLD_CONFLICTS) continue
       causes.push({ reason: 'FieldManagerConflict', message: `conflict with ${name}`, field: path })
-      const paths = byManager.get(name)
-      if (paths === undefined) byManager.set(name, [path])
-      else paths.push(path)
+      getOrMake(byManager, name, () => []).push(path)
     }
   }
   const [first] = causes

@@ -46,6 +46,7 @@ import {
 } from '../../engine/upstream/upstream.js'
 import { KeySlots } from './key-slots.js'
 import { storageError } from './storage-error.js'
+import { oncePer } from '../../support/memo.js'
 
 export interface ObjectStoreOptions {
   readonly upstream: Pick<UpstreamReader, 'read' | 'readKey'> & UpstreamWriter
@@ -149,7 +150,9 @@ const MAX_PAUSE_MS = 50
 export class ObjectStore {
   readonly #options: ObjectStoreOptions
   readonly #slots = new KeySlots()
-  readonly #ingests = new WeakMap<ServedResource, Ingest>()
+  readonly #ingestOf = oncePer(({ resource }: ServedResource) =>
+    createIngest({ resource, maxValueBytes: this.#options.maxValueBytes, wrap: keyValueObject }),
+  )
 
   constructor(options: ObjectStoreOptions) {
     this.#options = options
@@ -378,13 +381,7 @@ export class ObjectStore {
   }
 
   #ingested(served: ServedResource, keyValue: KeyValue): ReturnType<Ingest> {
-    let ingest = this.#ingests.get(served)
-    if (ingest === undefined) {
-      const { maxValueBytes } = this.#options
-      ingest = createIngest({ resource: served.resource, maxValueBytes, wrap: keyValueObject })
-      this.#ingests.set(served, ingest)
-    }
-    return ingest(keyValue)
+    return this.#ingestOf(served)(keyValue)
   }
 
   #readKey(key: Key): Promise<KeyValue | null> {

@@ -7,6 +7,7 @@ import { exactCopy } from '../codec/exact-json.js'
 import { canonicalText, type Json, treeFrom } from '../codec/json-tree.js'
 import { compilePattern, type Pattern } from './pattern.js'
 import { field, isObject, listAt } from '../../support/fields.js'
+import { oncePer } from '../../support/memo.js'
 
 export type Schema = Readonly<Record<string, unknown>>
 
@@ -80,21 +81,14 @@ export interface Enumeration {
   has(value: Json): boolean
 }
 
-const enumerations = new WeakMap<Schema, Enumeration>()
-
 /** Returns undefined if any value is allowed. */
 export function enumerationOf(schema: Schema): Enumeration | undefined {
-  const given = schema['enum']
-  if (!Array.isArray(given)) return undefined
-  let enumeration = enumerations.get(schema)
-  if (enumeration === undefined) {
-    const values: readonly unknown[] = schema['nullable'] === true ? [...(given as unknown[]), null] : given
-    enumerations.set(schema, (enumeration = enumerationWith(values)))
-  }
-  return enumeration
+  return Array.isArray(schema['enum']) ? enumerationIn(schema) : undefined
 }
 
-function enumerationWith(values: readonly unknown[]): Enumeration {
+const enumerationIn = oncePer((schema: Schema): Enumeration => {
+  const given = schema['enum'] as readonly unknown[]
+  const values = schema['nullable'] === true ? [...given, null] : given
   const texts = new Set(values.map((value) => canonicalText(treeFrom(value))))
   const hasContainers = values.some((value) => typeof value === 'object' && value !== null)
   return {
@@ -105,7 +99,7 @@ function enumerationWith(values: readonly unknown[]): Enumeration {
       return texts.has(canonicalText(treeFrom(plain)))
     },
   }
-}
+})
 
 /** Returns what is wrong with the schema itself, checking all of it; null if it can be used. */
 export function schemaProblem(schema: unknown): string | null {

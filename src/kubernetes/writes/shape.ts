@@ -8,6 +8,7 @@ import { field, type Fields, isObject, textsAt } from '../../support/fields.js'
 import { type Json, record } from '../codec/json-tree.js'
 import { factsOf, type MessageFacts, type SchemaFacts } from '../codec/openapi-facts.js'
 import { type Field, type Message, META_PACKAGE, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
+import { getOrMake } from '../../support/memo.js'
 
 export interface Shape {
   /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
@@ -100,11 +101,7 @@ export class BuiltInShapes {
   }
 
   #message(message: Message): Shape {
-    const known = this.#messages.get(message.fullName)
-    if (known !== undefined) return known
-    const made = this.#make(message)
-    this.#messages.set(message.fullName, made)
-    return made
+    return getOrMake(this.#messages, message.fullName, () => this.#make(message))
   }
 
   #make(message: Message): Shape {

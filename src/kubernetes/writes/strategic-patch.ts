@@ -8,6 +8,7 @@
 import { canonicalText, cloneTree, isRecord, type Json, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
 import { BadRequestError } from '../../engine/model/status.js'
 import { ANY, type Shape } from './shape.js'
+import { getOrMake } from '../../support/memo.js'
 
 const PATCH = '$patch'
 const RETAIN = '$retainKeys'
@@ -177,10 +178,7 @@ class KeyedItems {
 
   #note(item: Json, place: number): void {
     const key = keyTextOf(item, this.keyName)
-    if (key === null) return
-    const places = this.#placesByKey.get(key)
-    if (places === undefined) this.#placesByKey.set(key, [place])
-    else places.push(place)
+    if (key !== null) getOrMake(this.#placesByKey, key, () => []).push(place)
   }
 }
 

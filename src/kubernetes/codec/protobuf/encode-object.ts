@@ -12,6 +12,7 @@ import { BackwardWriter } from './backward-writer.js'
 import { CodecError } from './codec-error.js'
 import { enveloped } from './resource-version.js'
 import { type Field, kubernetesSchema, type Message, META_PACKAGE, OBJECT_META, type Schema } from './schema.js'
+import { oncePer } from '../../../support/memo.js'
 
 /** The length of `2026-01-01T00:00:00Z`. */
 const WHOLE_SECONDS = 20
@@ -75,17 +76,9 @@ const OBSOLETE: ReadonlySet<string> = new Set([
 ])
 
 /** The fields of messages as they are written: from the end. */
-const BACKWARDS = new WeakMap<Message, readonly Field[]>()
-
-function backwards(message: Message): readonly Field[] {
-  const known = BACKWARDS.get(message)
-  if (known !== undefined) return known
-  const fields = message.fields
-    .filter(({ jsonName }) => !OBSOLETE.has(`${message.fullName}.${jsonName}`))
-    .sort((a, b) => b.number - a.number)
-  BACKWARDS.set(message, fields)
-  return fields
-}
+const backwards = oncePer(({ fullName, fields }: Message) =>
+  fields.filter(({ jsonName }) => !OBSOLETE.has(`${fullName}.${jsonName}`)).sort((a, b) => b.number - a.number),
+)
 
 /** Everything is written from the end: the last field first, and the last item of a list. */
 class Encoder {

@@ -6,6 +6,7 @@ import { CodecError } from './codec-error.js'
 import { type Field, type Message, OBJECT_META, type ScalarType, type Schema, type SpecialType } from './schema.js'
 import { FIXED32, FIXED64, LENGTH, VARINT } from './wire.js'
 import { isStruct, zeroOf } from './zero-value.js'
+import { oncePer } from '../../../support/memo.js'
 
 export type FieldType = ScalarType | SpecialType | 'message'
 
@@ -162,13 +163,7 @@ export class Plans {
   }
 }
 
-const plansBySchema = new WeakMap<Schema, Plans>()
-
-export function plansOf(schema: Schema): Plans {
-  let plans = plansBySchema.get(schema)
-  if (plans === undefined) plansBySchema.set(schema, (plans = new Plans(schema)))
-  return plans
-}
+export const plansOf = oncePer((schema: Schema) => new Plans(schema))
 
 /** Quotes a name from stored bytes, cut to fit a log line. */
 function quote(text: string): string {

@@ -16,6 +16,7 @@ import type { MetaVersion } from '../accept.js'
 import { LIST_TAIL, listMetadataJson, partialObject } from '../partial-object.js'
 import type { ServedResource } from '../resource-registry.js'
 import { tableColumns, tableRow } from './table-rows.js'
+import { oncePer } from '../../../support/memo.js'
 
 const NO_COLUMNS = Buffer.from('null')
 const ROWS = Buffer.from(',"rows":[')
@@ -135,13 +136,4 @@ function tableStart(metadataJson: string, metaVersion: MetaVersion): Buffer {
   return Buffer.from(`{"kind":"Table","apiVersion":"${metaVersion}","metadata":${metadataJson},"columnDefinitions":`)
 }
 
-const columns = new WeakMap<ServedResource, Buffer>()
-
-function columnsJson(served: ServedResource): Buffer {
-  let json = columns.get(served)
-  if (json === undefined) {
-    json = Buffer.from(JSON.stringify(tableColumns(served)))
-    columns.set(served, json)
-  }
-  return json
-}
+const columnsJson = oncePer((served: ServedResource) => Buffer.from(JSON.stringify(tableColumns(served))))

@@ -11,6 +11,7 @@ import type { Cell, Column, Printer, RowCondition } from './printer.js'
 import { schedulingPrinters } from './scheduling.js'
 import { storagePrinters } from './storage.js'
 import { workloadPrinters } from './workloads.js'
+import { oncePer } from '../../../support/memo.js'
 
 export interface TableRow {
   readonly cells: readonly Cell[]
@@ -31,9 +32,6 @@ const KINDS: Readonly<Record<string, Printer>> = {
 
 const assuredShares = priorityLevel('AssuredConcurrencyShares')
 
-/** Keyed by identity: the registry gives a changed resource a new one. */
-const printers = new WeakMap<ServedResource, Printer>()
-
 export function tableColumns(served: ServedResource): readonly Column[] {
   return printerOf(served).columns
 }
@@ -52,19 +50,11 @@ export function tableOrder(served: ServedResource): Printer['order'] {
   return printerOf(served).order
 }
 
-function printerOf(served: ServedResource): Printer {
-  let printer = printers.get(served)
-  if (printer === undefined) {
-    printer = choosePrinter(served)
-    printers.set(served, printer)
-  }
-  return printer
-}
-
-function choosePrinter({ origin, resource, printerColumns }: ServedResource): Printer {
+/** The registry gives a changed resource a new identity. */
+const printerOf = oncePer(({ origin, resource, printerColumns }: ServedResource): Printer => {
   if (origin === 'custom') return customPrinter(printerColumns)
   if (origin === 'declared') return declaredPrinter
   const { kind, version } = resource
   if (kind === 'PriorityLevelConfiguration' && /^v1beta[12]$/.test(version)) return assuredShares
   return Object.hasOwn(KINDS, kind) ? KINDS[kind]! : plainPrinter
-}
+})
