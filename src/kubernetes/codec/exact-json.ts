@@ -3,15 +3,12 @@
  * threads and is accepted by `treeFrom`. For documents that are read member by member; what is changed and written
  * again is a tree (`json-tree.ts`).
  */
-import { isRecord, type Json, JsonNumber, jsonText, parseJsonTree, treeFrom } from './json-tree.js'
-
-/** Fewer digits are always exact. */
-const LONG_NUMBER = /\d{16}/
+import { hasUsualNumbers, isRecord, type Json, JsonNumber, jsonText, parseJsonTree, treeFrom } from './json-tree.js'
 
 /** @throws SyntaxError */
 export function parseExactJson(json: Buffer): unknown {
   const text = json.toString('utf8')
-  return LONG_NUMBER.test(text) ? exactCopy(parseJsonTree(json).value) : (JSON.parse(text) as unknown)
+  return hasUsualNumbers(text) ? (JSON.parse(text) as unknown) : exactCopy(parseJsonTree(json).value)
 }
 
 /** Converts a tree in the same way. */

@@ -55,6 +55,18 @@ export function numberFromText(text: string): number | JsonNumber {
 }
 
 /**
+ * Finds numbers that may print differently from how they are written: a fraction, an exponent, many digits, a negative
+ * zero.
+ */
+const SUSPECT_NUMBER = /(?:"\s*:|[,[])\s*((?:-0|-?\d{16}|-?\d+[.eE])[\d.eE+-]*)/g
+
+/** Whether `JSON.stringify` prints each number exactly as written in this JSON. */
+export function hasUsualNumbers(json: string): boolean {
+  for (const [, number] of json.matchAll(SUSPECT_NUMBER)) if (String(Number(number)) !== number) return false
+  return true
+}
+
+/**
  * @param numbers `float64` refuses numbers that no double can hold: clients in Go could read no list with one of them.
  * @throws SyntaxError when the bytes are not one JSON value in UTF-8, or nest too deeply.
  */

@@ -4,21 +4,9 @@
  */
 import type { DefinedSchema } from './defined-schema.js'
 import { type Spliceable, scanObject } from './json-scan.js'
-import { encodeJsonTree, isRecord, type Json, type JsonRecord, parseJsonTree } from './json-tree.js'
+import { encodeJsonTree, hasUsualNumbers, isRecord, type Json, type JsonRecord, parseJsonTree } from './json-tree.js'
 import { orderlyMetadata } from './object-metadata.js'
 import { coerceEmbedded, fillDefaults, pruneNulls, pruneUnknown, type Structural } from './structural-change.js'
-
-/**
- * Finds numbers that may print differently from how they are written: a fraction, an exponent, many digits, a negative
- * zero.
- */
-const SUSPECT_NUMBER = /(?:"\s*:|[,[])\s*((?:-0|-?\d{16}|-?\d+[.eE])[\d.eE+-]*)/g
-
-/** Whether `JSON.stringify` prints each number exactly as written in this JSON. */
-function hasUsualNumbers(json: string): boolean {
-  for (const [, number] of json.matchAll(SUSPECT_NUMBER)) if (String(Number(number)) !== number) return false
-  return true
-}
 
 export interface ReadRulesOptions {
   readonly group: string

@@ -7,7 +7,7 @@
  * encoding, so Tables are not cached.
  */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
-import { jsonText, parseJsonTree } from '../../codec/json-tree.js'
+import { hasUsualNumbers, jsonText, parseJsonTree } from '../../codec/json-tree.js'
 import { formatResourceVersion } from '../../../engine/model/resource-version.js'
 import type { BookmarkMetadata, ListMetadata } from '../../codec/protobuf/encode.js'
 import type { Revision } from '../../../engine/model/revision.js'
@@ -72,17 +72,10 @@ export function encodeTableRow(
   }
 }
 
-/**
- * Matches a number that JSON.parse would change, or whose text tells an integer from a float. Stored JSON has no space
- * after a colon.
- */
-const NEEDS_EXACT_NUMBERS = /[:,[]-?(?:\d{16}|\d+[.eE])/
-
-/** The columns of built-in kinds show no such numbers. */
+/** The columns of built-in kinds show no unusual numbers. */
 function parseForCells({ origin }: ServedResource, bytes: Buffer): unknown {
   const text = bytes.toString()
-  if (origin !== 'well-known' && NEEDS_EXACT_NUMBERS.test(text)) return parseJsonTree(bytes).value
-  return JSON.parse(text)
+  return origin === 'well-known' || hasUsualNumbers(text) ? JSON.parse(text) : parseJsonTree(bytes).value
 }
 
 /**
