@@ -10,10 +10,8 @@
 /** The time of one flow in one round, in milliseconds: a few dozen cheap items. */
 const SHARE_MS = 0.5
 
-/**
- * The largest debt, in milliseconds: anything longer is a pause of the machine, which no flow should be charged for.
- */
-const MOST_DEBT_MS = 8 * SHARE_MS
+/** The largest debt, in shares: anything longer is a pause of the machine, which no flow should be charged for. */
+const MOST_DEBT = 8
 
 interface Flow<T> {
   readonly key: string
@@ -24,8 +22,13 @@ interface Flow<T> {
 export class FairQueue<T> {
   readonly #flows = new Map<string, Flow<T>>()
   readonly #ring = new Fifo<Flow<T>>()
+  readonly #shareMs: number
   #size = 0
   #taken: Flow<T> | null = null
+
+  constructor(shareMs = SHARE_MS) {
+    this.#shareMs = shareMs
+  }
 
   get size(): number {
     return this.#size
@@ -45,7 +48,7 @@ export class FairQueue<T> {
   push(key: string, item: T): void {
     let flow = this.#flows.get(key)
     if (flow === undefined) {
-      flow = { key, items: new Fifo(), leftMs: SHARE_MS }
+      flow = { key, items: new Fifo(), leftMs: this.#shareMs }
       this.#flows.set(key, flow)
       this.#ring.push(flow)
     }
@@ -71,14 +74,14 @@ export class FairQueue<T> {
       this.#flows.delete(flow.key)
       return
     }
-    flow.leftMs = Math.max(flow.leftMs - ms, -MOST_DEBT_MS)
+    flow.leftMs = Math.max(flow.leftMs - ms, -MOST_DEBT * this.#shareMs)
     if (flow.leftMs <= 0) this.#goAround()
   }
 
   /** Moves the first flow to the end of the ring, with another share. */
   #goAround(): void {
     const flow = this.#ring.shift()!
-    flow.leftMs += SHARE_MS
+    flow.leftMs += this.#shareMs
     this.#ring.push(flow)
   }
 }
@@ -88,12 +91,23 @@ export class FairQueue<T> {
  * connections.
  */
 export class NestedFairQueue<T> {
-  readonly #flows = new FairQueue<string>()
+  readonly #shareMs: number
+  readonly #flows: FairQueue<string>
   readonly #parts = new Map<string, FairQueue<T>>()
   #taken = ''
 
+  constructor(shareMs = SHARE_MS) {
+    this.#shareMs = shareMs
+    this.#flows = new FairQueue(shareMs)
+  }
+
   get size(): number {
     return this.#flows.size
+  }
+
+  /** The number of items of a flow. */
+  sizeOf(flow: string): number {
+    return this.#flows.sizeOf(flow)
   }
 
   /** Whether a flow has at least an even share of the items. */
@@ -103,7 +117,7 @@ export class NestedFairQueue<T> {
 
   push(flow: string, part: string, item: T): void {
     let parts = this.#parts.get(flow)
-    if (parts === undefined) this.#parts.set(flow, (parts = new FairQueue()))
+    if (parts === undefined) this.#parts.set(flow, (parts = new FairQueue(this.#shareMs)))
     parts.push(part, item)
     this.#flows.push(flow, flow)
   }

@@ -18,8 +18,14 @@ const BUSY_SLICE_MS = 2
 /** For this long after sending to a watcher, more is likely to follow, so requests get short slices. */
 const BUSY_MS = 100
 
-/** A separate slice for each kind of arrivals. */
-const ARRIVALS_MS = 1
+/** The slice of arrivals that had to wait. */
+const ARRIVALS_MS = 2
+/** Each kind of them gets at least this. */
+const LEAST_PART_MS = 0.25
+/** A separate slice for arrivals of clients that have none waiting. */
+const AT_ONCE_MS = 1
+/** A client's time in each round of waiting arrivals; a part of the slice has several rounds. */
+const SHARE_MS = 0.1
 
 /** A separate slice for data from the source. */
 const SOURCE_MS = 4
@@ -72,22 +78,35 @@ const nothing = (): void => {}
 const MOST_WAITING = 16_384
 
 /**
- * The kinds of arrivals, in the order in which a request passes them. Each iteration of the event loop gives each kind
- * its time in this order, so a request that is not part of a burst passes all of them in one iteration. If each kind
- * scheduled itself, they would run in the wrong order, because a later kind starts to wait before the earlier ones have
- * finished.
+ * The kinds of arrivals, in the order in which a request passes them. Each iteration of the event loop gives those that
+ * wait their turn in this order, so a request passes all of them in one iteration, even if it is part of a burst. If
+ * each kind scheduled itself, they would run in the wrong order, because a later kind starts to wait before the earlier
+ * ones have finished.
+ *
+ * The kinds share one slice. If each had its own, an iteration in which all of them are busy would be as long as all
+ * slices together.
  */
 export class ArrivalLine {
+  readonly #now: () => number
   readonly #kinds: ((done: () => void) => void)[] = []
   readonly #due = new Set<number>()
   #isDue = false
   /** The kind whose turn it is. */
   #at = 0
+  #isRunning = false
+  #endMs = 0
+  #partEndMs = 0
   readonly #run = (): void => {
     this.#at = 0
+    this.#isRunning = true
+    this.#endMs = this.#now() + ARRIVALS_MS
     this.#next()
   }
   readonly #done = (): void => this.#next()
+
+  constructor(now = () => performance.now()) {
+    this.#now = now
+  }
 
   /**
    * Adds a kind, after all others.
@@ -104,11 +123,28 @@ export class ArrivalLine {
     }
   }
 
+  /** Whether it is any kind's turn. */
+  get isRunning(): boolean {
+    return this.#isRunning
+  }
+
+  /** Whether the kind whose turn it is has used its time. */
+  get isOver(): boolean {
+    return this.#now() >= this.#partEndMs
+  }
+
   #next(): void {
     while (this.#at < this.#kinds.length) {
       const kind = this.#at++
-      if (this.#due.delete(kind)) return this.#kinds[kind]!(this.#done)
+      if (!this.#due.has(kind)) continue
+      // An equal part of what is left, so that the kinds after it get what this one does not need.
+      const kinds = [...this.#due].filter((due) => due >= kind).length
+      const nowMs = this.#now()
+      this.#partEndMs = nowMs + Math.max((this.#endMs - nowMs) / kinds, LEAST_PART_MS)
+      this.#due.delete(kind)
+      return this.#kinds[kind]!(this.#done)
     }
+    this.#isRunning = false
     this.#isDue = this.#due.size > 0
     if (this.#isDue) setImmediate(this.#run)
   }
@@ -117,6 +153,7 @@ export class ArrivalLine {
 export interface ArrivalsOptions {
   /** Default: a separate one. */
   readonly line?: ArrivalLine
+  /** For arrivals that start at once. */
   readonly slice?: { readonly isOver: boolean }
   /** Milliseconds, to measure each arrival. */
   readonly now?: () => number
@@ -124,33 +161,42 @@ export interface ArrivalsOptions {
   readonly mostWaiting?: number
 }
 
+/** For all arrivals that start at once. */
+const atOnce = new LoopSlice(AT_ONCE_MS)
+
 /**
- * Starts arrivals, such as requests: as many as there is time for in this iteration of the event loop, and the rest in
- * the next ones, because a hundred small requests at once add up. Clients take turns, so that nobody waits behind
- * another client's burst; arrivals of one connection start in order.
+ * Starts arrivals, such as requests. One whose client has none waiting starts at once, if there is time left for such in
+ * this iteration of the event loop: a hundred small requests at once add up. Otherwise it waits. Waiting clients take
+ * turns, so that nobody waits behind another client's burst; arrivals of one connection start in order.
  *
  * The time of an arrival includes all work that follows without waiting for anything external: the next one starts when
  * no resolved promise is left to continue.
  */
 export class Arrivals {
+  readonly #line: ArrivalLine
   readonly #slice: { readonly isOver: boolean }
   readonly #mostWaiting: number
-  readonly #waiting = new NestedFairQueue<() => void>()
+  readonly #waiting = new NestedFairQueue<() => void>(SHARE_MS)
+  /** The first of each client, to start after the current tick. */
+  readonly #soon = new Map<string, () => void>()
   readonly #now: () => number
   /** When the arrival that is being started left the queue; null if there is none. */
   #takenMs: number | null = null
   #isGoing = false
+  #isGoingSoon = false
   /** Continues in the line's next round. */
   readonly #later: () => void
   #done = nothing
   readonly #go = (): void => this.#begin()
+  readonly #goSoon = (): void => this.#beginSoon()
 
   constructor({
     line = new ArrivalLine(),
-    slice = new LoopSlice(ARRIVALS_MS),
+    slice = atOnce,
     now = () => performance.now(),
     mostWaiting = MOST_WAITING,
   }: ArrivalsOptions = {}) {
+    this.#line = line
     this.#slice = slice
     this.#now = now
     this.#mostWaiting = mostWaiting
@@ -161,17 +207,27 @@ export class Arrivals {
   }
 
   get waiting(): number {
-    return this.#waiting.size
+    return this.#waiting.size + this.#soon.size
   }
 
-  /** Whether a new arrival has to wait. */
-  get isBusy(): boolean {
-    return this.#isGoing || this.#slice.isOver
+  /** Whether a new arrival of the client has to wait. */
+  isBusyFor({ client }: ArrivalSource): boolean {
+    return this.#waiting.sizeOf(client) > 0 || this.#soon.has(client) || this.#isOver
+  }
+
+  get #isOver(): boolean {
+    return this.#line.isRunning ? this.#line.isOver : this.#slice.isOver
   }
 
   /** For callers that all continue on the same event, each of which would otherwise find that there is time. */
   turn(source = ANYWHERE): Promise<void> {
-    return new Promise((resolve) => this.#wait(resolve, source, true))
+    return new Promise((resolve) => {
+      if (this.isBusyFor(source)) return this.#wait(resolve, source)
+      this.#soon.set(source.client, resolve)
+      if (this.#isGoingSoon) return
+      this.#isGoingSoon = true
+      process.nextTick(this.#goSoon)
+    })
   }
 
   /** Resolves later, when it is the client's turn. @returns null when too many of its arrivals wait. */
@@ -184,7 +240,7 @@ export class Arrivals {
    * @param begin called now or later. @returns false, without calling it, when too many of the client's arrivals wait.
    */
   admit(begin: () => void, source: ArrivalSource = ANYWHERE): boolean {
-    if (!this.isBusy) {
+    if (!this.isBusyFor(source)) {
       begin()
       return true
     }
@@ -199,21 +255,31 @@ export class Arrivals {
     return size >= this.#mostWaiting && (size >= 2 * this.#mostWaiting || this.#waiting.hasItsShare(client))
   }
 
-  #wait(begin: () => void, { client, connection }: ArrivalSource, isSoon = false): void {
+  #wait(begin: () => void, { client, connection }: ArrivalSource): void {
     this.#waiting.push(client, connection, begin)
     if (this.#isGoing) return
     this.#isGoing = true
-    if (isSoon) process.nextTick(this.#go)
-    else this.#later()
+    this.#later()
+  }
+
+  #beginSoon(): void {
+    const [first] = this.#soon
+    this.#isGoingSoon = first !== undefined
+    if (first === undefined) return
+    const [client, begin] = first
+    this.#soon.delete(client)
+    if (this.#isOver) this.#wait(begin, { client, connection: '' })
+    else begin()
+    queueMicrotask(() => process.nextTick(this.#goSoon))
   }
 
   #begin(): void {
     if (this.#takenMs !== null) this.#waiting.spent(this.#now() - this.#takenMs)
     this.#takenMs = null
-    if (this.waiting === 0) {
+    if (this.#waiting.size === 0) {
       this.#isGoing = false
       this.#end()
-    } else if (this.#slice.isOver) {
+    } else if (this.#line.isOver) {
       this.#later()
       this.#end()
     } else {

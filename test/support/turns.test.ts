@@ -81,36 +81,28 @@ void t.test('arrivals start at once while there is time', (t) => {
 })
 
 void t.test('arrivals after the time is up start later, in order, and others get turns in between', async (t) => {
-  let left = 2
-  const slice = {
-    get isOver() {
-      return left <= 0
-    },
-  }
-  const arrivals = new Arrivals({ slice })
+  let nowMs = 0
+  const now = (): number => nowMs
+  const slice = { isOver: true }
+  const arrivals = new Arrivals({ line: new ArrivalLine(now), now, slice })
   const said: string[] = []
   // Each continues in promises, which count as its time.
   const request = async (name: string): Promise<void> => {
     said.push(`${name} begins`)
     for (let i = 0; i < 5; i++) await Promise.resolve()
-    left--
+    nowMs++
     said.push(`${name} ends`)
   }
-  let isDone = false
-  const iteration = (): void => {
-    said.push('others')
-    left = 2
-    if (!isDone) setImmediate(iteration)
-  }
-  left = 0
   const all = ['a', 'b', 'c', 'd'].map(
     (name) => new Promise<void>((resolve) => arrivals.admit(() => void request(name).then(resolve))),
   )
   t.equal(arrivals.waiting, 4)
   t.same(said, [], 'nothing is begun before its time')
-  setImmediate(iteration)
+  await iterate(() => {
+    said.push('others')
+    return arrivals.waiting > 0
+  })
   await Promise.all(all)
-  isDone = true
   const work = said.filter((one) => one !== 'others')
   t.same(
     work,
@@ -119,7 +111,7 @@ void t.test('arrivals after the time is up start later, in order, and others get
   )
   const between = said.slice(said.indexOf('b ends'), said.indexOf('c begins'))
   t.ok(between.includes('others'), 'two in one iteration, the next two in another')
-  left = 2
+  slice.isOver = false
   await new Promise((resolve) => setImmediate(resolve))
   arrivals.admit(() => said.push('late'))
   t.equal(said.at(-1), 'late', 'nobody waits any more')
@@ -188,42 +180,87 @@ void t.test('a burst of one client delays its own requests, and nobody else’s'
   t.equal(arrivals.waiting, 0)
 })
 
+/** Calls back once per iteration of the event loop, while something is to be done. */
+async function iterate(each: (iteration: number) => boolean): Promise<void> {
+  for (let i = 0; i < 2_000 && each(i); i++) await new Promise((resolve) => void setImmediate(resolve))
+}
+
+void t.test('a client that has nothing waiting starts at once, although a burst waits', async (t) => {
+  const slice = { isOver: true }
+  const arrivals = new Arrivals({ slice })
+  const begun: string[] = []
+  const arrive = (client: string): boolean => arrivals.admit(() => begun.push(client), { client, connection: '' })
+  for (let i = 0; i < 10; i++) arrive('burst')
+  slice.isOver = false
+  arrive('other')
+  t.same(begun, ['other'])
+  arrive('burst')
+  t.same(begun, ['other'], 'nothing of the burst overtakes the rest of it')
+  slice.isOver = true
+  arrive('another')
+  t.same(begun, ['other'], 'there is no time left')
+  await iterate(() => arrivals.waiting > 0)
+  t.same(begun.toSorted(), ['another', ...Array<string>(11).fill('burst'), 'other'])
+})
+
+void t.test('all kinds of arrivals that wait share one slice', async (t) => {
+  let nowMs = 0
+  const now = (): number => nowMs
+  const line = new ArrivalLine(now)
+  const kinds = Array.from({ length: 5 }, () => new Arrivals({ line, now, slice: { isOver: true } }))
+  const begun = kinds.map(() => 0)
+  const cost = 0.05
+  for (const [kind, arrivals] of kinds.entries()) {
+    // The last have little to do, and leave their time to the others.
+    for (let i = 0; i < (kind < 3 ? 200 : 3); i++) {
+      arrivals.admit(() => {
+        nowMs += cost
+        begun[kind]!++
+      })
+    }
+  }
+  const passed: number[] = []
+  await iterate(() => {
+    passed.push(nowMs)
+    return kinds.some(({ waiting }) => waiting > 0)
+  })
+  t.same(begun, [200, 200, 200, 3, 3])
+  const longest = Math.max(...passed.map((at, i) => at - (passed[i - 1] ?? 0)))
+  t.ok(longest < 2 + kinds.length * cost, `${longest} ms in one iteration`)
+  t.ok(passed.length < 25, `all of it takes ${passed.length} iterations`)
+})
+
 void t.test('a request passes all kinds of arrivals in one iteration, although a burst waits for each', async (t) => {
   let iteration = 0
   let nowMs = 0
-  const line = new ArrivalLine()
-  // The number of each kind for which an iteration has time: some of each kind have to wait.
-  const kinds = [4, 3, 2].map((most) => {
-    let [at, begun] = [-1, 0]
-    const slice = {
-      get isOver() {
-        if (at !== iteration) [at, begun] = [iteration, 0]
-        return begun >= most
-      },
-    }
-    const arrivals = new Arrivals({ line, slice, now: () => nowMs })
-    return { arrivals, begin: () => void begun++ }
-  })
+  const now = (): number => nowMs
+  const line = new ArrivalLine(now)
+  // Each kind takes longer than the one before, so some of the burst wait for each.
+  const kinds = [0.04, 0.06, 0.08].map((cost) => ({
+    arrivals: new Arrivals({ line, now, slice: { isOver: true } }),
+    cost,
+  }))
   const pass = (client: string, seen: number[], kind = 0): void => {
     const next = kinds[kind]
     const begin = (): void => {
-      next!.begin()
-      nowMs++
+      nowMs += next!.cost
       seen.push(iteration)
       pass(client, seen, kind + 1)
     }
     next?.arrivals.admit(begin, { client, connection: '' })
   }
   const burst: number[] = []
-  for (let i = 0; i < 200; i++) pass('burst', burst)
+  for (let i = 0; i < 1_000; i++) pass('burst', burst)
   const others: number[][] = []
-  for (; burst.length < 600 && iteration < 1_000; iteration++) {
-    await new Promise((resolve) => void setImmediate(resolve))
-    if (iteration < 10 || iteration >= 30 || iteration % 2 === 0) continue
-    others.push([])
-    pass('other', others.at(-1)!)
-  }
-  t.equal(burst.length, 600)
+  await iterate((i) => {
+    iteration = i
+    if (i >= 10 && i < 30 && i % 2 === 0) {
+      others.push([])
+      pass('other', others.at(-1)!)
+    }
+    return burst.length < 3_000
+  })
+  t.equal(burst.length, 3_000)
   t.equal(others.length, 10)
   for (const seen of others) t.ok(seen.length === 3 && seen[0] === seen[2], `in the iterations ${seen.join(', ')}`)
 })
@@ -274,35 +311,36 @@ void t.test('work is split into parts of about one weight, without loss', async 
 })
 
 void t.test('waiters for one event continue one after the other, as many as there is time for', async (t) => {
-  let inIteration = 0
-  let mostInIteration = 0
-  const slice = {
-    get isOver() {
-      return inIteration >= 3
-    },
-  }
-  let isDone = false
-  const iteration = (): void => {
-    inIteration = 0
-    if (!isDone) setImmediate(iteration)
-  }
-  iteration()
-  const arrivals = new Arrivals({ slice })
-  const gate = Promise.resolve()
-  const order: number[] = []
-  const waiter = async (number: number): Promise<void> => {
+  let nowMs = 0
+  const now = (): number => nowMs
+  const arrivals = new Arrivals({ line: new ArrivalLine(now), now, slice: { isOver: false } })
+  let open = (): void => {}
+  const gate = new Promise<void>((resolve) => (open = resolve))
+  const order: string[] = []
+  const waiter = async (client: string, number: number): Promise<void> => {
     await gate
-    await arrivals.turn()
+    await arrivals.turn({ client, connection: '' })
     // Its promises count as its time.
     await Promise.resolve()
-    order.push(number)
-    mostInIteration = Math.max(mostInIteration, ++inIteration)
+    nowMs += 0.5
+    order.push(`${client} ${number}`)
   }
   const numbers = Array.from({ length: 20 }, (_, i) => i)
-  await Promise.all(numbers.map(waiter))
-  isDone = true
-  t.same(order, numbers)
-  t.equal(mostInIteration, 3)
+  const all = [...numbers.map((i) => waiter('many', i)), waiter('one', 0)]
+  const perIteration: number[] = []
+  await iterate((i) => {
+    if (i === 1) open()
+    perIteration.push(order.length)
+    return order.length < all.length
+  })
+  await Promise.all(all)
+  t.same(order.slice(0, 2), ['many 0', 'one 0'], 'the first of each client continues at once')
+  t.same(
+    order.toSpliced(1, 1),
+    numbers.map((i) => `many ${i}`),
+  )
+  const most = Math.max(...perIteration.map((length, i) => length - (perIteration[i - 1] ?? 0)))
+  t.ok(most <= 6, `${most} in one iteration`)
   t.equal(arrivals.waiting, 0)
 })
 

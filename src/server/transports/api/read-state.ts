@@ -6,7 +6,7 @@ import type { RequestedFreshness, ListRead } from '../../../kubernetes/dialect/l
 import type { Key } from '../../../engine/model/event.js'
 import { ExpiredError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
-import { Arrivals, type ArrivalSource } from '../../../support/turns.js'
+import { turnToGoOn } from '../limits/arrivals.js'
 import type { ApiContext } from './api-context.js'
 import type { Request } from './request.js'
 
@@ -15,9 +15,6 @@ interface Reader {
   readonly caller: Pick<Request['caller'], 'identity'>
   readonly exchange: Pick<Request['exchange'], 'signal'>
 }
-
-/** Thousands may wait for one response, and would otherwise all continue in one iteration of the event loop. */
-const goingOn = new Arrivals()
 
 /**
  * Lets a request wait, within limits, for a resource whose first state is still being loaded. A client that is sent
@@ -36,7 +33,7 @@ export async function untilLoaded(
   } finally {
     leave()
   }
-  await goingOn.turn(sourceOf(caller))
+  await turnToGoOn(caller.identity)
   await caller.confirm()
 }
 
@@ -60,12 +57,8 @@ export async function readSnapshot(
 
 async function inTurn<T>(waited: Promise<T>, { caller }: Reader): Promise<T> {
   const read = await waited
-  await goingOn.turn(sourceOf(caller))
+  await turnToGoOn(caller.identity)
   return read
-}
-
-function sourceOf({ identity }: Reader['caller']): ArrivalSource {
-  return { client: identity, connection: '' }
 }
 
 /** Reads one object. A consistent read may cost the upstream one key instead of the whole prefix. */

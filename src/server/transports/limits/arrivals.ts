@@ -26,6 +26,8 @@ const opening = new Arrivals({ line })
 const arriving = new Arrivals({ line })
 /** Requests after authentication. */
 const identified = new Arrivals({ line })
+/** Requests that have waited for something: thousands may wait for one answer, and would all continue at once. */
+const goingOn = new Arrivals({ line })
 const reads = new SessionReads()
 
 /** A name for each connection, to distinguish those of one address. */
@@ -47,14 +49,15 @@ export function admitConnection(socket: Socket, begin: () => void): void {
 
 /** Begins an HTTP/2 request now or later, or never if the client gives it up first. */
 export function admitStream(stream: ServerHttp2Stream, session: ServerHttp2Session, begin: () => void): void {
-  if (!opening.isBusy) return begin()
+  const source = sourceOf(session)
+  if (!opening.isBusyFor(source)) return begin()
   reads.streamWaits(session)
   // The bytes of a body must be gathered from the first one on.
   if (!stream.endAfterHeaders) return begin()
   const beginUnlessGone = (): void => {
     if (!stream.destroyed) begin()
   }
-  if (!opening.admit(beginUnlessGone, sourceOf(session))) begin()
+  if (!opening.admit(beginUnlessGone, source)) begin()
 }
 
 /** Call it for each HTTP/2 session, before its streams. */
@@ -88,11 +91,16 @@ export function admitRequest(
  * @throws TooManyRequestsError
  */
 export async function identityTurn(identity: string, address: string): Promise<void> {
-  if (!arriving.isBusy && !identified.isBusy) return
   const source: ArrivalSource = { client: identity, connection: networkOf(address) }
+  if (!identified.isBusyFor(source)) return
   const turn = identified.turnOf(source)
   if (turn === null) throw tooManyWait()
   await turn
+}
+
+/** Waits for the identity's turn to go on with what it has waited for. */
+export function turnToGoOn(identity: string): Promise<void> {
+  return goingOn.turn({ client: identity, connection: '' })
 }
 
 function nameOf(carrier: object): string {
