@@ -65,28 +65,34 @@ const IN_OBJECT = 1
 const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
 
 /**
+ * `float64` refuses numbers beyond a double (`1e400`): kubectl and other clients in Go refuse a whole list because of
+ * one such number.
+ */
+export type JsonNumbers = 'any' | 'float64'
+
+/**
  * Returns null when the value is not exactly one JSON object in UTF-8, nests deeper than `MAX_JSON_DEPTH`, or holds a
- * number beyond a double (`1e400`): kubectl and other clients in Go refuse a whole list because of one such number.
+ * refused number.
  *
  * The last of duplicate `kind`, `apiVersion` and `metadata` members counts, as in JSON.parse. Every `resourceVersion`
  * directly in a top-level `metadata` object is removed. @param scratch optional memory for the bytes.
  */
-export function scanObject(value: Buffer, scratch?: Scratch): ScannedObject | null {
-  return scan(value, OPEN_BRACE, scratch)
+export function scanObject(value: Buffer, scratch?: Scratch, numbers: JsonNumbers = 'float64'): ScannedObject | null {
+  return scan(value, OPEN_BRACE, numbers, scratch)
 }
 
 /**
  * Returns a value of any type without white space between tokens, otherwise unchanged: the same bytes, if there is
  * none. null when it is not exactly one JSON value in UTF-8, nests so deeply that an object with this member would
- * exceed `MAX_JSON_DEPTH`, or holds a number beyond a double.
+ * exceed `MAX_JSON_DEPTH`, or holds a refused number.
  */
-export function compactJson(value: Buffer): Buffer | null {
+export function compactJson(value: Buffer, numbers: JsonNumbers = 'float64'): Buffer | null {
   let start = 0
   while (start < value.length && isSpace(value[start]!)) start++
   const first = value[start]
   if (first === undefined) return null
-  if (first === OPEN_BRACE || first === OPEN_BRACKET) return scan(value, ANY)?.bytes ?? null
-  const end = first === QUOTE ? endOfCheckedString(value, start) : endOfScalar(value, start)
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return scan(value, ANY, numbers)?.bytes ?? null
+  const end = first === QUOTE ? endOfCheckedString(value, start) : endOfScalar(value, start, numbers)
   if (end === -1) return null
   for (let i = end; i < value.length; i++) if (!isSpace(value[i]!)) return null
   const bytes = value.subarray(start, end)
@@ -97,7 +103,7 @@ export function compactJson(value: Buffer): Buffer | null {
  * @param opening the bracket with which the value must begin. With `ANY` either may, the members of an object are not
  * inspected, and nothing is removed.
  */
-function scan(value: Buffer, opening: number, scratch?: Scratch): ScannedObject | null {
+function scan(value: Buffer, opening: number, numbers: JsonNumbers, scratch?: Scratch): ScannedObject | null {
   const end = value.length
   let spaces = 0
   let i = 0
@@ -232,7 +238,7 @@ function scan(value: Buffer, opening: number, scratch?: Scratch): ScannedObject 
           else if (role === KIND) kindStart = -1
           else if (role === API_VERSION) apiVersionStart = -1
         }
-        i = endOfScalar(value, i)
+        i = endOfScalar(value, i, numbers)
         if (i === -1) return null
         state = COMMA_OR_END
         continue
@@ -426,8 +432,8 @@ function isDigit(byte: number): boolean {
   return byte >= 0x30 && byte <= 0x39
 }
 
-/** Reads true, false, null or a number that a double can hold. @returns the index after it, or -1 if there is none. */
-function endOfScalar(value: Buffer, at: number): number {
+/** Reads true, false, null or a number that is not refused. @returns the index after it, or -1 if there is none. */
+function endOfScalar(value: Buffer, at: number, numbers: JsonNumbers): number {
   switch (value[at]) {
     case 0x74:
       return matches(value, at, 'true')
@@ -436,7 +442,7 @@ function endOfScalar(value: Buffer, at: number): number {
     case 0x6e:
       return matches(value, at, 'null')
     default:
-      return endOfNumber(value, at)
+      return endOfNumber(value, at, numbers)
   }
 }
 
@@ -446,7 +452,7 @@ function matches(value: Buffer, at: number, word: string): number {
   return at + word.length
 }
 
-function endOfNumber(value: Buffer, at: number): number {
+function endOfNumber(value: Buffer, at: number, numbers: JsonNumbers): number {
   const end = value.length
   let i = value[at] === 0x2d ? at + 1 : at
   if (i >= end) return -1
@@ -465,9 +471,9 @@ function endOfNumber(value: Buffer, at: number): number {
     i++
     if (i < end && (value[i] === 0x2b || value[i] === 0x2d)) i++
     i = endOfDigits(value, i)
-    return i === -1 || isBeyondDouble(value, at, i) ? -1 : i
+    return i === -1 || (numbers === 'float64' && isBeyondDouble(value, at, i)) ? -1 : i
   }
-  return i - at >= DOUBLE_DIGITS && isBeyondDouble(value, at, i) ? -1 : i
+  return numbers === 'float64' && i - at >= DOUBLE_DIGITS && isBeyondDouble(value, at, i) ? -1 : i
 }
 
 /** The digits of the largest double. A shorter number without an exponent is smaller. */

@@ -8,7 +8,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { ARRAY, JsonCursor, OBJECT } from './json-cursor.js'
-import { MAX_JSON_DEPTH } from './json-scan.js'
+import { type JsonNumbers, MAX_JSON_DEPTH } from './json-scan.js'
 import { decodeString } from '../../engine/facts/json-strings.js'
 
 /** A value that is written as it was read. */
@@ -70,7 +70,7 @@ export function hasUsualNumbers(json: string): boolean {
  * @param numbers `float64` refuses numbers that no double can hold: clients in Go could read no list with one of them.
  * @throws SyntaxError when the bytes are not one JSON value in UTF-8, or nest too deeply.
  */
-export function parseJsonTree(bytes: Buffer, numbers: 'any' | 'float64' = 'any'): ParsedJson {
+export function parseJsonTree(bytes: Buffer, numbers: JsonNumbers = 'any'): ParsedJson {
   if (!isUtf8(bytes)) throw new SyntaxError('it is not UTF-8')
   // The engine checks the grammar: the parser below assumes valid JSON.
   JSON.parse(bytes.toString('utf8'))

@@ -132,7 +132,7 @@ export class ObjectViews {
       const converted = target.convertsByName
         ? withApiVersion(decoded.bytes, target.apiVersion)
         : convert(decoded.bytes, object.apiVersion, target.apiVersion, object.kind)
-      const scanned = converted === null ? null : scanObject(converted)
+      const scanned = converted === null ? null : scanObject(converted, undefined, 'any')
       if (scanned !== null && scanned.metadataOffset >= 0) return scanned
       this.#options.onUnreadable(
         object,

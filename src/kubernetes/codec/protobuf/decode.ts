@@ -414,8 +414,8 @@ class Decoder {
     const { bytes } = reader
     const inner = bytes.subarray(from, to)
     if (!isProtobuf(inner)) {
-      // An event is one line, and one bad value must not spoil a whole list.
-      const json = compactJson(inner)
+      // An event is one line, and one bad value must not spoil a whole list. The API server keeps every number here.
+      const json = compactJson(inner, 'any')
       if (json === null) throw new CodecError('malformed', 'embedded JSON is not valid, or nested too deeply', from)
       writer.ensure(json.length)
       writer.length += json.copy(writer.bytes, writer.length)

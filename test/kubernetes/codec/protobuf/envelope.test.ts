@@ -98,7 +98,7 @@ void t.test('each bad value is rejected with its reason', (t) => {
     ['JSON with a raw line break in a string', rawExtension('"a\nb"'), 'malformed'],
     ['JSON cut off', rawExtension('{"a":[1,'), 'malformed'],
     ['JSON nested 600 deep', rawExtension('['.repeat(600) + ']'.repeat(600)), 'malformed'],
-    ['JSON with a number that no double can hold', rawExtension('{"a":1e400}'), 'malformed'],
+    ['JSON with a number that no double can hold', rawExtension('{"a":1e400}'), 'none'],
     ['CBOR', rawExtension('\u00d9\u00d9\u00f7'), 'malformed'],
     ['an IntOrString of a third type', intOrString(2), 'malformed'],
     ['messages nested at the bound', deep(MAX_MESSAGE_DEPTH - 10), 'none'],

@@ -1,5 +1,6 @@
 /** The forms in which built-in kinds are answered, however they are stored. */
 import t from 'tap'
+import { type JsonRecord, parseJsonTree } from '../../../../../src/kubernetes/codec/json-tree.js'
 import { decodeObject } from '../../../../../src/kubernetes/codec/protobuf/decode.js'
 import { encodeObject } from '../../../../../src/kubernetes/codec/protobuf/encode-object.js'
 import { kubernetesSchema } from '../../../../../src/kubernetes/codec/protobuf/schema.js'
@@ -160,3 +161,41 @@ void t.test('a Table of flow schemas is in the order in which they are tried', a
     'the list itself is as ever',
   )
 })
+
+void t.test(
+  'a number beyond a double in embedded JSON is served as it is stored, in every form and version',
+  async (t) => {
+    const h = await startApp(t, { flags: ['--resource=api/all'] })
+    const put = (key: string, object: object): void => {
+      const json = JSON.stringify(object).replace('"BEYOND"', '1e400')
+      const value = encodeObject(parseJsonTree(Buffer.from(json)).value as JsonRecord, kubernetesSchema())!
+      h.upstream.commit([{ type: 'put', key: keyFromText(`/registry/${key}`), value }])
+    }
+    put('controllerrevisions/default/a', {
+      apiVersion: 'apps/v1',
+      kind: 'ControllerRevision',
+      metadata,
+      data: { n: 'BEYOND' },
+      revision: 1,
+    })
+    const opaque = { driver: 'd.example.com', parameters: { n: 'BEYOND' } }
+    const spec = {
+      devices: { requests: [{ name: 'r', exactly: { deviceClassName: 'c.example.com' } }], config: [{ opaque }] },
+    }
+    put('resourceclaims/default/a', { apiVersion: 'resource.k8s.io/v1', kind: 'ResourceClaim', metadata, spec })
+    for (const path of [
+      'apis/apps/v1/namespaces/default/controllerrevisions',
+      'apis/resource.k8s.io/v1/namespaces/default/resourceclaims',
+      'apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims',
+    ]) {
+      const url = `${h.url}/${path}`
+      await until(async () => (await read(`${url}/a`)).status === 200, `${path}: it is there`, 5_000)
+      for (const suffix of ['', '/a']) {
+        t.match((await read(url + suffix)).body.toString(), /"n":\s*1e400\}/, `${path}${suffix}`)
+        t.match((await read(url + suffix, 'application/yaml')).body.toString(), /\bn: 1e400|"n": 1e400/)
+        t.match((await read(url + suffix, PROTOBUF)).body.toString('latin1'), '{"n":1e400}')
+        t.equal((await read(url + suffix, `application/json;as=Table;${META}`)).status, 200)
+      }
+    }
+  },
+)
