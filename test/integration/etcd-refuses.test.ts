@@ -174,3 +174,37 @@ void t.test('a server beside a member that is not a voter yet waits for its prom
   await until(async () => (await answer(`${url}/readyz`)).status === 200, 'it is ready', 25_000)
   for (const path of PATHS) t.equal((await answer(url + path)).status, 200, path)
 })
+
+void t.test(
+  'a full etcd refuses writes in its own words, as behind the API server, and can still be read',
+  async (t) => {
+    const etcd = await startEtcd(t, { flags: ['--quota-backend-bytes=2000000'] })
+    const namespace = { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'a', uid: 'a' } }
+    await new EtcdWriter([etcd]).commit({ ...OBJECTS, '/registry/namespaces/a': namespace })
+    const { url } = await startServer(t, { flags: [`--etcd-servers=${etcd.url}`, '--enable-writes'] })
+    const path = `${url}/api/v1/namespaces/a/configmaps`
+    const watcher = new LightWatcher(`${path}?watch=1`)
+    t.teardown(() => watcher.destroy())
+    const headers = { 'content-type': 'application/json' }
+    const create = async (name: string): Promise<Response> => {
+      const object = { metadata: { name }, data: { value: 'x'.repeat(500_000) } }
+      return await fetch(path, { method: 'POST', headers, body: JSON.stringify(object) })
+    }
+    let refused = await create('m0')
+    let count = 0
+    for (; refused.status === 201; count++) refused = await create(`m${count + 1}`)
+    t.equal(refused.status, 500)
+    t.equal(refused.headers.get('retry-after'), null)
+    t.same(await refused.json(), {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      message: 'etcdserver: mvcc: database space exceeded',
+      code: 500,
+    })
+    const { items } = (await (await fetch(path)).json()) as { items: object[] }
+    t.equal(items.length, count)
+    await watcher.until(({ revisions }) => revisions.length === count)
+  },
+)

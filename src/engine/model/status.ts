@@ -271,6 +271,17 @@ export class NoScaleError extends StatusError {
   }
 }
 
+/** etcd's NOSPACE alarm: 500 in the API server as well, in etcd's words, and not a bug. */
+export class StorageFullError extends StatusError {
+  override readonly name = 'StorageFullError'
+  readonly code = 500
+  readonly reason = ''
+
+  constructor(options?: ErrorOptions) {
+    super('etcdserver: mvcc: database space exceeded', options)
+  }
+}
+
 /** A pod matches several disruption budgets, so none can decide: 500 in the API server as well, and not a bug. */
 export class SeveralBudgetsError extends StatusError {
   override readonly name = 'SeveralBudgetsError'

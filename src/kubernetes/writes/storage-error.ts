@@ -5,6 +5,7 @@ import {
   RequestEntityTooLargeError,
   ServiceUnavailableError,
   StatusError,
+  StorageFullError,
   TimeoutError,
 } from '../../engine/model/status.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
@@ -24,7 +25,7 @@ export function storageError(error: unknown, during: 'read' | 'write'): StatusEr
         options,
       )
     case 'no-space':
-      return new ServiceUnavailableError('etcdserver: mvcc: database space exceeded', options)
+      return new StorageFullError(options)
     case 'permission-denied':
     case 'unauthenticated':
       return new ServiceUnavailableError('the storage does not allow this server to write here', options)
