@@ -26,6 +26,16 @@ const ROWS: readonly Row[] = [
     code: 405,
     has: refused,
   })),
+  ...['PROPFIND', 'TRACE', 'QUERY'].flatMap((method) =>
+    [PODS, `${PODS}/a`].map((path) => ({ promise: `${method} ${path} is 405`, path, method, code: 405, has: refused })),
+  ),
+  {
+    promise: 'a method of WebDAV on a path that leads nowhere is 404',
+    path: '/nothing',
+    method: 'PROPFIND',
+    code: 404,
+    has: missing,
+  },
   { promise: 'OPTIONS of an object is 405', path: `${PODS}/a`, method: 'OPTIONS', code: 405, has: refused },
   {
     promise: 'a write of an unknown resource is 404',

@@ -165,6 +165,17 @@ const ROWS: readonly Row[] = [
     code: 200,
     has: { kind: 'Pod', metadata: { name: 'a' } },
   },
+  ...Object.entries({
+    '/%61pi': { kind: 'APIVersions' },
+    '/%61pi/%76%31': { kind: 'APIResourceList', groupVersion: 'v1' },
+    '/%61pi/v1/pods': { kind: 'PodList' },
+    '/api%2Fv1%2Fpods': { kind: 'PodList' },
+    '/%61pis': { kind: 'APIGroupList' },
+    '/%6fpenapi/v2': { swagger: '2.0' },
+    '/version%2F': { gitVersion: /./ },
+    '/%76ersion': { gitVersion: /./ },
+  }).map(([path, has]) => ({ promise: `so are its first words: ${path}`, path, code: 200, has })),
+  { promise: 'but not the first slash', path: '/%2Fapi/v1', code: 404, has: unknown },
   {
     promise: 'an empty namespace means all namespaces, for custom resources',
     path: '/apis/edge.example.com/v1/namespaces//caches',

@@ -60,7 +60,7 @@ const POLICY = `rules:
   - name: nodes look at the status page
     users: [nodes]
     verbs: [get]
-    paths: [/ui/events]
+    paths: [/ui/events, /api/v1]
 `
 
 interface Asked {
@@ -225,6 +225,10 @@ void t.test('a refusal uses the API server’s words, and comes before a 404', a
   t.match(await get('/apis/no.such.group/v1/things', 'web-token'), { code: 403 })
   t.match(await get('/apis/no.such.group/v1/things', 'admin-token'), { code: 404 })
   t.match(await get('/metrics', 'web-token'), { code: 403 })
+  for (const path of ['/api/v1', '/%61pi/%76%31']) {
+    t.match(await get(path, 'nodes-token'), { kind: 'APIResourceList' }, `${path}: a rule is for every spelling of it`)
+    t.match(await get(path, 'web-token'), { code: 403 })
+  }
 })
 
 void t.test('each path is open to those listed in the table of docs/security.md', async (t) => {

@@ -65,14 +65,15 @@ const NAMESPACE_SUBRESOURCES: ReadonlySet<string> = new Set(['status', 'finalize
  */
 export function parseRequestPath(path: string, find: FindResource): RequestPath {
   if (path === '/' || path === '/index.html') return { kind: 'paths' }
-  const root = ROOT.exec(path)?.[1]
+  const whole = decodedPath(path)
+  const root = ROOT.exec(whole)?.[1]
   if (root === undefined) return { kind: 'other' }
-  const segments = segmentsOf(decoded(path))
+  const segments = segmentsOf(whole)
   const most = root === 'api' ? 2 : root === 'apis' ? 3 : Infinity
   const [fixedSegments, names] = [segments.slice(0, most), segments.slice(most)]
   if (fixedSegments.some((segment) => segment === '' || isDots(segment))) throw unknownResource()
   // A document is at exactly its own path, with at most one trailing slash.
-  if (names.length === 0 && path.endsWith('//')) throw unknownResource()
+  if (names.length === 0 && whole.endsWith('//')) throw unknownResource()
   if (root === 'version') return segments.length === 1 ? { kind: 'version' } : { kind: 'other' }
   if (root === 'openapi') return openApiPath(segments)
 
@@ -205,8 +206,13 @@ function fixed(segment: string): string {
   return segment
 }
 
-/** Bytes that are not UTF-8 become U+FFFD, which no name may contain: what follows a name is forwarded as written. */
-function decoded(text: string): string {
+/**
+ * Returns the path as the API server sees it. Bytes that are not UTF-8 become U+FFFD, which no name may contain: what
+ * follows a name is forwarded as written.
+ *
+ * @throws BadRequestError
+ */
+export function decodedPath(text: string): string {
   if (!text.includes('%')) return text
   try {
     return decodeURIComponent(text)

@@ -48,7 +48,8 @@ export function readPatch(
   holds?: Resource['holds'],
 ): PatchBody {
   const types: readonly [PatchType, ...PatchType[]] = takesStrategicPatch ? FOR_BUILT_IN : FOR_CUSTOM
-  const type = bodyMediaType(contentType ?? 'none', types)
+  // Unlike another body, a patch has no usual type.
+  const type = bodyMediaType(contentType?.trim() === '' ? 'none' : (contentType ?? 'none'), types)
   const { value, duplicates } = decode(body, type === APPLY_PATCH, holds)
   return { type, patch: value, duplicates }
 }

@@ -274,7 +274,6 @@ export class Process {
       metrics: exposeMetrics ?? (() => metrics.expose()),
       checkConsistency: () => this.checkConsistency(),
       onRejected: (limit) => metrics.requests.rejected(limit),
-      answersAll: config.passthrough !== null,
       hasTickets: config.ticketKeyFile !== null,
       clock,
       onInternalError,

@@ -52,7 +52,7 @@ void t.test('the paths of documents are recognized', async (t) => {
     ['/ui/', { kind: 'other' }],
     ['/apix/v1/pods', { kind: 'other' }],
     ['//api/v1/pods', { kind: 'other' }],
-    ['/a%70i/v1/pods', { kind: 'other' }],
+    ['/%2Fapi/v1/pods', { kind: 'other' }],
     ['http://x/api/v1/pods', { kind: 'other' }],
   ]
   for (const [path, expected] of table) t.same(parse(path), expected, path)
@@ -181,6 +181,9 @@ void t.test('a path is decoded as a whole and then split, as the API server does
     ['/api/v1/pods//', '/api/v1/pods'],
     ['/api/v1/pods%2F', '/api/v1/pods'],
     ['/api/v1/p%6Fds', '/api/v1/pods'],
+    ['/%61pi/v1/pods', '/api/v1/pods'],
+    ['/%61pi%73%2Fapps', '/apis/apps'],
+    ['/%76ersion', '/version'],
     ['/apis/%61pps/v1/deployments', '/apis/apps/v1/deployments'],
     ['/apis/apps%2Fv1/deployments', '/apis/apps/v1/deployments'],
     ['/api/v1/namespaces/a/pods/p%2Flog', '/api/v1/namespaces/a/pods/p/log'],

@@ -153,6 +153,15 @@ const REFUSED: readonly Row[] = [
   ['a patch of what is not there', 404, 'NotFound', 'PATCH', one('gone'), {}, MERGE],
   ['a patch of a collection', 405, 'MethodNotAllowed', 'PATCH', CONFIG_MAPS, {}, MERGE],
   ['a patch in no known form', 415, 'UnsupportedMediaType', 'PATCH', one('there'), {}],
+  ...['', ' '].map((type): Row => [
+    'a patch with an empty type',
+    415,
+    'UnsupportedMediaType',
+    'PATCH',
+    one('there'),
+    [],
+    { 'content-type': type },
+  ]),
   ['a patch of the name', 400, 'BadRequest', 'PATCH', one('there'), { metadata: { name: 'other' } }, MERGE],
   ['a patch of the uid', 422, 'Invalid', 'PATCH', one('there'), { metadata: { uid: 'other' } }, MERGE],
   [

@@ -5,6 +5,7 @@
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import {
   checkName,
+  decodedPath,
   parseRequestPath,
   type ResourcePath,
   unknownResource,
@@ -87,7 +88,10 @@ async function route(options: ApiOptions, exchange: Exchange, counted: Counted):
     return await handleReview(options, exchange, path, review)
   }
   begin(options, counted, 'discovery')
-  const checking = options.gate.check(exchange, pathAttributes(exchange.request.method ?? '', exchange.path))
+  const checking = options.gate.check(
+    exchange,
+    pathAttributes(exchange.request.method ?? '', decodedPath(exchange.path)),
+  )
   if (checking instanceof Promise) await checking
   await answerDocument(options, exchange, path)
 }

@@ -3,7 +3,7 @@
  * `--apiservice` the group versions of aggregated APIs. The other server decides what the client may do.
  */
 import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
-import type { RequestPath } from '../../../kubernetes/dialect/request-path.js'
+import { decodedPath, type RequestPath } from '../../../kubernetes/dialect/request-path.js'
 import { BadGatewayError, ServiceUnavailableError, TimeoutError } from '../../../engine/model/status.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import type { ApiService, ApiServices } from '../passthrough/api-services.js'
@@ -117,5 +117,5 @@ function apiServiceOf(
 function attributesOfPassed(exchange: Exchange, path: RequestPath): Attributes {
   return path.kind === 'resource'
     ? attributesOf(exchange, path, verbOf(exchange, path))
-    : pathAttributes(exchange.request.method ?? '', exchange.path)
+    : pathAttributes(exchange.request.method ?? '', decodedPath(exchange.path))
 }

@@ -3,7 +3,7 @@
  * routed. Fastify routes, and answers the small documents.
  */
 import type { RequestListener, Server } from 'node:http'
-import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.js'
 import type { Limit } from '../../../engine/model/limit.js'
 import { BadRequestError, InternalError, NotFoundError, type StatusError } from '../../../engine/model/status.js'
@@ -20,6 +20,11 @@ export interface BaseServerOptions {
   readonly onInternalError: (error: StatusError) => void
   /** The host names that clients may use, in addition to addresses and loopback names; null for any. */
   readonly allowedHosts: () => readonly string[] | null
+  /**
+   * Answers what has no route, whatever its method and type, before Fastify looks at either; it must hijack the reply.
+   * Default: 404.
+   */
+  readonly answerUnrouted?: (request: FastifyRequest, reply: FastifyReply) => void
 }
 
 const NO_CACHE = { 'cache-control': 'no-cache, private' }
@@ -56,7 +61,10 @@ export function createBaseServer(
   })
   server.addHook('onRequest', async (request, reply) => {
     const refusal = whyHostRefused(request.raw, isHealthPath(request.url) ? null : options.allowedHosts())
-    if (refusal === null) return
+    if (refusal === null) {
+      if (request.is404) options.answerUnrouted?.(request, reply)
+      return
+    }
     options.onRejected('hosts')
     await reply.code(refusal.code).type('application/json').send(encodeStatus(refusal.toStatus()))
   })

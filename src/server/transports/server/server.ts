@@ -1,5 +1,5 @@
 /**
- * The HTTP server of a port for clients. The API itself is answered on Node's own request and response
+ * The HTTP server of a port for clients. The API gets all that has no route, on Node's own request and response
  * (`reply.hijack()`), because lists and watches write their own responses.
  */
 import type { FastifyInstance } from 'fastify'
@@ -21,8 +21,6 @@ export interface ServerOptions extends BaseServerOptions {
   readonly metrics: () => Promise<Exposition>
   /** Compares what is cached with etcd. */
   readonly checkConsistency: () => Promise<object>
-  /** Whether `api` gets every path without a route, to forward it. */
-  readonly answersAll?: boolean
   /** Whether clients that ask for CBOR get it. */
   readonly servesCbor: boolean
   readonly corsAllowedOrigins: readonly string[]
@@ -36,18 +34,7 @@ export interface ServerOptions extends BaseServerOptions {
 }
 
 export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
-  return createBaseServer(options, makeListener, (server) => {
-    server.all('/', answer)
-    server.all('/index.html', answer)
-    server.all('/api', answer)
-    server.all('/api/*', answer)
-    server.all('/apis', answer)
-    server.all('/apis/*', answer)
-    server.all('/openapi/*', answer)
-    server.all('/version', answer)
-    server.all('/version/', answer)
-    if (options.hasTickets) server.all(TICKET_PATH, answer)
-    if (options.answersAll === true) server.all('/*', answer)
+  return createBaseServer({ ...options, answerUnrouted: answer }, makeListener, (server) => {
     registerMetrics(server, options)
     registerConsistencyCheck(server, options)
     registerHealth(server, options.health, options.corsAllowedOrigins)
