@@ -1,8 +1,8 @@
 /**
  * `npm run test:forms -- [--forms workers,nats,upstream,api-server] [TEST…]`: repeats tests with a server in another
  * form than the plain one at etcd: with two workers, as an edge that NATS feeds, behind another server, behind
- * Kubernetes' own API server. By default these are attacks and limits, in each form. The last line is `N passed, N
- * failed`.
+ * Kubernetes' own API server. By default these are attacks and limits, also through nginx and Varnish, in each form.
+ * The last line is `N passed, N failed`.
  */
 import { parseArgs } from 'node:util'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,7 @@ import { fail, print, verdict } from '../support/verdict.js'
 
 const FORMS = ['workers', 'nats', 'upstream', 'api-server'] as const
 
-const SUITES = ['test/security', 'test/fault/bounds.test.ts']
+const SUITES = ['test/security', 'test/edge/cross-talk.test.ts', 'test/fault/bounds.test.ts']
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({ options: { forms: { type: 'string' } }, allowPositionals: true })
