@@ -220,8 +220,8 @@ export function jsonText(value: Json): string {
   return `${text}}`
 }
 
-/** Escapes what Go's encoder escapes in every text, so that JSON can be embedded in a web page. */
-export function goText(value: Json): string {
+/** Also escapes what Go's encoder escapes in every text, so that JSON can be embedded in a web page. */
+export function goJsonText(value: Json): string {
   return jsonText(value).replace(/[<>&\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 

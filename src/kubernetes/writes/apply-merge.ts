@@ -3,7 +3,7 @@
  * the live object. Then it removes the fields that this manager applied before, no longer applies, and nobody else
  * owns.
  */
-import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
+import { cloneTree, isEmptyRecord, isRecord, type Json, record } from '../codec/json-tree.js'
 import { type FieldSet, isGranular, itemsByElement } from './field-set.js'
 import { ANY, type Shape } from './shape.js'
 
@@ -118,9 +118,5 @@ function removeOne(
 
 function isEmptied(before: Json, after: Json): boolean {
   if (Array.isArray(before) && Array.isArray(after)) return before.length > 0 && after.length === 0
-  return isRecord(before) && isRecord(after) && size(before) > 0 && size(after) === 0
-}
-
-function size(value: JsonRecord): number {
-  return Object.keys(value).length
+  return isRecord(before) && isRecord(after) && !isEmptyRecord(before) && isEmptyRecord(after)
 }

@@ -7,11 +7,13 @@
  */
 import {
   cloneTree,
+  isEmptyRecord,
   isRecord,
   type Json,
   type JsonRecord,
   member,
   record,
+  recordsAt,
   setMember,
   textMember,
   treeFrom,
@@ -77,7 +79,7 @@ export class BuiltInDefaults {
       // In Go this struct always exists, possibly empty: it is created here when something in it gets a default.
       const made = record()
       this.#fill(plan, made)
-      if (Object.keys(made).length > 0) object[name] = made
+      if (!isEmptyRecord(made)) object[name] = made
       return
     }
     const items = label === 'map' && isRecord(value) ? Object.values(value) : Array.isArray(value) ? value : [value]
@@ -154,12 +156,7 @@ function holds(condition: Condition, object: JsonRecord): boolean {
 
 function apply(row: Row, object: JsonRecord): void {
   let bases: readonly JsonRecord[] = [object]
-  for (const list of row.lists) {
-    bases = bases.flatMap((base) => {
-      const items = member(base, ...list)
-      return Array.isArray(items) ? items.filter(isRecord) : []
-    })
-  }
+  for (const list of row.lists) bases = bases.flatMap((base) => recordsAt(base, ...list))
   for (const base of bases) applyAt(row, base)
 }
 
@@ -181,7 +178,7 @@ function isSet(value: Json | undefined, isPointer: boolean): boolean {
   if (value === undefined || value === null) return false
   if (isPointer) return true
   if (Array.isArray(value)) return value.length > 0
-  if (isRecord(value)) return Object.keys(value).length > 0
+  if (isRecord(value)) return !isEmptyRecord(value)
   return value !== '' && value !== 0 && value !== false
 }
 
@@ -189,7 +186,7 @@ function isSet(value: Json | undefined, isPointer: boolean): boolean {
 function merged(present: Json | undefined, from: Json | undefined): Json | undefined {
   if (!isRecord(from) || (present !== undefined && present !== null && !isRecord(present))) return undefined
   const result = record({ ...cloneTree(from), ...present })
-  return Object.keys(result).length === 0 ? undefined : result
+  return isEmptyRecord(result) ? undefined : result
 }
 
 function valueOf(

@@ -12,6 +12,7 @@
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
 import {
   cloneTree,
+  isDeeperThan,
   isRecord,
   type Json,
   JsonNumber,
@@ -120,7 +121,7 @@ class PatchedDocument {
 
   /** @throws InvalidError for an object that is nested too deeply to be read again. */
   finish(): JsonRecord {
-    requireDepth(this.#document, MAX_JSON_DEPTH)
+    if (isDeeperThan(this.#document, MAX_JSON_DEPTH)) throw tooDeep()
     return this.#document
   }
 
@@ -258,12 +259,6 @@ function indexIn(name: string, length: number, pointer: string): number {
 
 function unescapeName(name: string): string {
   return name.includes('~') ? name.replaceAll('~1', '/').replaceAll('~0', '~') : name
-}
-
-function requireDepth(value: Json, levels: number): void {
-  if (levels < 0) throw tooDeep()
-  if (Array.isArray(value)) for (const item of value) requireDepth(item, levels - 1)
-  else if (isRecord(value)) for (const name in value) requireDepth(value[name]!, levels - 1)
 }
 
 function tooDeep(): InvalidError {

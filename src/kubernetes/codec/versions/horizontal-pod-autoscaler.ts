@@ -10,7 +10,7 @@
  */
 import {
   ensureRecord,
-  goText,
+  goJsonText,
   isEmptyRecord,
   isRecord,
   type Json,
@@ -128,10 +128,10 @@ export function toV1(autoscaler: JsonRecord): void {
   const current = currentMetrics.map((metric) => flatten(metric, 'current'))
   const conditions = recordsAt(status, 'conditions')
   const behavior = recordAt(spec, 'behavior')
-  if (others.length > 0) added[METRICS] = goText(others)
-  if (current.length > 0) added[CURRENT_METRICS] = goText(current)
-  if (conditions.length > 0) added[CONDITIONS] = goText(conditions)
-  if (behavior !== null) added[BEHAVIOR] = goText(behaviorToV1(behavior))
+  if (others.length > 0) added[METRICS] = goJsonText(others)
+  if (current.length > 0) added[CURRENT_METRICS] = goJsonText(current)
+  if (conditions.length > 0) added[CONDITIONS] = goJsonText(conditions)
+  if (behavior !== null) added[BEHAVIOR] = goJsonText(behaviorToV1(behavior))
   for (const name of ['metrics', 'behavior']) delete spec[name]
   for (const name of ['currentMetrics', 'conditions']) delete status[name]
   replaceAnnotations(autoscaler, added)
