@@ -10,8 +10,11 @@
 /** The time of one flow in one round, in milliseconds: a few dozen cheap items. */
 const SHARE_MS = 0.5
 
-/** The largest debt, in shares: anything longer is a pause of the machine, which no flow should be charged for. */
-const MOST_DEBT = 8
+/**
+ * The largest debt, in milliseconds, however long a round is: anything longer is a pause of the machine, which no flow
+ * should be charged for.
+ */
+const MOST_DEBT_MS = 4
 
 interface Flow<T> {
   readonly key: string
@@ -74,7 +77,7 @@ export class FairQueue<T> {
       this.#flows.delete(flow.key)
       return
     }
-    flow.leftMs = Math.max(flow.leftMs - ms, -MOST_DEBT * this.#shareMs)
+    flow.leftMs = Math.max(flow.leftMs - ms, -MOST_DEBT_MS)
     if (flow.leftMs <= 0) this.#goAround()
   }
 

@@ -52,6 +52,17 @@ void t.test('time is shared, not the number of items', (t) => {
   t.end()
 })
 
+void t.test('so it is in short rounds, where one item takes many times a round', (t) => {
+  const queue = new FairQueue<string>(0.1)
+  for (let i = 0; i < 100; i++) queue.push('dear', 'dear')
+  for (let i = 0; i < 10_000; i++) queue.push('cheap', 'cheap')
+  const taken = drain(queue, (item) => (item === 'dear' ? 3 : 0.02), 3_020)
+  const dearMs = taken.filter((item) => item === 'dear').length * 3
+  const cheapMs = (taken.length - dearMs / 3) * 0.02
+  t.ok(Math.abs(dearMs - cheapMs) <= 6, `${dearMs} ms and ${cheapMs} ms`)
+  t.end()
+})
+
 void t.test('a pause of the machine during one item does not put its flow behind for long', (t) => {
   const queue = new FairQueue<string>()
   for (let i = 0; i < 100; i++) for (const flow of ['a', 'b']) queue.push(flow, flow)
