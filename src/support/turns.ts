@@ -20,7 +20,7 @@ const BUSY_MS = 100
 
 /** The slice of arrivals that had to wait. */
 const ARRIVALS_MS = 2
-/** Each kind of them gets at least this. */
+/** Each kind of arrival gets at least this part of the slice. */
 const LEAST_PART_MS = 0.25
 /** A separate slice for arrivals of clients that have none waiting. */
 const AT_ONCE_MS = 1
@@ -153,7 +153,7 @@ export class ArrivalLine {
 export interface ArrivalsOptions {
   /** Default: a separate one. */
   readonly line?: ArrivalLine
-  /** For arrivals that start at once. */
+  /** The slice of arrivals that start at once. */
   readonly slice?: { readonly isOver: boolean }
   /** Milliseconds, to measure each arrival. */
   readonly now?: () => number
@@ -161,12 +161,12 @@ export interface ArrivalsOptions {
   readonly mostWaiting?: number
 }
 
-/** For all arrivals that start at once. */
+/** The default slice of such arrivals, shared by all kinds. */
 const atOnce = new LoopSlice(AT_ONCE_MS)
 
 /**
- * Starts arrivals, such as requests. One whose client has none waiting starts at once, if there is time left for such in
- * this iteration of the event loop: a hundred small requests at once add up. Otherwise it waits. Waiting clients take
+ * Starts arrivals, such as requests. An arrival whose client has none waiting starts at once, if this iteration of the
+ * event loop still has time for it: a hundred small requests at once add up. Otherwise it waits. Waiting clients take
  * turns, so that nobody waits behind another client's burst; arrivals of one connection start in order.
  *
  * The time of an arrival includes all work that follows without waiting for anything external: the next one starts when

@@ -236,7 +236,7 @@ export class Run {
     return this.holds(key, place) ? this.pack.object(place) : undefined
   }
 
-  /** Returns the part of the run from a key on and before another; null when that is nothing. */
+  /** Returns the part of the run from one key up to, but not including, another; null if it is empty. */
   between(startKey: Key, endKey: Key | null): Run | null {
     const from = this.placeOf(startKey)
     const to = endKey === null || this.lastKey < endKey ? this.to : this.placeOf(endKey)

@@ -158,7 +158,10 @@ class PageReader {
     return this.#inTime((signal) => this.#read(place, signal))
   }
 
-  /** Asks until the source can be reached, for the time of one page: whatever broke the stream may be restarting it. */
+  /**
+   * Retries until the source can be reached, for as long as a page may take: whatever broke the stream may be
+   * restarting it.
+   */
   #continue(place: Place): Promise<Page> {
     return this.#inTime(async (signal) => {
       for (;;) {

@@ -98,8 +98,8 @@ export class Publisher {
   }
 
   /**
-   * Nothing is written to the stream after the call. Resolves when nothing of the session is running any more, but an
-   * upload under way.
+   * Nothing is written to the stream after the call. Resolves when nothing of the session is running any more, except
+   * an upload under way.
    */
   async stop(): Promise<void> {
     this.#halt()

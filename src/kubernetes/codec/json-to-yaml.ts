@@ -294,7 +294,7 @@ function yamlString(text: string): string {
 
 /**
  * A plain string must start with a letter, so that it is not a number, date or indicator, and must not be one of the
- * words with a meaning.
+ * words with a special meaning.
  */
 function isPlain(text: string): boolean {
   const first = text.charCodeAt(0)

@@ -174,7 +174,7 @@ export function ownFieldLabels(resource: Named): ReadonlyMap<string, FieldLabel>
   return LABELS.get(wordsOf(resource))
 }
 
-/** Returns who answers a subresource that is not served here: '' for a kube-apiserver; undefined if there is no such. */
+/** Returns who answers a subresource that is not served here: '' for a kube-apiserver; undefined if nothing answers it. */
 export function answererOf(resource: Named, subresource: string): string | undefined {
   const texts = listOf(wordsOf(resource), 'unserved')
   return new Map(texts.map((text) => text.split(':')).map(([name = '', who = '']) => [name, who])).get(subresource)

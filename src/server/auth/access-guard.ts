@@ -44,7 +44,7 @@ export interface AccessGuardOptions {
   readonly logger?: Pick<Logger, 'debug'>
   /** Counts client requests, not the checks of running watches. */
   readonly metrics?: AccessMetrics
-  /** How often entries are judged again whose authenticator or authorizer changes silently. Default 5 s. */
+  /** How often entries whose authenticator or authorizer changes silently are judged again. Default 5 s. */
   readonly recheckMs?: number
   /** How long a watch survives while it cannot be checked. Default 5 minutes. */
   readonly unjudgedMs?: number

@@ -55,7 +55,7 @@ export async function handleWatch(
 ): Promise<void> {
   const { live, exchange, caller } = request
   live.cache.assertReadable()
-  // In the form of this moment: the request has just been understood.
+  // In the current form of the resource, because the request has just been parsed.
   const { history } = live.cache
   const leave = await context.memory.admitInTurn(caller.identity, exchange.signal)
   try {
