@@ -1,18 +1,14 @@
 /** Chooses the source of this process's resources from the configuration. */
 import type { Config } from '../config/load.js'
-import type { Metrics } from '../metrics/metrics.js'
 import { httpFeeds, openRemoteApiServer } from './remote-api-server.js'
 import { natsFleet } from './nats-fleet.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import { upstreamFeeds } from '../../engine/feed/upstream-feed.js'
-import type { Clock } from '../../support/clock.js'
 import { Semaphore } from '../../support/semaphore.js'
-import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
 import type { RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
-import type { Upstream } from '../../engine/upstream/upstream.js'
 import { otherOf } from '../../kubernetes/dialect/other-etcds.js'
-import type { OtherUpstream } from './open-upstream.js'
+import type { Basis } from './basis.js'
+import type { Upstreams } from './open-upstream.js'
 
 /**
  * Lists are expensive for etcd, so only this many resources list at once. The in-process store can handle all of them.
@@ -22,15 +18,7 @@ const EMBEDDED_FEEDS_AT_ONCE = 256
 /** A list costs another server little, and most of its time is network latency. */
 const HTTP_FEEDS_AT_ONCE = 16
 
-export interface FeedParts {
-  readonly config: Config
-  readonly upstream: Upstream
-  /** The etcds of the resources that are stored elsewhere. */
-  readonly others: readonly OtherUpstream[]
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
-  readonly metrics: Metrics
+export interface FeedParts extends Upstreams, Pick<Basis, 'config' | 'clock' | 'random' | 'logger' | 'metrics'> {
   /** The server behind `--upstream`, if already open. */
   readonly server?: RemoteApiServer | null
 }

@@ -47,7 +47,7 @@ export class Cluster implements ReadyParts {
     this.#upstreams = [options, ...others].map(({ upstream }) => upstream)
     for (const upstream of this.#upstreams) closing.add(() => upstream.close())
     this.stage = openResources(basis, options.pump, options)
-    this.apiServices = openApiServices({ ...basis, semaphore: options.passthroughSlots })
+    this.apiServices = openApiServices(basis, options.passthroughSlots)
     this.known = followServed(basis, this.stage, this.apiServices, options.documents)
     const sources = (): OutageSource[] =>
       [...this.pipelines()].map(({ resource, cache }) => ({ resource, disconnectedReason: cache.disconnectedReason }))

@@ -12,7 +12,7 @@ import type { KnownResources } from '../served/known-resources.js'
 import type { ApiContext } from '../transports/api/api-context.js'
 import { type ApiHandler, apiHandler } from '../transports/api/api-handler.js'
 import { ResourceForms } from '../transports/api/resource-forms.js'
-import type { Writes } from '../transports/api/write-handler.js'
+import type { OffLoopWriter } from '../../kubernetes/writes/off-loop-writer.js'
 import type { RequestGate } from '../transports/limits/request-gate.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
 import type { Passthrough } from '../transports/passthrough/passthrough.js'
@@ -23,7 +23,7 @@ import type { ResourceStage } from './open-resources.js'
 export interface ApiParts {
   readonly version: string
   /** null if writes are disabled. */
-  readonly writes: Writes | null
+  readonly writer: OffLoopWriter | null
   readonly stage: ResourceStage
   readonly known: KnownResources
   readonly documents: DocumentThreads
@@ -35,35 +35,13 @@ export interface ApiParts {
 }
 
 export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
-  const { config, metrics, onInternalError } = basis
-  const { stage, documents, apiServices, gate, passthrough, version: productVersion } = parts
+  const { config, clock, random, metrics, onInternalError } = basis
+  const { version, stage, known, limits, documents, apiServices, gate, passthrough, writer, isDraining } = parts
+  const { registry, resources, views, schema } = stage
   const writable = config.enableWrites
   const remote = apiServices === null ? {} : { remote: apiServices }
-  return apiHandler({
-    context: contextOf(basis, parts),
-    gate,
-    passthrough,
-    apiServices,
-    schema: stage.schema,
-    discovery: new Discovery(stage.registry, { productVersion, writable, reviews: reviewKinds(writable), ...remote }),
-    openApi: new OpenApi(stage.registry, {
-      productVersion,
-      writable,
-      make: (resources, form) => documents.makeOpenApi(resources, form),
-    }),
-    writes: parts.writes,
-    metrics: metrics.requests,
-    onInternalError,
-  })
-}
-
-function contextOf(
-  { config, clock, random }: Basis,
-  { version, stage, known, limits, isDraining }: ApiParts,
-): ApiContext {
-  const { registry, resources, views, schema } = stage
   const caching = new Map(config.publicCaching.map(({ resource, ...seconds }) => [resource, seconds]))
-  return {
+  const context: ApiContext = {
     find: (group, version, plural) => resources.find(group, version, plural),
     hasGroup: (group, version) => isOfReviews(group, version) || registry.hasGroup(group, version),
     whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
@@ -82,8 +60,27 @@ function contextOf(
     minRequestTimeoutMs: config.minRequestTimeout,
     requestTimeoutMs: config.requestTimeout,
     compressesWatches: config.compress,
-    hasPassthrough: config.passthrough !== null,
     isAnyFieldSelectable: config.selectAnyField,
     isDraining,
+    gate,
+    passthrough,
+    apiServices,
+    schema,
+    discovery: new Discovery(registry, {
+      productVersion: version,
+      writable,
+      reviews: reviewKinds(writable),
+      ...remote,
+    }),
+    openApi: new OpenApi(registry, {
+      productVersion: version,
+      writable,
+      make: (resources, form) => documents.makeOpenApi(resources, form),
+    }),
+    writer,
+    writes: limits.writes,
+    metrics: metrics.requests,
+    onInternalError,
   }
+  return apiHandler(context)
 }

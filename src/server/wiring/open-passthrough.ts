@@ -1,40 +1,22 @@
 /** The servers to which other requests are forwarded, from the configuration: `--passthrough`, or `--apiservice`. */
 import { watchCredentials } from '../auth/watched-credentials.js'
-import type { Config } from '../config/load.js'
-import type { Metrics } from '../metrics/metrics.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
-import type { Clock } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
 import { ApiServices } from '../transports/passthrough/api-services.js'
 import { Passthrough, type PassthroughOptions } from '../transports/passthrough/passthrough.js'
 import type { Basis } from './basis.js'
 
-export interface PassthroughParts {
-  readonly config: Config
-  readonly clock: Clock
-  readonly metrics: Metrics
-  readonly logger: Logger
-  readonly semaphore: IdentitySemaphore
-}
-
 /** Returns null without `--passthrough`. @throws Error for a certificate that cannot be read. */
-export function openPassthrough(parts: PassthroughParts & Pick<Basis, 'closing'>): Passthrough | null {
-  const { config, metrics } = parts
-  const { passthrough: url } = config
+export function openPassthrough(basis: Basis, semaphore: IdentitySemaphore): Passthrough | null {
+  const { passthrough: url } = basis.config
   if (url === null) return null
   const passthrough = new Passthrough({
     url,
     name: 'the API server',
-    onAnswered: answeredBy(metrics, 'passthrough'),
-    ...sharedOptions(parts),
+    onAnswered: answeredBy(basis, 'passthrough'),
+    ...sharedOptions(basis, semaphore),
   })
-  parts.closing.add(() => passthrough.close())
+  basis.closing.add(() => passthrough.close())
   return passthrough
-}
-
-export interface ApiServicesParts extends PassthroughParts {
-  readonly random: Random
 }
 
 /**
@@ -42,8 +24,8 @@ export interface ApiServicesParts extends PassthroughParts {
  *
  * @throws Error for a certificate that cannot be read.
  */
-export function openApiServices(parts: ApiServicesParts): ApiServices | null {
-  const { config, clock, random, logger, metrics } = parts
+export function openApiServices(basis: Basis, semaphore: IdentitySemaphore): ApiServices | null {
+  const { config, clock, random, logger } = basis
   if (config.passthrough !== null) return null
   const addresses = config.apiservice.map(({ group, version, url }) => ({
     group,
@@ -51,8 +33,8 @@ export function openApiServices(parts: ApiServicesParts): ApiServices | null {
     passthrough: new Passthrough({
       url,
       name: `the server of ${group}/${version}`,
-      onAnswered: answeredBy(metrics, `${version}.${group}`),
-      ...sharedOptions(parts),
+      onAnswered: answeredBy(basis, `${version}.${group}`),
+      ...sharedOptions(basis, semaphore),
       keepsTokens: true,
       awayIs: 503,
     }),
@@ -60,7 +42,7 @@ export function openApiServices(parts: ApiServicesParts): ApiServices | null {
   return new ApiServices({ addresses, clock, random, logger })
 }
 
-function answeredBy(metrics: Metrics, server: string): (code: number, seconds: number) => void {
+function answeredBy({ metrics }: Basis, server: string): (code: number, seconds: number) => void {
   return (code, seconds) => {
     metrics.requests.passed(server, String(code))
     metrics.requests.passedSeconds(server, seconds)
@@ -70,16 +52,10 @@ function answeredBy(metrics: Metrics, server: string): (code: number, seconds: n
 const FILES = '--passthrough-cafile, --proxy-client-cert-file or --proxy-client-key-file'
 
 /** The options of every server behind this one, each with files that it watches itself. */
-function sharedOptions({
-  config,
-  clock,
-  logger,
-  metrics,
-  semaphore,
-}: PassthroughParts): Pick<
-  PassthroughOptions,
-  'credentials' | 'semaphore' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'
-> {
+function sharedOptions(
+  { config, clock, logger, metrics }: Basis,
+  semaphore: IdentitySemaphore,
+): Pick<PassthroughOptions, 'credentials' | 'semaphore' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'> {
   const { passthroughCafile: ca, proxyClientCertFile: cert, proxyClientKeyFile: key } = config
   return {
     credentials: watchCredentials({ ca, cert, key }, FILES, { clock, logger, metrics: metrics.process }),

@@ -22,7 +22,7 @@ import { OpenedUpstream } from '../../engine/upstream/opened-upstream.js'
 import type { ValueTransform } from '../../engine/model/value-transform.js'
 import type { RingBounds } from '../../engine/cache/ring-buffer.js'
 import type { Basis } from './basis.js'
-import { chooseFeeds, type FeedParts } from './choose-feeds.js'
+import { chooseFeeds } from './choose-feeds.js'
 import { openEncryption } from './open-encryption.js'
 import { otherOf } from '../../kubernetes/dialect/other-etcds.js'
 import type { OtherUpstream } from './open-upstream.js'
@@ -77,7 +77,7 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
   const resources = new Resources(registry, {
     ...basis,
     pump,
-    openFeed: sources.openFeed ?? chooseConfiguredFeeds(basis, { upstream: sources.upstream, others, server }),
+    openFeed: sources.openFeed ?? chooseFeeds({ ...basis, upstream: sources.upstream, others, server }),
     jsonOf: (...what) => views.forSelectors(...what),
     ring: ringBounds(config),
     bookmarkIntervalMs: config.bookmarkInterval,
@@ -162,10 +162,6 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
       }
     },
   })
-}
-
-function chooseConfiguredFeeds(basis: Basis, sources: Pick<FeedParts, 'upstream' | 'others' | 'server'>): OpenFeed {
-  return chooseFeeds({ ...basis, ...sources })
 }
 
 /** Finds the transform of a key's value: that of the resource to which the key belongs. */

@@ -1,7 +1,5 @@
 /** Writes of one process, with the threads for larger ones. */
 import { ThreadPool } from '../../support/thread-pool.js'
-import type { Writes } from '../transports/api/write-handler.js'
-import type { Upstream } from '../../engine/upstream/upstream.js'
 import { OffLoopWriter } from '../../kubernetes/writes/off-loop-writer.js'
 import type { Basis } from './basis.js'
 import type { Limits } from './open-limits.js'
@@ -12,15 +10,11 @@ const DEADLINE_MS = 10_000
 /** A thread's heap: a body of 3 MB with its copies takes a third of it. */
 const MAX_HEAP_MEGABYTES = 256
 
-/** Also writes the server's own objects. */
-export interface OpenedWrites extends Writes, Pick<OffLoopWriter, 'ensure'> {}
-
 export function openWrites(
   { config, clock, random, metrics, logger, closing }: Basis,
-  { registry, views, schema }: ResourceStage,
-  upstream: Upstream,
+  { registry, views, schema, upstream }: ResourceStage,
   limits: Limits,
-): OpenedWrites {
+): OffLoopWriter {
   const threads = new ThreadPool({
     program: new URL('../../kubernetes/writes/writer-thread.js', import.meta.url),
     deadlineMs: DEADLINE_MS,
@@ -32,7 +26,7 @@ export function openWrites(
     },
   })
   closing.add(() => threads.close())
-  const writer = new OffLoopWriter({
+  return new OffLoopWriter({
     threads,
     semaphore: limits.writeThreads,
     deadlineMs: DEADLINE_MS,
@@ -49,10 +43,4 @@ export function openWrites(
     isAnyFieldSelectable: config.selectAnyField,
     onUnusable: (problem) => logger.warn({ problem }, 'a pattern of a stored definition cannot be checked'),
   })
-  return {
-    perform: (verb, request, identity, signal) => writer.perform(verb, request, identity, signal),
-    hasProtobuf: (served) => writer.hasProtobuf(served),
-    ensure: (place, decide) => writer.ensure(place, decide),
-    semaphore: limits.writes,
-  }
 }

@@ -5,15 +5,12 @@ import type { FastifyInstance } from 'fastify'
 import { type TlsServerOptions, watchServerTls } from '../auth/tls.js'
 import type { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
-import type { Clock } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
-import type { Metrics } from '../metrics/metrics.js'
 import type { RapidResets } from '../transports/limits/rapid-resets.js'
 import type { Strangers } from '../transports/limits/strangers.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
-import type { CurrentConfig } from './live-config.js'
+import type { Basis } from './basis.js'
 
 /** null if the port is not configured. */
 export interface PortNumbers {
@@ -22,15 +19,10 @@ export interface PortNumbers {
   readonly metricsPort: number | null
 }
 
-export interface PortsOptions {
-  readonly config: Config
-  readonly live: CurrentConfig
+export interface PortsOptions extends Pick<Basis, 'config' | 'live' | 'clock' | 'logger' | 'metrics'> {
   readonly server: ServerOptions
   readonly resets: RapidResets
   readonly strangers: Strangers
-  readonly clock: Clock
-  readonly logger: Logger
-  readonly metrics: Metrics
 }
 
 export class Ports {

@@ -44,15 +44,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
   })
   const primary: Primary = new Primary({
     limits,
-    openFeed: chooseFeeds({
-      config,
-      upstream,
-      others,
-      clock,
-      random,
-      logger,
-      metrics,
-    }),
+    openFeed: chooseFeeds({ config, upstream, others, clock, random, logger, metrics }),
     upstream,
     feedMetrics: (resource) => metrics.forResource(resource).feed,
     mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),

@@ -109,15 +109,15 @@ export class Process {
     // From the socket to the resource.
     this.#limits = openLimits(basis, stage.resources, clients)
     this.#gate = openGate(basis, stage, clients)
-    const passthrough = openPassthrough({ ...basis, semaphore: passthroughSlots })
-    const writes = config.enableWrites ? openWrites(basis, stage, stage.upstream, this.#limits) : null
+    const passthrough = openPassthrough(basis, passthroughSlots)
+    const writer = config.enableWrites ? openWrites(basis, stage, this.#limits) : null
     this.#bootstrapRoles =
-      writes !== null && config.authorizationMode.includes('RBAC')
-        ? new BootstrapRoles(basis, { writer: writes, registry: stage.registry, signal: this.#stopping.signal })
+      writer !== null && config.authorizationMode.includes('RBAC')
+        ? new BootstrapRoles(basis, { writer, registry: stage.registry, signal: this.#stopping.signal })
         : null
     const api = openApi(basis, {
       version,
-      writes,
+      writer,
       stage,
       known,
       documents,

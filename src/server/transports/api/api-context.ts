@@ -1,13 +1,24 @@
-/** The context that all handlers of the API share: resources, limits and settings. `server/wiring/` assembles it. */
+/**
+ * The context that all handlers of the API share: resources, documents, other servers, the gate, limits and settings.
+ * `server/wiring/` assembles it.
+ */
 import type { FairSemaphore } from '../../auth/fair-semaphore.js'
+import type { RequestMetrics } from '../../metrics/request-metrics.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import type { Resource } from '../../../engine/model/resource.js'
 import type { StatusError } from '../../../engine/model/status.js'
+import type { Schema } from '../../../kubernetes/codec/protobuf/schema.js'
+import type { Discovery } from '../../../kubernetes/dialect/discovery.js'
 import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
+import type { OpenApi } from '../../../kubernetes/dialect/openapi.js'
+import type { OffLoopWriter } from '../../../kubernetes/writes/off-loop-writer.js'
 import type { Clock } from '../../../support/clock.js'
 import type { Random } from '../../../support/random.js'
 import type { BodyCache } from '../bodies/body-cache.js'
 import type { MemoryPressure } from '../limits/memory-pressure.js'
+import type { RequestGate } from '../limits/request-gate.js'
+import type { ApiServices } from '../passthrough/api-services.js'
+import type { Passthrough } from '../passthrough/passthrough.js'
 import type { ResourceForms } from './resource-forms.js'
 
 /** How long shared caches may answer without asking. */
@@ -28,6 +39,17 @@ export interface ApiContext {
   /** Whether any resource or review of that version is served here. */
   hasGroup(group: string, version: string): boolean
   readonly forms: ResourceForms
+  readonly discovery: Discovery
+  readonly openApi: OpenApi
+  /** Decodes protobuf bodies of reviews. */
+  readonly schema: Schema
+  readonly gate: RequestGate
+  /** Answers everything that is not answered here (`--passthrough`); null without such a server. */
+  readonly passthrough: Passthrough | null
+  /** Group versions of other servers; null with a passthrough, which has its own. */
+  readonly apiServices: ApiServices | null
+  /** null if writes are disabled. */
+  readonly writer: Pick<OffLoopWriter, 'perform' | 'hasProtobuf'> | null
   /** Equal in two processes that encode the same object to the same bytes. */
   readonly release: string
   /** How shared caches may keep a resource; null if they may not. */
@@ -40,6 +62,8 @@ export interface ApiContext {
   /** Slots for initial states, each of which holds a state's bytes while it is sent. */
   readonly initialStates: IdentitySemaphore
   readonly watchers: IdentitySemaphore
+  /** Slots for writes in progress, each of which holds its body. */
+  readonly writes: IdentitySemaphore
   /** Called before a list, a watch or a write begins. */
   readonly memory: Pick<MemoryPressure, 'admit' | 'admitInTurn'>
   readonly clock: Clock
@@ -50,10 +74,10 @@ export interface ApiContext {
   readonly requestTimeoutMs: number
   /** Whether watches are compressed for every client that accepts gzip, not only for those that ask. */
   readonly compressesWatches: boolean
-  /** Whether an API server answers what cannot be answered here (`--passthrough`). */
-  readonly hasPassthrough: boolean
   /** Whether field selectors may name any scalar path of Kubernetes' own kinds and custom resources. */
   readonly isAnyFieldSelectable: boolean
   /** Whether the server is stopping, so that new watches are refused. */
   isDraining(): boolean
+  readonly metrics: RequestMetrics
+  readonly onInternalError: (error: StatusError) => void
 }

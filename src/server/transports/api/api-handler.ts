@@ -13,22 +13,16 @@ import {
 import { parameter } from '../../../kubernetes/dialect/query.js'
 import { checkTimeout } from '../../../kubernetes/dialect/timeout-parameter.js'
 import { InternalError, StatusError, UnshowableError } from '../../../engine/model/status.js'
-import type { RequestKind, RequestMetrics } from '../../metrics/request-metrics.js'
+import type { RequestKind } from '../../metrics/request-metrics.js'
 import type { Exchange } from '../server/exchange.js'
 import { bodyOf } from '../server/request-body.js'
 import { failAsEvents } from '../watch/http-watch.js'
 import { answerDocument } from './discovery-documents.js'
-import { type PassOnOptions, passOn, whoElseAnswers } from './pass-on.js'
+import { passOn, whoElseAnswers } from './pass-on.js'
 import { isRead, type Verb, verbOf } from './request-attributes.js'
-import { handleReview, reviewOf, type ReviewOptions } from './review-handler.js'
+import { handleReview, reviewOf } from './review-handler.js'
 import type { ApiContext } from './api-context.js'
-import { answerResource, type ResourceHandlerOptions } from './resource-handler.js'
-
-export interface ApiOptions extends ResourceHandlerOptions, PassOnOptions, ReviewOptions {
-  readonly context: ApiContext
-  readonly metrics: Pick<RequestMetrics, 'answered' | 'answerSeconds' | 'inFlight' | 'written'>
-  readonly onInternalError: (error: StatusError) => void
-}
+import { answerResource } from './resource-handler.js'
 
 /** @param refused the reason to reject the request, which is still answered and counted. */
 export type ApiHandler = (exchange: Exchange, refused?: StatusError) => Promise<void>
@@ -43,21 +37,21 @@ interface Counted {
   reason: string | null
 }
 
-export function apiHandler(options: ApiOptions): ApiHandler {
+export function apiHandler(context: ApiContext): ApiHandler {
   return async (exchange, refused) => {
     const counted: Counted = { verb: 'other', group: '', resource: '', kind: null, reason: null }
     try {
       if (refused !== undefined) throw refused
-      await route(options, exchange, counted)
+      await route(context, exchange, counted)
     } catch (error) {
-      fail(options, exchange, error, counted)
+      fail(context, exchange, error, counted)
     } finally {
-      count(options, exchange, counted)
+      count(context, exchange, counted)
     }
   }
 }
 
-function count({ metrics }: ApiOptions, { statusCode, startedMs }: Exchange, counted: Counted): void {
+function count({ metrics }: ApiContext, { statusCode, startedMs }: Exchange, counted: Counted): void {
   const { verb, kind, group, resource, reason } = counted
   if (kind !== null) metrics.inFlight(kind, -1)
   metrics.answered(verb, group, resource, String(statusCode))
@@ -66,66 +60,59 @@ function count({ metrics }: ApiOptions, { statusCode, startedMs }: Exchange, cou
   if (kind === 'write') metrics.written(verb, group, resource, reason ?? 'success')
 }
 
-async function route(options: ApiOptions, exchange: Exchange, counted: Counted): Promise<void> {
-  const path = parseRequestPath(
-    exchange.path,
-    (group, version, plural) => options.context.find(group, version, plural)?.served,
-  )
-  const pass = whoElseAnswers(options, exchange, path)
+async function route(context: ApiContext, exchange: Exchange, counted: Counted): Promise<void> {
+  const path = parseRequestPath(exchange.path, (group, version, plural) => context.find(group, version, plural)?.served)
+  const pass = whoElseAnswers(context, exchange, path)
   if (pass !== null) {
     // Proxies on the way might normalize it, and the server behind them would then see another path.
     if (path.kind === 'resource') checkName(path)
-    begin(options, counted, 'passed')
+    begin(context, counted, 'passed')
     return await pass()
   }
   if (path.kind !== 'resource' || verbOf(exchange, path) !== 'watch') checkTimeout(exchange.query)
   if (path.kind === 'other') throw unknownResource()
   if (path.kind === 'resource') {
-    const review = reviewOf(path, options)
-    if (review === undefined) return await answer(options, exchange, path, counted)
+    const review = reviewOf(context, path)
+    if (review === undefined) return await answer(context, exchange, path, counted)
     // A review stores nothing, so it does not count as a write.
-    begin(options, counted, 'other')
-    return await handleReview(options, exchange, path, review)
+    begin(context, counted, 'other')
+    return await handleReview(context, exchange, path, review)
   }
-  begin(options, counted, 'discovery')
-  const checking = options.gate.check(
-    exchange,
-    pathAttributes(exchange.request.method ?? '', decodedPath(exchange.path)),
-  )
-  if (checking instanceof Promise) await checking
-  await answerDocument(options, exchange, path)
+  begin(context, counted, 'discovery')
+  await context.gate.check(exchange, pathAttributes(exchange.request.method ?? '', decodedPath(exchange.path)))
+  await answerDocument(context, exchange, path)
 }
 
 /**
  * Answers from the resource; forwards the request to the API server, if there is one, when an object cannot be shown
  * here.
  */
-async function answer(options: ApiOptions, exchange: Exchange, path: ResourcePath, counted: Counted): Promise<void> {
+async function answer(context: ApiContext, exchange: Exchange, path: ResourcePath, counted: Counted): Promise<void> {
   const verb = verbOf(exchange, path)
   // Only served resources become labels, because clients may request any path.
   if (path.served !== undefined) {
     counted.group = path.group
     counted.resource = path.plural
   }
-  begin(options, counted, verb)
+  begin(context, counted, verb)
   // A reader may mean all namespaces; an empty namespace in a delete is more likely an empty variable.
   if (path.hasEmptyNamespace && verb === 'deletecollection') throw unknownResource()
   try {
-    await answerResource(options, { exchange, path, verb })
+    await answerResource(context, { exchange, path, verb })
   } catch (error) {
-    const { passthrough } = options
+    const { passthrough } = context
     if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
     // A server that ignores the shard would list or watch everything.
     if (verb !== 'get' && (parameter(exchange.query, 'shardSelector') ?? '') !== '') throw error
     // The body that these headers describe has been dropped.
     if (bodyOf(exchange.request) !== 'none') throw error
-    begin(options, counted, 'passed')
-    await passOn(options, passthrough, exchange, path)
+    begin(context, counted, 'passed')
+    await passOn(context, passthrough, exchange, path)
   }
 }
 
 /** Counts a request by its verb. One that turns out to be for another server is counted as `passed` instead. */
-function begin({ metrics }: ApiOptions, counted: Counted, verb: Counted['verb']): void {
+function begin({ metrics }: ApiContext, counted: Counted, verb: Counted['verb']): void {
   if (counted.kind !== null) metrics.inFlight(counted.kind, -1)
   counted.verb = verb
   counted.kind = kindOf(verb)
@@ -138,7 +125,7 @@ function kindOf(verb: Counted['verb']): RequestKind | null {
   return verb === 'discovery' || verb === 'other' || isRead(verb) ? 'read' : 'write'
 }
 
-function fail({ onInternalError }: ApiOptions, exchange: Exchange, error: unknown, counted: Counted): void {
+function fail({ onInternalError }: ApiContext, exchange: Exchange, error: unknown, counted: Counted): void {
   if (exchange.wasLeft(error)) return
   const status = StatusError.from(error)
   counted.reason = status.reason

@@ -11,7 +11,7 @@ import {
   type Negotiated,
   type Servable,
 } from '../../../kubernetes/dialect/accept.js'
-import type { Discovery, Document } from '../../../kubernetes/dialect/discovery.js'
+import type { Document } from '../../../kubernetes/dialect/discovery.js'
 import type { OpenApi } from '../../../kubernetes/dialect/openapi.js'
 import {
   methodNotAllowed,
@@ -24,21 +24,15 @@ import { layOut } from '../bodies/layout.js'
 import type { Exchange } from '../server/exchange.js'
 import type { ApiContext } from './api-context.js'
 
-export interface DocumentOptions {
-  readonly context: Pick<ApiContext, 'whyUnknown' | 'hasGroup'>
-  readonly discovery: Discovery
-  readonly openApi: OpenApi
-}
-
 export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }>
 
 const YEAR_MS = 365 * 24 * 3_600_000
 
 /** @throws StatusError */
-export async function answerDocument(options: DocumentOptions, exchange: Exchange, path: DocumentPath): Promise<void> {
+export async function answerDocument(context: ApiContext, exchange: Exchange, path: DocumentPath): Promise<void> {
   requireRead(exchange)
-  const { discovery, openApi } = options
-  const why = path.kind === 'version' ? null : whyIncomplete(options, path)
+  const { discovery, openApi } = context
+  const why = path.kind === 'version' ? null : whyIncomplete(context, path)
   if (why !== null) throw why
   switch (path.kind) {
     case 'paths':
@@ -73,10 +67,7 @@ export async function answerDocument(options: DocumentOptions, exchange: Exchang
  * Returns why a document is not available yet: without the groups still to be read, it would claim that they do not
  * exist.
  */
-function whyIncomplete(
-  { context }: DocumentOptions,
-  path: Exclude<DocumentPath, { kind: 'version' }>,
-): StatusError | null {
+function whyIncomplete(context: ApiContext, path: Exclude<DocumentPath, { kind: 'version' }>): StatusError | null {
   switch (path.kind) {
     case 'api-versions':
       return context.whyUnknown('')

@@ -42,8 +42,7 @@ export async function handleGet(context: ApiContext, request: ReadRequest<GetPar
   const key = keyOfName(served.resource, path)
   const object = await readObject(cache, key, options.read, request)
   const caching = await publicCachingOf(context, request)
-  const confirming = caller.confirm()
-  if (confirming !== undefined) await confirming
+  await caller.confirm()
   // The read may have waited for the very value that is unreadable.
   cache.assertReadable(false)
   if (object === undefined) cache.assertOpen(key)

@@ -88,8 +88,7 @@ async function answerList(context: ApiContext, request: ListRequest): Promise<vo
   const { prefix, selector, encoder } = contents
   cache.assertListOpen(snapshot, prefix)
   await checkObjects(context, request, snapshot, { prefix, selector, apiVersion: encoder.apiVersion }, true)
-  const confirming = caller.confirm()
-  if (confirming !== undefined) await confirming
+  await caller.confirm()
   if (contents.limit !== null) cache.keep(snapshot)
   const key = keyOf(BODY_KEY, contents)
   const unservable = snapshot.unservableCount
@@ -107,8 +106,7 @@ async function answerList(context: ApiContext, request: ListRequest): Promise<vo
   }
   const use = await useBody(context, request, key, contents)
   try {
-    const again = caller.confirm()
-    if (again !== undefined) await again
+    await caller.confirm()
   } catch (error) {
     use.release()
     throw error

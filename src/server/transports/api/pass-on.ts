@@ -5,40 +5,30 @@
 import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
 import { decodedPath, type RequestPath } from '../../../kubernetes/dialect/request-path.js'
 import { BadGatewayError, ServiceUnavailableError, TimeoutError } from '../../../engine/model/status.js'
-import type { RequestGate } from '../limits/request-gate.js'
-import type { ApiService, ApiServices } from '../passthrough/api-services.js'
+import type { ApiService } from '../passthrough/api-services.js'
 import type { Passthrough } from '../passthrough/passthrough.js'
 import type { Exchange } from '../server/exchange.js'
 import { requireOwnOrigin } from '../server/own-origin.js'
 import type { ApiContext } from './api-context.js'
-import { answerDocument, type DocumentOptions } from './discovery-documents.js'
+import { answerDocument } from './discovery-documents.js'
 import { attributesOf, isRead, verbOf } from './request-attributes.js'
 
 const NO_UPGRADE = 'no connection is upgraded'
 
-export interface PassOnOptions extends DocumentOptions {
-  readonly context: ApiContext
-  readonly gate: RequestGate
-  /** Answers everything that is not answered here; null without such a server. */
-  readonly passthrough: Passthrough | null
-  /** Group versions of other servers, if there is no passthrough; null if there are none. */
-  readonly apiServices: ApiServices | null
-}
-
 /** @returns a function that forwards the request; null when it is answered here. */
 export function whoElseAnswers(
-  options: PassOnOptions,
+  context: ApiContext,
   exchange: Exchange,
   path: RequestPath,
 ): (() => Promise<void>) | null {
-  const { passthrough } = options
-  if (passthrough !== null && !isAnsweredHere(options, exchange, path)) {
+  const { passthrough } = context
+  if (passthrough !== null && !isAnsweredHere(context, exchange, path)) {
     // After a restart every watch of a custom resource would otherwise be forwarded, and stay there for minutes.
-    if (mayBeWatchedHere(options, exchange, path)) return null
-    return () => passOn(options, passthrough, exchange, path)
+    if (mayBeWatchedHere(context, exchange, path)) return null
+    return () => passOn(context, passthrough, exchange, path)
   }
-  const service = apiServiceOf(options, path)
-  return service === undefined ? null : () => passToService(options, service, exchange, path)
+  const service = apiServiceOf(context, path)
+  return service === undefined ? null : () => passToService(context, service, exchange, path)
 }
 
 /**
@@ -47,44 +37,44 @@ export function whoElseAnswers(
  * readers can continue.
  */
 export async function passOn(
-  options: PassOnOptions,
+  context: ApiContext,
   passthrough: Passthrough,
   exchange: Exchange,
   path: RequestPath,
 ): Promise<void> {
   const attributes = attributesOfPassed(exchange, path)
   if (exchange.requestHeaders.upgrade !== undefined) requireOwnOrigin(exchange, NO_UPGRADE)
-  const caller = await options.gate.checkForwarded(exchange, attributes)
+  const caller = await context.gate.checkForwarded(exchange, attributes)
   try {
     await passthrough.pass(exchange, caller)
   } catch (error) {
     const isAway = error instanceof BadGatewayError || error instanceof TimeoutError
     if (!isAway || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET') throw error
-    await options.gate.check(exchange, attributes)
-    await answerDocument(options, exchange, path)
+    await context.gate.check(exchange, attributes)
+    await answerDocument(context, exchange, path)
   }
 }
 
 async function passToService(
-  options: PassOnOptions,
+  context: ApiContext,
   service: ApiService | ServiceUnavailableError,
   exchange: Exchange,
   path: RequestPath,
 ): Promise<void> {
   const attributes = attributesOfPassed(exchange, path)
   if (service instanceof ServiceUnavailableError) {
-    await options.gate.check(exchange, attributes)
+    await context.gate.check(exchange, attributes)
     throw service
   }
   if (exchange.requestHeaders.upgrade !== undefined) requireOwnOrigin(exchange, NO_UPGRADE)
-  await service.pass(exchange, await options.gate.checkForwarded(exchange, attributes))
+  await service.pass(exchange, await context.gate.checkForwarded(exchange, attributes))
 }
 
 /**
  * Whether this server answers: it does for gets, lists and watches, unless the resource cannot be cached (encrypted at
  * rest).
  */
-function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: RequestPath): boolean {
+function isAnsweredHere(context: ApiContext, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
   if (!isRead(verbOf(exchange, path))) return false
   const { convertsByWebhook, storageVersion } = path.served
@@ -95,7 +85,7 @@ function isAnsweredHere({ context }: PassOnOptions, exchange: Exchange, path: Re
 }
 
 /** Whether the request is a watch of something that this server, which is still starting, may turn out to serve. */
-function mayBeWatchedHere({ context }: PassOnOptions, exchange: Exchange, path: RequestPath): boolean {
+function mayBeWatchedHere(context: ApiContext, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served !== undefined) return false
   return verbOf(exchange, path) === 'watch' && context.whyUnknown(path.group) !== null
 }
@@ -104,10 +94,8 @@ function mayBeWatchedHere({ context }: PassOnOptions, exchange: Exchange, path: 
  * Returns the server of an aggregated API; undefined if there is none. What is served here never belongs to another
  * server, whatever an APIService says; a definition serves nothing in a group version whose server is configured.
  */
-function apiServiceOf(
-  { apiServices, context }: PassOnOptions,
-  path: RequestPath,
-): ApiService | ServiceUnavailableError | undefined {
+function apiServiceOf(context: ApiContext, path: RequestPath): ApiService | ServiceUnavailableError | undefined {
+  const { apiServices } = context
   if (apiServices === null || (path.kind !== 'resource' && path.kind !== 'api-resources')) return undefined
   const { group, version } = path
   const found = apiServices.find(group, version) ?? apiServices.missing(group, version) ?? undefined

@@ -54,8 +54,7 @@ export async function handlePoll(context: ApiContext, request: WatchRequest, wai
   const polled = await follow(context, request, after, waitMs)
   if (exchange.isGone) return
   const caching = await publicCachingOf(context, request)
-  const confirming = caller.confirm()
-  if (confirming !== undefined) await confirming
+  await caller.confirm()
   // The history changed while the poll waited, so its events may not continue the caller's.
   if (cache.history !== history) throw new ExpiredError('the history has changed')
   const revision = polled.revision === null ? after : parseResourceVersion(polled.revision)

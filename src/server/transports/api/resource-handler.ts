@@ -10,7 +10,6 @@ import { BadRequestError, StatusError, TooManyRequestsError } from '../../../eng
 import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { UncachedRequest } from '../../../engine/pipeline/live-resource.js'
 import { inSpan, type Span } from '../../../support/tracing.js'
-import type { RequestGate } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { answerHeadOfWatch, httpWatch } from '../watch/http-watch.js'
 import { requireOwnOrigin } from '../server/own-origin.js'
@@ -25,24 +24,17 @@ import { encoderOf, type Request, understandGet, understandList, understandWatch
 import { attributesOf, isRead } from './request-attributes.js'
 import { handlePoll, HISTORY_HEADER, waitMsOf } from './poll-handler.js'
 import { compressionOf, handleWatch } from './watch-handler.js'
-import { handleWrite, type Writes } from './write-handler.js'
-
-export interface ResourceHandlerOptions {
-  readonly context: ApiContext
-  readonly gate: RequestGate
-  /** null if writes are disabled. */
-  readonly writes: Writes | null
-}
+import { handleWrite } from './write-handler.js'
 
 type Asked = Omit<Request, 'caller' | 'span'>
 
 /** @throws StatusError before the head of the response. */
-export async function answerResource(options: ResourceHandlerOptions, asked: Asked): Promise<void> {
-  await (asked.verb === 'list' ? tracedList(options, asked) : serve(options, asked, null))
+export async function answerResource(context: ApiContext, asked: Asked): Promise<void> {
+  await (asked.verb === 'list' ? tracedList(context, asked) : serve(context, asked, null))
 }
 
 /** Answers a list in a span, which continues the client's trace if the client sent its `traceparent`. */
-function tracedList(options: ResourceHandlerOptions, asked: Asked): Promise<void> {
+function tracedList(context: ApiContext, asked: Asked): Promise<void> {
   const { exchange, path } = asked
   const { request, requestHeaders } = exchange
   const name = path.served === undefined ? 'list' : `list ${path.plural}`
@@ -53,7 +45,7 @@ function tracedList(options: ResourceHandlerOptions, asked: Asked): Promise<void
   }
   return inSpan(name, { kind: 'server', attributes, carrier: requestHeaders }, async (span) => {
     try {
-      await serve(options, asked, span)
+      await serve(context, asked, span)
       span.setAttributes({ 'http.response.status_code': exchange.statusCode })
     } catch (error) {
       span.setAttributes({ 'http.response.status_code': StatusError.from(error).code })
@@ -62,28 +54,27 @@ function tracedList(options: ResourceHandlerOptions, asked: Asked): Promise<void
   })
 }
 
-async function serve(options: ResourceHandlerOptions, asked: Asked, span: Span | null): Promise<void> {
-  const { context, gate, writes } = options
+async function serve(context: ApiContext, asked: Asked, span: Span | null): Promise<void> {
   const { exchange, path, verb } = asked
 
   // As when the path was parsed: while the caller is identified, the last definitions may be read.
   const unknown = path.served === undefined ? context.whyUnknown(path.group) : null
 
   // Identify and authorize. Stay synchronous if possible.
-  const checking = gate.check(exchange, attributesOf(exchange, path, verb))
+  const checking = context.gate.check(exchange, attributesOf(exchange, path, verb))
   const caller = checking instanceof Promise ? await checking : checking
   const request: Request = { ...asked, caller, span }
 
   // Find.
   const found = find(context, request, unknown)
-  if (!isRead(verb)) return await handleWrite(context, writes, request, found.served)
+  if (!isRead(verb)) return await handleWrite(context, request, found.served)
   const dropping = dropBody(exchange, context.clock, context.requestTimeoutMs)
   if (dropping !== null) {
     await dropping
     await caller.confirm()
   }
   if (found.kind === 'live' && found.cache.isLoading) await untilLoaded(context, found.cache, request)
-  if (verb === 'watch' && exchange.isHead) return answerHead(options, request, found)
+  if (verb === 'watch' && exchange.isHead) return answerHead(context, request, found)
   const live = found.kind === 'live' ? found : await openUncached(context, request, found)
   if (live === null) return
   exposeStaleness(exchange, live)
@@ -214,12 +205,7 @@ function unservedError({ path }: Request, { served }: LiveResource | UncachedRes
 }
 
 /** HEAD of a watch opens no watch, neither here nor upstream. */
-function answerHead(
-  options: ResourceHandlerOptions,
-  request: Request,
-  resource: LiveResource | UncachedResource,
-): void {
-  const { context } = options
+function answerHead(context: ApiContext, request: Request, resource: LiveResource | UncachedResource): void {
   const { exchange } = request
   checkWebSocket(exchange)
   const cache = resource.kind === 'live' ? resource.cache : null

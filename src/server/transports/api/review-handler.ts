@@ -1,43 +1,31 @@
 /** Answers POST of an access review from this server's own authorizer, without storing anything. */
 import { answerReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
-import type { Schema } from '../../../kubernetes/codec/protobuf/schema.js'
 import { negotiate } from '../../../kubernetes/dialect/accept.js'
 import { methodNotAllowed, type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import { parseReviewBody } from '../../../kubernetes/writes/request-body.js'
 import { layOut } from '../bodies/layout.js'
-import type { RequestGate } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import type { ApiContext } from './api-context.js'
 import { readBody } from './read-body.js'
 import { attributesOf, fieldRequirements, verbOf } from './request-attributes.js'
-import type { Writes } from './write-handler.js'
-
-export interface ReviewOptions {
-  readonly context: Pick<ApiContext, 'clock' | 'requestTimeoutMs'>
-  readonly gate: RequestGate
-  /** Decodes protobuf bodies. */
-  readonly schema: Schema
-  /** null if writes are disabled. */
-  readonly writes: Writes | null
-}
 
 /** A review contains a few names; the largest list of groups is far below this. */
 const MAX_REVIEW_BYTES = 64 * 1024
 
 /** A server that accepts writes has no API server beside it. */
-export function reviewOf(path: ResourcePath, { writes }: Pick<ReviewOptions, 'writes'>): ReviewKind | undefined {
-  return findReview(path, writes !== null)
+export function reviewOf({ writer }: ApiContext, path: ResourcePath): ReviewKind | undefined {
+  return findReview(path, writer !== null)
 }
 
 /** @throws StatusError before the response. */
 export async function handleReview(
-  { context, gate, schema }: ReviewOptions,
+  context: ApiContext,
   exchange: Exchange,
   path: ResourcePath,
   kind: ReviewKind,
 ): Promise<void> {
   const verb = verbOf(exchange, path)
-  const reviewer = await gate.checkReview(
+  const reviewer = await context.gate.checkReview(
     exchange,
     attributesOf(exchange, path, verb),
     kind.isSelf && verb === 'create',
@@ -51,7 +39,7 @@ export async function handleReview(
   })
   const bytes = await readBody(exchange, context.clock, context.requestTimeoutMs, MAX_REVIEW_BYTES)
   await reviewer.confirm()
-  const body = parseReviewBody(exchange.requestHeaders['content-type'], bytes, schema, kind)
+  const body = parseReviewBody(exchange.requestHeaders['content-type'], bytes, context.schema, kind)
   const answer = await answerReview(reviewer.judge, kind, {
     caller: reviewer.user,
     address: reviewer.address,

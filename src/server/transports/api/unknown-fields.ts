@@ -75,6 +75,6 @@ function missingField({ forms }: ApiContext, { form, options }: Read, object: St
 
 function tell(context: ApiContext, { exchange }: Read, object: StoredObject, field: string, mayPass: boolean): void {
   const what = `fields of ${object.kind} ${object.apiVersion} that this server does not know, such as ${field}`
-  if (mayPass && context.hasPassthrough) throw new UnshowableError(`there are ${what}`)
+  if (mayPass && context.passthrough !== null) throw new UnshowableError(`there are ${what}`)
   exchange.warn(`this answer lacks ${what}: ask for protobuf, or the API server`)
 }

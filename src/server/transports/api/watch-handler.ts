@@ -79,8 +79,7 @@ async function openWatch(
     }
     const start = await startOf(request)
     if (!(start instanceof StatusError) && start.kind === 'initial') await warnOfUnknown(context, request, start)
-    const confirming = caller.confirm()
-    if (confirming !== undefined) await confirming
+    await caller.confirm()
     // The read may have waited for the very value that is unreadable.
     live.cache.assertReadable()
     if (exchange.signal.aborted) return held.release()

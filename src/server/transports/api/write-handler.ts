@@ -1,6 +1,5 @@
 /** Answers POST, PUT, PATCH and DELETE: reads the body, performs one verb, and sends the response. */
 import { givesRights } from '../../auth/authz/escalation.js'
-import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { type Negotiated, negotiate, PROTOBUF_MEDIA_TYPE } from '../../../kubernetes/dialect/accept.js'
 import { parseGetParameters } from '../../../kubernetes/dialect/list-options.js'
 import type { ListMetadata } from '../../../kubernetes/codec/protobuf/encode.js'
@@ -23,49 +22,37 @@ import { readBody } from './read-body.js'
 import type { Request } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
 
-export interface Writes {
-  /** @param identity the caller's name, for a fair share of the threads. */
-  perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer>
-  /** Whether the response is available in protobuf. */
-  hasProtobuf(served: ServedResource): boolean
-  /** Slots for writes in progress, each of which holds its body. */
-  readonly semaphore: Pick<IdentitySemaphore, 'acquire'>
-}
+type Writer = NonNullable<ApiContext['writer']>
 
-/** @param writes null if writes are disabled. @throws StatusError */
-export async function handleWrite(
-  context: ApiContext,
-  writes: Writes | null,
-  request: Request,
-  served: ServedResource,
-): Promise<void> {
+/** @throws StatusError */
+export async function handleWrite(context: ApiContext, request: Request, served: ServedResource): Promise<void> {
   const { exchange, path } = request
-  const [performer, verb] = requireWritable(writes, request)
+  const [writer, verb] = requireWritable(context, request)
   requireOwnOrigin(exchange, 'nothing is written')
   requireStoredVersion(served)
   // A request for an unavailable form of the response must be rejected before anything is written.
   const answered = verb === 'deletecollection' ? 'list' : 'get'
   const form = negotiate(exchange.requestHeaders.accept, answered, {
-    protobufObjects: performer.hasProtobuf(served),
+    protobufObjects: writer.hasProtobuf(served),
     cbor: exchange.servesCbor,
   })
   checkName(path)
   context.memory.admit()
-  const answer = await perform(context, performer, verb, request, served, form)
+  const answer = await perform(context, writer, verb, request, served, form)
   // The slot is already released, so that a client that reads slowly does not hold one.
   await send(context, exchange, served, answer, form)
 }
 
 async function perform(
   context: ApiContext,
-  performer: Writes,
+  writer: Writer,
   verb: WriteVerb,
   request: Request,
   served: ServedResource,
   form: Negotiated,
 ): Promise<WriteAnswer> {
   const { exchange, path, caller } = request
-  const release = await performer.semaphore.acquire(caller.identity, exchange.signal)
+  const release = await context.writes.acquire(caller.identity, exchange.signal)
   try {
     const body = await readBody(exchange, context.clock, context.requestTimeoutMs)
     await caller.confirm()
@@ -83,7 +70,7 @@ async function perform(
       mayDelete: () => caller.authorize(attributesOf(exchange, { ...path, subresource: '' }, 'delete')),
       ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
     }
-    return await performer.perform(verb, write, caller.identity, exchange.signal)
+    return await writer.perform(verb, write, caller.identity, exchange.signal)
   } finally {
     release()
   }
@@ -101,16 +88,16 @@ function confirmRights({ caller, path: { plural, namespace, name } }: Request): 
 }
 
 /** @throws MethodNotAllowedError for what cannot be written here. */
-function requireWritable(writes: Writes | null, { exchange, path, verb }: Request): [Writes, WriteVerb] {
-  if (writes === null || verb === 'other' || isRead(verb) || path.legacyWatch) {
+function requireWritable({ writer }: ApiContext, { exchange, path, verb }: Request): [Writer, WriteVerb] {
+  if (writer === null || verb === 'other' || isRead(verb) || path.legacyWatch) {
     const { method } = exchange.request
     const needed =
-      method === 'OPTIONS' ? '--cors-allowed-origins' : writes === null && verb !== 'other' ? '--enable-writes' : null
+      method === 'OPTIONS' ? '--cors-allowed-origins' : writer === null && verb !== 'other' ? '--enable-writes' : null
     throw new MethodNotAllowedError(
       `the server does not allow this method on the requested resource${needed === null ? '' : `: ${method} needs ${needed}`}`,
     )
   }
-  return [writes, verb]
+  return [writer, verb]
 }
 
 /** @throws NotImplementedError where only a webhook can convert the written object to the stored version. */
