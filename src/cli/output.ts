@@ -33,7 +33,7 @@ export class Output {
     await once(this.#stream as NodeJS.EventEmitter, 'drain')
   }
 
-  async line(text = ''): Promise<void> {
+  async line(text: string): Promise<void> {
     await this.write(`${text}\n`)
   }
 

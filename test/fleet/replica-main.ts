@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { Process } from '../../src/server/wiring/process.js'
 import { load } from '../../src/server/config/load.js'
 import { createLogger } from '../../src/server/wiring/logger.js'
+import { processParts } from '../support/process-parts.js'
 import { noUpstream } from '../../src/server/wiring/nats-fleet.js'
 import { connectEtcd } from '../../src/engine/upstream/etcd/etcd-upstream.js'
 
@@ -15,15 +16,14 @@ const { config } = loaded
 const logger = createLogger({ level: config.logLevel, format: 'json', worker: null })
 const endpoints = config.etcdServers
 const timing = { keepAliveTimeMs: 700, keepAliveTimeoutMs: 500, requestTimeoutMs: 3_000, connectTimeoutMs: 1_000 }
+const small = {
+  ...config,
+  bookmarkInterval: 200,
+  resources: config.resources.filter(({ resource }) => resource.plural === 'pods' && resource.group === ''),
+}
 const app = new Process({
-  config: {
-    ...config,
-    bookmarkInterval: 200,
-    resources: config.resources.filter(({ resource }) => resource.plural === 'pods' && resource.group === ''),
-  },
+  ...processParts(small, logger),
   upstream: endpoints.length === 0 ? noUpstream('an edge') : connectEtcd({ endpoints, ...timing, logger }),
-  logger,
-  version: '0.0.0-test',
 })
 const ports = await app.start()
 logger.info({ ...ports }, 'serving')

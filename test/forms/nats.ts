@@ -2,11 +2,11 @@
 import { load } from '../../src/server/config/load.js'
 import { noUpstream } from '../../src/server/wiring/nats-fleet.js'
 import { Process } from '../../src/server/wiring/process.js'
-import { silentLogger as logger } from '../../src/support/log.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { startNats } from '../support/nats-process.js'
 import { startServer } from '../support/server-process.js'
+import { processParts } from '../support/process-parts.js'
 import { type ServerForm, has, hasUncached, isOfData, isOfEtcd, split } from './form.js'
 
 const isOther = (flags: readonly string[]): boolean =>
@@ -37,7 +37,7 @@ export const appParts: ServerForm['appParts'] = async (t, { flags, store }) => {
   const [data] = split(flags, isOfData)
   const loaded = load(['--port=0', etcd, ...data, ...nats, '--nats-role=origin'], {}, () => '')
   if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
-  const origin = new Process({ config: loaded.config, upstream: store, logger, version: '0.0.0-test' })
+  const origin = new Process({ ...processParts(loaded.config), upstream: store })
   t.teardown(() => origin.stop())
   await origin.start()
   if (has(flags, '--enable-writes')) return { flags: [...flags, etcd, ...nats], parts: { upstream: store } }

@@ -2,8 +2,8 @@
 import { load } from '../../src/server/config/load.js'
 import { noUpstream } from '../../src/server/wiring/nats-fleet.js'
 import { Process } from '../../src/server/wiring/process.js'
-import { silentLogger as logger } from '../../src/support/log.js'
 import { startServer } from '../support/server-process.js'
+import { processParts } from '../support/process-parts.js'
 import { type ServerForm, has, isOfData, isOfEtcd, split } from './form.js'
 
 /** Also those that need an etcd: for writes, for Roles, and for prefixes that are declared. */
@@ -24,7 +24,7 @@ export const appParts: ServerForm['appParts'] = async (t, { flags, store }) => {
   const [data] = split(flags, isOfData)
   const loaded = load(['--port=0', ...data], {}, () => '')
   if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
-  const behind = new Process({ config: loaded.config, upstream: store, logger, version: '0.0.0-test' })
+  const behind = new Process({ ...processParts(loaded.config), upstream: store })
   t.teardown(() => behind.stop())
   const { port } = await behind.start()
   return {

@@ -2,7 +2,6 @@
 import { chooseFeeds } from '../../src/server/wiring/choose-feeds.js'
 import { load } from '../../src/server/config/load.js'
 import { countedLimits } from '../../src/server/wiring/open-client-limits.js'
-import { fixedConfig } from '../../src/server/wiring/live-config.js'
 import { ringBounds } from '../../src/server/wiring/open-resources.js'
 import { Metrics } from '../../src/server/metrics/metrics.js'
 import { KEPT_HISTORY_MS } from '../../src/engine/cache/ring-buffer.js'
@@ -12,6 +11,7 @@ import { systemClock as clock } from '../../src/support/clock.js'
 import { silentLogger as logger } from '../../src/support/log.js'
 import { systemRandom as random } from '../../src/support/random.js'
 import { type ServerForm, has, hasUncached, split } from './form.js'
+import { fixedConfig } from '../support/process-parts.js'
 import { socketPair } from '../fleet/workers-harness.js'
 
 /** Each process gets the memory that the test means for one. */

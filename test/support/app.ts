@@ -9,11 +9,12 @@ import { type Config, load } from '../../src/server/config/load.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import type { Revision } from '../../src/engine/model/revision.js'
 import type { Clock } from '../../src/support/clock.js'
-import { type Logger, silentLogger } from '../../src/support/log.js'
+import type { Logger } from '../../src/support/log.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from './faulty-store.js'
 import type { RemoteApiServer } from '../../src/kubernetes/upstream/remote-api-server.js'
 import type { Upstream, WriteOperation } from '../../src/engine/upstream/upstream.js'
 import { serverForm } from '../forms/form.js'
+import { processParts } from './process-parts.js'
 import { until } from './until.js'
 
 export interface AppHarnessOptions {
@@ -85,10 +86,8 @@ export async function startApp(t: Test, options: AppHarnessOptions = {}): Promis
   const enableWrites = given.some((flag) => flag.startsWith('--enable-writes'))
   const config = { ...loaded.config, enableWrites, ...options.config }
   const app: Process = new Process({
-    config,
+    ...processParts(config, options.logger),
     upstream: options.upstream ?? embedded,
-    logger: options.logger ?? silentLogger,
-    version: '0.0.0-test',
     ...(options.server === undefined ? {} : { server: options.server }),
     ...clock,
     ...parts,

@@ -181,7 +181,7 @@ export function buildAuthorizer(
   options: AuthorizationOptions,
   { clock, logger, metrics, fileMetrics, onJudge }: Surroundings,
   rbacRules: RbacRules | null,
-  nodes: NodeRelations | null = null,
+  nodes: NodeRelations | null,
 ): Authorizer {
   const watching = { clock, logger, metrics: fileMetrics }
   const authorizerOf = (mode: AuthorizationOptions['authorizationMode'][number]): Authorizer => {

@@ -3,8 +3,8 @@
  * code that uses the file, the last readable content counts. Authorities are left out: a bundle may legitimately
  * contain an expired one.
  */
-import { X509Certificate } from 'node:crypto'
 import { loadKubeconfig } from '../auth/kubeconfig.js'
+import { parseCertificates } from '../auth/peer-certificate.js'
 import { readKubeconfigFiles } from '../auth/watched-credentials.js'
 import { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
@@ -14,8 +14,6 @@ import { silentLogger } from '../../support/log.js'
 
 /** Certificates last for days, and their users check more often. */
 const LOOK_MS = 10_000
-
-const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
 interface Held {
   /** Who sees the certificate: the value of the label `use`. */
@@ -66,7 +64,5 @@ export function followCertificateExpiry(config: Config, clock: Clock, metrics: M
  */
 function endOf(pem: string | Buffer | undefined): number | null {
   if (pem === undefined) return null
-  const certificates = pem.toString().match(PEM) ?? []
-  if (certificates.length === 0) throw new Error('there is no certificate in it')
-  return Math.min(...certificates.map((one) => Date.parse(new X509Certificate(one).validTo)))
+  return Math.min(...parseCertificates(pem.toString()).map(({ validTo }) => Date.parse(validTo)))
 }

@@ -18,11 +18,6 @@ export interface CurrentConfig {
   onChange(listener: (config: Config) => void): void
 }
 
-/** For a server whose configuration never changes. */
-export function fixedConfig(config: Config): CurrentConfig {
-  return { current: config, onChange: () => {} }
-}
-
 export interface LiveConfigOptions {
   readonly config: Config
   /** Reads flags, environment and file again. @throws ConfigError */

@@ -3,16 +3,13 @@
  * and `worker.ts` run it, and so do tests.
  */
 import { Pump } from '../../engine/broadcast/pump.js'
-import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
 import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
-import { Metrics } from '../metrics/metrics.js'
+import type { Metrics } from '../metrics/metrics.js'
 import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
-import { type Clock, sleep, systemClock } from '../../support/clock.js'
+import { sleep } from '../../support/clock.js'
 import { Disposers } from '../../support/disposers.js'
-import type { Logger } from '../../support/log.js'
-import { type Random, systemRandom } from '../../support/random.js'
 import type { ServerOptions } from '../transports/server/server.js'
 import type { ServerStatus } from '../ui/page/figures.js'
 import { feedFigures, type ProcessStatus, processStatus, serverStatus } from '../ui/status.js'
@@ -23,7 +20,6 @@ import { Cluster } from './cluster.js'
 import { describeSource } from './describe-config.js'
 import { followCertificateExpiry } from './certificate-expiry.js'
 import { drainWatches } from './drain-watches.js'
-import { type CurrentConfig, fixedConfig } from './live-config.js'
 import { openApi } from './open-api.js'
 import { type GateStage, openGate } from './open-gate.js'
 import { type SharedLimits, UNSHARED } from '../../engine/model/shared-limits.js'
@@ -38,10 +34,8 @@ import { checkPublicResources } from './public-resources.js'
 import { problemOf, Readiness } from './readiness.js'
 import { checkStreamHandles } from '../transports/watch/check-stream-handles.js'
 
-export interface ProcessOptions extends Sources {
-  readonly config: Config
-  /** Default: a fixed configuration. */
-  readonly live?: CurrentConfig
+export interface ProcessOptions extends Sources, Omit<Basis, 'closing' | 'onInternalError'> {
+  readonly version: string
   /** false if another process logs outages of the upstream. */
   readonly logsOutages?: boolean
   /** The name of this process on the status page, if there are several. */
@@ -54,12 +48,6 @@ export interface ProcessOptions extends Sources {
   readonly limits?: SharedLimits
   /** Compares what this server holds with etcd. Default: what this process watches. */
   readonly checkConsistency?: () => Promise<ConsistencyReport>
-  readonly logger: Logger
-  readonly version: string
-  /** Default: metrics of this process alone. */
-  readonly metrics?: Metrics
-  readonly clock?: Clock
-  readonly random?: Random
 }
 
 const READY_POLL_MS = 50
@@ -87,9 +75,18 @@ export class Process {
   readonly #stopping = new AbortController()
 
   constructor(options: ProcessOptions) {
-    const { config, version } = options
-    const basis = basisOf(options)
-    const { metrics, closing } = basis
+    const { config, live, clock, random, logger, metrics, version } = options
+    const basis: Basis = {
+      config,
+      live,
+      clock,
+      random,
+      logger,
+      metrics,
+      closing: new Disposers(),
+      onInternalError: (error) => logger.error({ err: error.cause ?? error }, 'internal error'),
+    }
+    const { closing } = basis
     this.#options = options
     this.#basis = basis
     this.metrics = metrics
@@ -293,26 +290,5 @@ export class Process {
           places: this.#clients.semaphores['status-pages'],
         }),
     }
-  }
-}
-
-function basisOf({
-  config,
-  live,
-  logger,
-  version,
-  clock = systemClock,
-  random = systemRandom,
-  metrics,
-}: ProcessOptions): Basis {
-  return {
-    config,
-    live: live ?? fixedConfig(config),
-    logger,
-    clock,
-    random,
-    metrics: metrics ?? new Metrics(version),
-    closing: new Disposers(),
-    onInternalError: (error) => logger.error({ err: error.cause ?? error }, 'internal error'),
   }
 }

@@ -20,6 +20,7 @@ import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
 import { type Started, takeSignals } from './take-signals.js'
 import { systemClock } from '../../support/clock.js'
+import { systemRandom } from '../../support/random.js'
 import { readRegularFile } from '../../support/read-regular-file.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -71,7 +72,7 @@ export async function serve(options: ServeOptions): Promise<void> {
 async function serveAlone(started: Started, upstreams: Upstreams, schema: Schema): Promise<void> {
   const { config, logger, version } = started
   const { Process } = await import('./process.js')
-  const app = new Process({ ...started, ...upstreams, schema })
+  const app = new Process({ ...started, ...upstreams, schema, clock: systemClock, random: systemRandom })
   takeSignals(started, {
     hangUp: () => app.reopenLogs(),
     checkConsistency: () => app.checkConsistency(),

@@ -18,6 +18,7 @@ import { ServiceUnavailableError } from '../../engine/model/status.js'
 import type { PortNumbers } from './ports.js'
 import type { Started } from './take-signals.js'
 import { systemClock as clock } from '../../support/clock.js'
+import { systemRandom as random } from '../../support/random.js'
 import type { ProcessStatus } from '../ui/status.js'
 import { errorMessage } from '../../support/error-message.js'
 
@@ -75,6 +76,8 @@ export async function runWorker(parts: WorkerParts): Promise<void> {
   try {
     app = new Process({
       ...parts,
+      clock,
+      random,
       config: withPorts(config, ports),
       upstream: channel.upstream,
       logsOutages: false,

@@ -278,14 +278,15 @@ void t.test('the configured authenticators and authorizers are built; an error n
       list: () => Promise.reject(new Error('nothing is read')),
       onChange: () => () => {},
     }),
+    null,
   )
   t.teardown(() => authorizer.close())
   const ann = { name: 'ann', uid: '', groups: [], extra: {}, expiresAt: null }
   t.match(await authorizer.authorize(ann, pathAttributes('GET', '/metrics')), { allowed: true, rule: 'Policy: rule 1' })
   await t.rejects(authorizer.authorize(ann, pathAttributes('GET', '/other')), { code: 503 }, 'roles are not read yet')
-  t.throws(() => buildAuthorizer(authorization, surroundings, null), /RBAC has no source/)
+  t.throws(() => buildAuthorizer(authorization, surroundings, null, null), /RBAC has no source/)
   folder.write('policy.yaml', 'rules: 5')
-  t.throws(() => buildAuthorizer(authorization, surroundings, null), /policy\.yaml: line 1: rules must be a list/)
+  t.throws(() => buildAuthorizer(authorization, surroundings, null, null), /policy\.yaml: line 1: rules must be a list/)
   t.ok(readFileSync(authorization.authorizationPolicyFile).length > 0)
 })
 
@@ -298,7 +299,7 @@ void t.test('access control is built from the loaded config', async (t) => {
   if (loaded.kind !== 'run') throw new Error(loaded.kind)
   const surroundings = { clock: new VirtualClock(NOW), logger: silentLogger }
   const authenticator = buildAuthenticator(loaded.config, surroundings)
-  const authorizer = buildAuthorizer(loaded.config, surroundings, null)
+  const authorizer = buildAuthorizer(loaded.config, surroundings, null, null)
   t.teardown(() => authenticator.close())
   const user = await authenticator.authenticate({
     rawHeaders: ['Authorization', 'Bearer t1'],

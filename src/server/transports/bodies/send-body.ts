@@ -106,7 +106,7 @@ export async function sendPieces(exchange: Exchange, code: number, contentType: 
   response.write(first)
   for (let piece: Buffer | undefined = second; piece !== undefined; piece = await nextPiece(source)) {
     if (exchange.isGone) return
-    if (!response.write(piece) && exchange.needsDrain) await drained(exchange)
+    if (!response.write(piece) && exchange.needsDrain) await roomOrEnd(response)
   }
   if (!exchange.isGone) exchange.end()
 }
@@ -130,23 +130,10 @@ async function writePieces(exchange: Exchange, body: BodyReader, { pace, clock }
     const hasRoom = response.write(piece)
     const waitMs = pace(piece.length)
     if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
-    if (!hasRoom && exchange.needsDrain) await drained(exchange)
+    if (!hasRoom && exchange.needsDrain) await roomOrEnd(response)
     else if (turns.isOver) await turns.take()
   }
   if (!exchange.isGone) exchange.end()
-}
-
-async function drained({ response, signal }: Exchange): Promise<void> {
-  if (signal.aborted) return
-  await new Promise<void>((resolve) => {
-    const done = (): void => {
-      response.off('drain', done)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    response.on('drain', done)
-    signal.addEventListener('abort', done)
-  })
 }
 
 /** A separate reader: the first client may be gone before the last. */
@@ -171,9 +158,7 @@ async function feed(body: BodyReader, stream: ReturnType<typeof createGzip>): Pr
     for (let i = 0; !stream.destroyed; i++) {
       const piece = await body.piece(i)
       if (piece === undefined) break
-      if (!stream.write(piece)) {
-        await roomOrEnd(stream)
-      }
+      if (!stream.write(piece)) await roomOrEnd(stream)
     }
     stream.end()
   } catch (error) {
@@ -181,7 +166,8 @@ async function feed(body: BodyReader, stream: ReturnType<typeof createGzip>): Pr
   }
 }
 
-async function roomOrEnd(stream: ReturnType<typeof createGzip>): Promise<void> {
+/** Resolves when the stream takes more, or nothing any more. */
+async function roomOrEnd(stream: NodeJS.EventEmitter): Promise<void> {
   await new Promise<void>((resolve) => {
     const done = (): void => {
       stream.off('drain', done)

@@ -45,7 +45,7 @@ export class SharedBody {
    * @param onComplete called once, when the last piece is built and none was dropped. @returns whether the body is kept
    * for others.
    */
-  constructor(source: Pieces, budget: BodyBudget, onComplete: (body: SharedBody) => boolean = () => false) {
+  constructor(source: Pieces, budget: BodyBudget, onComplete: (body: SharedBody) => boolean) {
     this.#source = source
     this.#budget = budget
     this.#onComplete = onComplete

@@ -32,7 +32,7 @@ export class MessageDeadline {
    * @param mostFrames that may begin in them.
    * @returns false when more do. The rest has not been read then, and the connection must end.
    */
-  read(bytes: Buffer, mostFrames = Number.POSITIVE_INFINITY): boolean {
+  read(bytes: Buffer, mostFrames: number): boolean {
     let frames = 0
     for (let at = 0; at < bytes.length;) {
       if (this.#left === 0) {

@@ -5,6 +5,7 @@ import { VirtualClock } from '../../../support/virtual-clock.js'
 
 const FIN = 0x80
 const [CONTINUATION, TEXT, PING] = [0, 1, 9]
+const MANY = 1_000_000
 
 function frame(first: number, length: number): Buffer {
   const head =
@@ -37,7 +38,7 @@ const whole = Buffer.concat([
 void t.test('message deadline - whole messages have no deadline, however they are split', (t) => {
   for (const size of [1, 2, 3, 7, 100, 4_096, whole.length]) {
     const { clock, deadline, late } = setUp()
-    for (let at = 0; at < whole.length; at += size) deadline.read(whole.subarray(at, at + size))
+    for (let at = 0; at < whole.length; at += size) deadline.read(whole.subarray(at, at + size), MANY)
     t.equal(clock.pending, 0, `in parts of ${size} bytes`)
     clock.advance(60_000)
     t.equal(late(), 0)
@@ -49,7 +50,7 @@ void t.test('message deadline - an unfinished message has one, at whatever byte 
   const message = Buffer.concat([frame(TEXT, 3), frame(FIN | PING, 5), frame(FIN | CONTINUATION, 126)])
   for (let end = 1; end < message.length; end++) {
     const { clock, deadline, late } = setUp()
-    deadline.read(Buffer.concat([whole, message.subarray(0, end)]))
+    deadline.read(Buffer.concat([whole, message.subarray(0, end)]), MANY)
     clock.advance(29_999)
     if (late() !== 0) t.fail(`too early, after ${end} bytes`)
     clock.advance(1)
@@ -60,10 +61,10 @@ void t.test('message deadline - an unfinished message has one, at whatever byte 
 
 void t.test('message deadline - neither pings nor further fragments extend it', (t) => {
   const { clock, deadline, late } = setUp()
-  deadline.read(frame(TEXT, 1))
+  deadline.read(frame(TEXT, 1), MANY)
   for (let i = 0; i < 10; i++) {
     clock.advance(2_999)
-    deadline.read(Buffer.concat([frame(FIN | PING, 5), frame(CONTINUATION, 1)]))
+    deadline.read(Buffer.concat([frame(FIN | PING, 5), frame(CONTINUATION, 1)]), MANY)
   }
   t.equal(late(), 0)
   clock.advance(10)
@@ -75,11 +76,11 @@ void t.test('message deadline - each message has its own', (t) => {
   const { clock, deadline, late } = setUp()
   for (let i = 0; i < 10; i++) {
     const message = frame(FIN | TEXT, 10)
-    deadline.read(message.subarray(0, 5))
+    deadline.read(message.subarray(0, 5), MANY)
     clock.advance(20_000)
-    deadline.read(Buffer.concat([message.subarray(5), message.subarray(0, 5)]))
+    deadline.read(Buffer.concat([message.subarray(5), message.subarray(0, 5)]), MANY)
     clock.advance(20_000)
-    deadline.read(message.subarray(5))
+    deadline.read(message.subarray(5), MANY)
   }
   t.equal(late(), 0)
   t.equal(clock.pending, 0)
