@@ -32,10 +32,13 @@ export function endWithSession(session: Http2Session): void {
   // Before Node's own listener, which destroys the session.
   socket.prependListener('close', stopTimer)
   const destroy = session.destroy.bind(session)
+  let isWaiting = false
   session.destroy = (error, code) => {
     if (socket?.destroyed === true) {
       // Its writes are about to fail. Node would not report that to a session that is destroyed now, which would then
       // hold on to the streams that wrote.
+      if (isWaiting) return
+      isWaiting = true
       socket.prependOnceListener('close', () => {
         stopTimer()
         destroy(error, code)

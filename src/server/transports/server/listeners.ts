@@ -401,12 +401,15 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
   // A session that has ended no longer knows its address.
   const address = session.socket.remoteAddress ?? ''
   let given = 0
+  let isOver = false
   return (stream) => {
     const openedMs = performance.now()
     const count = (): void => {
-      if (performance.now() - openedMs > RAPID_MS) return
-      if (!resets.count(address, identityOfSession(session), ++given) || session.destroyed) return
-      session.destroy(new Error('too many requests were reset at once'), constants.NGHTTP2_ENHANCE_YOUR_CALM)
+      // A session that ends aborts all its other streams.
+      if (isOver || performance.now() - openedMs > RAPID_MS) return
+      isOver = resets.count(address, identityOfSession(session), ++given)
+      if (isOver && !session.destroyed)
+        session.destroy(new Error('too many requests were reset at once'), constants.NGHTTP2_ENHANCE_YOUR_CALM)
     }
     // Node has read the reset with the request.
     if (stream.aborted) count()
