@@ -161,7 +161,7 @@ export interface ArrivalsOptions {
   readonly mostWaiting?: number
 }
 
-/** The default slice of such arrivals, shared by all kinds. */
+/** The default slice of arrivals that start at once, shared by all kinds. */
 const atOnce = new LoopSlice(AT_ONCE_MS)
 
 /**

@@ -169,7 +169,7 @@ function labelsIn(words: Row['words']): ReadonlyMap<string, FieldLabel> | undefi
   return new Map(labels)
 }
 
-/** Returns the field labels of a resource with its own, without `metadata.name`; undefined for other resources. */
+/** Returns the field labels of a resource besides `metadata.name`; undefined if it has none. */
 export function ownFieldLabels(resource: Named): ReadonlyMap<string, FieldLabel> | undefined {
   return LABELS.get(wordsOf(resource))
 }
