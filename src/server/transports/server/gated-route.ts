@@ -1,6 +1,6 @@
 /** Routes outside the API: each request passes the gate first, and failures are answered with a Status. */
 import type { Attributes } from '../../auth/authz/authorizer.js'
-import { InternalError, StatusError } from '../../../engine/model/status.js'
+import { InternalError, MethodNotAllowedError, StatusError } from '../../../engine/model/status.js'
 import { systemClock } from '../../../support/clock.js'
 import { dropBody } from '../api/read-body.js'
 import type { Confirmable } from '../limits/request-gate.js'
@@ -40,16 +40,35 @@ export function gated<Caller extends Confirmable | null>(
     reply.hijack()
     const exchange = new Exchange(raw, reply.raw)
     if (handleCors(exchange, corsAllowedOrigins)) return
-    try {
+    await answerOrFail(exchange, onInternalError, async () => {
       const caller = await gate.check(exchange, attributes(raw))
       await dropBody(exchange, systemClock, BODY_MS)
       await caller?.confirm()
       await send(exchange, caller)
-    } catch (error) {
-      if (exchange.wasLeft(error)) return
-      const status = StatusError.from(error)
-      if (status instanceof InternalError) onInternalError(status)
-      exchange.fail(status)
-    }
+    })
   }
+}
+
+/** Never rejects: if `answer` fails before the head, the response is a Status. */
+export async function answerOrFail(
+  exchange: Exchange,
+  onInternalError: (error: StatusError) => void,
+  answer: () => Promise<void>,
+): Promise<void> {
+  try {
+    await answer()
+  } catch (error) {
+    if (exchange.wasLeft(error)) return
+    const status = StatusError.from(error)
+    if (status instanceof InternalError) onInternalError(status)
+    if (!exchange.response.headersSent) exchange.fail(status)
+  }
+}
+
+/** @param what is requested. @throws MethodNotAllowedError */
+export function requirePost(exchange: Exchange, what: string): void {
+  const { method = '' } = exchange.request
+  if (method === 'POST') return
+  exchange.headers['allow'] = 'POST'
+  throw new MethodNotAllowedError(`request ${what} with POST, not ${method}`)
 }

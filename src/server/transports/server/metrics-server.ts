@@ -5,7 +5,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type BaseServerOptions, type MakeListener, createBaseServer } from './base-server.js'
 import { type HealthOptions, registerHealth } from './health.js'
-import { type Exposition, registerMetrics } from './metrics-route.js'
+import { type Exposition, registerMetrics } from './operator-routes.js'
 
 export interface MetricsServerOptions extends BaseServerOptions {
   readonly health: HealthOptions

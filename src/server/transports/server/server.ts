@@ -7,13 +7,12 @@ import type { ApiHandler } from '../api/api-handler.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import { admitRequest } from '../limits/arrivals.js'
 import { type BaseServerOptions, type MakeListener, createBaseServer } from './base-server.js'
-import { registerConsistencyCheck } from './consistency-route.js'
 import { handleCors } from './cors.js'
 import { Exchange } from './exchange.js'
 import { type HealthOptions, registerHealth } from './health.js'
 import { answerTicket, TICKET_PATH } from './ticket-route.js'
 import type { Clock } from '../../../support/clock.js'
-import { type Exposition, registerMetrics } from './metrics-route.js'
+import { type Exposition, registerConsistencyCheck, registerMetrics } from './operator-routes.js'
 
 export interface ServerOptions extends BaseServerOptions {
   readonly api: ApiHandler

@@ -3,13 +3,13 @@
  * the ticket reads only what its caller may read.
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
-import { BadRequestError, InternalError, StatusError } from '../../../engine/model/status.js'
+import { BadRequestError, type StatusError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { readBody } from '../api/read-body.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import type { Exchange } from './exchange.js'
+import { answerOrFail, requirePost } from './gated-route.js'
 import { requireOwnOrigin } from './own-origin.js'
-import { requirePost } from './require-post.js'
 
 export interface TicketRouteOptions {
   readonly gate: Pick<RequestGate, 'issueTicket'>
@@ -30,7 +30,7 @@ export async function answerTicket(
 ): Promise<void> {
   const { method = '' } = exchange.request
   exchange.headers['cache-control'] = 'private, no-store'
-  try {
+  await answerOrFail(exchange, onInternalError, async () => {
     const attributes = pathAttributes(method, TICKET_PATH)
     const made = await gate.issueTicket(exchange, attributes, async () => {
       requirePost(exchange, 'a ticket')
@@ -39,12 +39,7 @@ export async function answerTicket(
     })
     const answer = { ...made, expiresAt: new Date(made.expiresAt).toISOString() }
     exchange.send(201, 'application/json', Buffer.from(`${JSON.stringify(answer)}\n`))
-  } catch (error) {
-    if (exchange.wasLeft(error)) return
-    const status = StatusError.from(error)
-    if (status instanceof InternalError) onInternalError(status)
-    if (!exchange.response.headersSent) exchange.fail(status)
-  }
+  })
 }
 
 /** @throws BadRequestError */
@@ -53,7 +48,7 @@ function pathOf(body: Buffer): string {
   try {
     path = (JSON.parse(body.toString('utf8')) as { readonly path?: unknown } | null)?.path
   } catch {
-    // As if there were no such route.
+    // As if it named no path.
   }
   if (
     typeof path !== 'string' ||
