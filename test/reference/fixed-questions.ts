@@ -50,6 +50,11 @@ export function serverQuestions({ shelves }: Moment): readonly Question[] {
   questions.push(asked('/openapi/v3', 'application/json'), asked('/openapi/v3', ''))
   for (const path of [...HEALTH, '/', '/index.html', '/version', '/version/'])
     questions.push(asked(path, ''), asked(path, 'application/json'), asked(path, '', { method: 'HEAD' }))
+  for (const path of ['/%61pi/%76%31', '/api%2Fv1%2Fpods', '/%61pis/apps', '/%2Fapi/v1'])
+    questions.push(asked(path, 'application/json'))
+  for (const method of ['PROPFIND', 'TRACE', 'QUERY'])
+    for (const path of ['/api/v1/pods', '/api/v1/namespaces/default/pods/nobody', '/apis/apps/v1/nothing', '/nothing'])
+      questions.push(asked(path, 'application/json', { method }))
   // Resources that can be written but not read.
   for (const path of [
     ...['subjectaccessreviews', 'selfsubjectaccessreviews', 'selfsubjectrulesreviews'].map(
