@@ -74,7 +74,7 @@ function sourceOf(session: ServerHttp2Session): ArrivalSource {
   return source
 }
 
-/** Begins a request now or later; rejects it when too many wait. */
+/** Begins a request now or later, or never if the client gives it up first; rejects it when too many wait. */
 export function admitRequest(
   exchange: Exchange,
   address: string,
@@ -82,7 +82,10 @@ export function admitRequest(
 ): void {
   const { stream } = exchange.request as { stream?: ServerHttp2Stream }
   const source = { client: networkOf(address), connection: nameOf(stream?.session ?? exchange.request.socket) }
-  if (!arriving.admit(begin, source)) begin(tooManyWait())
+  const beginUnlessGone = (): void => {
+    if (!exchange.isGone) begin()
+  }
+  if (!arriving.admit(beginUnlessGone, source)) begin(tooManyWait())
 }
 
 /**
