@@ -1,6 +1,6 @@
 /** The selector of a list or watch: labels, fields and a shard, all of which must match. */
 import type { Resource } from '../../engine/model/resource.js'
-import { ANY_FIELD, type FieldLabels } from './field-labels.js'
+import type { FieldLabels } from './field-labels.js'
 import { EVERY_FIELD, type FieldSelector, type FieldTerm, parseFieldTerms, selectFields } from './field-selector.js'
 import { EVERY_LABEL, type LabelSelector, parseLabelSelector } from './label-selector.js'
 import { restOfName } from '../../engine/model/key-name.js'
@@ -100,33 +100,14 @@ export interface WrittenSelector {
 }
 
 /**
- * Parses a selector; '' or undefined selects everything.
- *
- * @param fieldLabels those of the selected resource. Default: any scalar path.
- * @throws BadRequestError
- */
-export function parseSelector(
-  labelSelector: string | undefined,
-  fieldSelector: string | undefined,
-  fieldLabels: FieldLabels = ANY_FIELD,
-  resource?: Pick<Resource, 'holds'>,
-): Selector {
-  return selectorOf(read(labelSelector, fieldSelector, undefined), fieldLabels, resource)
-}
-
-/**
  * Parses the grammar alone: the API server checks other parameters before it looks at field labels. @throws
  * BadRequestError
  */
 export function readSelector(query: Query): WrittenSelector {
-  const [labels, fields, shard] = ['labelSelector', 'fieldSelector', 'shardSelector'].map((name) =>
+  const [labels = '', fields = '', shard = ''] = ['labelSelector', 'fieldSelector', 'shardSelector'].map((name) =>
     parameter(query, name),
   )
-  return read(labels, fields, shard)
-}
-
-function read(labels: string | undefined, fields: string | undefined, shard: string | undefined): WrittenSelector {
-  return { labels: parseLabelSelector(labels ?? ''), fields: parseFieldTerms(fields ?? ''), shard: shard ?? '' }
+  return { labels: parseLabelSelector(labels), fields: parseFieldTerms(fields), shard }
 }
 
 /**

@@ -12,13 +12,8 @@ import { MatcherIndex } from '../../../src/engine/broadcast/matcher-index.js'
 import { CacheEvent } from '../../../src/engine/cache/cache-batch.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { ANY_FIELD } from '../../../src/kubernetes/dialect/field-labels.js'
-import {
-  EVERYTHING,
-  parseSelector,
-  readSelector,
-  type Selector,
-  selectorOf,
-} from '../../../src/kubernetes/dialect/selector.js'
+import { EVERYTHING, readSelector, type Selector, selectorOf } from '../../../src/kubernetes/dialect/selector.js'
+import { parseSelector } from '../../support/parse-selector.js'
 import type { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { type PodFields, podObject, rev } from '../../support/objects.js'

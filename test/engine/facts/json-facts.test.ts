@@ -3,7 +3,7 @@ import t from 'tap'
 import { formatFieldPath, labelPath, parseFieldPath } from '../../../src/engine/facts/field-path.js'
 import { extractFacts, planFacts } from '../../../src/engine/facts/json-facts.js'
 import { scanObject } from '../../../src/kubernetes/codec/json-scan.js'
-import { parseSelector } from '../../../src/kubernetes/dialect/selector.js'
+import { parseSelector } from '../../support/parse-selector.js'
 import { type Random, randomInteger, seededRandom } from '../../../src/support/random.js'
 import { testSeed } from '../../support/test-seeds.js'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 
 import { parseFieldSelector } from '../../../src/kubernetes/dialect/field-selector.js'
-import { parseSelector } from '../../../src/kubernetes/dialect/selector.js'
+import { parseSelector } from '../../support/parse-selector.js'
 import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../../src/kubernetes/dialect/subject.js'
 import { BadRequestError } from '../../../src/engine/model/status.js'
 

@@ -8,7 +8,7 @@ import {
   parseWatchParameters,
   selectName,
 } from '../../../src/kubernetes/dialect/list-options.js'
-import { parseSelector } from '../../../src/kubernetes/dialect/selector.js'
+import { parseSelector } from '../../support/parse-selector.js'
 import { shardTexts } from '../../support/shards.js'
 import { wellKnownResources } from '../../../src/kubernetes/dialect/well-known-resources.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
