@@ -44,10 +44,6 @@ export interface AccessGuardOptions {
   readonly logger?: Pick<Logger, 'debug'>
   /** Counts client requests, not the checks of running watches. */
   readonly metrics?: AccessMetrics
-  /** How often entries whose authenticator or authorizer changes silently are judged again. Default 5 s. */
-  readonly recheckMs?: number
-  /** How long a watch survives while it cannot be checked. Default 5 minutes. */
-  readonly unjudgedMs?: number
 }
 
 /** The user whose permissions apply, and the user who asked to act with them. */
@@ -80,6 +76,10 @@ interface Entry {
 }
 
 const TICK_MS = 1_000
+/** How often entries are judged again whose authenticator or authorizer changes without a report. */
+const RECHECK_MS = 5_000
+/** How long a watch survives while it cannot be checked. */
+const UNJUDGED_MS = 300_000
 /** Changes come in bursts (a chart applies twenty bindings), so a pass waits this long and judges once. */
 const SETTLE_MS = 100
 const CONCURRENT = 16
@@ -105,7 +105,7 @@ export class AccessGuard {
 
   constructor(options: AccessGuardOptions) {
     this.#options = options
-    this.#recheckAt = options.clock.monotonic() + this.#recheckMs
+    this.#recheckAt = options.clock.monotonic() + RECHECK_MS
     this.#ends = [
       options.authenticator.onChange((concerns) => this.#changed(concerns)),
       options.authorizer.onChange(() => this.#changed()),
@@ -259,7 +259,7 @@ export class AccessGuard {
     const { authenticator, authorizer, clock } = this.#options
     requireCurrent(acting.user, clock)
     const changesSilently = authenticator.changesSilently || authorizer.changesSilently
-    const isFresh = !changesSilently || clock.monotonic() - acting.sinceMs < this.#recheckMs
+    const isFresh = !changesSilently || clock.monotonic() - acting.sinceMs < RECHECK_MS
     if (acting.generation === this.#generation && isFresh) return undefined
     return this.#requireAgain(request, attributes, acting.on, actingKey(acting)).then(() => undefined)
   }
@@ -329,10 +329,6 @@ export class AccessGuard {
     this.#entries.clear()
   }
 
-  get #recheckMs(): number {
-    return this.#options.recheckMs ?? 5_000
-  }
-
   #changed(concerns?: Concerns): void {
     this.#generation++
     this.#settleSoon(concerns === undefined ? ALL : ({ caller }) => concerns(caller))
@@ -359,7 +355,7 @@ export class AccessGuard {
         }
       }
       if (clock.monotonic() >= this.#recheckAt) {
-        this.#recheckAt = clock.monotonic() + this.#recheckMs
+        this.#recheckAt = clock.monotonic() + RECHECK_MS
         if (authenticator.changesSilently || authorizer.changesSilently) void this.#pass(ALL)
       }
       if (this.#entries.size > 0) this.#tick = this.#scheduleTick()
@@ -388,7 +384,7 @@ export class AccessGuard {
 
   async #judge(key: string, entry: Entry): Promise<void> {
     if (entry.revoke.size === 0) return
-    const { clock, unjudgedMs = 300_000 } = this.#options
+    const { clock } = this.#options
     try {
       const { user } = await this.#requireAgain(entry.request, entry.attributes, entry.attributes, entry.identity)
       entry.expiresAt = user.expiresAt
@@ -397,7 +393,7 @@ export class AccessGuard {
       const error = StatusError.from(caught)
       if (error.code === 401 || error.code === 403) return this.#revoke(key, entry, error)
       entry.unjudgedSince ??= clock.monotonic()
-      if (clock.monotonic() - entry.unjudgedSince < unjudgedMs) return
+      if (clock.monotonic() - entry.unjudgedSince < UNJUDGED_MS) return
       this.#revoke(
         key,
         entry,

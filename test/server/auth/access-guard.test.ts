@@ -277,7 +277,7 @@ function silent(clock: VirtualClock, state: Fake): { authenticator: UnionAuthent
 function silentSetup(t: { teardown(f: () => void): void }, more: Partial<Fake> = {}) {
   const clock = new VirtualClock()
   const state: Fake = { allowed: true, expiresAt: null, failing: false, asked: 0, running: 0, mostRunning: 0, ...more }
-  const guard = new AccessGuard({ ...silent(clock, state), clock, recheckMs: 5_000, unjudgedMs: 60_000 })
+  const guard = new AccessGuard({ ...silent(clock, state), clock })
   t.teardown(() => guard.close())
   const pass = async (ms: number) => {
     await clock.advanceInTurns(ms, 1_000)
@@ -305,16 +305,16 @@ void t.test('an expired credential ends its watch within a second', async (t) =>
   t.match(watch.ended, { code: 401 })
 })
 
-void t.test('an unreachable authorizer ends no watch for a minute, and then all of them', async (t) => {
+void t.test('an unreachable authorizer ends no watch for five minutes, and then all of them', async (t) => {
   const { state, guard, pass } = silentSetup(t)
   const watch = await start(guard, bearer('x'), watchPods(''))
   state.failing = true
-  await pass(60_000)
+  await pass(300_000)
   t.equal(watch.ended, null)
   state.failing = false
   await pass(6_000)
   state.failing = true
-  await pass(60_000)
+  await pass(300_000)
   t.equal(watch.ended, null, 'an answer restarts the clock')
   await pass(10_000)
   t.match(watch.ended, { code: 503 })
