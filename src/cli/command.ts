@@ -1,6 +1,6 @@
 /**
- * A command: a row of the command table, with the function that runs it. Parsing, `--help` and docs/commands.md are all
- * generated from that table, so none of them can go out of date.
+ * A command: a row of the command table, with the function that runs it. Parsing, `--help` and docs/commands.md all use
+ * that table, so they cannot contradict each other.
  */
 import type { ExitCode } from './exit-code.js'
 import type { Output } from './output.js'
@@ -18,7 +18,7 @@ export interface Flag {
   /** The minimum integer, or the minimum duration in milliseconds; default 0. */
   readonly min?: number
   readonly max?: number
-  /** Sentences, which mention the default only if it is not shown. */
+  /** Full sentences. They mention the default only if nothing else shows it. */
   readonly doc: string
   /** The heading in `--help` that the flag belongs to. */
   readonly group?: string

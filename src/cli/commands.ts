@@ -22,7 +22,7 @@ export function createCommands(version: () => string, checkConfig: ConfigCheck):
   ]
 }
 
-/** The lines of the server's own `--help`. */
+/** Formats the list of commands for the server's own `--help`. */
 export function commandList(commands: readonly Command[]): string {
   const width = Math.max(...commands.map(({ name }) => name.length))
   return commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`).join('\n')

@@ -1,4 +1,7 @@
-/** A promise with exposed resolve and reject functions, like `Promise.withResolvers`, which Node has since 22. */
+/**
+ * A promise with exposed resolve and reject functions, like `Promise.withResolvers`, which Node has had since version
+ * 22.
+ */
 export interface Deferred<T> {
   readonly promise: Promise<T>
   readonly resolve: (value: T) => void

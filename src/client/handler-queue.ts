@@ -1,8 +1,8 @@
 /**
- * The notifications that one handler, or one `events()`, has yet to receive. A slow (async) handler does not delay the others: its
- * notifications wait here, exactly as they happened up to `maxQueued`. Beyond that they are merged into one per object,
- * from what the handler last knew to the current object. So the queue never has more than `maxQueued` entries plus one
- * per object.
+ * The notifications that one handler, or one `events()`, has yet to receive. A slow (async) handler does not delay the
+ * others: its notifications wait here. Up to `maxQueued` of them are kept exactly as they happened. Beyond that, the
+ * notifications of an object are merged into one, from the object that the handler last saw to the current one. So the
+ * queue never has more than `maxQueued` entries plus one per object.
  */
 export type Notification<T> =
   | { readonly type: 'added'; readonly key: string; readonly object: T; readonly isInitial: boolean }

@@ -60,7 +60,10 @@ interface Lease {
   readonly spec?: LeaseSpec
 }
 
-/** client-go's value: attempts of many candidates spread over up to this many more retry periods. */
+/**
+ * client-go's value. To spread the attempts of many candidates, each waits up to this many additional retry periods, at
+ * random.
+ */
 const JITTER = 1.2
 
 /** One candidate of an election. */
@@ -187,7 +190,7 @@ export class LeaderElection {
     }
   }
 
-  /** Takes or keeps the Lease, if it is free or ours. Never throws; also returns false when the time is over. */
+  /** Takes or keeps the Lease, if it is free or ours. Never throws; also returns false on a timeout. */
   async #attempt(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     try {
       return await this.#within(timeoutMs, signal, (limited) => this.#takeOrKeep(limited))
@@ -281,12 +284,15 @@ export class LeaderElection {
     }
   }
 
-  /** Releases the Lease if it is still ours. Never throws: otherwise others just wait until it expires. */
+  /**
+   * Releases the Lease if it is still ours. Never throws: if this fails, the other candidates just wait until the Lease
+   * expires.
+   */
   async #release(): Promise<void> {
     this.#heldSinceMs = null
     try {
       await this.#within(this.#renewMs, null, async (limited) => {
-        // An interrupted renewal may have been stored.
+        // The server may have stored a renewal that was aborted here.
         const found = await this.#read(limited)
         if (found === null || this.leader !== this.#options.identity) return
         const now = microTime(this.#clock.now())

@@ -5,9 +5,9 @@ import type { InvalidObject } from './values.js'
 export interface Shown {
   /** Whether there is a state: the server's, or a saved one. */
   readonly isLoaded: boolean
-  /** Whether it is the server's current state, and changes arrive. Otherwise it is the last known one. */
+  /** Whether this is the server's current state, kept up to date. Otherwise it is the last known state. */
   readonly isLive: boolean
-  /** Whether the server answered that this caller may not read it (401, 403). Then nothing is shown. */
+  /** Whether the server denied access (401, 403). If so, nothing is shown. */
   readonly isRefused: boolean
   /** Why there is no connection; null while there is one, and before the first attempt has failed. */
   readonly reason: string | null
@@ -22,13 +22,13 @@ export interface ListSnapshot<T> extends Shown {
 
 /** One object. */
 export interface ObjectSnapshot<T> extends Shown {
-  /** undefined: there is none. */
+  /** undefined if there is no such object. */
   readonly object: T | undefined
   /** Set when `validate` rejected it. */
   readonly invalid: InvalidObject | undefined
 }
 
-/** The snapshot before any data has arrived, and on a server that renders a page. */
+/** The snapshot before any data has arrived, and during server-side rendering. */
 export const NOTHING: ListSnapshot<never> = Object.freeze({
   items: [],
   invalid: [],

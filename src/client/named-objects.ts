@@ -1,6 +1,6 @@
 /**
- * Objects by `namespace/name`, grouped by namespace. Names share the strings inside the objects, so 100,000 objects
- * need no separate keys; a namespace with a single object needs no map.
+ * Objects by `namespace/name`, grouped by namespace. The name strings inside the objects serve as keys, so 100,000
+ * objects need no separate ones. A namespace with a single object needs no map.
  */
 
 interface Single<T> {
@@ -113,7 +113,7 @@ function namespaceIn(key: string, slash: number): string | null {
   return slash === -1 ? null : key.slice(0, slash)
 }
 
-/** A slice of the key would keep the whole key alive. */
+/** Prefers the string inside the object, because a slice of the key would keep the whole key in memory. */
 function ownName(object: unknown, key: string, slash: number): string {
   const name = (object as { metadata?: { name?: unknown } } | null)?.metadata?.name
   return typeof name === 'string' && name.length === key.length - slash - 1 && key.endsWith(name)

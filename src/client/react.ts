@@ -1,7 +1,7 @@
 /**
  * `distributary/react`: a `LiveList` in components. The resource is followed while a component that shows it is
- * mounted. A server that renders pages makes no request: it renders the state before anything is loaded, and so does
- * the browser's first pass.
+ * mounted. Server-side rendering makes no request: it shows the state before anything is loaded, and so does the
+ * browser's first render.
  */
 import { useMemo, useSyncExternalStore } from 'react'
 import type { LiveList } from './live-list.js'
@@ -11,8 +11,8 @@ import type { ObjectLike } from './reflector/tree-codec.js'
 export type { ListSnapshot, ObjectSnapshot, Shown } from './live-snapshot.js'
 
 /**
- * Returns all objects; the component re-renders when any of them changes. @param list must be the same in each
- * rendering.
+ * Returns all objects; the component re-renders when any of them changes. @param list must be the same object in
+ * every render.
  */
 export function useList<T extends ObjectLike>(list: LiveList<T>): ListSnapshot<T> {
   return useSyncExternalStore(list.subscribe, list.read, nothing)
@@ -21,9 +21,9 @@ export function useList<T extends ObjectLike>(list: LiveList<T>): ListSnapshot<T
 /**
  * Returns one object; the component re-renders only when that one changes.
  *
- * @param list must be the same in each rendering.
- * @param name the object's name: for a key of a declared prefix `keyName('eu/checkout')`.
- * @param namespace omit where there are none.
+ * @param list must be the same object in every render.
+ * @param name the object's name; for a key of a declared prefix, `keyName('eu/checkout')`.
+ * @param namespace omit for a resource without namespaces.
  */
 export function useObject<T extends ObjectLike>(
   list: LiveList<T>,

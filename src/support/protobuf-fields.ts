@@ -2,7 +2,8 @@
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 
 /**
- * Calls the function of each field, by its number, at the value, which it must read. Other fields are skipped.
+ * Reads each field with the function for its number, which must consume the value. Fields without a function are
+ * skipped.
  *
  * @throws Error for malformed bytes.
  */

@@ -1,7 +1,7 @@
 /**
  * The authorities that an agent's pods trust. Moved pods mount the ConfigMap `distributary-ca` in place of Kubernetes'
- * own, so it needs the cluster's CA too: for the API server, kubelets and webhooks. It is a copy that nothing keeps up
- * to date.
+ * own, so it must also contain the cluster's CA, for the API server, kubelets and webhooks. That copy is not kept up to
+ * date.
  */
 import { X509Certificate } from 'node:crypto'
 import { ok, skipped, type Verdict, wrong } from './checks.js'

@@ -23,7 +23,7 @@ interface ResourceLine {
 export interface ViewOptions {
   readonly server: string
   readonly sort: SortKey
-  /** Whether to also show resources without objects and watchers. */
+  /** Whether to also show resources that have neither objects nor watchers. */
   readonly withIdle: boolean
 }
 

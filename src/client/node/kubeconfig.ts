@@ -9,7 +9,7 @@ import { mergeKubeconfigs, readKubeconfig } from '../../support/kubeconfig.js'
 import { execCredentials } from './exec-credentials.js'
 import type { NodeTransportOptions } from './node-transport.js'
 
-/** Chooses a context. */
+/** Which context to use. */
 export interface KubeconfigOptions {
   /** Default: the `current-context`, or the only context. */
   readonly context?: string

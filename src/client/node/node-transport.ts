@@ -1,7 +1,7 @@
 /**
  * The transport for Node. It uses `node:http` and `node:https`, because only they accept a certificate authority, a
- * client certificate and a server name: `fetch` in Node accepts them only with the undici package, in the version that
- * Node has built in. It also costs less per chunk, since there is no web stream in between.
+ * client certificate and a server name: `fetch` in Node accepts them only through the undici package, in exactly the
+ * version built into Node. They also cost less per chunk, since there is no web stream in between.
  *
  * Redirects are not followed, since they could send our credentials elsewhere.
  */
@@ -18,7 +18,7 @@ export interface NodeTransportOptions extends TlsClientOptions {
   readonly server: string
   /** Called for each request, so that a rotated token file is read. */
   readonly authorization?: () => string | null
-  /** Credentials that must be fetched, and that expire; they are also requested anew for each request. */
+  /** Credentials that must be fetched and that expire. The source is also called for each request. */
   readonly credentials?: CredentialSource
   /** Makes the requests as another user, if the server allows it. */
   readonly impersonate?: Impersonation
@@ -83,7 +83,7 @@ export function nodeTransport(options: NodeTransportOptions): NodeTransport {
 }
 
 function agentOf(options: NodeTransportOptions): http.Agent {
-  // TCP keepalive detects a peer that is gone while a watch is idle; there is at most one socket per reflector request.
+  // TCP keepalive detects a peer that disappears while a watch is idle.
   return agentFor(options.server, options, { keepAlive: true, keepAliveMsecs: 30_000 })
 }
 

@@ -1,9 +1,9 @@
 /**
  * A feed whose values are decrypted on their way into the cache (`value-transform.ts`). Its source, in this process or
- * another, has the values as they are stored.
+ * another, holds the values as they are stored.
  *
- * A key may have to be fetched first. Until then, everything the feed hands over waits its turn, for as long as
- * fetching may take: a few seconds.
+ * A decryption key may have to be fetched first. Meanwhile everything that the feed delivers waits in order, for as
+ * long as fetching may take: a few seconds.
  */
 import type { CheckedCache } from '../model/checked-cache.js'
 import type { FeedSink } from '../model/feed-sink.js'
@@ -19,7 +19,10 @@ import { getOrMake } from '../../support/memo.js'
 export interface OpenedFeedOptions {
   readonly transform: ValueTransform
   readonly clock: Clock
-  /** Called once undecryptable values are in the cache: since the attempt, a key may have come back. */
+  /**
+   * Called when undecryptable values have entered the cache, since their key may have become available after the
+   * attempt.
+   */
   readonly onSealed: () => void
 }
 
@@ -115,7 +118,7 @@ function openedCheck(checked: CheckedCache, transform: ValueTransform): CheckedC
 }
 
 function openedFreshness(source: () => FreshnessSource, transform: ValueTransform): FreshnessSource {
-  /** Concurrent reads get the same state, and continue to share it. */
+  /** Concurrent reads of the source get the same state, so they also share its decrypted copy. */
   const states = new WeakMap<StateAtRevision, Promise<StateAtRevision>>()
   const open = async ({ revision, keyValues }: StateAtRevision): Promise<StateAtRevision> => {
     const opened: KeyValue[] = []

@@ -46,8 +46,9 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
 
   try {
-    // The watch replays everything after our newest event, which another history lacks unless it repeated that to the
-    // byte. The other puts only rule this out.
+    // When the watch replays everything after our newest event, that event alone is enough where reading history is
+    // expensive: another history contains it only if it repeated it byte for byte. Comparing the other puts would only
+    // rule that out.
     const isReplayed = options.startRevision <= nextRevision(place.settled)
     const isBrief = status.isHistoryDear === true && isReplayed && fingerprint.puts.length > 0
     const puts = isBrief ? fingerprint.puts.slice(-1) : fingerprint.puts
@@ -117,8 +118,8 @@ async function readWhole(options: SameHistoryOptions): Promise<Page | null> {
 }
 
 /**
- * Reads our newest keys at our revision, in order. Only a few are read at a time, since each listens to the same
- * signal.
+ * Reads our newest keys at our revision, in order. Only a few are read at a time, since each read adds a listener to
+ * the same signal.
  */
 async function readAtPosition(
   options: SameHistoryOptions,
@@ -134,7 +135,10 @@ async function readAtPosition(
   return found
 }
 
-/** Whether the key does not exist at our revision and did exist before its deletion, where that can still be read. */
+/**
+ * Whether the key is absent at our revision and existed just before its deletion. If that revision is compacted, only
+ * its absence counts.
+ */
 async function isDeleted(options: SameHistoryOptions, key: Key, revision: Revision): Promise<boolean> {
   if ((await readFingerprint(options, key, options.place.position)) !== null) return false
   try {

@@ -4,8 +4,8 @@
  * registry under `ownerOfDefinition`.
  *
  * Both apiextensions.k8s.io/v1 and v1beta1 are read, because API servers still store v1beta1. Conversion `None` only
- * changes the apiVersion. A conversion webhook cannot be called from here: its versions are served anyway, and an
- * object stored in another one becomes an error that says so.
+ * changes the apiVersion. This server cannot call a conversion webhook. It serves the versions anyway, and an object
+ * stored in another version than the requested one becomes an error that says so.
  */
 import { createHash } from 'node:crypto'
 import { DefinedSchema } from '../codec/defined-schema.js'
@@ -102,8 +102,8 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
 }
 
 /**
- * The API server serves the names that it has accepted. When a change asks for a name that another definition of the
- * group has, it keeps the names from before.
+ * The API server serves the names that it has accepted. When a change requests a name that another definition in the
+ * group already uses, the previous names stay.
  */
 function namesOf(definition: unknown): unknown {
   const accepted = field(definition, 'status', 'acceptedNames')
@@ -164,7 +164,7 @@ interface Version {
   readonly subresources: Subresources
 }
 
-/** v1beta1 may have only one `version`, with columns and schema once for all versions. */
+/** A v1beta1 definition may have a single `version`, and one set of columns and one schema for all its versions. */
 function versionsOf(spec: unknown): readonly Version[] {
   const given = listAt(spec, 'versions').filter((version) => LABEL.test(textAt(version, 'name')))
   const old = textAt(spec, 'version')

@@ -61,7 +61,8 @@ export class Selector implements SelectorParts {
   }
 
   /**
-   * @param subject one that knows the path of the shard. Watches and lists read the hash kept with an object instead.
+   * @param subject must know the field that the shard hashes. Watches and lists use the hash stored with an object
+   * instead.
    */
   hasShardOf(subject: Subject): boolean {
     return this.shard === null || containHash(this.shard, hashOf(subject.field(this.shard.path)))
@@ -75,13 +76,19 @@ export class Selector implements SelectorParts {
     return this.terms
   }
 
-  /** Returns the only value that this field can have in a matching object; undefined if there is no such value. */
+  /**
+   * Returns the only value that this field can have in a matching object; undefined if the selector does not require
+   * one.
+   */
   requiredValue(path: string): string | undefined {
     return this.fields.requiredValue(path)
   }
 }
 
-/** A name that no key has would silently select nothing, and `new*` was meant as a pattern. @throws BadRequestError */
+/**
+ * Rejects names that no key can have: they would silently select nothing, and `new*` was meant as a pattern. @throws
+ * BadRequestError
+ */
 function requireNames(fields: FieldSelector): void {
   const wrong = fields.valuesOf('metadata.name').find((name) => restOfName(name) === null)
   if (wrong === undefined) return
@@ -111,7 +118,8 @@ export function readSelector(query: Query): WrittenSelector {
 }
 
 /**
- * @throws BadRequestError for a label that the resource does not have, a name that no key has, or a malformed shard.
+ * @throws BadRequestError for a field label that the resource does not have, a name that no key can have, or a
+ * malformed shard.
  */
 export function selectorOf(
   { labels, fields, shard: written }: WrittenSelector,

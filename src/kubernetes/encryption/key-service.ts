@@ -8,7 +8,7 @@ import { randomUUID } from 'node:crypto'
 import { GrpcEndpoint } from '../../engine/upstream/etcd/grpc-endpoint.js'
 import { readFields } from '../../support/protobuf-fields.js'
 
-/** A key as the plugin has encrypted it. */
+/** A key that the plugin has encrypted. */
 export interface SealedKey {
   readonly ciphertext: Buffer
   /** The name of the plugin's own key. */
@@ -72,7 +72,7 @@ export function writeMap(writer: BinaryWriter, field: number, map: ReadonlyMap<s
   }
 }
 
-/** Reads the entry of a map that the reader is at. */
+/** Reads the map entry at the reader's position. */
 export function readEntry(reader: BinaryReader): [name: string, value: Buffer] {
   let name = ''
   let value: Buffer = Buffer.alloc(0)

@@ -1,7 +1,7 @@
 /**
- * The effect of PodDisruptionBudgets on the eviction of a pod. A controller counts the healthy pods and writes the
- * number of disruptions that a budget allows into its status; an eviction spends one of them, and names the pod there
- * until the controller has seen that it is gone.
+ * How PodDisruptionBudgets limit the eviction of pods. A controller counts the healthy pods and writes to the budget's
+ * status how many disruptions are allowed. An eviction uses up one of them and lists the pod in the status until the
+ * controller has seen that the pod is gone.
  *
  * Source: "API-initiated eviction" and "Specifying a Disruption Budget" of the Kubernetes documentation; the eviction
  * storage of kube-apiserver.
@@ -36,7 +36,10 @@ import {
 import { type Change, type Held, type ObjectLocation, putAgain } from './object-store.js'
 import { timestamp, type WriteContext } from './write-context.js'
 
-/** A larger map means that the controller does not see the evictions: then none is allowed, as in the API server. */
+/**
+ * With more pods than this in the map, the controller is not keeping up with evictions; no more are allowed, as in the
+ * API server.
+ */
 const MAX_DISRUPTED_PODS = 2_000
 
 const REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -85,7 +88,8 @@ function textOrNone(labels: Json, key: string): string | undefined {
 }
 
 /**
- * Whether an unready pod may be evicted without counting: it is not among the healthy pods that the budget protects.
+ * Whether an unready pod may be evicted without using up a disruption, since it is not among the healthy pods that the
+ * budget protects.
  */
 export function letsUnhealthyGo({ object }: Budget): boolean {
   if (textMember(object, 'spec', 'unhealthyPodEvictionPolicy') === 'AlwaysAllow') return true
@@ -139,7 +143,7 @@ function requireDisruption(budget: JsonRecord, name: string): void {
   if (allowed === 0) throw refusedBy(whyNone(budget, name), 0)
 }
 
-/** The controller's information is older than the budget, or than the pod. */
+/** The error for a budget whose status is out of date, because the budget or the pod has changed since. */
 export function notCountedYet(budgetName: string): TooManyRequestsError {
   return refusedBy(`The disruption budget ${budgetName} is still being processed by the server.`, 10)
 }
@@ -154,7 +158,10 @@ function forbidden(name: string, why: string): ForbiddenError {
   })
 }
 
-/** If the controller could not count, its numbers mean nothing. */
+/**
+ * Returns why no disruption is left. If the controller failed to sync, its message says why and its numbers mean
+ * nothing.
+ */
 function whyNone(budget: JsonRecord, name: string): string {
   const current = count(budget, 'currentHealthy')
   const desired = count(budget, 'desiredHealthy')

@@ -2,8 +2,8 @@
  * Looks up the pods, nodes, service accounts and Secrets that tokens are bound to: whether the object with a given UID
  * exists, and when it is deleted.
  *
- * The cache answers while it is fresh. An object missing from the cache may be newer than it, so a consistent read
- * looks for it.
+ * While the cache is fresh, it confirms that an object exists. An object that it lacks may just be newer than the
+ * cache, so a consistent read decides.
  */
 import type { BoundObject, BoundObjects, Standing } from '../auth/authn/service-account.js'
 import type { CacheBatch } from '../../engine/cache/cache-batch.js'
@@ -22,7 +22,7 @@ export interface BoundObjectsOptions {
   readonly clock: Clock
 }
 
-/** A cache that etcd has not confirmed for longer cannot prove that an object exists. */
+/** A cache that etcd has not confirmed for longer than this cannot prove that an object exists. */
 const MAX_STALENESS_MS = 10_000
 /** As in the API server, an object that is being deleted counts until this long after the end of its grace period. */
 const LEEWAY_MS = 60_000
@@ -63,7 +63,7 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
           const uid = watched.get(previous.key)
           if (uid === undefined) continue
           watched.delete(previous.key)
-          // No identity names the Secret that its token is bound to.
+          // A caller's identity does not name the Secret that its token is bound to, so all callers are checked again.
           tell(plural === 'secrets' ? null : uid)
         }
       },

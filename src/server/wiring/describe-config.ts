@@ -46,24 +46,26 @@ const KNOWN_BY: Readonly<Record<(typeof AUTHENTICATORS)[number], string>> = {
   requestheaderClientCaFile: 'front proxies',
 }
 
-/** Returns who may read what: `callers known by client certificates may read what RBAC allows`. */
+/** Returns who may read what: `callers authenticated by client certificates may read what RBAC allows`. */
 export function describeAccess(config: Config): string {
   const { authorizationMode: modes, enableWrites, anonymousAuth, passthrough, apiservice } = config
   const known = authenticatorsOf(config).map((name) => KNOWN_BY[name])
   const callers =
     known.length === 0
       ? modes.includes('AlwaysAllow')
-        ? 'everyone who reaches this server'
+        ? 'anyone who can connect'
         : 'all callers are anonymous and'
-      : `callers authenticated by ${known.join(', ')}${anonymousAuth ? ', and anonymous ones,' : ''}`
+      : `callers authenticated by ${known.join(' or ')}${anonymousAuth ? ', and anonymous callers,' : ''}`
   const verbs = enableWrites ? 'may read and write' : 'may read'
-  const what = modes.includes('AlwaysAllow') ? 'everything served here' : `what ${modes.join(' or ')} allows`
+  const what = modes.includes('AlwaysAllow') ? 'everything this server serves' : `what ${modes.join(' or ')} allows`
   const elsewhere =
-    passthrough === null && apiservice.length === 0 ? '' : '; the servers behind decide about forwarded requests'
+    passthrough === null && apiservice.length === 0
+      ? ''
+      : '; forwarded requests are authorized by the servers that receive them'
   return `${callers} ${verbs} ${what}${elsewhere}`
 }
 
-/** Logs that, as a warning if it may be more than expected. */
+/** Logs who may read what, as a warning if that may be more than expected. */
 export function tellAccess(config: Config, logger: Logger): void {
   const isOpen = config.authorizationMode.includes('AlwaysAllow')
   const isReached =

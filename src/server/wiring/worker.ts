@@ -1,10 +1,10 @@
 /**
  * A worker process: the whole server, except that its source is the primary.
  *
- * A worker ends with its link, because the batches that the link would have brought are lost; a fresh one replaces it.
- * SIGTERM may come twice, from the primary and from a service manager, so the second does not force an immediate exit.
- * SIGINT, which a terminal sends to all processes, and SIGUSR2, which requests a consistency check, are left to the
- * primary: without a listener they would end the worker.
+ * A worker exits when it loses its link to the primary, because the batches it then misses are not sent again. A new
+ * worker replaces it. SIGTERM may come twice, from the primary and from a service manager, so the second does not force
+ * an immediate exit. SIGINT, which a terminal sends to all processes, and SIGUSR2, which requests a consistency check,
+ * are left to the primary: without a listener they would end the worker.
  */
 import cluster from 'node:cluster'
 import { Socket } from 'node:net'
@@ -34,7 +34,7 @@ export interface WorkerParts extends Started {
   readonly schema: Schema
 }
 
-/** How long a replacement worker may fill its caches before it accepts connections. */
+/** How long a replacement worker may spend filling its caches before it accepts connections. */
 const READY_WITHIN_MS = 10_000
 
 export async function runWorker(parts: WorkerParts): Promise<void> {
@@ -109,7 +109,10 @@ function withPorts(config: Config, { port, securePort, metricsPort }: PortNumber
   return { ...config, port, securePort, metricsBindAddress }
 }
 
-/** The primary has the watches, and compares what it relays to all workers. @throws ServiceUnavailableError */
+/**
+ * The primary runs the check, since it holds the watches on the upstream and relays their events to all workers.
+ * @throws ServiceUnavailableError
+ */
 async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
   try {
     return await channel.checkConsistency()

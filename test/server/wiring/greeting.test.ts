@@ -37,11 +37,7 @@ void t.test('an IPv6 address is in brackets', async (t) => {
 void t.test('the start-up log states in one line who may read what, with workers too', async (t) => {
   for (const workers of ['1', '2']) {
     const server = await startServer(t, { flags: ['--workers', workers] })
-    t.equal(
-      server.log().split('everyone who reaches this server may read and write everything').length,
-      2,
-      server.log(),
-    )
+    t.equal(server.log().split('anyone who can connect may read and write everything').length, 2, server.log())
   }
 })
 
@@ -49,33 +45,33 @@ void t.test('each combination reports who may read what, as a warning if it is m
   const TLS = '--tls-cert-file=/c --tls-private-key-file=/k'
   const upstream = '--etcd-servers=http://a:1'
   for (const [flags, level, expected] of [
-    ['', 'info', 'everyone who reaches this server may read and write everything served here'],
-    [upstream, 'info', 'everyone who reaches this server may read everything served here'],
+    ['', 'info', 'anyone who can connect may read and write everything this server serves'],
+    [upstream, 'info', 'anyone who can connect may read everything this server serves'],
     [
       `${upstream} --bind-address=0.0.0.0 --insecure-bind-any`,
       'warn',
-      'everyone who reaches this server may read everything served here',
+      'anyone who can connect may read everything this server serves',
     ],
     [`${upstream} --authorization-mode=RBAC`, 'info', 'all callers are anonymous and may read what RBAC allows'],
     [
       `${upstream} --token-auth-file=/t --authorization-mode=AlwaysAllow`,
       'warn',
-      'callers authenticated by the token file may read everything served here',
+      'callers authenticated by the token file may read everything this server serves',
     ],
     [
       `${upstream} ${TLS} --client-ca-file=/ca --authentication-kubeconfig=/k --anonymous-auth --authorization-mode=RBAC,Webhook --authorization-kubeconfig=/k`,
       'info',
-      'callers authenticated by client certificates, TokenReview, and anonymous ones, may read what RBAC or Webhook allows',
+      'callers authenticated by client certificates or TokenReview, and anonymous callers, may read what RBAC or Webhook allows',
     ],
     [
       `${upstream} --passthrough=https://b:1 --authorization-mode=AlwaysAllow`,
       'warn',
-      'everyone who reaches this server may read everything served here; the servers behind decide about forwarded requests',
+      'anyone who can connect may read everything this server serves; forwarded requests are authorized by the servers that receive them',
     ],
     [
       `${upstream} --oidc-issuer-url=https://i.example --oidc-client-id=x --apiservice=a.b/v1=https://c:1 --authorization-mode=Policy --authorization-policy-file=/p`,
       'info',
-      'callers authenticated by OpenID Connect may read what Policy allows; the servers behind decide about forwarded requests',
+      'callers authenticated by OpenID Connect may read what Policy allows; forwarded requests are authorized by the servers that receive them',
     ],
   ] as const) {
     const loaded = load(flags.split(' ').filter(Boolean), {}, () => 'content')

@@ -43,7 +43,7 @@ export class JsonPathSyntaxError extends Error {
   override readonly name = 'JsonPathSyntaxError'
 }
 
-/** The API server limits definitions; nobody needs a longer path. */
+/** The API server limits the size of definitions, and nobody needs a longer path. */
 const MAX_LENGTH = 16_384
 
 /** @throws JsonPathSyntaxError */

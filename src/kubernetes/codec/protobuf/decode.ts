@@ -4,8 +4,9 @@
  * Each message is read in two passes over its bytes: the first notes where each known field starts, the second writes
  * the members in the order of the Go struct. One pass is not enough: some fields that are absent on the wire (an empty
  * required field) must be written, members are not in the order of their numbers, and the last of duplicate scalars
- * counts. The places are numbers in one array used as a stack, and the bytes go from one buffer to the other. An object
- * tree and JSON.stringify were rejected: protobuf-es takes longer to build the tree alone (`bench/protobuf-decode.ts`).
+ * wins. The positions are numbers in one array used as a stack, and the bytes are copied from one buffer to the other.
+ * Building an object tree for JSON.stringify was rejected: protobuf-es takes longer to build the tree alone
+ * (`bench/protobuf-decode.ts`).
  *
  * Empty and absent values follow Go: a value is written unless it is empty and `omitempty`, a struct is always written,
  * a pointer is written when present, and an absent array or map without `omitempty` is null.
@@ -43,7 +44,7 @@ export interface DecodeOptions {
   readonly withoutDefaults?: boolean
   /**
    * The most messages to read before the value is rejected as too large. A body of 3 MB can hold a million and a half
-   * empty ones, each of which is many times as long in JSON. Default: no limit, for values that etcd's own limit
+   * empty messages, each of which is many times as long in JSON. Default: no limit, for values that etcd's own limit
    * bounds.
    */
   readonly maxMessages?: number
@@ -414,7 +415,8 @@ class Decoder {
     const { bytes } = reader
     const inner = bytes.subarray(from, to)
     if (!isProtobuf(inner)) {
-      // An event is one line, and one bad value must not spoil a whole list. The API server keeps every number here.
+      // Compacted because an event is one line, and checked because one bad value must not spoil a whole list. The API
+      // server keeps numbers of any size here.
       const json = compactJson(inner, 'any')
       if (json === null) throw new CodecError('malformed', 'embedded JSON is not valid, or nested too deeply', from)
       writer.ensure(json.length)

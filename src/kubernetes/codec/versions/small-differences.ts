@@ -11,10 +11,10 @@ import {
   textMember,
 } from '../json-tree.js'
 
-/** A key that means "no pod" where an empty selector means every pod, and "every pod" where it means none. */
+/** No pod has this label. A selector that requires it matches no pod, and one that forbids it matches every pod. */
 const EMPTY_SELECTOR_KEY = 'pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match'
 
-/** An empty selector of policy/v1beta1 selects no pod, one of policy/v1 every pod; API servers preserve the meaning. */
+/** An empty selector matches no pod in policy/v1beta1 but every pod in policy/v1; API servers preserve the meaning. */
 export function disruptionBudgetToV1(budget: JsonRecord): void {
   exchangeSelector(budget, 'Exists', 'DoesNotExist')
 }
@@ -46,7 +46,7 @@ export function renameShares(from: string, to: string): (configuration: JsonReco
   }
 }
 
-/** In flowcontrol v1beta3, shares of 0 mean the default unless this annotation is present; v1 has no need of it. */
+/** In flowcontrol v1beta3, shares of 0 mean the default unless this annotation is present; v1 does not need it. */
 const ZERO_SHARES = 'flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares'
 
 export function priorityLevelFromV1beta3(configuration: JsonRecord): void {
@@ -66,27 +66,30 @@ export function dropAnnotations(object: JsonRecord, names: readonly string[]): v
   if (isEmptyRecord(annotations)) delete metadata?.['annotations']
 }
 
-/** Conditions of certificates.k8s.io/v1 must have a status; v1beta1 had none at first, which meant true. */
+/**
+ * Conditions in certificates.k8s.io/v1 must have a status. At first v1beta1 had no such field, and every condition was
+ * true.
+ */
 export function signingRequestToV1(request: JsonRecord): void {
   for (const condition of recordsAt(request, 'status', 'conditions')) {
     if (textMember(condition, 'status') === '') condition['status'] = 'True'
   }
 }
 
-/** The members of v1beta1 that v1 does not have: there a pod's key is part of the stub of its request. */
+/** Members that only v1beta1 has. In v1 the pod's key is in the stub of the certificate request. */
 const KEY_AND_PROOF = ['pkixPublicKey', 'proofOfPossession']
 
 export function podCertificateToV1(request: JsonRecord): void {
   for (const name of KEY_AND_PROOF) delete recordAt(request, 'spec')?.[name]
 }
 
-/** Neither is optional. */
+/** v1beta1 requires both members, so missing ones become null. */
 export function podCertificateToV1beta1(request: JsonRecord): void {
   const spec = ensureRecord(request, 'spec')
   for (const name of KEY_AND_PROOF) spec[name] ??= null
 }
 
-/** In node.k8s.io/v1alpha1 all members were in a spec. */
+/** In node.k8s.io/v1alpha1 all members are in a `spec`. */
 export function runtimeClassFromV1alpha1(runtimeClass: JsonRecord): void {
   const { runtimeHandler = '', ...members } = recordAt(runtimeClass, 'spec') ?? record()
   delete runtimeClass['spec']

@@ -1,7 +1,7 @@
 /**
- * The row of a Pod. Its STATUS is not a field: it is the phase, unless the state of a container says more. The first
- * init container that has not ended comes before all others; among the containers the first of the list wins; deletion
- * overrides everything.
+ * The row of a Pod. STATUS is not a field of the Pod: it is the phase, unless a container's state says more. The first
+ * init container that has not finished takes precedence over all other containers; among those, the first one listed
+ * wins. Deletion overrides everything.
  */
 import { humanDuration, timeOf } from '../../../support/human-duration.js'
 import { countAt, field, has, isTrue, listAt, textAt } from '../../../support/fields.js'
@@ -20,7 +20,7 @@ import {
   wide,
 } from './printer.js'
 
-/** The reason the node controller gives to pods of a node that no longer answers. */
+/** The reason the node controller gives to pods on a node that no longer responds. */
 const NODE_LOST = 'NodeLost'
 
 interface PodSummary {
@@ -28,7 +28,7 @@ interface PodSummary {
   readonly total: number
   readonly status: string
   readonly restarts: number
-  /** Milliseconds since the epoch; NaN when nothing was restarted. */
+  /** Milliseconds since the epoch; NaN if nothing has restarted. */
   readonly lastRestart: number
 }
 
@@ -121,7 +121,7 @@ function summarize(pod: unknown): PodSummary {
         ready++
       }
     }
-    // When another container still runs, one that has ended well does not make the pod completed.
+    // While another container is running, one that completed successfully does not make the pod Completed.
     if (status === 'Completed' && anyRunning) {
       status = textAt(conditionOf(pod, 'Ready'), 'status') === 'True' ? 'Running' : 'NotReady'
     }

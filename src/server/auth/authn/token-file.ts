@@ -9,12 +9,12 @@ import type { WatchedFiles } from '../watched-file.js'
 import type { Authenticator } from './authenticator.js'
 import { bearerToken } from './bearer-token.js'
 
-/** The users by the digests of their tokens. */
+/** Users by the digest of their token. */
 export type TokenTable = ReadonlyMap<string, User>
 
 /**
- * As in kube-apiserver, a record with an empty token is skipped, and the later of two equal tokens counts.
- * @throws Error for a record of fewer than three columns or broken CSV; the message contains no token.
+ * As in kube-apiserver, a record with an empty token is skipped, and the last of duplicate tokens wins.
+ * @throws Error for malformed CSV or a record with fewer than three columns; the message contains no token.
  */
 export function parseTokenFile(text: string): TokenTable {
   const users = new Map<string, User>()
@@ -42,7 +42,7 @@ export function tokenFile(tokens: WatchedFiles<TokenTable>): Authenticator {
       const token = bearerToken(request)
       if (token === null) return null
       const user = tokens.value.get(digest(token))
-      // Another authenticator may know the token; the union answers when none does.
+      // Another authenticator may know the token; the union rejects it if none does.
       return user ?? null
     },
     readsTokens: true,

@@ -57,7 +57,7 @@ function tracedList(context: ApiContext, asked: Asked): Promise<void> {
 async function serve(context: ApiContext, asked: Asked, span: Span | null): Promise<void> {
   const { exchange, path, verb } = asked
 
-  // As when the path was parsed: while the caller is identified, the last definitions may be read.
+  // Decided now, as of when the path was parsed: the remaining definitions may be read while the caller is identified.
   const unknown = path.served === undefined ? context.whyUnknown(path.group) : null
 
   // Identify and authorize. Stay synchronous if possible.
@@ -90,7 +90,7 @@ async function serve(context: ApiContext, asked: Asked, span: Span | null): Prom
   const understood = understandWatch(context, request, live, waitMs === null ? 'watch' : 'poll')
   const watch = { ...request, live, ...understood, encoder: encoderOf(context, understood) }
   if (waitMs !== null) {
-    // Its history is that of this request alone.
+    // An uncached resource has no history beyond this one request.
     if (found.kind !== 'live') throw new BadRequestError('wait: the resource is not cached here')
     return await handlePoll(context, watch, waitMs)
   }
@@ -100,9 +100,10 @@ async function serve(context: ApiContext, asked: Asked, span: Span | null): Prom
 }
 
 /**
- * Returns the resource of the path, and its subresource if named. @param unknown why nobody knew whether it is served.
+ * Returns the resource of the path, after checking that its subresource, if any, is served. @param unknown why it could
+ * not be known whether the resource is served.
  *
- * @throws StatusError if that is not served.
+ * @throws StatusError if either is not served.
  */
 function find(context: ApiContext, request: Request, unknown: StatusError | null): LiveResource | UncachedResource {
   const { exchange, path } = request
@@ -112,8 +113,8 @@ function find(context: ApiContext, request: Request, unknown: StatusError | null
     throw unknown ?? context.whyUnknown(path.group) ?? unknownResource()
   }
   const { deprecation, origin } = found.served
-  // For Kubernetes' own kinds the warning belongs to the route: an unknown subresource has no route, and a scale is of
-  // another kind.
+  // For Kubernetes' own kinds, the warning depends on the route: an unknown subresource has no route, and a scale is an
+  // object of another kind, so neither gets the warning.
   const warn = (): void => void (deprecation !== null && exchange.warn(deprecation))
   if (origin === 'custom') warn()
   if (path.subresource !== '') checkSubresource(request, found)
@@ -121,7 +122,9 @@ function find(context: ApiContext, request: Request, unknown: StatusError | null
   return found
 }
 
-/** Resources of the API server that can only be created, and nowhere but there. It refuses other methods with 405. */
+/**
+ * Whether this is a resource that only the API server serves, and only for create. It answers other methods with 405.
+ */
 function isOnlyCreated(
   context: ApiContext,
   { group, version, plural, namespace, name, subresource }: ResourcePath,
@@ -132,7 +135,7 @@ function isOnlyCreated(
     : plural === 'bindings' && group === ''
 }
 
-/** @throws StatusError where it is not served, or not for this verb. */
+/** @throws StatusError if the subresource is not served, or not for this verb. */
 function checkSubresource(request: Request, found: LiveResource | UncachedResource): void {
   const { path, verb } = request
   const has = verb === 'get' ? canReadSubresource : hasSubresource
@@ -142,8 +145,9 @@ function checkSubresource(request: Request, found: LiveResource | UncachedResour
 }
 
 /**
- * Opens a cache for this request alone. That of a list or a watch holds a whole state, so it needs a slot: a list until
- * it has been sent, a watch until the state has been read. @returns null if the client has left in the meantime.
+ * Opens a cache for this request alone. For a list or a watch it holds a whole state, so the request needs a slot: a
+ * list keeps its slot until it has been sent, a watch until the state has been read. @returns null if the client has
+ * left in the meantime.
  */
 async function openUncached(
   context: ApiContext,
@@ -177,7 +181,10 @@ async function openUncached(
   return null
 }
 
-/** @throws TooManyRequestsError when it is gone, or served in another way, since the request began to wait. */
+/**
+ * @throws TooManyRequestsError when the resource has been removed, or is served differently, since the request began to
+ * wait.
+ */
 function assertStillServed(context: ApiContext, { path }: Request, { served }: UncachedResource): void {
   if (context.find(path.group, path.version, path.plural)?.served === served) return
   throw new TooManyRequestsError('the resource has changed while the request was waiting', 1)
@@ -243,7 +250,7 @@ function uncachedRequest(context: ApiContext, request: Request, { served }: Unca
 /** Adds a header with the possible age of the response while the upstream is unreachable. */
 function exposeStaleness(exchange: Exchange, { cache }: LiveResource): void {
   const { stalenessMs } = cache
-  // Another distributary that is about to feed from here must know whether it can ask for bookmarks.
+  // A distributary that is about to use this server as its upstream must know whether it can ask for bookmarks.
   if (exchange.requestHeaders['x-distributary-ask'] === 'progress') {
     exchange.headers['x-distributary-trusts-progress'] = String(cache.trustsProgress)
   }

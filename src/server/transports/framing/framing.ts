@@ -9,7 +9,7 @@ import { encodeWatchEvent } from '../../../kubernetes/codec/protobuf/encode.js'
 
 export interface Framing extends Pick<WireFormat, 'frame' | 'afterError' | 'mark'> {
   readonly key: string
-  /** The transport name in metrics; null for the carrier's. */
+  /** The transport name in metrics; null to use the carrier's. */
   readonly transport: TransportKind | null
 }
 
@@ -24,7 +24,7 @@ const plain = (key: string, frame: Framing['frame']): Framing => ({
 const CLOSE = Buffer.from('}', 'latin1')
 const CLOSE_LINE = Buffer.from('}\n', 'latin1')
 const JSON_STARTS = startsOf((type) => Buffer.from(`{"type":"${type}","object":`, 'latin1'))
-/** Up to the object, which is a separate document with its own tag. */
+/** The bytes before the object, which follows as a separate document with its own tag. */
 const CBOR_STARTS = startsOf((type) => encodeCbor(Buffer.from(JSON.stringify({ type, object: null }))).subarray(0, -1))
 
 function startsOf(start: (type: EventType) => Buffer): ReadonlyMap<EventType, Buffer> {

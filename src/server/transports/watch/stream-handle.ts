@@ -62,8 +62,8 @@ export function handleUse(): HandleUse {
 }
 
 /**
- * Returns the handle of a plain socket without waiting bytes, or of an HTTP/2 stream whose headers were sent; null when
- * the caller has to write to the stream itself.
+ * Returns the handle of a plain socket that has no bytes waiting, or of an HTTP/2 stream whose headers have been sent;
+ * null when the caller has to write to the stream itself.
  */
 export function handleOf(stream: Socket | ServerHttp2Stream): StreamHandle | null {
   if (isHttp2Stream(stream)) return use.http2 ? findHttp2Handle(stream) : null
