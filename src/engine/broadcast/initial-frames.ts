@@ -16,7 +16,7 @@ const UNIT_BYTES = 64 * 1024
  * The time limit for one unit: a selector that matches nothing examines all objects, and the size of a unit does not
  * bound that.
  */
-const UNIT_MS = 1
+const UNIT_MS = 0.5
 /** A unit is built in one synchronous step, and its parts are copied into it. */
 const scratch = new Scratch(2 * UNIT_BYTES)
 

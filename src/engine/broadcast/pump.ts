@@ -112,7 +112,8 @@ export class Pump {
     const started = this.#now()
     const end = started + this.#sliceMs
     // Half the slice for each, so that a storm of replays does not hold up live events, or the other way round. Without
-    // live events, the other half is left to other work, such as other clients' requests.
+    // live events, the other half is left to other work, such as other clients' requests. Initial states end it after a
+    // quarter: there may be minutes of that work, and no event waits for it.
     const hasCursors = this.#cursors.size > 0
     this.#passGroups(started, hasCursors ? started + this.#sliceMs / 2 : end)
     if (hasCursors) this.#turnCursors(this.#now() + this.#sliceMs / 2)
@@ -158,15 +159,18 @@ export class Pump {
 
   #turnCursors(end: number): void {
     let nowMs = this.#now()
+    let initialMs = 0
     // At most as many turns as there were cursors: those queued in the meantime wait for the next slice.
     for (let left = this.#cursors.size; left > 0; left--) {
       const { cursor, advance } = this.#cursors.take()!
       const beganMs = nowMs
+      const isInitial = cursor.state === 'initial'
       cursor.isQueued = false
       if (advance.advance(cursor)) this.enqueueCursor(cursor, advance)
       nowMs = this.#now()
       this.#cursors.spent(nowMs - beganMs)
-      if (nowMs >= end) return
+      if (isInitial) initialMs += nowMs - beganMs
+      if (nowMs >= end || initialMs >= this.#sliceMs / 4) return
     }
   }
 }

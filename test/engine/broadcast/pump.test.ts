@@ -6,6 +6,8 @@ import { Group } from '../../../src/engine/broadcast/group.js'
 import { Matcher } from '../../../src/engine/broadcast/matcher.js'
 import { type Advance, Pump } from '../../../src/engine/broadcast/pump.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
+import { Store } from '../../../src/engine/cache/store.js'
+import type { Key } from '../../../src/engine/model/event.js'
 import { EVERYTHING } from '../../../src/kubernetes/dialect/selector.js'
 import { lineWire, plainEncoder, rev } from '../../support/objects.js'
 import { nextTurn } from '../../support/virtual-clock.js'
@@ -20,6 +22,7 @@ function groupOf(size: number, identity = 'ann'): { group: Group<Cursor>; cursor
   return { group, cursors }
 }
 
+const EMPTY = new Store().snapshot(rev(1), 0)
 const owner = { wake: () => {}, finish: () => {}, count: () => {} }
 
 /** Records the visits of a pass, and writes nothing by itself. */
@@ -35,7 +38,22 @@ class VisitedCursor extends Cursor {
   }
 }
 
+function initialCursors(group: Group<Cursor>, size: number): Cursor[] {
+  return Array.from({ length: size }, () => {
+    const cursor = newCursor(group)
+    cursor.beginInitial(group.initialFrames(EMPTY, '' as Key, null, 0), false, 0)
+    return cursor
+  })
+}
+
 function addCursor(group: Group<Cursor>): Cursor {
+  const cursor = newCursor(group)
+  cursor.lag()
+  cursor.join()
+  return cursor
+}
+
+function newCursor(group: Group<Cursor>): VisitedCursor {
   const callbacks = {
     identity: 'ann',
     bookmarks: false,
@@ -44,10 +62,7 @@ function addCursor(group: Group<Cursor>): Cursor {
     onInitialComplete: () => {},
     onEnd: () => {},
   }
-  const cursor = new VisitedCursor(owner, group, new TestOutput(), callbacks, rev(1))
-  cursor.lag()
-  cursor.join()
-  return cursor
+  return new VisitedCursor(owner, group, new TestOutput(), callbacks, rev(1))
 }
 
 /** An `Advance` that records all visits from now on and takes `costMs` of real time for each. */
@@ -224,27 +239,32 @@ void t.test('a storm of replays and live events take turns', async (t) => {
   )
 })
 
-void t.test('a storm of replays alone leaves half the slice to others', async (t) => {
-  let nowMs = 0
-  const slices: number[] = []
-  const pump = new Pump({
-    sliceMs: 4,
-    now: () => nowMs,
-    metrics: { slice: (seconds) => slices.push(Math.round(seconds * 1000)) },
+for (const [what, isInitial, expected] of [
+  ['replays alone leaves half the slice', false, [2, 2, 2, 2, 2]],
+  ['initial states leaves three quarters of the slice', true, Array<number>(10).fill(1)],
+] as const) {
+  void t.test(`a storm of ${what} to others`, async (t) => {
+    let nowMs = 0
+    const slices: number[] = []
+    const pump = new Pump({
+      sliceMs: 4,
+      now: () => nowMs,
+      metrics: { slice: (seconds) => slices.push(Math.round(seconds * 1000)) },
+    })
+    const { group, cursors } = groupOf(10)
+    const advance: Advance = {
+      headRevision: rev(2),
+      advance: () => {
+        nowMs++
+        return false
+      },
+      passed: () => {},
+    }
+    for (const cursor of isInitial ? initialCursors(group, 10) : cursors) pump.enqueueCursor(cursor, advance)
+    await settle(pump)
+    t.same(slices, expected)
   })
-  const { cursors } = groupOf(10)
-  const advance: Advance = {
-    headRevision: rev(2),
-    advance: () => {
-      nowMs++
-      return false
-    },
-    passed: () => {},
-  }
-  for (const cursor of cursors) pump.enqueueCursor(cursor, advance)
-  await settle(pump)
-  t.same(slices, [2, 2, 2, 2, 2])
-})
+}
 
 void t.test('a cursor is in the queue once, and turns go around', async (t) => {
   const pump = new Pump({ metrics: { slice: () => {} } })
