@@ -84,3 +84,15 @@ void t.test('when the memory is almost full, they are closed sooner than they wo
   }, 'they are closed')
   t.ok([200, 429].includes((await ask(stage, agent))!.statusCode!))
 })
+
+void t.test('waiting connections of a known client have a share of the memory target too', async (t) => {
+  const stage = await setStage(t, ['--memory-target', String(128 * MiB)])
+  const before = stage.descriptors()
+  const workers = Math.max(1, stage.server.pids().length - 1)
+  const request = `GET /version HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKENS.honest}\r\n\r\n`
+  for (let i = 0; i < 40 * workers; i++)
+    await Promise.all(Array.from({ length: 25 }, () => stranger(t, stage, i % 4 === 3, request)))
+  // A quarter of the target of each process, at 48 KiB each.
+  const most = (workers * (128 * 1024)) / 4 / 48
+  await until(() => stage.descriptors() - before < most + 20, 'those beyond it are closed')
+})

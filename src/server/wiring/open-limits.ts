@@ -16,6 +16,7 @@ import {
   withoutQueue,
   withQueue,
 } from './open-client-limits.js'
+import { setHeapGrowth } from './heap-flags.js'
 import { memoryTargetOf } from './memory-target.js'
 
 /**
@@ -69,9 +70,10 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
   const strangers = new Strangers({
     clock,
     maxBytes: strangersBytes(targetBytes),
+    isFull: () => memory.isFull,
     onRejected: () => metrics.requests.rejected('connections'),
   })
-  const memory = new MemoryPressure({
+  const memory: MemoryPressure = new MemoryPressure({
     targetBytes,
     residentBytes: () => process.memoryUsage.rss(),
     clock,
@@ -80,6 +82,7 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
       bodies.clear()
       for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
     },
+    onShort: (isShort) => setHeapGrowth(isShort, process.execArgv),
     onRejected: () => metrics.requests.rejected('memory'),
     turns: openSemaphore(basis, 'memory', { boundsOf: () => withQueue(config, MEMORY_TURNS) }),
   })

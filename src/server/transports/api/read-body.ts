@@ -10,7 +10,7 @@ import {
 } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import type { Exchange } from '../server/exchange.js'
-import { upgradeHead } from '../server/listeners.js'
+import { upgradeHead } from '../server/upgrade-head.js'
 import { bodyOf, dropRest, piecesTooSmall, takeBody, upgradeWithBody } from '../server/request-body.js'
 
 /** The API server's limit. It is twice etcd's default, so etcd itself rejects an object that is too large for it. */

@@ -3,7 +3,7 @@
  * and watches, so that one that fills the memory does not keep the others out; and well beyond it, new ones get 429.
  * Running requests continue.
  *
- *     0 ────────────────────── 85 % ─────────────── target ───────────── 110 % ────▶ resident memory
+ *     0 ────────────────────── 85 % ─────────────── target ───────────── 105 % ────▶ resident memory
  *          as configured         │  caches shrink     │  lists take turns  │  and 429
  *
  * It measures resident memory, because a container is killed for that. Ending running watches was rejected: each client
@@ -21,6 +21,8 @@ export interface MemoryPressureOptions {
   readonly clock: Clock
   /** Frees data that can be read again; called at most every 10 s while needed. */
   readonly relieve: () => void
+  /** Called when caches have to shrink, and when that is over. */
+  readonly onShort: (isShort: boolean) => void
   readonly onRejected: () => void
   /** The slots of lists and watches that begin beyond the target. */
   readonly turns: IdentitySemaphore
@@ -33,7 +35,7 @@ const CHECK_MS = 1_000
 const ADMIT_CHECK_MS = 50
 const RELIEF_SHARE = 0.85
 /** Leaves room below the container's limit, since lists and watches that have already begun still grow. */
-const FULL_SHARE = 1.1
+const FULL_SHARE = 1.05
 /**
  * Relief frees history, and a client that reconnects after its position is gone lists again, the most expensive request
  * of all. So history is freed in steps, and the next step waits until a collection has shown the effect of the last.
@@ -47,6 +49,7 @@ export class MemoryPressure {
   #targetBytes: number | null
   #timer: Timer | null = null
   #isStarted = false
+  #isShort = false
   #isOver = false
   #isFull = false
   #checkedMs = Number.NEGATIVE_INFINITY
@@ -62,6 +65,12 @@ export class MemoryPressure {
 
   get isOver(): boolean {
     return this.#isOver
+  }
+
+  /** Whether so much is used that nothing that holds memory begins. */
+  get isFull(): boolean {
+    this.#checkAgain()
+    return this.#isFull
   }
 
   /** A new target applies at once; null removes the limit. */
@@ -135,6 +144,7 @@ export class MemoryPressure {
     this.#ownCollections = null
     this.#isOver = false
     this.#isFull = false
+    this.#setShort(false)
   }
 
   #check(): void {
@@ -145,7 +155,14 @@ export class MemoryPressure {
     const bytes = residentBytes()
     this.#isOver = bytes > targetBytes
     this.#isFull = bytes > targetBytes * FULL_SHARE
-    if (bytes > targetBytes * RELIEF_SHARE) this.#relieve()
+    this.#setShort(bytes > targetBytes * RELIEF_SHARE)
+    if (this.#isShort) this.#relieve()
+  }
+
+  #setShort(isShort: boolean): void {
+    if (isShort === this.#isShort) return
+    this.#isShort = isShort
+    this.#options.onShort(isShort)
   }
 
   #relieve(): void {

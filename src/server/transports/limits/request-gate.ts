@@ -177,7 +177,7 @@ export class RequestGate {
   async #identify(guard: AccessGuard, exchange: Exchange, attributes: Attributes): Promise<Identified> {
     const asked = this.#askedOf(exchange)
     const found = this.#judgementOf(exchange, attributes)
-    const user = await this.#authenticate(guard, asked, exchange.request)
+    const user = await this.#authenticate(guard, asked, exchange)
     found.client = { user, impersonator: null }
     const acting = await this.#actingAs(guard, user, asked, attributes, found)
     found.client = acting
@@ -193,12 +193,12 @@ export class RequestGate {
    * A rejected credential counts as a request of its address, since there is no other name: 401s are rate-limited.
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
-  async #authenticate(guard: AccessGuard, asked: Asked, request: IncomingMessage): Promise<Authenticated> {
+  async #authenticate(guard: AccessGuard, asked: Asked, { request, response }: Exchange): Promise<Authenticated> {
     try {
       const user = await guard.authenticate(asked)
       if (!user.groups.includes(ALL_UNAUTHENTICATED)) {
         noteIdentity(request, user.name)
-        noteKnown(request)
+        noteKnown(request, response, user.name)
       }
       return user
     } catch (error) {
@@ -263,7 +263,7 @@ export class RequestGate {
     const found = this.#judgementOf(exchange, attributes)
     // It would appear in the other server's log.
     if (asked.ticket !== undefined) throw new UnauthorizedError('Unauthorized', { cause: 'a ticket is not forwarded' })
-    const user = guard === null ? null : await this.#authenticate(guard, asked, exchange.request)
+    const user = guard === null ? null : await this.#authenticate(guard, asked, exchange)
     if (user !== null) found.client = { user, impersonator: null }
     await this.#count(found, user, address)
     found.rule = 'passed on'

@@ -1,24 +1,31 @@
 /**
- * Limits the connections of unknown clients ("strangers"), over all ports of this process: each costs memory (15 KB, or
- * some 90 KB over TLS) before there is any request that another limit could refuse. A connection is a stranger until
- * one of its requests is authenticated. After an anonymous request was allowed, the connection counts as a stranger
- * only while no request is in progress.
+ * Limits the connections that wait for a request, over all ports of this process: each costs memory (15 KB, or some
+ * 90 KB over TLS), and no request lets another limit refuse it.
  *
- * When the limit is exceeded, a network that holds the most of that memory (within a factor of two) loses its oldest
- * stranger, so attackers lose their own connections. Connections whose requests have all been answered go first; there
+ * Those of unknown clients ("strangers") have one share. A connection is a stranger until one of its requests is
+ * authenticated; it then counts in the share of known clients. After a request was allowed, a connection counts only
+ * while no request is in progress.
+ *
+ * When a share is exceeded, a network, or a user, that holds the most of that memory (within a factor of two) loses its
+ * oldest connection, so attackers lose their own. Connections whose requests have all been answered go first; there
  * may be thousands that were refused and stay open. If even the oldest of the others is young, the newest one is closed
  * instead: when all clients reconnect at once, the first ones are served first, and the others try again.
+ *
+ * While memory is full, no connection waits for another request: each ends with its response.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ServerHttp2Stream } from 'node:http2'
+import type { Http2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { networkOf } from '../../auth/client-address.js'
 import type { Clock } from '../../../support/clock.js'
+import { upgradeHead } from '../server/upgrade-head.js'
 
 export interface StrangersOptions {
   readonly clock: Pick<Clock, 'monotonic'>
-  /** The limit on the estimated memory of all strangers. */
+  /** The limit on the estimated memory of each share. */
   readonly maxBytes: number
+  /** Whether connections end with their responses. Default: never. */
+  readonly isFull?: () => boolean
   /** Called for each connection that is closed. */
   readonly onRejected: () => void
 }
@@ -27,17 +34,19 @@ export interface StrangersOptions {
 const WAITING_BYTES = 24 * 1024
 /** The estimated memory of any other connection: over TLS, with HTTP/2 or with half of its headers (docs/limits.md). */
 const CONNECTION_BYTES = 96 * 1024
+/** The estimated memory of a known client's connection that waits for a request: over TLS, or with HTTP/2. */
+const KNOWN_BYTES = 48 * 1024
 /** The estimated memory of an open HTTP/2 stream, such as one whose response is not read. */
 const STREAM_BYTES = 16 * 1024
 /** Below this age, a connection may still be in the process of being opened, on a busy server. */
 const YOUNG_MS = 5_000
 
-/** The strangers of one network; each set has the oldest first. */
+/** The connections of one network or user; each set has the oldest first. */
 interface Group {
-  readonly network: string
-  /** Strangers without an answered request. */
+  readonly owner: string
+  /** Those without an answered request. */
   readonly fresh: Set<Stranger>
-  /** Strangers whose requests have all been answered. */
+  /** Those whose requests have all been answered. */
   readonly answered: Set<Stranger>
   bytes: number
 }
@@ -45,7 +54,9 @@ interface Group {
 interface Stranger {
   readonly socket: Socket
   readonly address: string
-  readonly network: string
+  /** Its network, or its user once that is known. */
+  owner: string
+  isKnown: boolean
   /** When it began to wait for a request. */
   sinceMs: number
   hasBegun: boolean
@@ -64,21 +75,21 @@ const carriers = new WeakMap<object, { readonly strangers: Strangers; readonly s
 
 export class Strangers {
   readonly #options: StrangersOptions
-  readonly #groups = new Map<string, Group>()
-  /** The groups by the logarithm of their bytes. */
-  readonly #bySize: Set<Group>[] = []
+  readonly #unknown: Share
+  readonly #known: Share
   readonly #byAddress = new Map<string, Stranger>()
-  #maxBytes: number
-  #bytes = 0
 
   constructor(options: StrangersOptions) {
+    const { clock, maxBytes } = options
+    const close = (stranger: Stranger): void => this.#close(stranger)
     this.#options = options
-    this.#maxBytes = options.maxBytes
+    this.#unknown = new Share(clock, maxBytes, close)
+    this.#known = new Share(clock, maxBytes, close)
   }
 
   setMaxBytes(maxBytes: number): void {
-    this.#maxBytes = maxBytes
-    this.#makeRoom(null)
+    this.#unknown.setMaxBytes(maxBytes)
+    this.#known.setMaxBytes(maxBytes)
   }
 
   /** Counts an accepted connection. */
@@ -89,7 +100,8 @@ export class Strangers {
     const stranger: Stranger = {
       socket,
       address: addressOf(socket),
-      network: networkOf(remoteAddress),
+      owner: networkOf(remoteAddress),
+      isKnown: false,
       sinceMs: 0,
       hasBegun: false,
       isAnswered: false,
@@ -101,7 +113,7 @@ export class Strangers {
     this.#byAddress.set(stranger.address, stranger)
     carriers.set(socket, { strangers: this, stranger })
     socket.once('close', () => this.forget(stranger))
-    this.#enter(stranger)
+    this.#unknown.enter(stranger)
   }
 
   /** Counts the connection in full from now on, because it is about to be read. */
@@ -110,8 +122,7 @@ export class Strangers {
     if (stranger === undefined || stranger.hasBegun) return
     stranger.hasBegun = true
     if (stranger.group === null) return
-    this.#weigh(stranger.group, CONNECTION_BYTES - WAITING_BYTES)
-    this.#makeRoom(stranger)
+    this.#unknown.grow(stranger, CONNECTION_BYTES - WAITING_BYTES)
   }
 
   /** Links a TLS socket or HTTP/2 session, over which requests arrive, to the connection of `socket`. */
@@ -121,18 +132,123 @@ export class Strangers {
   }
 
   /** Counts streams of a session that were opened, or closed if negative. */
-  countStreams(session: object, count: number): void {
+  countStreams(session: Http2Session, count: number): void {
     const stranger = carriers.get(session)?.stranger
     if (stranger === undefined) return
     stranger.streams += count
-    if (stranger.group === null) return
-    this.#weigh(stranger.group, count * STREAM_BYTES)
-    if (count > 0) this.#makeRoom(stranger)
+    if (!stranger.isKnown) {
+      if (stranger.group !== null) this.#unknown.grow(stranger, count * STREAM_BYTES)
+    } else if (count > 0) this.#known.leave(stranger)
+    else this.#wait(stranger, session)
   }
 
   /** Closes strangers that have waited for longer than this, because memory is running out. */
   closeOlderThan(ms: number): void {
-    const nowMs = this.#options.clock.monotonic()
+    this.#unknown.closeOlderThan(ms)
+  }
+
+  /** The connection does not count any more. */
+  forget(stranger: Stranger): void {
+    stranger.isForgotten = true
+    if (this.#byAddress.get(stranger.address) === stranger) this.#byAddress.delete(stranger.address)
+    carriers.delete(stranger.socket)
+    this.#shareOf(stranger).leave(stranger)
+  }
+
+  /** The connection is this user's from now on. */
+  know(stranger: Stranger, user: string): void {
+    this.#shareOf(stranger).leave(stranger)
+    stranger.isKnown = true
+    stranger.owner = user
+  }
+
+  /** The connection does not count while this request is answered. */
+  suspend(stranger: Stranger, request: IncomingMessage, response: ServerResponse): void {
+    // A stream that has ended does not know its session.
+    const carrier = carrierOf(request)
+    stranger.requests++
+    this.#shareOf(stranger).leave(stranger)
+    if (this.#isFull) response.shouldKeepAlive = false
+    response.once('close', () => {
+      stranger.isAnswered = true
+      stranger.requests--
+      this.#wait(stranger, carrier)
+    })
+  }
+
+  get #isFull(): boolean {
+    return this.#options.isFull?.() === true
+  }
+
+  /** Counts the connection again if nothing is in progress. */
+  #wait(stranger: Stranger, carrier: Http2Session | Socket): void {
+    const { isForgotten, isKnown, requests, streams, group } = stranger
+    if (isForgotten || requests > 0 || group !== null || (isKnown && streams > 0)) return
+    if (this.#isFull) end(carrier)
+    else this.#shareOf(stranger).enter(stranger)
+  }
+
+  #shareOf({ isKnown }: Stranger): Share {
+    return isKnown ? this.#known : this.#unknown
+  }
+
+  #close(stranger: Stranger): void {
+    this.forget(stranger)
+    stranger.socket.destroy()
+    this.#options.onRejected()
+  }
+}
+
+/** Connections that share an amount of memory. */
+class Share {
+  readonly #clock: Pick<Clock, 'monotonic'>
+  readonly #close: (stranger: Stranger) => void
+  readonly #groups = new Map<string, Group>()
+  /** The groups by the logarithm of their bytes. */
+  readonly #bySize: Set<Group>[] = []
+  #maxBytes: number
+  #bytes = 0
+
+  /** @param close also takes the connection out. */
+  constructor(clock: Pick<Clock, 'monotonic'>, maxBytes: number, close: (stranger: Stranger) => void) {
+    this.#clock = clock
+    this.#maxBytes = maxBytes
+    this.#close = close
+  }
+
+  setMaxBytes(maxBytes: number): void {
+    this.#maxBytes = maxBytes
+    this.#makeRoom(null)
+  }
+
+  enter(stranger: Stranger): void {
+    const { owner } = stranger
+    let group = this.#groups.get(owner)
+    if (group === undefined) this.#groups.set(owner, (group = newGroup(owner)))
+    stranger.sinceMs = this.#clock.monotonic()
+    stranger.group = group
+    membersOf(group, stranger).add(stranger)
+    this.#weigh(group, bytesOf(stranger))
+    this.#makeRoom(stranger)
+  }
+
+  leave(stranger: Stranger): void {
+    const { group } = stranger
+    if (group === null) return
+    stranger.group = null
+    membersOf(group, stranger).delete(stranger)
+    this.#weigh(group, -bytesOf(stranger))
+    if (group.fresh.size + group.answered.size === 0) this.#groups.delete(group.owner)
+  }
+
+  /** Counts more for one that is in here, or less. */
+  grow(stranger: Stranger, bytes: number): void {
+    this.#weigh(stranger.group!, bytes)
+    if (bytes > 0) this.#makeRoom(stranger)
+  }
+
+  closeOlderThan(ms: number): void {
+    const nowMs = this.#clock.monotonic()
     for (const { fresh, answered } of this.#groups.values()) {
       for (const members of [fresh, answered]) {
         for (const stranger of members) {
@@ -143,44 +259,6 @@ export class Strangers {
     }
   }
 
-  /** The connection is no longer a stranger. */
-  forget(stranger: Stranger): void {
-    stranger.isForgotten = true
-    if (this.#byAddress.get(stranger.address) === stranger) this.#byAddress.delete(stranger.address)
-    carriers.delete(stranger.socket)
-    this.#leave(stranger)
-  }
-
-  /** The connection does not count while this request is answered. */
-  suspend(stranger: Stranger, response: ServerResponse): void {
-    stranger.requests++
-    this.#leave(stranger)
-    response.once('close', () => {
-      stranger.isAnswered = true
-      if (--stranger.requests === 0 && !stranger.isForgotten) this.#enter(stranger)
-    })
-  }
-
-  #enter(stranger: Stranger): void {
-    const { network } = stranger
-    let group = this.#groups.get(network)
-    if (group === undefined) this.#groups.set(network, (group = newGroup(network)))
-    stranger.sinceMs = this.#options.clock.monotonic()
-    stranger.group = group
-    membersOf(group, stranger).add(stranger)
-    this.#weigh(group, bytesOf(stranger))
-    this.#makeRoom(stranger)
-  }
-
-  #leave(stranger: Stranger): void {
-    const { group } = stranger
-    if (group === null) return
-    stranger.group = null
-    membersOf(group, stranger).delete(stranger)
-    this.#weigh(group, -bytesOf(stranger))
-    if (group.fresh.size + group.answered.size === 0) this.#groups.delete(group.network)
-  }
-
   #weigh(group: Group, bytes: number): void {
     this.#bySize[sizeOf(group)]?.delete(group)
     group.bytes += bytes
@@ -188,7 +266,7 @@ export class Strangers {
     if (group.bytes > 0) (this.#bySize[sizeOf(group)] ??= new Set()).add(group)
   }
 
-  /** @param last the stranger that has just arrived or grown. */
+  /** @param last the one that has just arrived or grown. */
   #makeRoom(last: Stranger | null): void {
     while (this.#bytes > this.#maxBytes) {
       const group = this.#largest()
@@ -199,7 +277,7 @@ export class Strangers {
   #leastMissed({ fresh, answered }: Group, last: Stranger | null): Stranger {
     for (const stranger of answered) return stranger
     const [oldest] = fresh
-    const isYoung = this.#options.clock.monotonic() - oldest!.sinceMs < YOUNG_MS
+    const isYoung = this.#clock.monotonic() - oldest!.sinceMs < YOUNG_MS
     return isYoung && last !== null && fresh.has(last) ? last : oldest!
   }
 
@@ -209,16 +287,10 @@ export class Strangers {
     while ((this.#bySize[size]?.size ?? 0) === 0) size--
     return this.#bySize[size]!.values().next().value!
   }
-
-  #close(stranger: Stranger): void {
-    this.forget(stranger)
-    stranger.socket.destroy()
-    this.#options.onRejected()
-  }
 }
 
-function newGroup(network: string): Group {
-  return { network, fresh: new Set(), answered: new Set(), bytes: 0 }
+function newGroup(owner: string): Group {
+  return { owner, fresh: new Set(), answered: new Set(), bytes: 0 }
 }
 
 function membersOf({ fresh, answered }: Group, { isAnswered }: Stranger): Set<Stranger> {
@@ -229,7 +301,8 @@ function sizeOf({ bytes }: Group): number {
   return bytes === 0 ? 0 : Math.floor(Math.log2(bytes))
 }
 
-function bytesOf({ hasBegun, streams }: Stranger): number {
+function bytesOf({ isKnown, hasBegun, streams }: Stranger): number {
+  if (isKnown) return KNOWN_BYTES
   return (hasBegun ? CONNECTION_BYTES : WAITING_BYTES) + streams * STREAM_BYTES
 }
 
@@ -238,24 +311,35 @@ function addressOf({ remoteAddress, remotePort, localAddress, localPort }: Socke
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
 }
 
-/** Notes that a request was authenticated: its connection has an owner, whose other limits count. */
-export function noteKnown(request: IncomingMessage): void {
-  const carrier = carrierOf(request)
-  const found = carriers.get(carrier)
-  if (found === undefined) return
-  found.strangers.forget(found.stranger)
-  carriers.delete(carrier)
-}
-
-/** Notes that the request of an anonymous client was allowed. */
-export function noteAllowed(request: IncomingMessage, response: ServerResponse): void {
-  // The connection of a WebSocket outlives its response, and takes no other request.
-  if (request.headers.upgrade !== undefined) return noteKnown(request)
+/** Notes that a request was authenticated: other limits apply while it is in progress. */
+export function noteKnown(request: IncomingMessage, response: ServerResponse, user: string): void {
   const found = carriers.get(carrierOf(request))
-  found?.strangers.suspend(found.stranger, response)
+  if (found === undefined) return
+  const { strangers, stranger } = found
+  // The connection of a WebSocket outlives its response, and takes no other request.
+  if (upgradeHead(request) !== undefined) return strangers.forget(stranger)
+  if (!stranger.isKnown) strangers.know(stranger, user)
+  strangers.suspend(stranger, request, response)
 }
 
-function carrierOf(request: IncomingMessage): object {
-  const { stream } = request as { stream?: ServerHttp2Stream }
-  return stream?.session ?? request.socket
+/** Notes that a request was allowed, which may be that of an anonymous client. */
+export function noteAllowed(request: IncomingMessage, response: ServerResponse): void {
+  const found = carriers.get(carrierOf(request))
+  if (found === undefined || found.stranger.isKnown || found.stranger.isForgotten) return
+  if (upgradeHead(request) !== undefined) return found.strangers.forget(found.stranger)
+  found.strangers.suspend(found.stranger, request, response)
+}
+
+function end(carrier: Http2Session | Socket): void {
+  if ('destroySoon' in carrier) carrier.destroySoon()
+  else carrier.close()
+}
+
+function carrierOf(request: IncomingMessage): Http2Session | Socket {
+  return sessionOf(request) ?? request.socket
+}
+
+/** undefined over HTTP/1.1. */
+function sessionOf(request: IncomingMessage): Http2Session | undefined {
+  return (request as { stream?: ServerHttp2Stream }).stream?.session
 }

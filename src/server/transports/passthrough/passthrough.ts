@@ -31,7 +31,7 @@ import { agentFor, retireAgent, type TlsClientOptions } from '../../../support/h
 import type { ForwardedCaller } from '../limits/request-gate.js'
 import type { Exchange } from '../server/exchange.js'
 import { flushHead } from '../server/flush-head.js'
-import { upgradeHead } from '../server/listeners.js'
+import { upgradeHead } from '../server/upgrade-head.js'
 import { type BodyKind, bodyOf, piecesTooSmall, takeBody, upgradeWithBody } from '../server/request-body.js'
 import {
   headerMatcher,

@@ -31,6 +31,7 @@ import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-r
 import type { Strangers } from '../limits/strangers.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { deferClose } from './defer-close.js'
+import { noteUpgrade } from './upgrade-head.js'
 import { endSocket } from '../watch/linger.js'
 
 export interface ListenerLimits {
@@ -445,14 +446,6 @@ function destroyLater(session: ServerHttp2Session, ms: number): void {
   session.once('close', () => clearTimeout(timer))
 }
 
-/** The bytes that followed the heads of upgrade requests. */
-const upgradeHeads = new WeakMap<object, Buffer>()
-
-/** Returns the bytes that followed the head of an upgrade request; undefined for any other request. */
-export function upgradeHead(request: object): Buffer | undefined {
-  return upgradeHeads.get(request)
-}
-
 /**
  * Passes an upgrade request to the handler of all requests, so that it is authenticated, routed and rejected like any
  * other. A handler that does not take the upgrade simply answers (RFC 9110, 7.8: an upgrade may be ignored, as we do
@@ -463,7 +456,7 @@ function upgradeAsRequest(handler: RequestListener) {
     socket.on('error', () => socket.destroy())
     const response = new ServerResponse(request)
     response.shouldKeepAlive = false
-    upgradeHeads.set(request, head)
+    noteUpgrade(request, head)
     try {
       response.assignSocket(socket)
     } catch {

@@ -5,7 +5,7 @@
 import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import type { Exchange } from '../server/exchange.js'
-import { upgradeHead } from '../server/listeners.js'
+import { upgradeHead } from '../server/upgrade-head.js'
 
 export function isWebSocket({ request, requestHeaders }: Exchange): boolean {
   return upgradeHead(request) !== undefined && requestHeaders.upgrade?.toLowerCase() === 'websocket'

@@ -7,7 +7,7 @@ const MiB = 2 ** 20
 
 function at(t: Tap, residentMiB: number, targetMiB: number | null) {
   const clock = new VirtualClock()
-  const seen = { relieved: 0, rejected: 0, resident: residentMiB }
+  const seen = { relieved: 0, rejected: 0, resident: residentMiB, isShort: false }
   const collections = { count: 0, collect() {} }
   const bounds = { slots: 2, maxSlotsPerIdentity: 1, maxWaiting: 4, maxWaitingPerIdentity: 2 }
   const pressure = new MemoryPressure({
@@ -16,6 +16,7 @@ function at(t: Tap, residentMiB: number, targetMiB: number | null) {
     residentBytes: () => seen.resident * MiB,
     clock,
     relieve: () => seen.relieved++,
+    onShort: (isShort) => (seen.isShort = isShort),
     onRejected: () => seen.rejected++,
     collections,
   })
@@ -39,6 +40,7 @@ for (const [resident, target, relieved, isRefused] of rows) {
   void t.test(`${resident} MiB of ${target ?? 'no target'}`, (t) => {
     const { pressure, seen } = at(t, resident, target)
     t.equal(seen.relieved, relieved, 'caches shrink from 85 %')
+    t.equal(seen.isShort, relieved > 0)
     if (isRefused) t.throws(() => pressure.admit(), { code: 429, reason: 'TooManyRequests' })
     else pressure.admit()
     t.equal(seen.rejected, isRefused ? 1 : 0)
@@ -53,7 +55,7 @@ void t.test(
     const { signal } = new AbortController()
     const admit = (identity: string): Promise<(() => void) | null> => pressure.admitInTurn(identity, signal)
     t.equal(await admit('a'), null, 'below it nobody waits')
-    seen.resident = 219
+    seen.resident = 209
     clock.advance(1_000)
     const first = await admit('a')
     const second = admit('a')
@@ -64,7 +66,7 @@ void t.test(
     const waiting = admit('a')
     clock.advance(3_000)
     await t.rejects(waiting, { code: 429 }, 'a turn that does not come')
-    seen.resident = 221
+    seen.resident = 211
     clock.advance(1_000)
     await t.rejects(admit('c'), { code: 429 }, 'and nobody begins when it is full')
     t.throws(() => pressure.admit(), { code: 429 })
@@ -76,9 +78,11 @@ void t.test('the rejections end when memory is available again', (t) => {
   const { clock, pressure, seen } = at(t, 300, 200)
   clock.advance(3_000)
   t.throws(() => pressure.admit())
+  t.ok(pressure.isFull && seen.isShort)
   seen.resident = 150
   clock.advance(1_000)
   pressure.admit()
+  t.notOk(pressure.isFull || seen.isShort)
   t.equal(seen.relieved, 1)
   t.end()
 })

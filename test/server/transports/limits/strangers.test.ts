@@ -17,18 +17,24 @@ const OLD_MS = 5_000
 interface Client {
   readonly socket: Socket
   readonly isClosed: boolean
-  /** Sends a request over HTTP/1.1, and waits for the head of its response. */
-  ask(path: string): Promise<void>
+  /** Sends a request over HTTP/1.1, and waits for the head of its response. @param user of a known client. */
+  ask(path: string, user?: string): Promise<void>
 }
 
 /** @param most the number of idle connections that unknown clients may have. */
 async function listen(t: Test, most: number) {
   const clock = new VirtualClock()
   let rejected = 0
-  const strangers = new Strangers({ clock, maxBytes: most * CONNECTION, onRejected: () => rejected++ })
+  let isFull = false
+  const strangers = new Strangers({
+    clock,
+    maxBytes: most * CONNECTION,
+    isFull: () => isFull,
+    onRejected: () => rejected++,
+  })
   const limits = { maxStreams: 100, strangers }
   const serve: Parameters<typeof createPlainListener>[0] = (request, response) => {
-    if (request.url === '/known') noteKnown(request)
+    if (request.url!.startsWith('/known')) noteKnown(request, response, String(request.headers['x-user']))
     if (request.url!.startsWith('/allowed')) noteAllowed(request, response)
     response.write('an answer')
     if (!request.url!.endsWith('watch')) response.end()
@@ -74,8 +80,10 @@ async function listen(t: Test, most: number) {
       get isClosed() {
         return isClosed
       },
-      async ask(path) {
-        socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+      async ask(path, user = 'somebody') {
+        // Without `Connection: upgrade` this is no upgrade, after which a connection would not count.
+        const headers = ['Host: localhost', `X-User: ${user}`, 'Upgrade: nothing']
+        socket.write(`GET ${path} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`)
         await once(socket, 'data')
       },
     }
@@ -83,7 +91,8 @@ async function listen(t: Test, most: number) {
   const closes = async (client: Client): Promise<void> => {
     await until(() => client.isClosed, 'it is closed')
   }
-  return { clock, strangers, from, closes, port: port!, rejected: () => rejected, countConnect: () => ++connects }
+  const fill = (): void => void (isFull = true)
+  return { clock, strangers, from, closes, fill, port: port!, rejected: () => rejected, countConnect: () => ++connects }
 }
 
 const CROWD = '127.0.0.1'
@@ -151,7 +160,7 @@ void t.test('a connection counts until its first authenticated request, with TLS
   const clients: Client[] = []
   for (let i = 0; i < 10; i++) {
     const client = await h.from(CROWD, i % 2 === 1)
-    await client.ask('/known')
+    await client.ask('/known/watch')
     clients.push(client)
   }
   const session = connectHttp2(`http://127.0.0.1:${h.port}`)
@@ -193,6 +202,57 @@ void t.test('an anonymous client counts only between its requests', async (t) =>
   t.ok([...open, idle[1]!].every(({ isClosed }) => !isClosed))
 })
 
+void t.test(
+  'connections of known clients that wait have a share; the user with the most loses its oldest',
+  async (t) => {
+    const h = await listen(t, 2)
+    const other = await h.from(CROWD)
+    await other.ask('/known', 'other')
+    const watch = await h.from(CROWD)
+    await watch.ask('/known/watch', 'many')
+    const waiting: Client[] = []
+    for (let i = 0; i < 5; i++) {
+      const client = await h.from(CROWD, i % 2 === 1)
+      await client.ask('/known', 'many')
+      waiting.push(client)
+      // Another request makes it the newest.
+      if (i === 1) await waiting[0]!.ask('/known', 'many')
+    }
+    await Promise.all([waiting[1]!, waiting[0]!].map((client) => h.closes(client)))
+    t.equal(h.rejected(), 2)
+    t.same(
+      [other, watch, ...waiting.slice(2)].map(({ isClosed }) => isClosed),
+      [false, false, false, false, false],
+    )
+  },
+)
+
+void t.test('while memory is full, connections end with their answers, but running watches stay', async (t) => {
+  const h = await listen(t, 100)
+  const watch = await h.from(CROWD)
+  await watch.ask('/known/watch')
+  const session = connectHttp2(`http://127.0.0.1:${h.port}`)
+  h.countConnect()
+  t.teardown(() => session.destroy())
+  const running = session.request({ ':path': '/known/watch' })
+  running.on('error', () => {})
+  await once(running, 'data')
+  h.fill()
+  for (const path of ['/known', '/allowed']) {
+    for (const overTls of [false, true]) {
+      const client = await h.from(CROWD, overTls)
+      await client.ask(path)
+      await h.closes(client)
+    }
+  }
+  await once(session.request({ ':path': '/known' }).resume(), 'end')
+  t.notOk(watch.isClosed)
+  t.notOk(session.destroyed)
+  running.close()
+  await once(session, 'close')
+  t.equal(h.rejected(), 0, 'nobody is cut off')
+})
+
 void t.test('when memory runs out, those that have waited for long are closed', async (t) => {
   const h = await listen(t, 100)
   const [known, old] = [await h.from(CROWD), await h.from(CROWD, true)]
@@ -201,7 +261,7 @@ void t.test('when memory runs out, those that have waited for long are closed', 
   const young = await h.from(CROWD)
   h.strangers.closeOlderThan(2_000)
   await h.closes(old)
-  await young.ask('/known')
+  await young.ask('/known/watch')
   t.notOk(known.isClosed)
   h.strangers.setMaxBytes(0)
   const none = await h.from(CROWD)
