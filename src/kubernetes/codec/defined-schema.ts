@@ -1,10 +1,10 @@
 /**
- * The schema of one version of a definition. It is kept as JSON text in memory that all threads share, so passing it to
- * a thread costs no copy. Parsed, it is many times as large, so only threads that check writes or build documents parse
- * it.
+ * The schema of one version of a definition. It is kept as JSON text in memory that all threads share, so passing it
+ * to a thread costs no copy. The parsed schema is many times larger, so only threads that check writes or build
+ * documents parse it.
  *
- * Reads need only its structural form. That comes with the schema if a thread has compiled it; otherwise it is compiled
- * when an object is first read.
+ * Reads need only the schema's structural form. A thread that has compiled the schema sends that form along;
+ * otherwise it is compiled when an object is first read.
  */
 import { exactText, parseExactJson } from './exact-json.js'
 import { changeAlike, type Structural } from './structural-change.js'
@@ -14,7 +14,7 @@ export class DefinedSchema {
   #parsed: OpenApiSchema | null = null
   #structural: Structural | null
 
-  /** @param json UTF-8. @param structural null to compile it when needed. */
+  /** @param json UTF-8. @param structural the structural form; null to compile it when needed. */
   constructor(
     readonly json: SharedArrayBuffer,
     structural: Structural | null = null,
@@ -29,7 +29,7 @@ export class DefinedSchema {
     return new DefinedSchema(json)
   }
 
-  /** Always returns the same object. The time this takes is limited only by the size of a definition. */
+  /** Always returns the same object. Only the size of a definition limits the time that parsing takes. */
   get parsed(): OpenApiSchema {
     this.#parsed ??= parseExactJson(Buffer.from(this.json)) as OpenApiSchema
     return this.#parsed

@@ -1,7 +1,7 @@
 /**
- * JSON as plain JavaScript values without loss of digits: an integer beyond 2^53 is a bigint, which can be sent to
- * threads and is accepted by `treeFrom`. For documents that are read member by member; what is changed and written
- * again is a tree (`json-tree.ts`).
+ * JSON as plain JavaScript values without loss of digits. An integer beyond 2^53 is a bigint, which can be sent to
+ * threads and is accepted by `treeFrom`. This form suits documents that are read member by member. Documents that are
+ * changed and written again use a tree instead (`json-tree.ts`).
  */
 import { hasUsualNumbers, isRecord, type Json, JsonNumber, jsonText, parseJsonTree, treeFrom } from './json-tree.js'
 
@@ -19,7 +19,7 @@ export function exactCopy(value: Json): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, exactCopy(member)]))
 }
 
-/** The inverse: like `JSON.stringify`, which rejects bigints. */
+/** The inverse of `parseExactJson`. It works like `JSON.stringify` but also accepts bigints. */
 export function exactText(value: unknown): string {
   let isPlain = true
   const text = JSON.stringify(value, (_name, member: unknown) => {

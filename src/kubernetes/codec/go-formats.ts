@@ -1,6 +1,6 @@
 /**
- * Whether the API server's decoder can read a string as a quantity, a time or bytes, and its error message if not. The
- * strings are untrusted, so every expression here takes time linear in their length.
+ * Checks whether the API server's decoder can read a string as a quantity, a time or bytes, and returns its error
+ * message if not. The strings are untrusted, so every expression here takes time linear in their length.
  */
 
 const QUANTITY = /^[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/
@@ -31,7 +31,7 @@ export function timeProblem(text: string): string | null {
   return fractionOf(text) === null ? notTime(text, RFC3339) : null
 }
 
-/** Returns the fraction of the seconds with its point, '' without one; null if the text is not a time. */
+/** Returns the fraction of the seconds with its point, or '' if there is none; null if the text is not a time. */
 function fractionOf(text: string): string | null {
   const [, date = '', , fraction = ''] = TIME.exec(text) ?? []
   return isDate(date) ? fraction : null

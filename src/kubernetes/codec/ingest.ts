@@ -78,7 +78,7 @@ export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): 
 
 const NAME_PLAN = planFacts(['metadata.name', 'metadata.namespace'])
 
-/** Returns why an object does not match its key; otherwise two keys could be one object to every client. */
+/** Returns why an object does not match its key. Without this check, two keys could look like one object to clients. */
 function problemOf(scanned: ScannedObject, resource: Resource, { namespace, name }: ObjectName): string | null {
   const facts = extractFacts(scanned.bytes, NAME_PLAN)
   const is = (what: string, found: string, wanted: string): string | null =>
@@ -96,12 +96,10 @@ export function isEncrypted(value: Buffer): boolean {
   return startsWith(value, ENCRYPTED_MAGIC)
 }
 
-/** The longest name of a key that is shown. */
+/** The longest key name that is shown. */
 const MAX_KEY_NAME = 64
 
-/**
- * `k8s:enc:PROVIDER:VERSION:KEY:` is how every encrypted value begins; a plugin's name takes the place of the key's.
- */
+/** Every encrypted value begins with `k8s:enc:PROVIDER:VERSION:KEY:`; for a plugin, its name takes the place of KEY. */
 function encryptionKeyOf(value: Buffer): string {
   if (!isEncrypted(value)) return 'identity'
   const [provider = '', version = '', name = ''] = value.toString('latin1', ENCRYPTED_MAGIC.length, 256).split(':', 3)
@@ -129,7 +127,7 @@ function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch |
   }
 }
 
-/** Short floats grow most: three bytes of CBOR are up to 22 of JSON. */
+/** The most bytes of JSON for one of CBOR. Short floats grow most: three bytes of CBOR become up to 22 of JSON. */
 const JSON_OF_CBOR = 8
 
 function ingestCbor(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {

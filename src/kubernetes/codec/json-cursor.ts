@@ -18,7 +18,7 @@ export class JsonCursor {
 
   /** Steps into a container or to its next item. At the end it steps past the container and returns false. */
   next(): boolean {
-    // Over the opening bracket, the comma or the closing bracket.
+    // Step over the opening bracket, the comma or the closing bracket.
     const byte = this.peek()
     this.at++
     if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) return false

@@ -1,12 +1,12 @@
 /**
- * Processes a JSON value once, when it arrives. It must be exactly one JSON object (RFC 8259, UTF-8). Insignificant
- * white space is removed, and the scan finds the place where `metadata.resourceVersion` is inserted when the object is
- * served. A resourceVersion in the stored text is removed, because etcd's mod revision is the true one. Every other
- * byte stays as written: numbers, escapes, duplicate keys, order.
+ * Processes a JSON value once, when it arrives. The value must be exactly one JSON object (RFC 8259, UTF-8). The scan
+ * removes insignificant white space and finds where to insert `metadata.resourceVersion` when the object is served.
+ * It removes a resourceVersion in the stored text, because etcd's mod revision is the true one. Every other byte
+ * stays as written: numbers, escapes, duplicate keys, order.
  *
  * The scan is one pass over the bytes with an explicit stack of bits, without a tree or recursion. `JSON.parse` was
- * rejected: it changes integers above 2^53, and serializing the tree gives a different text. White space is removed by
- * a second, simpler loop that runs only when the first has seen some; API servers write none.
+ * rejected, because it changes integers above 2^53 and serializing its tree gives a different text. A second, simpler
+ * loop removes white space. It runs only when the first has seen some, and API servers write none.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -41,7 +41,7 @@ const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
-/** Instead of a bracket: a value of any type. */
+/** Passed instead of a bracket to accept either kind of container. */
 const ANY = 0
 
 /** The token that the scanner expects next. */
@@ -65,8 +65,8 @@ const IN_OBJECT = 1
 const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
 
 /**
- * `float64` refuses numbers beyond a double (`1e400`): kubectl and other clients in Go refuse a whole list because of
- * one such number.
+ * `float64` refuses numbers beyond a double (`1e400`), because a single such number makes kubectl and other Go
+ * clients refuse a whole list.
  */
 export type JsonNumbers = 'any' | 'float64'
 
@@ -74,7 +74,7 @@ export type JsonNumbers = 'any' | 'float64'
  * Returns null when the value is not exactly one JSON object in UTF-8, nests deeper than `MAX_JSON_DEPTH`, or holds a
  * refused number.
  *
- * The last of duplicate `kind`, `apiVersion` and `metadata` members counts, as in JSON.parse. Every `resourceVersion`
+ * The last of duplicate `kind`, `apiVersion` and `metadata` members wins, as in JSON.parse. Every `resourceVersion`
  * directly in a top-level `metadata` object is removed. @param scratch optional memory for the bytes.
  */
 export function scanObject(value: Buffer, scratch?: Scratch, numbers: JsonNumbers = 'float64'): ScannedObject | null {
@@ -82,9 +82,9 @@ export function scanObject(value: Buffer, scratch?: Scratch, numbers: JsonNumber
 }
 
 /**
- * Returns a value of any type without white space between tokens, otherwise unchanged: the same bytes, if there is
- * none. null when it is not exactly one JSON value in UTF-8, nests so deeply that an object with this member would
- * exceed `MAX_JSON_DEPTH`, or holds a refused number.
+ * Returns a value of any type without white space between tokens and otherwise unchanged. If there is no such white
+ * space, the result is the input buffer. Returns null when the value is not exactly one JSON value in UTF-8, when it
+ * nests so deeply that an object with this member would exceed `MAX_JSON_DEPTH`, or when it holds a refused number.
  */
 export function compactJson(value: Buffer, numbers: JsonNumbers = 'float64'): Buffer | null {
   let start = 0
@@ -100,8 +100,8 @@ export function compactJson(value: Buffer, numbers: JsonNumbers = 'float64'): Bu
 }
 
 /**
- * @param opening the bracket with which the value must begin. With `ANY` either may, the members of an object are not
- * inspected, and nothing is removed.
+ * @param opening the bracket with which the value must begin. `ANY` allows either bracket; then the members of an
+ * object are not inspected, and nothing is removed.
  */
 function scan(value: Buffer, opening: number, numbers: JsonNumbers, scratch?: Scratch): ScannedObject | null {
   const end = value.length
@@ -286,14 +286,14 @@ function scan(value: Buffer, opening: number, numbers: JsonNumbers, scratch?: Sc
   return { bytes: compact.bytes, metadataOffset: compact.offset, apiVersion, kind }
 }
 
-/** The facts of a scanned object that are needed to serve it. */
+/** The parts of a scanned object that are needed to serve it. */
 export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
 
 /**
  * Returns the object's JSON as served, with its resourceVersion as the first member of metadata:
  * `…"metadata":{"resourceVersion":"N",…`. @param scratch optional memory for it.
  *
- * @throws RangeError when it has no metadata object: such a value is served wrapped.
+ * @throws RangeError when the object has no metadata object. Such a value is served wrapped instead.
  */
 export function spliceResourceVersion(object: Spliceable, revision: Revision, scratch?: Scratch): Buffer {
   const { bytes, metadataOffset } = object

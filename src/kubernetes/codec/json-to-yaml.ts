@@ -1,13 +1,13 @@
 /**
- * Writes JSON text as YAML, for answers in `application/yaml`. Numbers are copied unchanged, since a tree from
- * `JSON.parse` would round integers above 2^53, and so would a YAML library. A string is written plain only if no YAML
- * reader, 1.1 or 1.2, could read it as anything else; all others are double-quoted.
+ * Writes JSON text as YAML, for responses in `application/yaml`. Numbers are copied unchanged, because `JSON.parse`
+ * and YAML libraries would round integers above 2^53. A string is written plain only if no YAML reader, 1.1 or 1.2,
+ * could read it as anything else; all other strings are double-quoted.
  *
  * The last of duplicate keys is kept, because YAML readers refuse duplicates. The layout is kubectl's: two spaces,
  * lists not indented. Keys are sorted, as the API server sorts them.
  *
- * Everything can pause anywhere, because a large object takes a tenth of a second: the generators yield after some tens
- * of microseconds of work, and continue when called again. None of them recurses.
+ * A large object takes a tenth of a second, so the work can pause anywhere: the generators yield after some tens of
+ * microseconds and continue when called again. None of them recurses.
  */
 import { decodeString } from '../../engine/facts/json-strings.js'
 import { JsonCursor } from './json-cursor.js'
@@ -25,7 +25,7 @@ export function jsonToYaml(json: Buffer): string {
   }
 }
 
-/** The same in steps, for large values. */
+/** `jsonToYaml` in steps, for large values. */
 export function* yamlSteps(json: Buffer): Generator<void, string, void> {
   const lines: string[] = []
   const node = yield* new Reader(json).read()
@@ -39,10 +39,10 @@ export class YamlWriter {
   #hasStarted = false
   /** The member whose list is being written. */
   #list: { readonly name: string; isEmpty: boolean } | null = null
-  /** Members that come after the next list, in the order of keys. */
+  /** Members read so far whose lines are not written yet, because keys are sorted only between lists. */
   #held = new Map<string, Node>();
 
-  /** @returns the lines of another part. */
+  /** Writes another part. @returns its lines. */
   *push(part: Buffer): Generator<void, Buffer, void> {
     const reader = new Reader(part)
     const lines: string[] = []
@@ -107,7 +107,7 @@ interface Open {
 }
 
 class Reader extends JsonCursor {
-  /** Nothing follows but white space and a comma. */
+  /** Whether nothing but white space and a comma follows. */
   get isAtEnd(): boolean {
     this.#toNext()
     return this.at >= this.json.length
@@ -210,7 +210,7 @@ function* writingOf(node: Block, indent: string, lead: string): Generator<void, 
   return { indent, lead, items: null, members: members.values() }
 }
 
-/** Go's order of keys in YAML: other characters before letters, and numbers by their value. */
+/** Orders keys as Go's YAML does: other characters before letters, and numbers by their value. */
 function compareKeys(a: string, b: string): number {
   const at = firstDifference(a, b)
   if (at === Math.min(a.length, b.length)) return a.length - b.length
@@ -231,7 +231,7 @@ function firstDifference(a: string, b: string): number {
   const length = Math.min(a.length, b.length)
   let at = 0
   while (at < length && a.charCodeAt(at) === b.charCodeAt(at)) at++
-  // Not the second half of a character.
+  // Do not return the second half of a surrogate pair.
   return at > 0 && a.codePointAt(at - 1) !== b.codePointAt(at - 1) ? at - 1 : at
 }
 

@@ -4,7 +4,8 @@
  *
  * A number that JavaScript would write differently (an integer above 2^53, `1.0`, `1e3`, `-0`) is a `JsonNumber` with
  * its text. Other numbers are plain, so that a schema validator can read them. Objects have no prototype, so
- * `__proto__` is a member like any other. The last of duplicate members counts, and their paths are reported.
+ * `__proto__` is a member like any other. The last of duplicate members wins, and the paths of duplicates are
+ * reported.
  */
 import { isUtf8 } from 'node:buffer'
 import { ARRAY, JsonCursor, OBJECT } from './json-cursor.js'
@@ -67,12 +68,12 @@ export function hasUsualNumbers(json: string): boolean {
 }
 
 /**
- * @param numbers `float64` refuses numbers that no double can hold: clients in Go could read no list with one of them.
+ * @param numbers `float64` refuses numbers that no double can hold, because Go clients cannot read a list with one.
  * @throws SyntaxError when the bytes are not one JSON value in UTF-8, or nest too deeply.
  */
 export function parseJsonTree(bytes: Buffer, numbers: JsonNumbers = 'any'): ParsedJson {
   if (!isUtf8(bytes)) throw new SyntaxError('it is not UTF-8')
-  // The engine checks the grammar: the parser below assumes valid JSON.
+  // `JSON.parse` only checks the grammar here, because the parser below assumes valid JSON.
   JSON.parse(bytes.toString('utf8'))
   const reader = new Reader(bytes, MAX_JSON_DEPTH, MAX_DUPLICATES, numbers === 'float64')
   const value = reader.value()
@@ -80,14 +81,15 @@ export function parseJsonTree(bytes: Buffer, numbers: JsonNumbers = 'any'): Pars
 }
 
 /**
- * Reads what is known to be one JSON value in UTF-8, such as the bytes of an object in the cache, in half the time.
+ * Reads bytes that are known to be one JSON value in UTF-8, such as those of an object in the cache. It takes half as
+ * long as `parseJsonTree`.
  * @param unread the name of members whose values become a `JsonText`. @throws SyntaxError when it nests too deeply.
  */
 export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH, unread?: string): Json {
   return new Reader(bytes, maxDepth, 0, false, unread).value()
 }
 
-/** Returns null for text that is not JSON. */
+/** Returns null, as for the JSON `null`, for text that is not JSON. */
 export function parseJsonText(text: string): Json {
   try {
     return parseJsonTree(Buffer.from(text)).value
@@ -97,8 +99,8 @@ export function parseJsonText(text: string): Json {
 }
 
 /**
- * The API server's limit for different duplicates. Here equal ones count as well: each needs the text of its path,
- * which can be as long as the body.
+ * The API server's limit for distinct duplicates. Here repeated ones count as well, because each needs the text of
+ * its path, which can be as long as the body.
  */
 export const MAX_DUPLICATES = 100
 
@@ -113,7 +115,7 @@ class Reader extends JsonCursor {
   readonly duplicates = new Set<string>()
   private readonly path: string[] = []
 
-  /** @param duplicatesLeft how many duplicates are reported. */
+  /** @param duplicatesLeft the most duplicates to report. */
   constructor(
     json: Buffer,
     private readonly maxDepth: number,
@@ -179,7 +181,10 @@ class Reader extends JsonCursor {
   }
 }
 
-/** Names can be as long as the body, and a hundred problems may lie below one of them. */
+/**
+ * The longest path in a message. Names can be as long as the body, and a hundred problems may share one as their
+ * prefix.
+ */
 const MAX_PATH_LENGTH = 2_048
 
 /** Returns a path such as `spec.containers[0].image` for a message, cut at 2,048 characters. */
@@ -189,11 +194,11 @@ export function joinPath(names: readonly string[]): string {
   return path
 }
 
-/** Appends to a path in a message, up to the same length. */
+/** Appends to a path in a message, with the same limit. */
 export function extendPath(path: string, step: string): string {
   const left = MAX_PATH_LENGTH - path.length
   if (left < 0) return path
-  // Only the step is cut: a part of the long text would keep all of it.
+  // Only the step is cut: a slice of the joined text would keep the whole text in memory.
   return step.length <= left ? path + step : `${path}${step.slice(0, left)}…`
 }
 
@@ -201,7 +206,7 @@ export function encodeJsonTree(value: Json): Buffer {
   return Buffer.from(jsonText(value), 'utf8')
 }
 
-/** Text without anything that JSON escapes. Testing it takes less time than escaping. */
+/** Matches text without anything that JSON escapes. The test takes less time than escaping. */
 const UNESCAPED = /^[ !#-[\]-~]*$/
 
 function quoted(text: string): string {
@@ -220,7 +225,7 @@ export function jsonText(value: Json): string {
   return `${text}}`
 }
 
-/** Also escapes what Go's encoder escapes in every text, so that JSON can be embedded in a web page. */
+/** Also escapes the characters that Go's encoder escapes in every text, so that web pages can embed the JSON. */
 export function goJsonText(value: Json): string {
   return jsonText(value).replace(/[<>&\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

@@ -1,7 +1,6 @@
 /**
- * Metadata as its type allows it: unknown and empty members, and those of a wrong type, are dropped. API servers write
- * none of these, but objects in etcd may predate their checks, or come from other programs.
- *
+ * Reduces metadata to what its type allows: unknown and empty members, and those of a wrong type, are dropped. API
+ * servers write none of these, but objects in etcd may predate their checks, or come from other programs.
  * Source: ObjectMeta of k8s.io/apimachinery, and how k8s.io/apiextensions-apiserver reads it.
  */
 import { timeProblem } from './go-formats.js'
@@ -11,7 +10,7 @@ import { isNumber, isRecord, type Json, type JsonRecord, record } from './json-t
 type Reading = (value: Json) => Json | undefined
 
 const text: Reading = (value) => (typeof value === 'string' && value !== '' ? value : undefined)
-/** Kept even when empty. */
+/** A text member that is kept even when empty. */
 const anyText: Reading = (value) => (typeof value === 'string' ? value : value === null ? '' : undefined)
 const flag: Reading = (value) => (typeof value === 'boolean' ? value : undefined)
 const integer: Reading = (value) => {

@@ -1,8 +1,8 @@
 /**
  * The JSON of a stored object in one version of its resource. Stored bytes that already have that form are used
- * directly. Otherwise they are decoded from protobuf, converted between versions or changed as the schema of their
- * definition says, and the result is kept in an LRU with a byte limit. Decoding is lazy: objects of a resource that
- * only protobuf clients watch are never decoded here.
+ * directly. Otherwise they are decoded from protobuf, converted between versions, or changed by the schema of their
+ * definition. An LRU with a byte limit keeps the results. Decoding is lazy: objects of a resource that only protobuf
+ * clients watch are never decoded here.
  */
 import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
 import { ByteCache } from '../../support/byte-cache.js'
@@ -28,7 +28,9 @@ export interface ObjectViewsOptions {
   readonly maxBytes: number
   /** Called once per object version and target when a value has no JSON form here. */
   readonly onUnreadable: (object: StoredObject, reason: string) => void
-  /** Called once per object version with the fields that the schema does not know, which JSON clients do not see. */
+  /**
+   * Called once per object version with the fields that are not in the schema. JSON clients do not see those fields.
+   */
   readonly onUnknownFields: (object: StoredObject, fields: readonly string[]) => void
 }
 
@@ -154,7 +156,7 @@ export class ObjectViews {
   }
 }
 
-/** Also null where a definition says nothing about such an object. */
+/** Also returns null when the definition does not cover such an object. */
 function rulesFor(object: StoredObject, { rules }: ViewTarget): ReadRules | null {
   return rules?.appliesTo(object) === true ? rules : null
 }

@@ -8,7 +8,7 @@ import { readPackageFile } from '../../support/package-file.js'
 export type SchemaFacts = Readonly<Record<string, unknown>>
 
 export interface MessageFacts extends SchemaFacts {
-  /** By member; null for a member that this release of Kubernetes no longer has. */
+  /** Facts by member name; null for a member that this release of Kubernetes no longer has. */
   readonly properties?: Readonly<Record<string, SchemaFacts | null>>
 }
 
@@ -17,7 +17,7 @@ const NONE: MessageFacts = {}
 
 let table: ReadonlyMap<string, MessageFacts> | null = null
 
-/** @param fullName of the message: `k8s.io.api.core.v1.Pod`. */
+/** @param fullName the message's full name, such as `k8s.io.api.core.v1.Pod`. */
 export function factsOf(fullName: string): MessageFacts {
   table ??= new Map(
     Object.entries(JSON.parse(readPackageFile(FACTS_FILE).toString('utf8')) as Record<string, MessageFacts>),

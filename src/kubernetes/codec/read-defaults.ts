@@ -1,10 +1,10 @@
 /**
- * What API servers change in an object between etcd and the client: members that are cleared before an object is
- * written and filled in when it is read, or the reverse. They are changed once, when a value is read from etcd, so that
- * JSON, protobuf, tables, selectors and watches all show the same object.
+ * Applies what API servers change in an object between etcd and the client. They clear some members before writing an
+ * object and fill them in when reading it, or the reverse. Here the object is changed once, when its value is read
+ * from etcd, so that JSON, protobuf, tables, selectors and watches all show the same object.
  *
- * Other defaults are set before an object is written, so they are stored. Defaults added by releases newer than the
- * object are left to those releases.
+ * Other defaults are set before an object is written, so they are stored. Defaults that newer releases have added
+ * since the object was written are left to those releases.
  *
  * Source: kubernetes 1.37, pkg/apis/{core,batch,networking}/v1/defaults.go and pkg/registry/core/service/storage.
  */
@@ -27,7 +27,7 @@ import { lengthField } from './protobuf/wire.js'
 
 const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name'
 
-/** The members of an object, whatever its storage format. A path has the names of JSON: `status.phase`. */
+/** The members of an object, whatever its storage format. A path consists of JSON names: `status.phase`. */
 interface Fields {
   /** Whether anything was changed. */
   readonly isChanged: boolean
@@ -87,7 +87,7 @@ function fillFromTemplate(fields: Fields, into: readonly string[]): void {
   for (const path of missing) fields.setEntries(path, labels)
 }
 
-/** Returns a stored protobuf value as it is read: nearly always itself, otherwise a changed copy. @throws CodecError */
+/** Returns a stored protobuf value as clients see it: nearly always unchanged, otherwise a copy. @throws CodecError */
 export function readProtobuf(value: Buffer, apiVersion: string, kind: string): Buffer {
   const rule = RULES.get(`${apiVersion} ${kind}`)
   if (rule === undefined) return value
@@ -96,7 +96,7 @@ export function readProtobuf(value: Buffer, apiVersion: string, kind: string): B
   return fields.isChanged ? enveloped(apiVersion, kind, fields.raw) : value
 }
 
-/** The same for a stored JSON object. */
+/** `readProtobuf` for a stored JSON object. */
 export function readJson(object: ScannedObject): ScannedObject {
   const rule = RULES.get(`${object.apiVersion} ${object.kind}`)
   const root = rule === undefined ? null : readJsonTree(object.bytes)
@@ -144,7 +144,7 @@ class ProtobufFields implements Fields {
     this.isChanged = true
   }
 
-  /** The numbers of the path's members on the wire. */
+  /** Returns the field numbers of the path's members. */
   #numbersOf(path: string): readonly number[] {
     const schema = kubernetesSchema()
     let message = schema.messageOfKind(this.apiVersion, this.kind)

@@ -1,6 +1,7 @@
 /**
- * How the objects of one definition are read: pruned and defaulted by the schema of the stored version, then pruned
- * again by that of the shown version. Defaults come only from the stored version, as in the API server.
+ * Describes how the objects of one definition are read. The schema of the stored version prunes them and fills in
+ * defaults; then the schema of the shown version prunes them again. Defaults come only from the stored version, as in
+ * the API server.
  */
 import type { DefinedSchema } from './defined-schema.js'
 import { type Spliceable, scanObject } from './json-scan.js'
@@ -12,8 +13,8 @@ export interface ReadRulesOptions {
   readonly group: string
   readonly kind: string
   /**
-   * By version, including versions that are not served. undefined for a version without a schema, which keeps only type
-   * and metadata.
+   * Schemas by version, including versions that are not served. A version without a schema has undefined, and its
+   * objects keep only type and metadata.
    */
   readonly schemas: Readonly<Record<string, DefinedSchema | undefined>>
   /** Only old definitions can set this. */
@@ -38,8 +39,7 @@ export class ReadRules {
    * has numbers that JavaScript may print differently.
    *
    * @param stored its current apiVersion. @param shown the requested apiVersion.
-   * @returns the changed object; null when nothing changes except perhaps `apiVersion`: then the bytes stay as they
-   * are.
+   * @returns the changed object; null when nothing changes except perhaps `apiVersion`, so that the bytes can stay.
    */
   readJson(json: Buffer, stored: string, shown: string): Spliceable | null {
     const text = json.toString()
@@ -67,7 +67,7 @@ export class ReadRules {
 
   #prune(object: JsonRecord, apiVersion: string, mayHoldNulls: boolean): boolean {
     const schema = this.#schemaOf(apiVersion)
-    // Definitions of v1 have a schema for every version; without one, nothing says which fields are unknown.
+    // Definitions of v1 have a schema for every version. Without a schema, no field counts as unknown.
     if (schema === null) return false
     let isChanged = false
     if (!this.#options.preservesUnknownFields) {

@@ -2,8 +2,8 @@
  * Applies a structural schema to an object, step by step and in place, for reads and writes: removes undeclared members
  * and nulls where none are allowed, tidies the metadata of embedded objects, and fills in defaults.
  *
- * It works on a lossless tree, and also on the output of `JSON.parse` if that is only inspected: each step says whether
- * it changed anything.
+ * The steps work on a lossless tree, and also on the output of `JSON.parse` if the caller only inspects it. Each step
+ * returns whether it changed anything.
  *
  * Source: the packages `pruning`, `defaulting` and `objectmeta` of k8s.io/apiextensions-apiserver.
  */
@@ -14,39 +14,39 @@ import { orderlyMetadata } from './object-metadata.js'
 export interface Structural {
   readonly properties: ReadonlyMap<string, Structural>
   /**
-   * The schema of all other members. `nothing`: they are allowed, but nothing inside them is. null: they are not
-   * allowed.
+   * The schema of all other members. `nothing` means that they are allowed but everything inside them is pruned; null
+   * means that they are not allowed.
    */
   readonly additional: Structural | 'nothing' | null
   readonly items: Structural | null
   readonly keepsUnknown: boolean
-  /** Whether it holds an object with its own type and metadata. */
+  /** Whether the value is an object with its own type and metadata. */
   readonly isEmbedded: boolean
   readonly isNullable: boolean
   /** undefined without a default. */
   readonly defaultValue: Json | undefined
   /** The members with a default. */
   readonly defaulted: readonly (readonly [name: string, value: Json, isNullable: boolean])[]
-  /** Anywhere inside. */
+  /** Whether any default is inside, at any depth. */
   readonly hasDefaults: boolean
-  /** Whether a default, its own or anywhere inside, has a number that only a lossless tree can hold. */
+  /** Whether a default, here or at any depth, has a number that only a lossless tree can hold. */
   readonly hasLongNumbers: boolean
   readonly hasEmbedded: boolean
 }
 
 const META = new Set(['apiVersion', 'kind', 'metadata'])
 
-/** The paths of removed members. */
+/** Collects the paths of removed members. */
 export interface UnknownFields {
   readonly path: string[]
   readonly found: string[]
 }
 
-/** The most paths reported for one object: a broken client must not get megabytes back. */
+/** The most paths reported for one object, so that a broken client does not get megabytes back. */
 const MAX_TOLD = 64
 
 /**
- * @param isRoot a whole object, whose type and metadata stay.
+ * @param isRoot whether the value is a whole object, whose type and metadata stay.
  *
  * @param unknown receives the removed paths. @returns whether something was removed.
  */
@@ -83,7 +83,10 @@ export function pruneUnknown(
   return isChanged
 }
 
-/** Under `x-kubernetes-preserve-unknown-fields`, declared members are pruned inside, and everything else stays. */
+/**
+ * Under `x-kubernetes-preserve-unknown-fields`, only the contents of declared members are pruned. Everything else
+ * stays.
+ */
 function pruneDeclared(value: Json, schema: Structural, isRoot: boolean, unknown: UnknownFields | null): boolean {
   let isChanged = false
   if (Array.isArray(value)) {

@@ -1,15 +1,16 @@
 /**
- * Serializes the structural form of a large schema into pieces of text, for its way from the thread that compiles it to
- * the event loop, which reassembles it in turns.
+ * Serializes the structural form of a large schema into pieces of text. The thread that compiles the schema sends
+ * them to the event loop, which reassembles them in turns with other work.
  *
- * Each piece is a JSON array of records. A record describes one node by the numbers of the nodes inside it, which come
- * before it. Equal nodes are shared: most properties are a plain string or number without further rules.
+ * Each piece is a JSON array of records. A record describes one node and refers by number to the nodes inside it,
+ * which come before it. Equal nodes are shared, because most properties are a plain string or number without further
+ * rules.
  */
 import { type Json, jsonText, parseJsonTree } from './json-tree.js'
 import { inTurns } from '../../support/turns.js'
 import type { Structural } from './structural-change.js'
 
-/** Names, each followed by the number of its node. */
+/** Names of properties, each followed by the number of its node. */
 type Properties = readonly (string | number)[]
 type NodeRecord = readonly [
   flags: number,
@@ -38,7 +39,7 @@ const NOTHING = -2
  */
 const MAX_VALUES = 1_000
 
-/** @returns pieces from which `structuralFrom` rebuilds it. */
+/** @returns pieces from which `structuralFrom` rebuilds the schema's structural form. */
 export function structuralPieces(root: Structural): readonly string[] {
   const writer = new PieceWriter()
   writer.numberOf(root)
@@ -103,7 +104,7 @@ interface Node extends Structural {
   readonly defaulted: [name: string, value: Json, isNullable: boolean][]
 }
 
-/** Rebuilds it in turns. @param pieces from `structuralPieces`. */
+/** Rebuilds the structural form in turns with other work. @param pieces from `structuralPieces`. */
 export async function structuralFrom(pieces: readonly string[]): Promise<Structural> {
   const nodes: Node[] = []
   for await (const piece of inTurns(pieces)) {

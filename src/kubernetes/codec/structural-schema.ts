@@ -1,6 +1,6 @@
 /**
- * The parts of a definition's schema that change objects: which members and which nulls are kept, and what defaults are
- * filled in. Compiled once per schema. It ignores whether values are valid.
+ * The parts of a definition's schema that change objects: which members and which nulls are kept, and what defaults
+ * are filled in. The form is compiled once per schema. It does not check whether values are valid.
  *
  * Source: k8s.io/apiextensions-apiserver, which calls this a structural schema.
  */

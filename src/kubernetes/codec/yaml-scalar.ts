@@ -1,15 +1,15 @@
 /**
- * The scalars of YAML bodies. The API server reads YAML 1.1: `defaultMode: 0644` is octal, and `on` is true. Integers
- * of 64 bits keep their digits, other numbers are doubles (`3.0` becomes `3`), and numbers that no double can hold are
- * text. The library's schema of 1.1 also has times and base-60 numbers, which the API server does not accept, so plain
- * scalars are read here.
+ * Reads the scalars of YAML bodies. The API server reads YAML 1.1: `defaultMode: 0644` is octal, and `on` is true.
+ * Integers of 64 bits keep their digits, other numbers are doubles (`3.0` becomes `3`), and numbers that no double
+ * can hold are text. The YAML library's 1.1 schema also has times and base-60 numbers, which the API server does not
+ * accept, so plain scalars are read here.
  */
 import type { Scalar } from '../../support/yaml.js'
 import { type Json, JsonNumber, numberFromText } from './json-tree.js'
 
-/** What Go's YAML reads as a boolean; the first group is true. */
+/** What Go's YAML reads as a boolean; the first group matches the words for true. */
 const BOOLEAN = /^(?:(y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON)|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$/
-/** At most 64 digits, as many as 64 bits have in any base. */
+/** At most 64 digits, because 64 bits never need more in any base. */
 const INTEGER = /^([-+]?)(?:0[xX]([\da-fA-F]{1,64})|0[bB]([01]{1,64})|0[oO]?([0-7]{1,64})|(0|[1-9]\d{0,19}))$/
 const MAX_INT64 = 2n ** 63n - 1n
 const MAX_UINT64 = 2n ** 64n - 1n
@@ -23,7 +23,7 @@ export function scalar(node: Scalar): Json {
   if (typeof value === 'string' || typeof value === 'boolean') return value
   if (value === null || value === undefined) return null
   if (typeof value !== 'number') throw new SyntaxError(`${source || typeof value} has no JSON form`)
-  // To Go's YAML, a number that fits no type is text.
+  // Go's YAML treats a number that fits no type as text.
   if (tag === undefined && /\d/.test(source)) return source
   const digits = source.replaceAll('_', '')
   const number = integerOf(digits) ?? floatOf(digits)
@@ -31,14 +31,14 @@ export function scalar(node: Scalar): Json {
   return typeof number === 'string' ? numberFromText(number) : numberFromFloat(number)
 }
 
-/** Returns the boolean or number that a scalar without quotes and tag is; null if it is neither. */
+/** Returns the boolean or number that an unquoted, untagged scalar represents; null if it is neither. */
 function plainScalar(node: Scalar): boolean | number | JsonNumber | null {
   const plain = plainValue(node)
   if (typeof plain === 'string') return numberFromText(plain)
   return typeof plain === 'number' ? numberFromFloat(plain) : plain
 }
 
-/** @returns the digits of an integer. */
+/** @returns a boolean, the digits of an integer, or another number; null if the scalar is none of these. */
 function plainValue({ type, tag, source }: Scalar): boolean | number | string | null {
   if (type !== 'PLAIN' || tag !== undefined || source === undefined) return null
   const boolean = BOOLEAN.exec(source)
@@ -69,8 +69,9 @@ function numberFromFloat(number: number): number | JsonNumber {
 }
 
 /**
- * The API server turns a key into the text of its value: `y` becomes `true`, and `010` becomes `8`.
- * @returns null for values that it does not accept as keys: null, and integers of more than 63 bits.
+ * Returns a key as the API server does, which turns it into the text of its value: `y` becomes `true`, and `010`
+ * becomes `8`. @returns null for values that the API server does not accept as keys: null, and integers of more than
+ * 63 bits.
  */
 export function keyText(node: Scalar): string | null {
   const { value, source } = node

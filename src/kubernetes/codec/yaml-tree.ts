@@ -18,17 +18,17 @@ import { MAX_JSON_DEPTH } from './json-scan.js'
 import { extendPath, type Json, type JsonRecord, MAX_DUPLICATES, type ParsedJson, record } from './json-tree.js'
 import { keyText, scalar } from './yaml-scalar.js'
 
-/** The most aliases resolved in one document: a few lines of them can expand to gigabytes. */
+/** The most aliases resolved in one document, because a few lines of them can expand to gigabytes. */
 const MAX_ALIASES = 100
 /** The most values that aliases may expand to in one document; a long text counts as several. */
 const MAX_ALIASED = 200_000
 /** Bytes of text that count as one more value. */
 const BYTES_PER_VALUE = 64
 
-/** Go's YAML says once what is wrong with all lines. */
+/** Go's YAML writes this heading once, before the problems of all lines. */
 export const YAML_PROBLEMS = 'yaml: unmarshal errors:\n  '
 
-/** @throws SyntaxError with the position, as far as known. */
+/** @throws SyntaxError with the position, if it is known. */
 export function parseYamlTree(text: string): ParsedJson {
   const lineCounter = createLineCounter()
   const documents = parseAllDocuments(text, { lineCounter, uniqueKeys: false })
@@ -41,7 +41,7 @@ export function parseYamlTree(text: string): ParsedJson {
   const duplicates: string[] = []
   let aliases = 0
   let aliased = 0
-  /** Anchors by name. The last one before the alias counts. The library's own lookup would walk the whole document. */
+  /** Anchors by name; an alias means the last one before it. The library's own lookup would walk the whole document. */
   const anchors = new Map<string, Node>()
   let aliasDepth = 0
   const path: string[] = []
@@ -103,7 +103,7 @@ export function parseYamlTree(text: string): ParsedJson {
       path.pop()
     }
   }
-  /** As in the API server, the last of equal members counts, merged or not; in a list of maps, the first. */
+  /** As in the API server, the last of equal members wins, merged or not; in a list of maps, the first. */
   const merge = (members: JsonRecord, from: unknown): void => {
     if (path.length > MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
     if (!isSeq(from)) return mergeMap(members, from)
@@ -120,7 +120,7 @@ export function parseYamlTree(text: string): ParsedJson {
   return { value, duplicates: duplicates.length === 0 ? [] : [`${YAML_PROBLEMS}${duplicates.join('\n  ')}`] }
 }
 
-/** In quotes it is a key like any other. */
+/** Whether a key is the merge key `<<`. In quotes it is a key like any other. */
 function isMergeKey(key: unknown): boolean {
   if (!isScalar(key) || key.source !== '<<') return false
   return key.tag === undefined ? key.type === 'PLAIN' : key.tag === 'tag:yaml.org,2002:merge'

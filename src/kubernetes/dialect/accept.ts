@@ -1,11 +1,11 @@
 /**
- * Chooses the form of a response. The clauses of Accept are tried best first, and the first that can be honoured wins.
- * A clause for a form that this verb does not have (a watch in YAML, a list as PartialObjectMetadata) is skipped, so
- * that `application/json;as=Table;…,application/json` degrades as intended. If none is left, the response is a 406 that
- * lists the available media types.
+ * Chooses the form of a response. The clauses of Accept are tried best first, and the first that can be honoured
+ * wins. A clause for a form that the verb does not have (a watch in YAML, a list as PartialObjectMetadata) is
+ * skipped, so that `application/json;as=Table;…,application/json` degrades as intended. If no clause is left, the
+ * response is a 406 that lists the available media types.
  *
- * Source: negotiation in kubernetes/apiserver. Two differences: q=0 refuses (RFC 9110), and a watch tries the next
- * clause where the API server would answer 406.
+ * Source: negotiation in kubernetes/apiserver, with two differences: q=0 refuses (RFC 9110), and a watch tries the
+ * next clause where the API server would respond with 406.
  */
 import { NotAcceptableError } from '../../engine/model/status.js'
 import { type AcceptClause, parseAccept } from './media-type.js'
@@ -13,7 +13,7 @@ import { type Query, parameter } from './query.js'
 
 export type Encoding = 'json' | 'yaml' | 'protobuf' | 'cbor'
 export type Transform = 'none' | 'table' | 'partial'
-/** A verb that answers in a form of the client's choice. A poll is a watch that answers with one document, in JSON. */
+/** A verb whose response has a form of the client's choice. A poll is a watch whose response is one JSON document. */
 export type FormVerb = 'get' | 'list' | 'watch' | 'poll'
 export type Stream = 'none' | 'json-lines' | 'protobuf-frames' | 'cbor-sequence' | 'sse'
 
@@ -21,7 +21,7 @@ export const JSON_MEDIA_TYPE = 'application/json'
 export const YAML_MEDIA_TYPE = 'application/yaml'
 export const PROTOBUF_MEDIA_TYPE = 'application/vnd.kubernetes.protobuf'
 export const CBOR_MEDIA_TYPE = 'application/cbor'
-/** RFC 8742. A client asks for it by the type of a single document, as at the API server. */
+/** RFC 8742. As at the API server, a client requests it with the media type of a single document. */
 const CBOR_SEQUENCE_MEDIA_TYPE = 'application/cbor-seq'
 const SSE_MEDIA_TYPE = 'text/event-stream'
 /** The parameters of aggregated discovery, in every encoding. */
@@ -51,12 +51,12 @@ export interface Servable {
   readonly protobufObjects?: boolean
   /** Whether there are objects that can be transformed. Default true; false for documents such as discovery. */
   readonly hasObjects?: boolean
-  /** Whether CBOR is offered, which everything has that has JSON. Default false, as in Kubernetes. */
+  /** Whether CBOR is offered, for everything that has JSON. Default false, as in Kubernetes. */
   readonly cbor?: boolean
 }
 
 interface Format {
-  /** The one that a client requests. */
+  /** The media type that a client requests. */
   readonly mediaType: string
   readonly encoding: Encoding
   readonly stream: Stream
@@ -118,14 +118,14 @@ export function negotiate(accept: string | undefined, verb: FormVerb, servable: 
     }
   })
   if (chosen !== null) return chosen
-  // The API server's own forms: its clients know no others.
+  // List only the API server's own forms, because its clients know no others.
   const names = formats
     .filter(({ stream }) => stream !== 'sse')
     .map(({ stream, contentType }) => (stream === 'json-lines' ? `${contentType};stream=watch` : contentType))
   throw notAcceptable(names)
 }
 
-/** Returns null when the clause asks for something this verb does not have. */
+/** Returns null when the clause requests something that this verb does not have. */
 function transformOf(clause: AcceptClause, verb: FormVerb): Transform | null {
   const kind = clause.parameters.get('as')
   const group = clause.parameters.get('g')
@@ -185,7 +185,7 @@ export interface NegotiatedOpenApi {
 
 /**
  * Negotiates `/openapi/v2` and the documents below `/openapi/v3`. The spelling with `@` is not a legal media type:
- * client-go asks for it but cannot parse it in a response. @throws like `negotiate`
+ * client-go requests it but cannot parse it in a response. @throws like `negotiate`
  */
 export function negotiateOpenApi(accept: string | undefined, edition: 'v2' | 'v3'): NegotiatedOpenApi {
   const [asAsked, contentType] = ['@', '.'].map(
@@ -214,7 +214,7 @@ export function isPretty(negotiated: Negotiated, query: Query, userAgent: string
   return negotiated.pretty || wantsPretty(query, userAgent)
 }
 
-/** Whether only the User-Agent decides that. */
+/** Whether only the User-Agent decides about indentation. */
 export function isLaidOutByUserAgent(negotiated: Negotiated, query: Query): boolean {
   const isAsked = negotiated.pretty || (parameter(query, 'pretty') ?? '') !== ''
   return negotiated.encoding === 'json' && negotiated.stream === 'none' && !isAsked

@@ -4,9 +4,9 @@
  * is limited and it is checked. `start` is relative to the listed prefix and is only ever appended to it, so no token
  * can name a key outside.
  *
- * A key may not be UTF-8, or may contain path segments such as `.`, `..` or empty ones, since any prefix may be served.
- * As text it would be indistinguishable from an attempt to leave the prefix, so it travels as base64 in `startBytes`
- * beside the text.
+ * Any prefix may be served, so a key may not be UTF-8, or may contain path segments such as `.`, `..` or empty ones.
+ * As text, such a key would look like an attempt to leave the prefix, so it travels as base64 in `startBytes` next to
+ * the text.
  */
 import { type Key, keyFromText, keyToBytes, keyToText } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
@@ -22,7 +22,7 @@ export interface ContinueToken {
   readonly start: Key
 }
 
-/** The URL is sent in the headers, of which Node reads 16 KB. */
+/** The URL is part of the request head, of which Node reads 16 KB. */
 const MAX_TOKEN_LENGTH = 16_384
 const VERSION = 'meta.k8s.io/v1'
 
@@ -62,8 +62,8 @@ export function decodeContinueToken(token: string): ContinueToken {
   if (typeof start !== 'string' || start === '') throw invalid('encoded start key empty')
   const revision = rv < 0 ? null : toRevision(rv)
   if (startBytes === undefined) {
-    // The API server begins the text with a slash and accepts it without one: a client may switch between the two
-    // servers within a list.
+    // The API server begins the text with a slash but also accepts it without one. The slash is optional here too,
+    // because a client may switch between the two servers within a list.
     const relative = start.startsWith('/') ? start.slice(1) : start
     if (relative === '' || looksLikeClimbing(relative)) throw invalid(JSON.stringify(start.slice(0, 64)))
     return { revision, start: keyFromText(relative) }
@@ -77,7 +77,10 @@ export function startKeyOf(token: ContinueToken, prefix: Key): Key {
   return (prefix + token.start) as Key
 }
 
-/** The token's revision is gone. The error carries a token that continues from the same key at the newest revision. */
+/**
+ * The error for a token whose revision is gone. It carries a token that continues from the same key at the newest
+ * revision.
+ */
 export function expiredTokenError(token: ContinueToken): ExpiredError {
   return new ExpiredError(
     'The provided continue parameter is too old to display a consistent list result. Start a new list without it, or go ' +
@@ -90,7 +93,7 @@ function invalid(why: string): BadRequestError {
   return new BadRequestError(`invalid continue token: continue key is not valid: ${why}`)
 }
 
-/** Whether a path cleaner would change the text. The last segment may be empty, followed by the key's own end. */
+/** Whether a path cleaner would change the text. The last segment may be empty, because the key's final NUL follows it. */
 function looksLikeClimbing(start: string): boolean {
   return start.split('/').some((part) => part === '' || part === '.' || part === '..')
 }

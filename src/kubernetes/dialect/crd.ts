@@ -1,11 +1,11 @@
 /**
- * Reads a CustomResourceDefinition: one served resource per version, with its printer columns, short names, categories,
- * selectable fields and schema. These functions are pure; the follower of the definitions puts the result into the
- * registry under `ownerOfDefinition`.
+ * Reads a CustomResourceDefinition: one served resource per version, with its printer columns, short names,
+ * categories, selectable fields and schema. These functions are pure; the follower of the definitions puts the result
+ * into the registry under `ownerOfDefinition`.
  *
- * Both apiextensions.k8s.io/v1 and v1beta1 are read, because API servers still store v1beta1. Conversion `None` only
- * changes the apiVersion. This server cannot call a conversion webhook. It serves the versions anyway, and an object
- * stored in another version than the requested one becomes an error that says so.
+ * Both apiextensions.k8s.io/v1 and v1beta1 are read, because API servers still store v1beta1. The conversion `None`
+ * only changes the apiVersion. This server cannot call a conversion webhook. It serves the versions anyway, and an
+ * object that is stored in another version than the requested one becomes an error that says so.
  */
 import { createHash } from 'node:crypto'
 import { DefinedSchema } from '../codec/defined-schema.js'
@@ -33,7 +33,7 @@ export type DefinitionReading =
       readonly storageVersion: string
       readonly conversion: 'None' | 'Webhook'
     }
-  /** The API server does not serve it (yet) either, or it is not a definition. */
+  /** The API server does not serve the definition (yet) either, or the object is not a definition. */
   | { readonly kind: 'not-served'; readonly reason: string }
 
 /** Returns the owner for `ResourceRegistry.set`. @param name of the CustomResourceDefinition object. */
@@ -110,7 +110,7 @@ function namesOf(definition: unknown): unknown {
   return textAt(accepted, 'kind') === '' ? field(definition, 'spec', 'names') : accepted
 }
 
-/** The API server reinstalls a resource when one of these changes, and for no other change. */
+/** The API server reinstalls a resource when any of these members changes, and for no other change. */
 function fingerprintOf(definition: unknown): string {
   const said = [field(definition, 'spec'), field(definition, 'status', 'acceptedNames')]
   return createHash('sha256').update(exactText(said)).digest('hex')
@@ -122,7 +122,7 @@ function preservesUnknownFields(definition: unknown): boolean {
   return given === undefined ? textAt(definition, 'apiVersion').endsWith('/v1beta1') : given === true
 }
 
-/** If the definition gives no text, the API server names a version to use instead. */
+/** Returns the deprecation warning. If the definition gives no text, the text names a version to use instead. */
 function deprecationOf(version: Version, all: readonly Version[], group: string, kind: string): string | null {
   const { name, isDeprecated, deprecationWarning } = version
   if (!isDeprecated) return null
@@ -139,8 +139,9 @@ function notServed(reason: string): DefinitionReading {
 }
 
 /**
- * The API server serves a definition once its controllers have accepted the names and established it. A definition
- * without conditions was not written by an API server and counts as established.
+ * Returns why a definition is not established. The API server serves a definition once its controllers have accepted
+ * its names and established it. A definition without conditions was not written by an API server and counts as
+ * established.
  */
 function notYetEstablished(definition: unknown): string | null {
   if (listAt(definition, 'status', 'conditions').length === 0) return null
@@ -204,7 +205,7 @@ function subresourcesOf(subresources: unknown): Subresources {
   }
 }
 
-/** Reads a path such as `.spec.replicas`: the API server allows only names here. */
+/** Reads a path such as `.spec.replicas`, where the API server allows only names. */
 function simplePath(jsonPath: string): readonly string[] {
   return jsonPath.split('.').filter((name) => name !== '')
 }

@@ -2,11 +2,15 @@
  * Turns the operator's declarations (`--resource`, the config's resource table) into the resources served from the
  * start. All problems are collected and returned, so that the config reports them together.
  *
- * `--resource secrets` adds a well-known resource that is off by default, and `--resource resource.k8s.io/v1beta1` all
- * of a version. `--resource flags=/config/flags/` declares a prefix: `flags.distributary.io/v1`, cluster-scoped, kind
- * `Flag`, where the name spells the rest of the key. `--resource=-events` omits a resource whose objects are elsewhere,
- * under every group and version with the same keys. Two served prefixes must not overlap: each key would be held and
- * sent twice, and `x=/` would publish Secrets that nobody has named.
+ * - `--resource secrets` adds a well-known resource that is off by default.
+ * - `--resource resource.k8s.io/v1beta1` adds all resources of a version.
+ * - `--resource flags=/config/flags/` declares a prefix as `flags.distributary.io/v1`. It is cluster-scoped, of kind
+ *   `Flag`, and an object's name spells the rest of its key.
+ * - `--resource=-events` omits a resource whose objects are elsewhere, under every group and version with the same
+ *   keys.
+ *
+ * Two served prefixes must not overlap, because each key would be held and sent twice, and `x=/` would publish
+ * Secrets that the operator has not named.
  */
 import { keyFromText, keyToText } from '../../engine/model/event.js'
 import { resourceId, type Resource } from '../../engine/model/resource.js'
@@ -56,7 +60,7 @@ const VERSION = /^v[1-9][0-9]{0,3}((alpha|beta)[1-9][0-9]{0,3})?$/
 const KIND = /^[A-Z][A-Za-z0-9]{0,62}$/
 
 /**
- * @param options.names values of `--resource`: `NAME`, `NAME=/prefix/` or `-NAME`, which overrides other mentions.
+ * @param options.names values of `--resource`: `NAME`, `NAME=/prefix/` or `-NAME`; `-NAME` overrides the other two.
  * @param options.declarations the config's table, in order.
  */
 export function resolveResources(options: {
@@ -124,7 +128,7 @@ export function resolveResources(options: {
   return { resources: resources.filter(isServed), leftOut: [...leftOut], problems }
 }
 
-/** Resources and permissions are derived from these. */
+/** Resources that are always needed, because the served resources and permissions are derived from them. */
 export const BASIC_RESOURCES: ReadonlySet<string> = new Set([
   'customresourcedefinitions.apiextensions.k8s.io',
   'apiservices.apiregistration.k8s.io',
@@ -132,8 +136,8 @@ export const BASIC_RESOURCES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Returns the ids that a name omits: everything with the same keys, or the custom resource of that name; nothing for an
- * unknown name.
+ * Returns the ids that `-NAME` omits: everything with the same keys, or the custom resource of that name; nothing for
+ * an unknown name.
  */
 function idsOf(name: string, known: readonly Resource[]): readonly string[] {
   const named = known.find((one) => resourceId(one) === name) ?? known.find((one) => one.plural === name)
@@ -218,7 +222,7 @@ function toResource(declaration: ResourceDeclaration): Resource {
 }
 
 /**
- * Guesses the singular as a default: policies → policy, boxes → box, flags → flag, leases → lease; other words stay
+ * Guesses the default singular: policies → policy, boxes → box, flags → flag, leases → lease; other words stay
  * unchanged.
  */
 function singularOf(plural: string): string {

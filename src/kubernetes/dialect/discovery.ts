@@ -2,9 +2,9 @@
  * Discovery documents, built from the registry and kept as bytes until it changes: `/api`, `/apis`, a group, a group
  * version, their aggregated form (apidiscovery.k8s.io/v2), and `/version`.
  *
- * Groups have the order of the well-known table, then come declared groups, then custom ones by name. Versions have
- * Kubernetes' order of preference. The documents of two replicas are therefore byte for byte equal, and so are their
- * ETags.
+ * Groups have the order of the well-known table, followed by declared groups and then custom ones by name. Versions
+ * have Kubernetes' order of preference. The documents of two replicas are therefore byte for byte equal, and so are
+ * their ETags.
  */
 import { createHash } from 'node:crypto'
 
@@ -24,7 +24,7 @@ export interface Document {
 
 const READ_VERBS = ['get', 'list', 'watch']
 const WRITE_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
-/** Each check of a health path has its own path; these are the ones that every server has. */
+/** Each check of a health path has its own path. These are the checks that every server has. */
 const OTHER_PATHS = [
   '/apis', '/healthz', '/healthz/ping', '/livez', '/livez/ping', '/metrics', '/openapi/v2', '/openapi/v3', '/readyz',
   '/readyz/ping', '/readyz/shutdown', '/version',
@@ -33,8 +33,8 @@ const CREATE_ONLY = ['create']
 const SUBRESOURCE_VERBS = { read: ['get'], write: ['get', 'patch', 'update'] } as const
 
 /**
- * The release whose schema and defaults this server has. Clients compare their own version with it (kubectl warns when
- * the minors are more than one apart) and derive features from it. The build part names this project.
+ * The release whose schema and defaults this server uses. Clients compare their own version with it (kubectl warns
+ * when the minors are more than one apart) and derive features from it. The build part names this project.
  */
 export const KUBERNETES_RELEASE = '1.37.2'
 const [MAJOR, MINOR] = KUBERNETES_RELEASE.split('.')
@@ -50,7 +50,8 @@ export interface DiscoveryOptions {
   /** Whether writes are enabled, so that their verbs are listed. Default false. */
   readonly writable?: boolean
   /**
-   * Versions that other servers serve through this one; listed unless this server has something of that version itself.
+   * Versions that other servers serve through this one. A version is listed unless this server serves part of it
+   * itself.
    */
   readonly remote?: RemoteGroups
   /** Access reviews: resources with only the verb `create`, for which nothing is stored. Default: none. */
@@ -121,8 +122,8 @@ export class Discovery {
   }
 
   /**
-   * The document of `/api/v1` and `/apis/{group}/{version}`: APIResourceList; null if nothing of it is served here,
-   * since another server then answers.
+   * The document of `/api/v1` and `/apis/{group}/{version}`: APIResourceList. null if nothing of the version is
+   * served here, because another server then responds.
    */
   apiResources(group: string, version: string): Document | null {
     return this.#cached(`/apis/${group}/${version}`, () => {
@@ -192,7 +193,7 @@ export class Discovery {
     }))!
   }
 
-  /** Namespaces are deleted one by one, as in Kubernetes. */
+  /** Namespaces have no `deletecollection`, as in Kubernetes. */
   #verbsOf({ group, plural, etcdPrefix }: Resource): readonly string[] {
     if (etcdPrefix === NOWHERE) return CREATE_ONLY
     if (!this.#isWritable) return READ_VERBS
@@ -219,7 +220,7 @@ export class Discovery {
       kind,
       verbs: SUBRESOURCE_VERBS.read,
     }))
-    // The API server sorts those of built-in kinds by name, but not these.
+    // The API server sorts the subresources of built-in kinds by name, but not those of custom resources.
     if (origin === 'custom') return [...status, ...scale]
     return [...eviction, ...readOnly, ...scale, ...status].sort((a, b) => byName(a.name, b.name))
   }
@@ -236,7 +237,7 @@ export class Discovery {
     }
   }
 
-  /** Omitted if it is unknown which of several versions a kind is stored in. */
+  /** The hash is omitted if it is unknown in which of several versions a kind is stored. */
   #storageJson({ resource, origin, storageVersion }: ServedResource): object {
     if (origin === 'declared' || storageVersion === null || resource.etcdPrefix === NOWHERE) return {}
     const known = HASHED_AS[resource.group]
@@ -263,7 +264,7 @@ export class Discovery {
     let cached = this.#documents.get(path)
     if (cached === undefined) {
       const made = make()
-      // A missing document is not cached: clients can ask for any name.
+      // A missing document is not cached, because clients can request any name.
       if (made === null) return null
       cached = document(made)
       this.#documents.set(path, cached)
@@ -297,7 +298,7 @@ interface Group {
 export interface GroupVersion {
   readonly name: string
   readonly resources: readonly ServedResource[]
-  /** Set when another server serves it. */
+  /** Set when another server serves the version. */
   readonly remote?: RemoteGroupVersion
 }
 
@@ -319,7 +320,7 @@ export function groupsOf(served: readonly ServedResource[]): readonly Group[] {
   }))
 }
 
-/** New groups come last, by name. */
+/** Adds the remote versions. New groups come last, by name. */
 function withRemote(here: readonly Group[], remote: readonly RemoteGroupVersion[]): readonly Group[] {
   const groups = new Map(here.map((group) => [group.name, group]))
   for (const one of [...remote].sort((a, b) => byName(a.group, b.group))) {
@@ -336,7 +337,7 @@ function withRemote(here: readonly Group[], remote: readonly RemoteGroupVersion[
 
 /**
  * Sorts the groups of definitions by the least name of their versions' APIServices, as in the API server's
- * APIGroupList. In aggregated discovery it sorts them by name.
+ * APIGroupList. Aggregated discovery sorts them by group name instead.
  */
 function inListOrder(groups: readonly Group[]): readonly Group[] {
   const isCustom = ({ versions }: Group): boolean =>
@@ -375,15 +376,15 @@ function sortKey({ resource }: ServedResource): string {
   return `${resource.group}/${resource.plural}`
 }
 
-/** Computed like the API server's: eight bytes are enough to tell that the version has changed. */
+/** Computed like the API server's hash. Eight bytes are enough to tell that the version has changed. */
 function storageVersionHash(group: string, version: string, kind: string): string {
   return createHash('sha256').update(`${group}/${version}/${kind}`).digest().subarray(0, 8).toString('base64')
 }
 
-/** The API server's order of groups, in which the reviews come after these. */
+/** Groups that come before the reviews in the API server's order. */
 const BEFORE_REVIEWS: ReadonlySet<string> = new Set(['', 'apiregistration.k8s.io', 'apps', 'events.k8s.io'])
 
-/** Groups for which the API server's hash is that of another group or version than the stored one. */
+/** Groups for which the API server hashes another group or version than the stored one. */
 const HASHED_AS: Readonly<Record<string, readonly [group: string, version: string]>> = {
   'events.k8s.io': ['', 'v1'],
   'apiextensions.k8s.io': ['apiextensions.k8s.io', 'v1beta1'],
@@ -397,7 +398,7 @@ function responseKindOf({ origin, resource }: ServedResource, { group, version, 
   return isOwn && origin === 'well-known' ? { group: '', version: '', kind } : { group, version, kind }
 }
 
-/** No object is stored under it. */
+/** An etcd prefix under which no object is stored. */
 const NOWHERE = keyFromText('')
 
 function reviewResource({ group, plural, kind, namespaced }: Review): ServedResource {

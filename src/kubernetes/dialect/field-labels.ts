@@ -1,9 +1,9 @@
 /**
- * The field labels that a selector may use, by resource, and where their values are read.
+ * The field labels that a selector may use, by resource, and the paths of their values.
  *
- * Kubernetes' own kinds and custom resources accept the labels that the API server accepts, so that a typo is rejected
- * instead of selecting everything. A declared prefix accepts any scalar path, and so do the others with
- * `--select-any-field`.
+ * Kubernetes' own kinds and custom resources accept the labels that the API server accepts, so that a typo is
+ * rejected instead of selecting everything. Declared prefixes accept any scalar path. With `--select-any-field`, so
+ * do all other resources.
  *
  * Source: the field label conversions that Kubernetes 1.37 registers (`AddFieldLabelConversionFunc`), and its
  * `ToSelectableFields`.
@@ -36,7 +36,7 @@ export function fieldLabelsOf(served: Selected, isAnySelectable: boolean): Field
 
 const labelsOf = oncePer(({ resource, origin, definition, selectableFields }: Selected): FieldLabels => {
   const any = anyOf(resource)
-  // A custom resource of an upstream that does not expose its definitions, so its labels are unknown here.
+  // This is a custom resource of an upstream that does not expose its definitions, so its labels are unknown here.
   if (origin === 'declared' || resource.holds !== 'kubernetes' || (origin === 'custom' && definition === null))
     return any
   const own = origin === 'custom' ? customLabels(resource, selectableFields) : ownFieldLabels(resource)?.keys()
@@ -65,7 +65,7 @@ function customLabels({ namespaced }: Resource, selectableFields: readonly strin
   return [...(namespaced ? ['metadata.namespace'] : []), ...fields]
 }
 
-/** The API server's words, which differ by kind. */
+/** The refusal in the API server's words, which differ by kind. */
 function refusal(resource: Resource, label: string, isDefault: boolean): string {
   const quoted = JSON.stringify(label)
   if (isDefault) return `${quoted} is not a known field selector: only "metadata.name", "metadata.namespace"`

@@ -77,8 +77,8 @@ function valueOf({ path, label }: Term, subject: Pick<Subject, 'field'>): string
 }
 
 /**
- * Returns no term for a value that a matching object may lack, since it is a default or comes from one of several
- * fields.
+ * Returns no term when a matching object may lack the value at the path, because the value is a default or comes from
+ * one of several fields.
  */
 function equalityOf({ path, label, negated, value }: Term): readonly EqualityTerm[] {
   if (negated) return []
@@ -149,7 +149,7 @@ function endsInOpenEscape(text: string): boolean {
   return backslashes % 2 === 1
 }
 
-/** Returns null for a term without a field and a value (`=`), which the API server ignores. */
+/** Returns null for a term that has neither field nor value (`=`), which the API server ignores. */
 function parseTerm(text: string, at: number): FieldTerm | null {
   const operatorAt = findOperator(text)
   if (operatorAt === -1) {

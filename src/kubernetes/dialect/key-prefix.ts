@@ -1,21 +1,22 @@
 /**
- * `?prefix=eu/`: the objects of a declared prefix whose keys in etcd begin with this text. It is decoded once, from the
- * query, before authorization uses it, so there is only one spelling.
+ * `?prefix=eu/` selects the objects of a declared prefix whose keys in etcd begin with this text. The text is decoded
+ * once, from the query, before authorization uses it, so there is only one spelling.
  */
 import { type Key, keyFromText } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
 import { BadRequestError } from '../../engine/model/status.js'
 import { parameter, type Query } from './query.js'
 
-/** etcd's own requests are limited; a longer text is unlikely to be a key. */
+/** etcd limits its own requests, and a longer text is unlikely to be a key. */
 const MAX_LENGTH = 4_096
 
 /**
  * Returns the key prefix after the resource's prefix and the namespace; '' for all keys.
  *
  * @param resource undefined for any.
- * @param namespace '' for all of them, or if the resource has none.
- * @throws BadRequestError where it has no meaning, instead of answering with objects that were not requested.
+ * @param namespace '' for all namespaces, or if the resource has none.
+ * @throws BadRequestError where the parameter has no meaning, so that the response has no objects the client did not
+ * request.
  */
 export function parseKeyPrefix(query: Query, resource: Resource | undefined, namespace: string): Key {
   const text = parameter(query, 'prefix')

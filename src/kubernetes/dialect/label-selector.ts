@@ -1,6 +1,6 @@
 /**
  * The label selector of a list or watch: the requirements of `engine/model/label-requirements.ts` plus what indexes
- * need. Each requirement decides for itself whether an object matches; the dispatcher's index, built from
+ * need. Each requirement decides for itself whether an object matches. The dispatcher's index, built from
  * `equalityTerms`, decides which selectors are evaluated at all.
  */
 import { labelPath } from '../../engine/facts/field-path.js'

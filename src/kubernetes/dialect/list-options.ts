@@ -32,8 +32,8 @@ export type ListRead =
   | RequestedFreshness
   | { readonly kind: 'exact'; readonly revision: Revision }
   /**
-   * The next page. `start` is relative to the listed prefix (`startKeyOf`). Without a revision the page is read at the
-   * newest one, consistently.
+   * The next page. `start` is relative to the listed prefix (`startKeyOf`). Without a revision, the page is a
+   * consistent read at the newest revision.
    */
   | { readonly kind: 'continue'; readonly revision: Revision | null; readonly start: Key }
 
@@ -59,7 +59,7 @@ export interface ListParameters {
 }
 
 export type RequestedStart =
-  /** First all present objects as ADDED, a snapshot at one revision, then the stream. */
+  /** First all present objects as ADDED events from a snapshot at one revision, then the stream. */
   | {
       readonly kind: 'initial-state'
       readonly freshness: RequestedFreshness
@@ -129,10 +129,11 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
     return { read: { kind: 'continue', revision: token.revision, start: token.start }, limit, ...rest }
   }
   const fresh = freshness(resourceVersion)
-  // A cached read ignores the limit, as the API server's watch cache does: clients that ask for '0' expect one page.
+  // A cached read ignores the limit, as the API server's watch cache does, because clients that send '0' expect one
+  // page.
   if (fresh.kind === 'cached') {
     const isPlain = parameter(query, 'resourceVersion') === '0'
-    // The API server asks etcd for revision 00 exactly, which is the current one there.
+    // The API server reads revision 00 exactly from etcd, where 0 means the current revision.
     const isExact = !isPlain && (match === 'Exact' || (match === '' && limit !== null))
     const isWhole = isPlain && !isUncachedThere(target)
     return { read: isExact ? { kind: 'consistent' } : fresh, limit: isWhole ? null : limit, ...rest }
@@ -144,12 +145,12 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   return { read: fresh, limit, ...rest }
 }
 
-/** Whether the API server has no watch cache for the resource, so that its lists have pages at every revision. */
+/** Whether the API server has no watch cache for the resource, so that it pages lists at every revision. */
 function isUncachedThere({ resource }: Target): boolean {
   return resource?.plural === 'events' && (resource.group === '' || resource.group === 'events.k8s.io')
 }
 
-/** Whether the list is of a single key, which the API server reads directly, without pages. */
+/** Whether the list is of a single key. The API server reads such a list directly, without pages. */
 function isOneObject(selector: Selector, { resource, namespace = '' }: Target): boolean {
   if ((selector.requiredValue('metadata.name') ?? '') === '') return false
   return resource?.namespaced !== true || namespace !== '' || selector.requiredValue('metadata.namespace') !== undefined
@@ -202,7 +203,7 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
   const { resourceVersion } = parameters
   const timeoutSeconds = watchSeconds(parameters.timeoutSeconds ?? 0)
   const bookmarks = flagParameter(query, 'allowWatchBookmarks') === true
-  // As in the API server, which parses the options before the path, such a request has those of a list.
+  // The API server parses the options before the path, so such a request is checked by the rules of a list.
   const isOld = request.legacyWatch === true && !isWatch(query)
   if (isOld) checkListOptions(query, parameters)
   const sendInitialEvents = isOld ? undefined : checkWatchOptions(query, parameters)
@@ -226,7 +227,7 @@ export function parseWatchParameters(query: Query, request: WatchParameterSource
 
 /** @returns whether the state comes first. @throws InvalidError for combinations that a watch cannot have. */
 function checkWatchOptions(query: Query, { continueText, ...given }: Parameters): boolean | undefined {
-  // Verbatim: 00 also means 0, but the API server recognizes old clients only by the latter.
+  // Use the text as sent: 00 also means 0, but the API server recognizes old clients only by a plain 0.
   const resourceVersion = parameter(query, 'resourceVersion') ?? ''
   let { match, sendInitialEvents } = given
   if (match === '' && sendInitialEvents === undefined && (resourceVersion === '' || resourceVersion === '0')) {
@@ -267,7 +268,7 @@ interface Parameters {
   readonly projection: Projection | null
 }
 
-/** In the API server's order: numbers are read before selectors, also by a list, which has no timeout. */
+/** Reads the parameters in the API server's order: numbers before selectors, even for a list, which has no timeout. */
 function readParameters(query: Query, { resource, namespace = '' }: Target): Parameters {
   return {
     resourceVersion: resourceVersionText(query),
@@ -290,7 +291,7 @@ function selected({ selector }: Parameters, { name, resource, fieldLabels = ANY_
 
 /**
  * Applies the name in an old `/watch/` path, which means `metadata.name=NAME`. @throws BadRequestError when the
- * selector contradicts it.
+ * selector contradicts the name.
  */
 export function selectName(selector: Selector, name: string): Selector {
   const { labels, fields, shard } = selector

@@ -1,6 +1,6 @@
 /**
- * Writes a list in pieces of about 64 KB: selects the snapshot's objects for the page and encodes them. The search for
- * matches is sliced, so that a selector over many objects does not block the event loop.
+ * Writes a list in pieces of about 64 KB. It selects the snapshot's objects for the page and encodes them. The search
+ * for matches is sliced, so that a selector over many objects does not block the event loop.
  */
 import type { Key } from '../../engine/model/event.js'
 import type { ObjectState } from '../../engine/model/object-state.js'
@@ -42,7 +42,7 @@ export function* listPieces(page: ListPage): Generator<Buffer | null, void, void
   yield* itemPieces(list, metadata, snapshot.objects(prefix, startKey), matches)
 }
 
-/** The head states whether more follows, or how long the list is, so references to the objects are collected first. */
+/** The head states whether more follows, or how long the list is, so collect references to the objects first. */
 function* gatheredPieces(page: ListPage, limit: number): Generator<Buffer | null, void, void> {
   const { snapshot, prefix, startKey, matches, shard, encoder } = page
   const objects: StoredObject[] = []
@@ -125,7 +125,7 @@ function* itemPieces(
 }
 
 class PieceWriter {
-  /** For what is added, until the piece is taken. */
+  /** Memory for items that are added before the piece is taken. */
   readonly scratch = new Scratch(PIECE_BYTES)
   #buffers: Buffer[] = []
   #length = 0

@@ -10,7 +10,7 @@ export interface AcceptClause {
   /** Lower case; `*` means any. */
   readonly type: string
   readonly subtype: string
-  /** Names in lower case, without q. The first of a repeated name counts. */
+  /** Names in lower case, without q. The first of a repeated name wins. */
   readonly parameters: ReadonlyMap<string, string>
   /** A number in [0, 1]; 1 when absent or unreadable, as in the API server. */
   readonly quality: number
@@ -68,7 +68,7 @@ export function parseMediaType(text: string): MediaType | null {
  * Returns the media type of a body, from those that a handler reads.
  *
  * @param contentType the header; absent or empty means the first of `readable`, as in the API server.
- * @throws UnsupportedMediaTypeError when it is none of them.
+ * @throws UnsupportedMediaTypeError when the type is not in `readable`.
  */
 export function bodyMediaType<T extends string>(contentType: string | undefined, readable: readonly [T, ...T[]]): T {
   if (contentType === undefined || contentType.trim() === '') return readable[0]

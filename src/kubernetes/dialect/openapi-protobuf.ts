@@ -1,22 +1,29 @@
 /**
- * OpenAPI documents as protobuf (`openapi.v2.Document`, `openapi.v3.Document`), the form that client-go requests.
- * Members without a field in a message are its extensions, whose values are YAML: JSON is YAML.
+ * Writes OpenAPI documents as protobuf (`openapi.v2.Document`, `openapi.v3.Document`), the form that client-go
+ * requests. Members without a field in a message become its extensions. Their values are YAML, and JSON is valid
+ * YAML.
  *
- * The messages are in `openapi-messages.txt`, a line for each: its name, the number of its extensions, and its fields
- * as `name:number:type`. A type is one of `FieldType` or the name of a message, after any of these: `[]` for a list,
- * `{N}` for members by name in field N of a separate message, `ref/` if a `$ref` may take its place, `boolean/` if a
- * boolean may, and `one/` for the only item of a list. `in/` lists the messages that the member `in` chooses.
+ * The messages are in `openapi-messages.txt`, one per line: a name, the number of the extensions' field, and the
+ * fields as `name:number:type`. A type is one of `FieldType` or the name of a message. These may precede it:
+ *
+ * - `[]`: a list.
+ * - `{N}`: members by name, in field N of a separate message.
+ * - `ref/`: a `$ref` may take its place.
+ * - `boolean/`: a boolean may take its place.
+ * - `one/`: the only item of a list.
+ *
+ * `in/` lists the messages that the member `in` chooses.
  */
 import { BackwardWriter } from '../codec/protobuf/backward-writer.js'
 import { exactText } from '../codec/exact-json.js'
 import { readPackageFile } from '../../support/package-file.js'
 
-/** `any` is any JSON, as YAML; `scalar` a number, a boolean or a text: the message cannot hold other values. */
+/** `any` is any JSON, as YAML. `scalar` is a number, boolean or text, because its message cannot hold other values. */
 const SIMPLE = ['text', 'integer', 'double', 'boolean', 'any', 'scalar'] as const
 
 /**
- * The content of a field. The messages of tables and of references are the same everywhere, so they have no separate
- * rows.
+ * The content of a field. The messages of tables and of references are the same everywhere, so they have no rows of
+ * their own.
  */
 export type FieldType =
   | (typeof SIMPLE)[number]
@@ -26,7 +33,7 @@ export type FieldType =
   | { readonly each: FieldType }
   /** Members by name, in field `at` of a separate message. */
   | { readonly byName: FieldType; readonly at: number }
-  /** One schema in a list of schemas. */
+  /** The only schema in a list of schemas. */
   | { readonly onlyOf: FieldType }
   /** A boolean, or something else. */
   | { readonly booleanOr: FieldType }
@@ -101,7 +108,7 @@ export function openApiProtobuf(version: 'v2' | 'v3', document: object): Buffer 
   return Buffer.from(out.finish())
 }
 
-/** Everything is written from the end: the last member first. */
+/** Writes everything from the end: the last member first. */
 function writeMessage(out: BackwardWriter, name: string, members: Members): void {
   const { fields, extensions } = openApiMessage(name)
   for (const [member, value] of Object.entries(members).toReversed()) {
@@ -158,7 +165,7 @@ function writeEntry(out: BackwardWriter, name: string, type: FieldType, value: u
   out.textField(1, name)
 }
 
-/** The message cannot hold a list or an object. */
+/** Writes a scalar. The message cannot hold a list or an object. */
 function writeScalar(out: BackwardWriter, value: unknown): void {
   if (typeof value === 'number' || typeof value === 'bigint') out.doubleField(1, Number(value))
   else if (typeof value === 'boolean') out.integerField(2, Number(value))

@@ -1,8 +1,8 @@
 /**
- * OpenAPI v3 schemas of the served resources. Built-in kinds come from a table of messages and fields (that of the
- * protobuf codec) and what the API server's documents say of them, custom ones from their definitions, declared
- * prefixes from the shape of a KeyValue. There are no field descriptions, so `kubectl explain` shows fields, types and
- * values; the API reference has the prose.
+ * OpenAPI v3 schemas of the served resources. Those of built-in kinds come from a table of messages and fields (the
+ * protobuf codec's) plus facts from the API server's documents. Those of custom kinds come from their definitions,
+ * and those of declared prefixes from the shape of a KeyValue. There are no field descriptions, so `kubectl explain`
+ * shows fields, types and values; the API reference has the prose.
  */
 import type { ServedResource } from './resource-registry.js'
 import { apiVersion } from '../../engine/model/resource.js'
@@ -23,7 +23,7 @@ const KIND = { type: 'string', description: 'Kind of the object.' }
 /** The kind of the scale subresource. */
 const SCALE_NAME = 'io.k8s.api.autoscaling.v1.Scale'
 
-/** Collects the schemas of one group version. Each message is added once, with all messages it refers to. */
+/** Collects the schemas of one group version. Each message is added once, together with all messages it refers to. */
 export class SchemaCollector {
   readonly schemas: Record<string, JsonSchema> = {}
   readonly #table: Schema
@@ -65,7 +65,7 @@ export class SchemaCollector {
     return name
   }
 
-  /** Adds the kind of scales. @returns its name. */
+  /** Adds the schema of the Scale kind. @returns its name. */
   addScale(): string {
     const schema = this.#message(this.#table.messageOfKind('autoscaling/v1', 'Scale')!)
     this.schemas[SCALE_NAME] = {
@@ -77,7 +77,7 @@ export class SchemaCollector {
     return SCALE_NAME
   }
 
-  /** Handles a custom resource, a declared prefix, or a kind missing from the table. */
+  /** Returns the schema of a custom resource, a declared prefix, or a kind missing from the table. */
   #unlisted({ resource, schema }: ServedResource): JsonSchema {
     const metadata = this.#messageNamed(OBJECT_META)
     if (schema !== undefined) {
@@ -88,7 +88,7 @@ export class SchemaCollector {
     return { type: 'object', 'x-kubernetes-preserve-unknown-fields': true, properties }
   }
 
-  /** Returns a definition's schema with the implications of its extensions in standard keywords. */
+  /** Returns a definition's schema, with standard keywords that express what its extensions imply. */
   #published(schema: JsonSchema): JsonSchema {
     // As in Go, a null member counts as absent.
     const published = Object.fromEntries(Object.entries(schema).filter(([, value]) => value !== null))
@@ -114,7 +114,7 @@ export class SchemaCollector {
   #reference(message: Message): JsonSchema {
     const name = schemaNameOf(message.fullName)
     if (!Object.hasOwn(this.schemas, name)) {
-      // The name is reserved first, so that a self-containing message ends the recursion here.
+      // Reserve the name first, so that the recursion ends here for a message that contains itself.
       this.schemas[name] = {}
       this.schemas[name] = this.#message(message)
     }
@@ -133,7 +133,7 @@ export class SchemaCollector {
     return { type: 'object', ...itself, ...(Object.keys(properties).length === 0 ? {} : { properties }) }
   }
 
-  /** @param facts also of the members of inlined messages. */
+  /** @param facts include those of the members of inlined messages. */
   #members({ fields }: Message, facts: NonNullable<MessageFacts['properties']>): Record<string, JsonSchema> {
     const members: Record<string, JsonSchema> = {}
     for (const one of fields) {
@@ -222,7 +222,7 @@ function propertiesOf(schema: JsonSchema): Record<string, JsonSchema> {
 
 const INT_OR_TEXT: readonly JsonSchema[] = [{ type: 'integer' }, { type: 'string' }]
 
-/** Whether the schema says so itself, directly or in the first of `allOf`, as definitions may. */
+/** Whether the schema itself says int-or-string, directly or in the first of `allOf`, as definitions may. */
 function saysIntOrString({ anyOf, allOf }: JsonSchema): boolean {
   const first: unknown = Array.isArray(allOf) ? allOf[0] : undefined
   const says = (list: unknown): boolean => JSON.stringify(list) === JSON.stringify(INT_OR_TEXT)

@@ -1,10 +1,11 @@
 /**
- * The OpenAPI v2 document: the content of the v3 documents, in the older grammar and in one piece. Tools that merge and
- * compare objects (Argo CD, `kubectl` before 1.27) build the schema of every kind from its definitions, which they find
- * by `x-kubernetes-group-version-kind`.
+ * The OpenAPI v2 document has the content of the v3 documents, in the older grammar and in one piece. Tools that
+ * merge and compare objects (Argo CD, `kubectl` before 1.27) build the schema of every kind from its definitions,
+ * which they find by `x-kubernetes-group-version-kind`.
  *
- * Source: the API server drops what the older grammar cannot express (oneOf, anyOf, not, nullable; of allOf a lone
- * reference stays), and the members of schemas that allow anything, which its clients could not read.
+ * Source: the API server drops what the older grammar cannot express: oneOf, anyOf, not and nullable, and allOf
+ * except for a lone reference. It also drops the members of schemas that allow anything, because its clients could
+ * not read them.
  */
 import { isObject } from '../../support/fields.js'
 import type { JsonSchema } from './openapi-schema.js'
@@ -33,7 +34,7 @@ export function openApiV2(info: V2Document['info'], parts: Iterable<V3Part>): V2
 }
 
 /**
- * A kind is an object, whatever else it may contain; if it keeps unknown members, nothing more is said about it. A
+ * A kind is an object, whatever else it may contain. If it keeps unknown members, its schema says nothing more. A
  * quantity, for which v3 names two types, is a string.
  */
 function definition(schema: JsonSchema): JsonSchema {
@@ -121,9 +122,9 @@ function v2Schema(schema: JsonSchema): JsonSchema {
 }
 
 /**
- * A member that may be null cannot be required: without `nullable` that would reject the null.
+ * A member that may be null cannot be required, because v2 has no `nullable` and would reject the null.
  *
- * @param isUnsaid whether it is an embedded object whose type is not among its members.
+ * @param isUnsaid whether the schema is of an embedded object whose type is not among its members.
  */
 function required(schema: JsonSchema, names: readonly string[], isUnsaid: boolean): readonly string[] | undefined {
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, JsonSchema>>
@@ -133,7 +134,7 @@ function required(schema: JsonSchema, names: readonly string[], isUnsaid: boolea
   return left.length === 0 ? undefined : left
 }
 
-/** Members for which it returns undefined are dropped. */
+/** Maps members by name. Members for which `map` returns undefined are dropped. */
 function mapMembers(members: JsonSchema, map: (value: unknown, name: string) => unknown): JsonSchema {
   const mapped = Object.entries(members).map(([name, value]) => [name, map(value, name)] as const)
   return Object.fromEntries(mapped.filter(([, value]) => value !== undefined))

@@ -2,9 +2,9 @@
  * OpenAPI documents, to the extent that clients such as kubectl need them: the v3 index, one v3 document per group
  * version (`kubectl explain`), and a v2 document of everything (Argo CD).
  *
- * A document is built on first request, since the core group alone has hundreds of schemas, and in a thread, because
- * definitions can have schemas of any size. The hash in the index is computed from the sources of the document, so that
- * the index is cheap and a client's cache stays valid until something changes.
+ * A document is built on first request, because the core group alone has hundreds of schemas. It is built in a
+ * thread, because definitions can have schemas of any size. The hash in the index is computed from the sources of the
+ * document, so the index is cheap and a client's cache stays valid until something changes.
  */
 import { createHash } from 'node:crypto'
 
@@ -23,7 +23,7 @@ export interface OpenApiOptions {
    * false.
    */
   readonly writable?: boolean
-  /** A part of every hash, because another version of this project may build different documents. */
+  /** Included in every hash, because another version of this project may build different documents. */
   readonly productVersion?: string
   /** Builds a document like `makeOpenApi`. */
   readonly make: (resources: readonly ServedResource[], form: OpenApiForm) => Promise<Document>
@@ -100,7 +100,7 @@ export class OpenApi {
     return createHash('sha256').update(content).digest('hex').toUpperCase()
   }
 
-  /** A failed document is rebuilt for the next request. */
+  /** Caches a document. One that could not be built is rebuilt for the next request. */
   #cached(name: string, resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
     this.#forgetOld()
     const documents = this.#documents
@@ -152,12 +152,12 @@ function partOf(resources: readonly ServedResource[], schema: Schema, writable: 
   return { paths, schemas: collector.schemas }
 }
 
-/** A default may have more digits than a JavaScript number. */
+/** Keeps the digits of a default that has more of them than a JavaScript number. */
 function document(content: object): Document {
   return documentOf(Buffer.from(exactText(content)))
 }
 
-/** kubectl finds the kind of a resource by its paths. */
+/** Describes a resource's paths, by which kubectl finds its kind. */
 function pathsOf(
   { resource, subresources, origin }: ServedResource,
   schemaName: string,
@@ -215,7 +215,7 @@ function pathsOf(
 }
 
 /**
- * kubectl reads this one operation, its parameters and its bodies before it writes a kind: only built-in kinds take
+ * kubectl reads this one operation, its parameters and its bodies before it writes a kind. Only built-in kinds accept
  * strategic merge patches.
  */
 function patchOperation(kind: JsonSchema, schema: string, isBuiltIn: boolean): JsonSchema {

@@ -1,9 +1,10 @@
 /**
- * Finds the keys of the resources that `--etcd-servers-overrides` places in other etcds. A resource that an API server
- * would ignore there is refused, because its objects would then be in the main etcd.
+ * Finds the keys of the resources that `--etcd-servers-overrides` places in other etcds. A resource for which an API
+ * server would ignore the flag is refused, because its objects would then be in the main etcd.
  *
- * Source: the storage factory of k8s.io/apiserver and its use in kube-apiserver: only compiled-in resources, without
- * CustomResourceDefinitions and APIServices; kinds with the same keys go by the name of the first.
+ * Source: the storage factory of k8s.io/apiserver and its use in kube-apiserver. The flag applies only to compiled-in
+ * resources other than CustomResourceDefinitions and APIServices. Kinds with the same keys go by the name of the
+ * first.
  */
 import type { Key } from '../../engine/model/event.js'
 import { type Resource, resourceId } from '../../engine/model/resource.js'
@@ -22,7 +23,7 @@ export interface ServersOverride extends Pick<Resource, 'group' | 'plural'> {
   readonly servers: readonly string[]
 }
 
-/** @returns one etcd for each set of servers, in the order of their first mention, and one sentence per problem. */
+/** @returns one etcd per set of servers, in the order of their first mention, and one sentence per problem. */
 export function resolveOtherEtcds(
   etcdPrefix: string,
   overrides: readonly ServersOverride[],
@@ -54,7 +55,7 @@ export function resolveOtherEtcds(
   return { etcds: [...etcds.values()], problems }
 }
 
-/** Returns the one that has the resource, or a declared prefix below it; undefined for what is in the main etcd. */
+/** Returns the other etcd that has the resource or a declared prefix below it; undefined for the main etcd. */
 export function otherOf<E extends OtherEtcd>(
   etcds: readonly E[],
   { etcdPrefix }: Pick<Resource, 'etcdPrefix'>,

@@ -30,7 +30,7 @@ export function listMetadataJson(metadata: ListMetadata): string {
 /**
  * Returns the object's metadata as a PartialObjectMetadata, in a separate buffer.
  *
- * @throws RangeError when it has no metadata object: such a value is served wrapped.
+ * @throws RangeError when the object has no metadata object. Such a value is served wrapped instead.
  */
 export function partialObject(
   { bytes, metadataOffset }: Spliceable,

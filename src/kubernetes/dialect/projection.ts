@@ -3,8 +3,9 @@
  * clients identify objects (apiVersion, kind, metadata.name, metadata.namespace) are always included.
  *
  * Values are copied from the source bytes in document order, never parsed and re-encoded, so equal parts give equal
- * bytes: an update that changes none of a watcher's fields is recognized by comparing two buffers. The resourceVersion,
- * which every update changes, is not part of them and is inserted afterwards, as into a whole object.
+ * bytes. Comparing two buffers therefore shows that an update changes none of a watcher's fields. The
+ * resourceVersion, which every update changes, is not among these bytes; it is inserted afterwards, as into a whole
+ * object.
  */
 import { formatFieldPath, parseFieldPath } from '../../engine/facts/field-path.js'
 import { endOfString, endOfValue } from '../../support/json-walk.js'
@@ -12,7 +13,7 @@ import type { Spliceable } from '../codec/json-scan.js'
 import { KeyTree, nextWalk } from '../../engine/facts/key-tree.js'
 import { BadRequestError } from '../../engine/model/status.js'
 
-/** Nobody writes more fields by hand. Each costs a comparison for every key on its way. */
+/** Far more fields than anyone writes by hand. Each costs a comparison for every key along its path. */
 const MAX_FIELDS = 64
 const MAX_FIELDS_LENGTH = 4_096
 
@@ -22,7 +23,9 @@ interface Chosen {
 }
 
 export interface Projection {
-  /** Sorted, without fields that are always included or lie under another path: equal choices have equal text. */
+  /**
+   * Sorted, without fields that are always included or are under another path, so that equal choices have equal text.
+   */
   readonly canonical: string
   /** @internal */
   readonly root: KeyTree<Chosen>
@@ -68,7 +71,7 @@ function choose(root: KeyTree<Chosen>, segments: readonly string[]): void {
   node.data.whole = true
 }
 
-/** Paths under a wholly chosen key and paths that are always included add nothing. */
+/** Skips paths that add nothing: those under a wholly chosen key and those that are always included. */
 function chosenPaths(node: KeyTree<Chosen>, path: readonly string[]): string[] {
   if (node.data.whole) {
     const isAlways = ALWAYS.some((always) => always.length === path.length && always.every((key, i) => key === path[i]))
@@ -77,7 +80,7 @@ function chosenPaths(node: KeyTree<Chosen>, path: readonly string[]): string[] {
   return node.children.flatMap((child) => chosenPaths(child, [...path, child.key]))
 }
 
-/** Leaves other escapes to the path parser. */
+/** Splits at unescaped commas. Other escapes are left to the path parser. */
 function splitAtCommas(text: string): string[] {
   const parts: string[] = []
   let part = ''
@@ -122,9 +125,10 @@ interface Writing {
 }
 
 /**
- * Returns the chosen parts of an object. Compare two by their `bytes`; serve one with `spliceResourceVersion`.
+ * Returns the chosen parts of an object. Compare two results by their `bytes`, and serve one with
+ * `spliceResourceVersion`.
  *
- * Objects on the way without a chosen part are dropped, except metadata. A path does not lead into lists.
+ * Objects along a path that have no chosen part are dropped, except metadata. A path does not lead into lists.
  *
  * @param json as returned by `scanObject`: valid, no white space between tokens, no resourceVersion in its metadata.
  */
@@ -180,7 +184,7 @@ function writeObject(writing: Writing, start: number, node: KeyTree<Chosen>, isT
       i = writeObject(writing, valueStart, child, false)
       hasContent = writing.at > valueAt + 2
     } else {
-      // The path does not lead through this value, but as a duplicate key it still replaces what came before.
+      // The path does not lead through this value, but as a duplicate key the value still replaces the earlier one.
       i = endOfValue(json, valueStart)
       writing.at += NULL.copy(scratch, writing.at)
       hasContent = false

@@ -1,16 +1,16 @@
 /**
- * Reads query parameters as the API server does: the first of a repeated parameter counts, unknown ones are ignored,
- * and a flag is true unless it says `0` or `false`.
+ * Reads query parameters as the API server does: the first of a repeated parameter wins, unknown ones are ignored,
+ * and a flag is true unless its value is `0` or `false`.
  */
 import { BadRequestError } from '../../engine/model/status.js'
 
 export type Query = URLSearchParams | Readonly<Record<string, string | readonly string[] | undefined>>
 
 /**
- * A parameter that cannot be decoded, or contains a semicolon, is dropped as in Go: `labelSelector=%` is no selector.
- * Our own `prefix` is kept and rejected later: without it the request would cover everything.
+ * Drops a parameter that cannot be decoded or contains a semicolon, as Go does: `labelSelector=%` is no selector. Our
+ * own `prefix` is kept and rejected later, because without it the request would cover everything.
  *
- * @param text what follows the question mark.
+ * @param text the text after the question mark.
  */
 export function parseQuery(text: string): URLSearchParams {
   if (!UNREADABLE.test(text)) return paramsOf(text)
@@ -21,12 +21,14 @@ export function parseQuery(text: string): URLSearchParams {
   return paramsOf(readable.join('&'))
 }
 
-/** A second question mark is part of the first name, which the class would drop: `??limit=1` has no limit. */
+/**
+ * Keeps a second question mark as part of the first name, though URLSearchParams drops it: `??limit=1` has no limit.
+ */
 function paramsOf(text: string): URLSearchParams {
   return new URLSearchParams(text.startsWith('?') ? `&${text}` : text)
 }
 
-/** However the name is encoded. */
+/** Whether the parameter is `prefix`, however its name is encoded. */
 function isPrefix(pair: string): boolean {
   return paramsOf(pair.split('=', 1)[0] ?? '').has('prefix')
 }

@@ -1,5 +1,5 @@
 /**
- * Group versions that another server answers (aggregated APIs), as discovery shows them: the content of that server's
+ * Group versions that another server serves (aggregated APIs), as discovery shows them: the content of that server's
  * own `/apis/{group}/{version}`, converted to aggregated discovery. Only the shape of the content is checked.
  */
 import { isTrue, listAt, textAt, textsAt } from '../../support/fields.js'
@@ -10,7 +10,7 @@ export interface RemoteGroupVersion {
   readonly version: string
   /** The resources in the form of apidiscovery.k8s.io/v2; the last known ones while the server is unreachable. */
   readonly resources: readonly object[]
-  /** False when the server does not answer now. */
+  /** False while the server does not respond. */
   readonly isCurrent: boolean
 }
 
@@ -20,12 +20,12 @@ export interface RemoteGroups {
   list(): readonly RemoteGroupVersion[]
 }
 
-/** More than any API server has in one version; what every client sees must be limited. */
+/** More than any API server has in one version. The list is limited because every client gets it. */
 const MAX_RESOURCES = 2_000
 
 /**
  * @param content a parsed APIResourceList, of any shape.
- * @returns null if it is not one, or belongs to another group version.
+ * @returns null if the content is not one, or belongs to another group version.
  */
 export function readResourceList(content: unknown, group: string, version: string): readonly object[] | null {
   if (textAt(content, 'kind') !== 'APIResourceList' || textAt(content, 'groupVersion') !== `${group}/${version}`) {

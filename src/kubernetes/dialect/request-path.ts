@@ -1,11 +1,11 @@
 /**
- * Parses the path of a request as the API server does: it is decoded once, as a whole, and then split, so `%2F` is a
- * slash like any other, and a server behind this one sees the same resource in it. A key of etcd with slashes has a
- * name without any (`engine/model/key-name.ts`).
+ * Parses the path of a request as the API server does. The path is decoded once, as a whole, and then split. `%2F` is
+ * therefore a slash like any other, and a server behind this one sees the same resource in the path. An etcd key with
+ * slashes has a name without any (`engine/model/key-name.ts`).
  *
- * These paths are recognized: discovery, OpenAPI and version documents, resources (namespaced or not, the old `/watch/`
- * paths, names, subresources). Every other path is `other`: health, metrics and the status page have their own routes.
- * The caller decides whether a verb or a subresource is served.
+ * These paths are recognized: discovery, OpenAPI and version documents, and resources (namespaced or not, the old
+ * `/watch/` paths, names, subresources). Every other path is `other`: health, metrics and the status page have their
+ * own routes. The caller decides whether a verb or a subresource is served.
  *
  * Source: the request info resolver of kubernetes/apiserver; legal path segments as in apimachinery.
  */
@@ -60,8 +60,8 @@ const NAMESPACE_SUBRESOURCES: ReadonlySet<string> = new Set(['status', 'finalize
 /**
  * @param path the path of the request line, not decoded, without the query.
  * @param find the registry's `find`.
- * @throws BadRequestError for a path that cannot be decoded, or that a proxy might read differently; NotFoundError for
- * one that cannot be a resource. `checkName` rejects names, at the same point as the API server.
+ * @throws BadRequestError for a path that cannot be decoded, or that a proxy might read differently; NotFoundError
+ * for a path that cannot be a resource. `checkName` rejects names later, at the same point as the API server.
  */
 export function parseRequestPath(path: string, find: FindResource): RequestPath {
   if (path === '/' || path === '/index.html') return { kind: 'paths' }
@@ -72,7 +72,7 @@ export function parseRequestPath(path: string, find: FindResource): RequestPath 
   const most = root === 'api' ? 2 : root === 'apis' ? 3 : Infinity
   const [fixedSegments, names] = [segments.slice(0, most), segments.slice(most)]
   if (fixedSegments.some((segment) => segment === '' || isDots(segment))) throw unknownResource()
-  // A document is at exactly its own path, with at most one trailing slash.
+  // A document has exactly its own path, with at most one trailing slash.
   if (names.length === 0 && whole.endsWith('//')) throw unknownResource()
   if (root === 'version') return segments.length === 1 ? { kind: 'version' } : { kind: 'other' }
   if (root === 'openapi') return openApiPath(segments)
@@ -85,7 +85,7 @@ export function parseRequestPath(path: string, find: FindResource): RequestPath 
   return resourcePath(group, fixed(version), names, find)
 }
 
-/** @throws BadRequestError for a name that the API server's storage rejects, in its words, or that no key has. */
+/** @throws BadRequestError for a name that the API server's storage rejects, in its words, or that no key can have. */
 export function checkName({ namespace, name, served }: ResourcePath): void {
   const problem = isDots(name)
     ? `may not be '${name}'`
@@ -125,8 +125,8 @@ function openApiPath(segments: readonly string[]): RequestPath {
 function resourcePath(group: string, version: string, names: readonly string[], find: FindResource): ResourcePath {
   const { isNamespaced, hasEmptyNamespace, namespace, plural, name, subresource, legacyWatch } = partsOf(group, names)
   const found = find(group, version, fixed(plural))
-  // In a path without a name, an empty namespace means all namespaces, as in the API server; for custom resources, in
-  // every path.
+  // As in the API server, an empty namespace means all namespaces. For built-in resources this holds only in a path
+  // without a name; for custom resources it holds in every path.
   const isEmptyTaken =
     found?.origin === 'custom' || (found?.origin === 'well-known' && found.resource.namespaced && name === '')
   if (hasEmptyNamespace && !isEmptyTaken) throw unknownResource()
@@ -137,7 +137,7 @@ function resourcePath(group: string, version: string, names: readonly string[], 
   const isScopeRight =
     found !== undefined && (found.resource.namespaced ? isNamespaced || name === '' || legacyWatch : !isNamespaced)
   if (isDots(name) && !isScopeRight) throw unknownResource()
-  // No object has the empty name, or is in a namespace whose name no key spells.
+  // No object has an empty name, or a namespace that no key can spell.
   const isNamed = name !== '' || subresource === ''
   const isPlace = namespace === '' || found === undefined || isNamespaceSpelled(found.resource, namespace)
   return {
@@ -195,20 +195,20 @@ function isDots(segment: string): boolean {
   return segment === '.' || segment === '..'
 }
 
-/** Servers and proxies are known to interpret such a path differently. */
+/** Refuses a path that servers and proxies are known to interpret differently. */
 function ambiguous(path: string): BadRequestError {
   return new BadRequestError(`path ${quote(path)} has a "." or ".." segment`)
 }
 
-/** Checks a group, version or plural. */
+/** Checks a group, version or plural, which have fixed spellings. */
 function fixed(segment: string): string {
   if (!/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(segment)) throw unknownResource()
   return segment
 }
 
 /**
- * Returns the path as the API server sees it. Bytes that are not UTF-8 become U+FFFD, which no name may contain: what
- * follows a name is forwarded as written.
+ * Returns the path as the API server sees it. Bytes that are not UTF-8 become U+FFFD, which no name may contain. The
+ * part after a name is forwarded as written.
  *
  * @throws BadRequestError
  */

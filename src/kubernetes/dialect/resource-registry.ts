@@ -1,8 +1,8 @@
 /**
- * The resources served now. Well-known and declared ones are set at the start. CRDs come and go at run time, each as
- * one *owner* whose entries are replaced together, so that nobody sees half of a definition.
+ * The resources served now. Well-known and declared ones are set at the start. CRDs come and go at run time. Each CRD
+ * is one *owner* whose entries are replaced together, so that no request sees half of a definition.
  *
- * The registry knows only names: the stages that feed and cache a resource listen for changes. An entry whose path
+ * The registry handles only names; the stages that feed and cache a resource listen for changes. An entry whose path
  * belongs to another owner is rejected, so a CustomResourceDefinition cannot shadow a built-in resource.
  */
 import { createHash } from 'node:crypto'
@@ -41,9 +41,9 @@ export interface ScalePaths {
 export interface Subresources {
   readonly status: boolean
   readonly scale: ScalePaths | null
-  /** Whether its objects can be evicted, which only pods can. Evictions are only created and never stored. */
+  /** Whether its objects can be evicted, as only pods can. An Eviction is only created and never stored. */
   readonly eviction: boolean
-  /** Subresources that read as the whole object, and that only a kube-apiserver writes. */
+  /** Subresources that read as the whole object and that only a kube-apiserver writes. */
   readonly readOnly: readonly string[]
 }
 
@@ -70,7 +70,7 @@ export interface CustomDefinition {
 export interface ServedResource extends Served {
   readonly resource: Resource
   readonly origin: 'well-known' | 'declared' | 'custom'
-  /** undefined for this project's columns for the kind. */
+  /** undefined to use this project's own columns for the kind. */
   readonly printerColumns: readonly PrinterColumn[] | undefined
   /** The OpenAPI v3 schema of the CRD; undefined if there is none. */
   readonly schema: DefinedSchema | undefined
@@ -83,13 +83,16 @@ export interface ServedResource extends Served {
   readonly selectableFields: readonly string[]
   /** The parts of an object that can be written separately, if writes are enabled. */
   readonly subresources: Subresources
-  /** The version in which its objects are stored; null if that one is not served, undefined if unknown. */
+  /** The version in which its objects are stored; null if that version is not served, undefined if it is unknown. */
   readonly storageVersion: string | null | undefined
   /** The warning on every response in this version; null if it is not deprecated. */
   readonly deprecation: string | null
-  /** Whether a webhook converts between its versions: objects stored in another version cannot be shown from here. */
+  /** Whether a webhook converts between its versions. Objects stored in another version cannot be shown then. */
   readonly convertsByWebhook: boolean
-  /** Whether its objects come from a server that has read them by their definition. Default: false. */
+  /**
+   * Whether its objects come from a server that has already pruned and defaulted them by their definition. Default:
+   * false.
+   */
   readonly isReadThere?: boolean
 }
 
@@ -135,7 +138,10 @@ const pathOfEntry = ({ resource }: ServedResource): string => pathOf(resource.gr
 
 const rules = new WeakMap<CustomDefinition, ReadRules>()
 
-/** Custom resources convert by name: `None` is the only conversion possible here. Returns one object per resource. */
+/**
+ * Custom resources convert by name, because `None` is the only possible conversion here. Returns one object per
+ * resource.
+ */
 export const viewTargetOf = oncePer((served: ServedResource): ViewTarget => {
   const { resource, origin, convertsByWebhook, definition, isReadThere = false } = served
   const convertsByName = origin !== 'well-known' && !convertsByWebhook
@@ -143,7 +149,7 @@ export const viewTargetOf = oncePer((served: ServedResource): ViewTarget => {
   return { apiVersion: apiVersion(resource), convertsByName, rules: read }
 })
 
-/** The versions of one definition share them. */
+/** Returns the read rules, which the versions of one definition share. */
 function readRulesOf(definition: CustomDefinition, { group, kind }: Resource): ReadRules {
   return getOrMake(rules, definition, () => new ReadRules({ ...definition, group, kind }))
 }
@@ -236,17 +242,17 @@ export class ResourceRegistry implements ServedList<ServedResource> {
   }
 }
 
-/** Compares by value: a CRD is rewritten whenever its status changes, and watchers must not notice. */
+/** Compares by value, because a CRD is rewritten whenever its status changes and watchers must not notice that. */
 function isSame(a: ServedResource, b: ServedResource): boolean {
   return valueOf(a) === valueOf(b)
 }
 
-/** Equal for two entries that show objects in the same way, in any process. */
+/** Equal for two entries that show objects in the same way, even in different processes. */
 export const fingerprintOf = oncePer((served: ServedResource) =>
   createHash('sha256').update(valueOf(served)).digest('base64url'),
 )
 
-/** Everything in the entry, as text; the schemas, which are large, are represented by a fingerprint. */
+/** Everything in the entry as text, with a fingerprint in place of large schemas. */
 export const valueOf = oncePer(({ schema, definition, ...rest }: ServedResource) =>
   exactText([rest, definition === null ? schema?.parsed : definition.fingerprint]),
 )

@@ -1,5 +1,5 @@
 /**
- * The scale subresource of an object: the desired and current number of replicas, without the rest of it.
+ * The scale subresource of an object: the desired and current number of replicas, without the rest of the object.
  *
  * Source: the scale storage of kube-apiserver and of k8s.io/apiextensions-apiserver.
  */
@@ -35,7 +35,8 @@ function column(name: string, type: string, description: string, jsonPath: strin
 }
 
 /**
- * Returns the resource that represents the scales of another one. Those of a custom resource have their own columns.
+ * Returns the resource that represents the scales of another one. The scales of a custom resource have their own
+ * columns.
  */
 export function scaleResource({ resource, origin }: ServedResource): ServedResource {
   const scale = { ...resource, ...SCALE, listKind: 'ScaleList' }
@@ -82,7 +83,7 @@ export function scaleOf(object: JsonRecord, paths: ScalePaths): JsonRecord {
   })
 }
 
-/** Reads like the API server: any 64-bit integer, of which a Scale keeps the lower 32 bits. */
+/** Reads a count like the API server: any 64-bit integer is accepted, but a Scale keeps only its lower 32 bits. */
 function countAt(object: JsonRecord, path: readonly string[], { isBuiltIn }: ScalePaths): number | undefined {
   const value = valueAt(object, path)
   if (value === undefined || (value === null && isBuiltIn)) return undefined
@@ -91,7 +92,7 @@ function countAt(object: JsonRecord, path: readonly string[], { isBuiltIn }: Sca
   return Number(BigInt.asIntN(32, number.int))
 }
 
-/** @throws NoScaleError when something on the way is not an object. A null on the way counts as absent. */
+/** @throws NoScaleError when a value along the path is not an object. A null along the path counts as absent. */
 function valueAt(object: JsonRecord, path: readonly string[]): Json | undefined {
   let at: Json = object
   for (const [i, name] of path.entries()) {
@@ -124,7 +125,7 @@ function wrongType(path: readonly string[], value: Json, wanted: string): NoScal
   return new NoScaleError(`${pathText(path)} accessor error: ${is}, expected ${wanted}`)
 }
 
-/** Prints like Go's default format for an untyped value. */
+/** Prints a value in Go's default format for untyped values. */
 function goText(value: Json): string {
   if (value === null) return '<nil>'
   if (isNumber(value)) return printedNumber(goNumber(value))

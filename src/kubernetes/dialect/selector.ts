@@ -15,7 +15,7 @@ import { type Query, parameter } from './query.js'
 export type { EqualityTerm } from '../../engine/model/equality-term.js'
 export type { Subject } from './subject.js'
 
-/** Everything that determines what is selected. */
+/** The parts that determine what is selected. */
 interface SelectorParts {
   readonly labels: LabelSelector
   readonly fields: FieldSelector
@@ -86,8 +86,8 @@ export class Selector implements SelectorParts {
 }
 
 /**
- * Rejects names that no key can have: they would silently select nothing, and `new*` was meant as a pattern. @throws
- * BadRequestError
+ * Rejects names that no key can have: they would silently select nothing, and `new*` was meant as a pattern.
+ * @throws BadRequestError
  */
 function requireNames(fields: FieldSelector): void {
   const wrong = fields.valuesOf('metadata.name').find((name) => restOfName(name) === null)
@@ -102,13 +102,13 @@ export const EVERYTHING = new Selector({ labels: EVERY_LABEL, fields: EVERY_FIEL
 export interface WrittenSelector {
   readonly labels: LabelSelector
   readonly fields: readonly FieldTerm[]
-  /** As written: the API server parses it after everything else. */
+  /** The shard selector as written, because the API server parses it after everything else. */
   readonly shard: string
 }
 
 /**
- * Parses the grammar alone: the API server checks other parameters before it looks at field labels. @throws
- * BadRequestError
+ * Parses the grammar alone, because the API server checks other parameters before it looks at field labels.
+ * @throws BadRequestError
  */
 export function readSelector(query: Query): WrittenSelector {
   const [labels = '', fields = '', shard = ''] = ['labelSelector', 'fieldSelector', 'shardSelector'].map((name) =>

@@ -1,7 +1,8 @@
 /**
  * Parses `shardSelector`: `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || …`. The API
- * server parses it as a CEL expression and then accepts only such calls, joined by `||`. Of CEL's grammar this parser
- * has what can occur in an accepted expression, and literals, so that the usual mistakes get the API server's words.
+ * server parses it as a CEL expression and then accepts only such calls, joined by `||`. This parser has the part of
+ * CEL's grammar that can occur in an accepted expression. It also has literals, so that common mistakes get the API
+ * server's error messages.
  *
  * Source: k8s.io/apiserver/pkg/sharding; KEP-5866.
  */
@@ -10,7 +11,7 @@ import { type Hash, type HashRange, joined, type Shard, type ShardPath } from '.
 import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from './subject.js'
 
 export interface ShardSelector extends Shard {
-  /** As the API server writes it; lists repeat it in `metadata.shardInfo.selector`. */
+  /** As the API server spells it; lists repeat it in `metadata.shardInfo.selector`. */
   readonly text: string
 }
 
@@ -71,7 +72,7 @@ function rangeOf(expression: Expression): Range {
   const field = fieldOf(args[0]!)
   const [start, end] = [hexOf(args[1]!, 'hexStart'), hexOf(args[2]!, 'hexEnd')]
   const range = { start: hashOfHex(start), end: hashOfHex(end) }
-  // All have the same length but for 2^64, which is the longest.
+  // All bounds have the same length except 2^64, which is longer.
   if (start.length > end.length || (start.length === end.length && start >= end)) {
     throw refused(`shard range start ${start} must be less than end ${end}`)
   }
@@ -138,7 +139,7 @@ interface Token {
   readonly at: number
 }
 
-/** A deeper nesting is refused, as by the API server. */
+/** As in the API server, deeper nesting is refused. */
 const MAX_DEPTH = 250
 
 /** Takes one step per token; only parentheses and arguments nest. */

@@ -1,12 +1,12 @@
 /**
- * A served resource on its way to a thread or back: plain values, which a structured clone preserves. Schemas are in
- * memory that all threads share, so their size costs nothing.
+ * A served resource in the form in which it is sent to a thread or back: plain values, which a structured clone
+ * preserves. Schemas are in memory that all threads share, so their size costs nothing.
  */
 import { DefinedSchema } from '../codec/defined-schema.js'
 import type { CustomDefinition, ServedResource } from './resource-registry.js'
 
 export interface SharedResource extends Omit<ServedResource, 'schema' | 'definition'> {
-  /** null if there is none, or its definition has it. */
+  /** null if there is none, or if the definition already includes it. */
   readonly schema: SharedArrayBuffer | null
   readonly definition: SharedDefinition | null
 }
@@ -22,12 +22,12 @@ export function toShared({ schema, definition, ...rest }: ServedResource): Share
   return { ...rest, schema: null, definition: { ...more, schemas: Object.fromEntries(shared) } }
 }
 
-/** @param schemaOf returns the schema of a version of their definition. */
+/** @param schemaOf returns the schema of a version of the resource's definition. */
 export function fromShared(
   resources: readonly SharedResource[],
   schemaOf: (json: SharedArrayBuffer, version: string) => DefinedSchema = (json) => new DefinedSchema(json),
 ): readonly ServedResource[] {
-  // The versions of one definition share it on both sides.
+  // The versions of one definition share it in this thread as well.
   const definitions = new Map<SharedDefinition, CustomDefinition>()
   const definitionOf = (shared: SharedDefinition): CustomDefinition => {
     let definition = definitions.get(shared)

@@ -1,6 +1,6 @@
 /**
- * Encodes errors: the Status object as JSON, YAML, CBOR or protobuf, its headers, and the messages that clients of the
- * API server know, so that every stage uses the same wording.
+ * Encodes errors: the Status object as JSON, YAML, CBOR or protobuf, and its headers. It also has the messages that
+ * clients of the API server know, so that every stage uses the same wording.
  */
 import { encodeCbor } from '../codec/cbor/json-to-cbor.js'
 import { indentJson } from '../codec/json-indent.js'
@@ -19,7 +19,7 @@ import { CBOR_MEDIA_TYPE, type Encoding, JSON_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, Y
 
 export interface StatusResponse {
   readonly code: number
-  /** The names are in lower case. */
+  /** The names of the headers are in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
 }
@@ -49,7 +49,7 @@ const NEWLINE = Buffer.from('\n')
 
 /** Adds `retry-after` whenever the details contain a delay. */
 function statusHeaders(error: StatusError, contentType: string): Record<string, string> {
-  // The message repeats the client's text, so nosniff keeps browsers from reading it as HTML.
+  // The message repeats text from the client, so nosniff keeps browsers from reading it as HTML.
   const headers: Record<string, string> = {
     'content-type': contentType,
     'cache-control': 'no-cache, private',

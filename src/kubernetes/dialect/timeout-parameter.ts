@@ -1,12 +1,12 @@
 /**
- * `?timeout=` of requests other than watches. The API server rejects a value that is not a Go duration before anything
- * else; how long a request may take is decided elsewhere.
+ * Checks `?timeout=` of requests other than watches. The API server rejects a value that is not a Go duration before
+ * anything else. How long a request may take is decided elsewhere.
  */
 import { BadRequestError } from '../../engine/model/status.js'
 import { goDuration } from '../../support/duration.js'
 import { parameter, type Query } from './query.js'
 
-/** Longer values are not parsed: no duration needs as many characters. */
+/** Longer values are not parsed, because no duration needs as many characters. */
 const MAX_SHOWN = 128
 
 /** @throws BadRequestError in the API server's words */

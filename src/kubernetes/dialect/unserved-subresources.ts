@@ -1,8 +1,9 @@
 /**
- * Subresources of the built-in kinds that are known but not served here, each with its reason. The client learns the
+ * Subresources of the built-in kinds that are known but not served here, each with its reason. The client gets the
  * reason instead of a 404, which it would take for a wrong name or an old server.
  *
- * 501: kubectl prints the message unchanged, even if it asked for an upgraded connection, and does not retry.
+ * The status is 501, because kubectl prints its message unchanged, even if it requested an upgraded connection, and
+ * does not retry.
  *
  * Source: the API reference of Kubernetes.
  */
@@ -17,7 +18,10 @@ const REASONS: Readonly<Record<string, string>> = {
   tokens: 'tokens are signed by a kube-apiserver',
 }
 
-/** @param subresource with what may follow it: `proxy/metrics`. Returns undefined for an unknown subresource. */
+/**
+ * @param subresource including any path after it, such as `proxy/metrics`. Returns undefined for an unknown
+ * subresource.
+ */
 export function unservedSubresourceError(
   resource: Pick<Resource, 'group' | 'plural'>,
   name: string,

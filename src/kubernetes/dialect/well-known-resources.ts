@@ -1,27 +1,34 @@
 /**
- * The resources that a kube-apiserver keeps in etcd, and what is peculiar to each. This is data, in
- * `well-known-resources.txt`: `declared-resource.ts` (flags and config) decides what is served, and
- * `resource-registry.ts` holds it. Virtual resources (component statuses, bindings, reviews) have no keys and are
+ * The resources that a kube-apiserver keeps in etcd, and the properties of each. The data is in
+ * `well-known-resources.txt`: `declared-resource.ts` (flags and config) decides which of them are served, and
+ * `resource-registry.ts` holds those. Virtual resources (component statuses, bindings, reviews) have no keys and are
  * missing here.
  *
- * The data's notation, a line for each resource in each version:
+ * The data has one line for each resource in each version:
  *
  *     @ apps/v1                                        the apiVersion of the lines below
  *     deployments Deployment namespaced short=deploy category=all status scale generation
  *
- * After plural, kind and scope come, where they apply: `short=` names and `category=`; `path=`, the place below the
- * etcd prefix if it is not the plural (built-in kinds have no API group in their key, and a few have historic names);
- * one of `by-name`, `preview` and `other-version` (`WellKnownResource.served`); `stored=`, the version in which
- * Kubernetes stores it if it is not that of the first line with its name; `name=`, the rule for its names if they are
- * not DNS subdomains; the subresources `status`, `scale` and `eviction`, and `read-only=` ones; `status=metadata` if a
- * write of the status may change the metadata too, except for the members of `status-keeps=`; `generation` if its
- * objects have `metadata.generation`; `put-creates` if a PUT creates a missing object; `versioned-put` if a PUT must
- * name the version that it replaces; `deprecated=`, `removed=` and `use=`: the minor releases 1.N that deprecated the
- * version and no longer serve it, and the type to use instead.
+ * A line begins with plural, kind and scope. These words follow where they apply:
  *
- * `fields=` lists all labels that its field selectors may use besides `metadata.name`, as `label:paths:otherwise`
- * (`FieldLabel`): the path is the label itself unless there are others, joined by `|`. `unserved=` lists subresources
- * that only a cluster has, as `name:who`, where `who` answers them; a kube-apiserver if it is absent.
+ * - `short=` and `category=`: short names and categories.
+ * - `path=`: the place below the etcd prefix if it is not the plural. Built-in kinds have no API group in their key,
+ *   and a few have historic names.
+ * - `by-name`, `preview` or `other-version`: see `WellKnownResource.served`.
+ * - `stored=`: the version in which Kubernetes stores the resource, if it is not that of the first line with its
+ *   name.
+ * - `name=`: the rule for its names if they are not DNS subdomains.
+ * - `status`, `scale`, `eviction` and `read-only=`: the subresources.
+ * - `status=metadata`: a write of the status may also change the metadata, except for the members of `status-keeps=`.
+ * - `generation`: its objects have `metadata.generation`.
+ * - `put-creates`: a PUT creates a missing object.
+ * - `versioned-put`: a PUT must name the version that it replaces.
+ * - `deprecated=`, `removed=` and `use=`: the minor releases 1.N that deprecated the version and no longer serve it,
+ *   and the type to use instead.
+ * - `fields=`: all labels that its field selectors may use besides `metadata.name`, as `label:paths:otherwise`
+ *   (`FieldLabel`). The path is the label itself unless there are others, joined by `|`.
+ * - `unserved=`: subresources that only a cluster has, as `name:who`, where `who` serves them; a kube-apiserver if it
+ *   is absent.
  */
 import { keyFromText } from '../../engine/model/event.js'
 import { apiVersion, type Resource } from '../../engine/model/resource.js'
@@ -31,18 +38,20 @@ import type { ScalePaths, Subresources } from './resource-registry.js'
 export interface WellKnownResource {
   readonly resource: Resource
   /**
-   * `default`: served from the start. `by-name`: only if the operator names it (Secrets). `preview`: an alpha or beta
-   * version, which the operator enables by name, as with the API server's `--runtime-config`. `other-version`: a
-   * version dropped by current API servers, with the keys of a default row. Its objects are shown in the default's
-   * version; the version itself is served only if the operator names it, never because of what is stored: equal flags
-   * give equal discovery.
+   * - `default`: served from the start.
+   * - `by-name`: only if the operator names it (Secrets).
+   * - `preview`: an alpha or beta version, which the operator enables by name, as with the API server's
+   *   `--runtime-config`.
+   * - `other-version`: a version that current API servers have dropped, with the keys of a default row. Its objects
+   *   are shown in the default's version. The version itself is served only if the operator names it and never
+   *   because of the stored objects, so that equal flags give equal discovery.
    */
   readonly served: 'default' | (typeof SERVED_OTHERWISE)[number]
 }
 
 const SERVED_OTHERWISE = ['by-name', 'preview', 'other-version'] as const
 
-/** A line: the first three words, and the others by their names. A word without a value has ''. */
+/** A line: the first three words, and the other words by name. A word without a value has ''. */
 interface Row {
   readonly group: string
   readonly version: string
@@ -90,7 +99,9 @@ function listOf(words: Row['words'], name: string): readonly string[] {
 /** kube-apiserver's own default for `--etcd-prefix`. */
 export const DEFAULT_ETCD_PREFIX = '/registry'
 
-/** Begins with one '/' and ends without one: `registry/` and `/registry` are the same, as in the API server. */
+/**
+ * Returns the prefix with one '/' at its start and none at its end. As in the API server, `registry/` is `/registry`.
+ */
 export function normalizeEtcdPrefix(prefix: string): string {
   return `/${prefix}`.replace(/\/+/g, '/').replace(/\/$/, '')
 }
@@ -127,7 +138,7 @@ export function hasGeneration(resource: Named): boolean {
   return wordsOf(resource).has('generation')
 }
 
-/** Whether a PUT creates a missing object in Kubernetes too. */
+/** Whether a PUT creates a missing object, as in Kubernetes. */
 export function isCreatedByPut(resource: Named): boolean {
   return wordsOf(resource).has('put-creates')
 }
@@ -145,16 +156,16 @@ export function nameRuleOf(resource: Named): 'subdomain' | (typeof NAME_RULES)[n
   return NAME_RULES.find((one) => one === rule) ?? 'subdomain'
 }
 
-/** The members of the metadata that a write of the status leaves as they are; null for all of them. */
+/** The members of the metadata that a write of the status leaves unchanged; null if it leaves all of them. */
 export function keptByStatus(resource: Named): readonly string[] | null {
   const words = wordsOf(resource)
   return words.get('status') === 'metadata' ? listOf(words, 'status-keeps') : null
 }
 
 export interface FieldLabel {
-  /** The paths to read: the first whose value is not '' counts. */
+  /** The paths to read. The first value that is not '' wins. */
   readonly paths: readonly string[]
-  /** The value when all of them are ''. */
+  /** The value when the values at all paths are ''. */
   readonly otherwise: string
 }
 
@@ -174,7 +185,7 @@ export function ownFieldLabels(resource: Named): ReadonlyMap<string, FieldLabel>
   return LABELS.get(wordsOf(resource))
 }
 
-/** Returns who answers a subresource that is not served here: '' for a kube-apiserver; undefined if nothing answers it. */
+/** Returns who serves a subresource that is not served here: '' for a kube-apiserver; undefined for an unknown one. */
 export function answererOf(resource: Named, subresource: string): string | undefined {
   const texts = listOf(wordsOf(resource), 'unserved')
   return new Map(texts.map((text) => text.split(':')).map(([name = '', who = '']) => [name, who])).get(subresource)
@@ -190,7 +201,7 @@ const REPLICAS: ScalePaths = {
   isBuiltIn: true,
 }
 
-/** Other subresources (logs, exec, bindings, tokens) exist only in a cluster: `unserved-subresources.ts`. */
+/** Other subresources (logs, exec, bindings, tokens) exist only in a cluster; see `unserved-subresources.ts`. */
 export function wellKnownSubresources(resource: Named): Subresources {
   const words = wordsOf(resource)
   return {
@@ -202,8 +213,9 @@ export function wellKnownSubresources(resource: Named): Subresources {
 }
 
 /**
- * Returns the API server's warning about a version; null if it is not deprecated. The table has everything that can be
- * served here, even if the release that deprecated it is newer than the one `/version` names: the text says when.
+ * Returns the API server's warning about a version; null if it is not deprecated. The table covers everything that
+ * can be served here, even if the release that deprecated it is newer than the one in `/version`; the text names that
+ * release.
  */
 export function wellKnownDeprecation(resource: Pick<Resource, 'group' | 'version' | 'plural'>): string | null {
   const row = ROWS.find((one) => qualifiedName(one) === qualifiedName(resource))
@@ -217,8 +229,8 @@ export function wellKnownDeprecation(resource: Pick<Resource, 'group' | 'version
 }
 
 /**
- * The rows that a value of the API server's `--runtime-config` enables: `api/all`, `api/beta`, `api/alpha`,
- * `resource.k8s.io/v1beta1`. Empty when it names none.
+ * Returns the rows that a value of the API server's `--runtime-config` enables: `api/all`, `api/beta`, `api/alpha`,
+ * `resource.k8s.io/v1beta1`. The result is empty when the value names none.
  */
 export function previewsOf(table: readonly WellKnownResource[], name: string): readonly WellKnownResource[] {
   const [group = '', version = ''] = name.split('/')
@@ -229,14 +241,14 @@ export function previewsOf(table: readonly WellKnownResource[], name: string): r
   })
 }
 
-/** `poddisruptionbudgets.v1.policy`, `pods.v1.`: unique in the table. */
+/** Returns a name that is unique in the table: `poddisruptionbudgets.v1.policy`, `pods.v1.`. */
 export function qualifiedName(resource: Pick<Resource, 'group' | 'version' | 'plural'>): string {
   return `${resource.plural}.${resource.version}.${resource.group}`
 }
 
 /**
- * By plural (`secrets`: the first row of that name), `plural.group` (`events.events.k8s.io`: its preferred version) or
- * `plural.version.group` (`cronjobs.v1beta1.batch`).
+ * Finds a row by plural (`secrets`: the first row of that name), by `plural.group` (`events.events.k8s.io`: its
+ * preferred version) or by `plural.version.group` (`cronjobs.v1beta1.batch`).
  */
 export function findWellKnown(table: readonly WellKnownResource[], name: string): WellKnownResource | undefined {
   return (

@@ -1,11 +1,12 @@
 /**
  * Turns a custom resource that an API server stored as CBOR into the JSON that it serves. The bytes come from other
- * programs, so depth and size are limited. Integers keep all their digits; members are sorted by name, and numbers and
- * strings are spelled as Go's JSON encoder writes a map.
+ * programs, so depth and size are limited. Integers keep all their digits. Members are sorted by name, and numbers
+ * and strings are spelled as Go's JSON encoder spells those of a map.
  *
- * Source: k8s.io/apimachinery 0.37, pkg/runtime/serializer/cbor/internal/modes. Strings are byte strings there. What
- * that decoder refuses is refused here: repeated keys, NaN, infinities, big numbers, other simple values. Its encoder
- * writes neither time tags nor strings of indefinite length, so they are refused as well.
+ * Source: k8s.io/apimachinery 0.37, pkg/runtime/serializer/cbor/internal/modes, which writes strings as byte strings.
+ * Like its decoder, this one refuses repeated keys, NaN, infinities, big numbers, and simple values other than
+ * booleans and null. Its encoder writes neither time tags nor strings of indefinite length, so this decoder refuses
+ * those as well.
  */
 import { isUtf8 } from 'node:buffer'
 import { type Token, Tokenizer, Type } from 'cborg'
@@ -26,7 +27,7 @@ const BIG_NEGATIVE = 3
 const MAX_INT64 = 2n ** 63n - 1n
 const MIN_INT64 = -(2n ** 63n)
 
-/** @param maxBytes the size of the JSON above which it is refused. @throws CodecError */
+/** @param maxBytes the limit on the size of the JSON. @throws CodecError */
 export function cborToJson(cbor: Buffer, maxBytes: number): Buffer {
   const reader = new Reader(cbor, maxBytes)
   reader.value(0)
@@ -35,7 +36,7 @@ export function cborToJson(cbor: Buffer, maxBytes: number): Buffer {
 
 interface Member {
   readonly key: Uint8Array
-  /** Where its text begins and, after its comma, ends. */
+  /** Offsets in the JSON: where the member's text begins, and the end of its comma. */
   readonly start: number
   readonly end: number
 }
@@ -58,7 +59,7 @@ class Reader {
     this.#valueOf(this.#next(), depth)
   }
 
-  /** @returns the JSON of all that was read. @throws CodecError when anything follows. */
+  /** @returns the JSON of everything read. @throws CodecError when more bytes follow. */
   end(): Buffer {
     if (!this.#tokens.done()) throw this.#fault('there is more after its end')
     return this.#json.subarray(0, this.#length)
@@ -126,7 +127,7 @@ class Reader {
     this.#close(members.length, '}')
   }
 
-  /** Puts the members that were written last into the order of their keys, by their bytes as in Go. */
+  /** Sorts the members just written by the bytes of their keys, as Go does. */
   #sort(members: Member[]): void {
     const origin = members[0]!.start
     members.sort((a, b) => compareBytes(a.key, b.key))
@@ -190,7 +191,7 @@ class Reader {
     for (let i = 0; i < text.length; i++) this.#json[this.#length++] = text.charCodeAt(i)
   }
 
-  /** Writes a string as Go's JSON does, so that web pages can embed it. */
+  /** Writes a string as Go's JSON encoder does, with the escapes that let web pages embed it. */
   #string(bytes: Uint8Array): void {
     const text = isUtf8(bytes) ? bytes : goText(bytes)
     this.#ensure(text.length + 2)
@@ -250,7 +251,7 @@ function bytesOf(token: Token): Uint8Array {
   return token.value as Uint8Array
 }
 
-/** Replaces each byte that is not UTF-8, as Go does; decoders for the web replace several at once. */
+/** Replaces each byte that is not UTF-8 with U+FFFD, as Go does. Web decoders replace several at once. */
 function goText(bytes: Uint8Array): Uint8Array {
   const text = Buffer.allocUnsafe(3 * bytes.length)
   let length = 0
@@ -267,7 +268,7 @@ function goText(bytes: Uint8Array): Uint8Array {
   return text.subarray(0, length)
 }
 
-/** @returns the number of bytes of the UTF-8 character that begins here; 0 if none does (RFC 3629, 4). */
+/** @returns the number of bytes of the UTF-8 character that begins at `at`; 0 if none does (RFC 3629, 4). */
 function sizeOfSign(bytes: Uint8Array, at: number): number {
   const first = bytes[at]!
   if (first < 0x80) return 1

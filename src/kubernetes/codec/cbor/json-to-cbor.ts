@@ -1,10 +1,11 @@
 /**
- * Writes compact JSON as the CBOR of Kubernetes: strings and keys are byte strings, an integer of 64 bits is an
- * integer, any other number is a float in the smallest width that keeps its value. Each document begins with the tag of
- * self-described CBOR, and all lengths come first, except in a list that is too long to be held until its last item.
+ * Writes compact JSON as Kubernetes' CBOR. Strings and keys are byte strings. Integers of up to 64 bits stay
+ * integers, and any other number is a float in the smallest width that keeps its value. Each document begins with the
+ * tag of self-described CBOR. Lengths come first, except for a list that is too long to hold until its last item.
  *
- * It is one pass over the bytes, in steps that take about a millisecond at most. The head of an array or object is
- * written when its end is reached. A tree was rejected: it takes three times as long, and cannot be cut into steps.
+ * The encoder makes one pass over the bytes, in steps of at most about a millisecond. It writes the head of an array
+ * or object when it reaches the end. Building a tree was rejected, because it takes three times as long and cannot be
+ * cut into steps.
  *
  * Source: k8s.io/apimachinery 0.37, pkg/runtime/serializer/cbor, and its case-sensitive JSON decoder that keeps
  * integers.
@@ -16,7 +17,7 @@ import { MAX_JSON_DEPTH } from '../json-scan.js'
 import { type Json, JsonText, readJsonTree } from '../json-tree.js'
 import { CBOR_MAGIC } from './cbor-to-json.js'
 
-/** The levels that a response adds around an object: an item of a list is two deep. */
+/** The depth of an object plus the levels that a response adds around it. An item of a list is two levels deep. */
 const MAX_DEPTH = MAX_JSON_DEPTH + 8
 const MAX_INT64 = 2n ** 63n - 1n
 const MIN_INT64 = -(2n ** 63n)
@@ -38,7 +39,7 @@ export function encodeCbor(json: Buffer): Buffer {
   return lastOf(cborSteps(json))
 }
 
-/** Encodes one JSON value in steps, for work that is done in turns. */
+/** Encodes one JSON value in steps, so that other work can run between them. */
 export function* cborSteps(json: Buffer): Generator<void, Buffer, void> {
   const writer = new Writer(json.length + CBOR_MAGIC.length)
   writer.copy(CBOR_MAGIC)
@@ -46,12 +47,12 @@ export function* cborSteps(json: Buffer): Generator<void, Buffer, void> {
   return writer.written()
 }
 
-/** Writes an object with long lists, part by part; each part but the last ends with a whole item of a list. */
+/** Writes an object with long lists in parts. Each part but the last ends after a whole item of a list. */
 export class CborWriter {
   #hasStarted = false
   #isInList = false;
 
-  /** @returns the CBOR of this part; a step now and then. */
+  /** Yields after each step. @returns the CBOR of this part. */
   *push(part: Buffer): Generator<void, Buffer, void> {
     const writer = new Writer(part.length)
     let at = 0
@@ -74,7 +75,7 @@ export class CborWriter {
     return writer.written()
   }
 
-  /** @returns the place after the member, or after the bracket that opens its list. */
+  /** @returns the index after the member, or after the bracket that opens its list. */
   *#member(part: Buffer, at: number, writer: Writer): Generator<void, number, void> {
     const start = endOfString(part, at) + 1
     writer.string(part, at, start - 1)
@@ -95,9 +96,9 @@ const CLOSE_BRACKET = 0x5d
 
 /** An array or object whose end has not been reached. */
 interface Container {
-  /** Where it begins in the JSON. */
+  /** Where the container begins in the JSON. */
   readonly jsonAt: number
-  /** Where its head goes. */
+  /** Where its head goes in the CBOR. */
   readonly cborAt: number
   /** Null for an array. */
   readonly keys: Set<string> | null
@@ -106,7 +107,7 @@ interface Container {
   hasRepeated: boolean
 }
 
-/** @returns the place after the value that begins at `start`. @throws SyntaxError when it nests too deeply. */
+/** @returns the index after the value that begins at `start`. @throws SyntaxError when it nests too deeply. */
 function* transcode(json: Buffer, start: number, writer: Writer): Generator<void, number, void> {
   const outer: Container[] = []
   let container: Container | null = null
@@ -182,13 +183,13 @@ class Writer {
     this.#length += bytes.length
   }
 
-  /** @returns the place of a head that is written later. */
+  /** Reserves the first byte of a head that is written later. @returns its index. */
   open(): number {
     this.#ensure(1)
     return this.#length++
   }
 
-  /** Writes the head at `at`, in front of all that has followed. */
+  /** Writes the head at `at`, in front of everything written since. */
   close(at: number, major: number, count: number): void {
     const end = this.#length
     this.#head(major, count)
@@ -199,7 +200,7 @@ class Writer {
     this.#length = end + size - 1
   }
 
-  /** Writes a value instead of all that has followed `at`. */
+  /** Replaces everything written since `at` with a value. */
   replace(at: number, value: Json): void {
     this.#length = at
     this.#value(value)
@@ -269,7 +270,10 @@ class Writer {
     this.#length += this.#bytes.write(text, this.#length, 'utf8')
   }
 
-  /** A number beyond all floats becomes a string: Kubernetes' decoders refuse a document with an infinity in it. */
+  /**
+   * A number beyond all floats becomes a string, because Kubernetes' decoders refuse a document with an infinity in
+   * it.
+   */
   #number(text: string): void {
     const value = Number(text)
     const integer = !/^-?\d+$/.test(text) ? null : Number.isSafeInteger(value) ? value : BigInt(text)
@@ -298,5 +302,5 @@ class Writer {
 
 const BACKSLASH = 0x5c
 
-/** The library writes a whole number as an integer unless told otherwise. */
+/** By default the library writes a whole number as an integer. */
 const FLOATS = { typeEncoders: { number: (value: number) => new Token(Type.float, value) } }

@@ -15,7 +15,7 @@ export class JsonPathError extends Error {
 
   constructor(
     message: string,
-    /** The input of the failed step: a filter without a comparison counts it as found. */
+    /** The input of the failed step. If it is not empty, a filter without a comparison selects the item. */
     readonly found: readonly Json[],
   ) {
     super(message)
@@ -101,7 +101,7 @@ function sliceEach(slice: Slice, values: readonly Json[], work: Work): readonly 
     if (!Array.isArray(value)) throw new JsonPathError('the value is not an array or a slice', values)
     const { length } = value
     let start = slice.start ?? 0
-    // The end of an index follows from its start as written.
+    // An index such as `[3]` ends one after its start as written.
     let end = slice.isIndex ? start + 1 : (slice.end ?? length)
     if (start < 0) start += length
     if (end < 0 || (end === 0 && slice.isIndex)) end += length
@@ -145,7 +145,7 @@ function leads(path: JsonPath, item: Json, work: Work): boolean {
   }
 }
 
-/** Returns undefined when the path finds nothing. */
+/** Returns the only value that the path finds; undefined when it finds none. */
 function onlyValue(path: JsonPath, item: Json, input: readonly Json[], work: Work): Json | undefined {
   const found = walk(path, [item], work)
   if (found.length > 1) throw new JsonPathError('can only compare one element at a time', input)

@@ -172,7 +172,7 @@ class Parser {
     return { kind: 'filter', left: parseJsonPath(left), operator, right: parseJsonPath(right) }
   }
 
-  /** Reads a filter up to and including its closing parenthesis; one inside a quoted string does not count. */
+  /** Reads a filter up to and including its closing parenthesis. Parentheses inside quoted strings are skipped. */
   #untilParenthesis(): string {
     const { text } = this
     const start = this.#at

@@ -1,13 +1,14 @@
 /**
- * Limits what a JSONPath may examine. A path of three characters visits every value of an object, and again with each
- * descending step, so neither its length nor the object's size predicts its cost. Work is counted before it is done.
+ * Limits the work of evaluating a JSONPath. A path of three characters visits every value of an object, and each
+ * further descending step visits them all again. Neither the path's length nor the object's size therefore predicts
+ * the cost. Work is counted before it is done.
  */
 import type { Json } from '../json-tree.js'
 
 /** Characters of text that count as much as one value. */
 const CHARACTERS = 16
 
-/** The path was abandoned. Not a `JsonPathError`, which a filter may treat as an answer. */
+/** The path was abandoned. This is not a `JsonPathError`, because a filter may treat such an error as a result. */
 export class TooMuchWorkError extends Error {
   override readonly name = 'TooMuchWorkError'
 }
@@ -40,5 +41,5 @@ export class Work {
   }
 }
 
-/** No limit: for clients that evaluate a path over their own objects and can wait. */
+/** No limit, for clients that evaluate a path over their own objects and can wait. */
 export const ANY_WORK = new Work(Infinity)

@@ -1,6 +1,6 @@
 /**
- * Writes protobuf from the end to the beginning, as Go does: a message's length is known when its head is written, so
- * nothing is copied from level to level.
+ * Writes protobuf from the end to the beginning, as Go does. A message's length is known by the time its head is
+ * written, so nothing is copied from level to level.
  */
 import { FIXED64, LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
 
@@ -47,13 +47,13 @@ export class BackwardWriter {
     this.varint(fieldNumber * 8 + wireType)
   }
 
-  /** Writes the head of a field whose content is all that was written since `length` was `end`. */
+  /** Writes the head of a field whose content is everything written since `length` was `end`. */
   head(fieldNumber: number, end: number): void {
     this.varint(this.length - end)
     this.tag(fieldNumber, LENGTH)
   }
 
-  /** Writes a field with all that `write` writes. */
+  /** Writes a field whose content is everything that `write` writes. */
   field(fieldNumber: number, write: () => void): void {
     const end = this.length
     write()

@@ -1,15 +1,15 @@
 /**
- * The only error when reading a stored value. The bytes in etcd come from other programs, so anything that can be wrong
- * with them becomes this error. The caller counts it, logs it once per key and continues with the next object.
+ * The only error thrown when reading a stored value. The bytes in etcd come from other programs, so every fault in
+ * them becomes this error. The caller counts it, logs it once per key and continues with the next object.
  */
 
 /**
  * - `truncated`: a length points past the end.
- * - `malformed`: no such encoding, or text where JSON or a number should be.
+ * - `malformed`: an unknown encoding, or text where JSON or a number should be.
  * - `wire-type`: a known field in a wire type it cannot have.
  * - `too-deep`, `too-large`: beyond our limits.
- * - `unknown-kind`: well formed, but without a schema.
- * - `unsupported`: well formed, but unreadable here.
+ * - `unknown-kind`: well formed, but the kind has no schema.
+ * - `unsupported`: well formed, but this codec cannot read it.
  */
 export type CodecErrorCode =
   | 'truncated'

@@ -1,12 +1,12 @@
 /**
  * Decodes a value stored as protobuf into the JSON in which an API server would serve it.
  *
- * Each message is read in two passes over its bytes: the first notes where each known field starts, the second writes
- * the members in the order of the Go struct. One pass is not enough: some fields that are absent on the wire (an empty
- * required field) must be written, members are not in the order of their numbers, and the last of duplicate scalars
- * wins. The positions are numbers in one array used as a stack, and the bytes are copied from one buffer to the other.
- * Building an object tree for JSON.stringify was rejected: protobuf-es takes longer to build the tree alone
- * (`bench/protobuf-decode.ts`).
+ * Each message is read in two passes over its bytes: the first notes where each known field starts, and the second
+ * writes the members in the order of the Go struct. One pass is not enough: some fields that are absent on the wire
+ * (an empty required field) must be written, members are not in the order of their numbers, and the last of duplicate
+ * scalars wins. The positions are numbers in one array used as a stack, and the bytes are copied from the input
+ * buffer to the output buffer. Building an object tree for JSON.stringify was rejected, because protobuf-es takes
+ * longer just to build the tree (`bench/protobuf-decode.ts`).
  *
  * Empty and absent values follow Go: a value is written unless it is empty and `omitempty`, a struct is always written,
  * a pointer is written when present, and an absent array or map without `omitempty` is null.
@@ -44,11 +44,11 @@ export interface DecodeOptions {
   readonly withoutDefaults?: boolean
   /**
    * The most messages to read before the value is rejected as too large. A body of 3 MB can hold a million and a half
-   * empty messages, each of which is many times as long in JSON. Default: no limit, for values that etcd's own limit
-   * bounds.
+   * empty messages, each of which is many times as long in JSON. Default: no limit, because etcd limits the size of
+   * stored values.
    */
   readonly maxMessages?: number
-  /** The kind of an envelope without one, as in a frame of a watch: WatchEvent. */
+  /** The kind of an envelope that names none. A frame of a watch, for example, is a WatchEvent. */
   readonly defaultKind?: { readonly apiVersion: string; readonly kind: string }
 }
 
@@ -176,7 +176,7 @@ class Decoder {
     this.writer.byte(COMMA)
   }
 
-  /** @param at where its tag is, or -1 when the field is absent and must still be written. */
+  /** @param at the offset of the field's tag; -1 when the field is absent and must still be written. */
   private singleMessage(plan: Plan, field: PlanField, at: number, end: number, depth: number): void {
     const { reader } = this
     if (at === -1) {
@@ -189,7 +189,7 @@ class Decoder {
     this.messageMember(plan, field, reader.pos, reader.pos + length, depth)
   }
 
-  /** A message given in several parts is the concatenation of their bytes. No encoder of Kubernetes writes that. */
+  /** Joins the bytes of a message that is given in several parts. No encoder of Kubernetes writes such a message. */
   private mergedMessage(plan: Plan, field: PlanField, first: number, last: number, end: number, depth: number): void {
     const { reader } = this
     const bytes = reader.bytes
@@ -245,7 +245,7 @@ class Decoder {
     }
     const { places } = this
     const base = places.find(plan, from, to, depth)
-    // When the message has two fields, the second one counts if it is set.
+    // When the message has two fields, the second one is used if it is set.
     const last = plan.fields.length - 1
     const slot = places.first(base, last) === -1 ? 0 : last
     this.bareField(plan.fields[slot]!, places.first(base, slot), places.last(base, slot), to, depth)
@@ -279,7 +279,7 @@ class Decoder {
     else writer.length = before
   }
 
-  /** Returns whether there is an element. */
+  /** Writes the elements. Returns whether there are any. */
   private elements(field: PlanField, first: number, last: number, end: number, depth: number): boolean {
     const { reader, writer } = this
     writer.byte(OPEN_BRACKET)
@@ -403,7 +403,7 @@ class Decoder {
     return true
   }
 
-  /** Writes RawExtension, FieldsV1 or JSON: the bytes are JSON, or another envelope. */
+  /** Writes RawExtension, FieldsV1 or JSON, whose bytes are either JSON or another envelope. */
   private embedded(start: number, stop: number, depth: number): void {
     const { reader, writer } = this
     const from = this.special.embeddedStart(start, stop)
@@ -415,8 +415,8 @@ class Decoder {
     const { bytes } = reader
     const inner = bytes.subarray(from, to)
     if (!isProtobuf(inner)) {
-      // Compacted because an event is one line, and checked because one bad value must not spoil a whole list. The API
-      // server keeps numbers of any size here.
+      // Compact the JSON because an event is one line, and check it because one bad value must not spoil a whole
+      // list. The API server keeps numbers of any size here.
       const json = compactJson(inner, 'any')
       if (json === null) throw new CodecError('malformed', 'embedded JSON is not valid, or nested too deeply', from)
       writer.ensure(json.length)

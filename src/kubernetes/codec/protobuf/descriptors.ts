@@ -1,13 +1,15 @@
 /**
- * `--proto-descriptors FILE`: additional kinds, or newer ones of Kubernetes, from a FileDescriptorSet written by
- * `protoc --include_imports --descriptor_set_out=FILE` or `buf build`.
+ * Reads `--proto-descriptors FILE`: additional kinds, or newer kinds of Kubernetes, from a FileDescriptorSet written
+ * by `protoc --include_imports --descriptor_set_out=FILE` or `buf build`.
  *
  * - A message whose field 1 is `metadata` of type ObjectMeta is a kind; `isPackageOf` decides its apiVersion.
- * - A message that the table also has keeps the table's description of its fields, because a descriptor does not know
- *   what Kubernetes inlines or leaves out; its further fields come after those.
- * - Other fields: the descriptor's json_name; empty strings, bytes, arrays and maps are left out, numbers and booleans
- *   are written when present. 64-bit integers are JSON numbers, as everywhere in Kubernetes, and enums are their names.
- * - Time, MicroTime, Duration, Quantity, IntOrString, RawExtension, FieldsV1 and JSON are known by their full names.
+ * - A message that is also in the table keeps the table's description of its fields, because a descriptor does not
+ *   say what Kubernetes inlines or leaves out. Fields that only the descriptor has come after those.
+ * - All other fields have the descriptor's json_name. Empty strings, bytes, arrays and maps are left out; numbers and
+ *   booleans are written when present. 64-bit integers are JSON numbers, as everywhere in Kubernetes, and enums are
+ *   their names.
+ * - Time, MicroTime, Duration, Quantity, IntOrString, RawExtension, FieldsV1 and JSON are recognized by their full
+ *   names.
  */
 import { fromBinary } from '@bufbuild/protobuf'
 import {
@@ -67,8 +69,8 @@ interface Declarations {
  * Returns the schema with the messages of the set.
  *
  * @param kinds `group/version/Kind` → full message name, for packages that are not named by convention.
- * @throws CodecError when the bytes are not a FileDescriptorSet, or use a feature without a form in Kubernetes' JSON
- * (groups).
+ * @throws CodecError when the bytes are not a FileDescriptorSet, or use groups, which have no form in Kubernetes'
+ * JSON.
  */
 export function loadDescriptors(bytes: Buffer, base: Schema, kinds: ReadonlyMap<string, string> = new Map()): Schema {
   const declarations = declare(parse(bytes))
@@ -165,7 +167,7 @@ function enumNames(fullName: string, declarations: Declarations): ReadonlyMap<nu
   return new Map(declarations.enums.get(fullName)?.value.map(({ number, name }) => [number, name]))
 }
 
-/** Derives the json_name as protoc does if none is given. */
+/** Derives a missing json_name as protoc does. */
 function lowerCamelCase(name: string): string {
   return name.replace(/_+([a-zA-Z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }

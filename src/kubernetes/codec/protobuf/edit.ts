@@ -1,6 +1,7 @@
 /**
  * Changes single fields of an encoded message at wire level, by a path of field numbers. Every other byte stays
- * unchanged, so fields unknown to any schema are kept. It takes microseconds, and is for a few fields of a few kinds.
+ * unchanged, so fields unknown to any schema are kept. An edit takes microseconds. It is meant for a few fields of a
+ * few kinds.
  */
 import { LENGTH, lengthField, WireReader } from './wire.js'
 
@@ -16,8 +17,8 @@ export function contentsAt(message: Buffer, path: readonly number[]): readonly B
 }
 
 /**
- * Appends a field to the message at the preceding path, which is created if missing. The last of duplicate fields
- * counts, and so does the last of duplicate map entries. @throws CodecError
+ * Appends a field to the message at the preceding path, which is created if missing. The appended field wins, because
+ * decoders use the last of duplicate fields and of duplicate map entries. @throws CodecError
  */
 export function appendAt(message: Buffer, path: readonly number[], content: Buffer): Buffer {
   const [number = 0, ...rest] = path

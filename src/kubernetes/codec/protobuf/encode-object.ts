@@ -1,9 +1,10 @@
 /**
- * Encodes JSON as protobuf, for clients that read only that: whole objects that are stored as JSON, the metadata of
- * such objects, responses to writes, documents of discovery, Statuses.
+ * Encodes JSON as protobuf, for clients that read only protobuf: whole objects that are stored as JSON, the metadata
+ * of such objects, responses to writes, documents of discovery, Statuses.
  *
- * It uses the same table as the decoder. Members missing from the table are dropped, and the bytes are those that Go
- * writes: fields in the order of their numbers, and members that are not pointers even when they are empty.
+ * The encoder uses the same table as the decoder. Members missing from the table are dropped, and the bytes are those
+ * that Go writes: fields are in the order of their numbers, and members that are not pointers are written even when
+ * empty.
  */
 import { isNumber, isRecord, type Json, type JsonRecord, jsonText, record, textMember, treeFrom } from '../json-tree.js'
 import { goDuration } from '../../../support/duration.js'
@@ -20,10 +21,10 @@ const WHOLE_SECONDS = 20
 const NOTHING: JsonRecord = Object.freeze(record())
 
 /**
- * Returns the object in its envelope; null for a kind missing from the table. An object without an apiVersion is of
- * `v1`, and its envelope has none either.
+ * Returns the object in its envelope; null for a kind missing from the table. An object without an apiVersion is
+ * encoded as `v1`, but its envelope has no apiVersion either.
  *
- * @throws CodecError when a member has another type than the table says.
+ * @throws CodecError when a member does not have the type that the table gives it.
  */
 export function encodeObject(object: JsonRecord, schema: Schema): Buffer | null {
   const apiVersion = textMember(object, 'apiVersion')
@@ -40,7 +41,7 @@ export function encodeListMeta(metadata: object): Buffer {
 }
 
 /**
- * Returns the ObjectMeta of an object of any kind: it is the same for all.
+ * Returns the ObjectMeta of an object of any kind. Its form is the same for all kinds.
  *
  * @param metadata as parsed by `JSON.parse`; members of wrong types are dropped. @param resourceVersion replaces the
  * stored one.
@@ -57,7 +58,7 @@ function encodeMessage(value: JsonRecord, message: Message, schema: Schema, text
   return encoder.out.finish()
 }
 
-/** The table has no lists of objects: every one consists of these two fields. */
+/** The table has no kinds of lists, because every list consists of the same two fields. */
 function messageOf(schema: Schema, apiVersion: string, kind: string): Message | undefined {
   const own = schema.messageOfKind(apiVersion, kind)
   const item = kind.endsWith('List') ? schema.messageOfKind(apiVersion, kind.slice(0, -'List'.length)) : undefined
@@ -67,7 +68,7 @@ function messageOf(schema: Schema, apiVersion: string, kind: string): Message | 
   return { ...item, fullName: `${item.fullName}List`, fields: [field, items] }
 }
 
-/** Fields that Go wrote even when they were empty, and has no more. Stored objects may still have them. */
+/** Fields that Go once wrote even when empty and has since removed. Stored objects may still have them. */
 const OBSOLETE: ReadonlySet<string> = new Set([
   `${OBJECT_META}.clusterName`,
   'k8s.io.api.core.v1.EphemeralVolumeSource.readOnly',
@@ -75,16 +76,16 @@ const OBSOLETE: ReadonlySet<string> = new Set([
   'k8s.io.api.events.v1beta1.EventSeries.state',
 ])
 
-/** The fields of messages as they are written: from the end. */
+/** The fields of each message in the order in which they are written: the last one first. */
 const backwards = oncePer(({ fullName, fields }: Message) =>
   fields.filter(({ jsonName }) => !OBSOLETE.has(`${fullName}.${jsonName}`)).sort((a, b) => b.number - a.number),
 )
 
-/** Everything is written from the end: the last field first, and the last item of a list. */
+/** Writes everything from the end: the last field first, and the last item of a list first. */
 class Encoder {
   readonly out = new BackwardWriter()
 
-  /** @param textOf writes JSON. */
+  /** @param textOf writes a value as JSON. */
   constructor(
     private readonly schema: Schema,
     private readonly textOf: (value: Json) => string,
@@ -99,7 +100,7 @@ class Encoder {
     for (const field of backwards(message)) this.#field(value, field)
   }
 
-  /** JSONSchemaPropsOrArray, …OrBool and …OrStringArray: the second field if the JSON has its type. */
+  /** Encodes JSONSchemaPropsOrArray, …OrBool and …OrStringArray. The second field is used if the JSON has its type. */
   #either(value: Json, first: Field, second: Field): void {
     if (second.label === 'repeated' ? !Array.isArray(value) : typeof value === 'boolean')
       return this.#single(value, first)
@@ -109,7 +110,7 @@ class Encoder {
   }
 
   #field(holder: JsonRecord, field: Field): void {
-    // An inlined message has its members in its parent.
+    // The members of an inlined message are in its parent.
     if (field.jsonName === '') return this.#single(holder, field)
     const value = holder[field.jsonName] ?? null
     if (field.label === 'repeated') return this.#items(value, field)

@@ -1,8 +1,8 @@
 /**
- * Encodes what protobuf clients get in addition to the stored objects: lists, watch events, bookmarks, Status and
- * metadata alone. A Table has no protobuf form.
+ * Encodes what protobuf clients get in addition to the stored objects: lists, watch events, bookmarks, Statuses and
+ * bare metadata. A Table has no protobuf form.
  *
- * A list is a sequence of chunks, because its parts are copied from the store while the socket takes them. Protobuf
+ * A list is a sequence of chunks, so that its parts are copied from the store while the socket takes them. Protobuf
  * puts every length first, so the lengths are added up before the first chunk is built.
  *
  * Source: kubernetes/apimachinery, pkg/apis/meta/v1/generated.proto.
@@ -40,7 +40,7 @@ export interface ListItem {
   write(out: Buffer, offset: number): number
 }
 
-/** Every chunk of a list but the last is at least this large, so that each is one worthwhile write to a socket. */
+/** Every chunk of a list but the last is at least this large, so that each write to a socket is worth its cost. */
 const CHUNK_BYTES = 64 * 1024
 
 /** Creates a list item from a whole object. */
@@ -75,7 +75,7 @@ export function encodePartialObjectMetadata(item: ListItem, apiVersion = 'meta.k
  * Encodes a list in its envelope, in chunks that together are the body. Nothing is written before the first chunk is
  * requested.
  *
- * @param items iterated twice: at once for their lengths, and for their bytes as the chunks are requested.
+ * @param items iterated twice: immediately for their lengths, and again for their bytes as the chunks are requested.
  */
 export function encodeList(
   apiVersion: string,
@@ -83,7 +83,7 @@ export function encodeList(
   metadata: ListMetadata,
   items: readonly ListItem[],
 ): { readonly length: number; readonly chunks: Iterable<Buffer> } {
-  // These two fields are swapped in this one list.
+  // Only this list has the two fields swapped.
   const areItemsFirst = apiVersion === 'meta.k8s.io/v1beta1' && listKind === 'PartialObjectMetadataList'
   const listMeta = lengthField(areItemsFirst ? 2 : 1, encodeListMeta(metadata))
   let rawBytes = listMeta.length

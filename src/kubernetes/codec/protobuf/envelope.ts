@@ -33,7 +33,10 @@ export function isProtobuf(value: Buffer): boolean {
   return value.length >= 4 && value[0] === 0x6b && value[1] === 0x38 && value[2] === 0x73 && value[3] === 0
 }
 
-/** @throws CodecError when it is not an envelope, is cut off, or its object is encoded in some other way. */
+/**
+ * @throws CodecError when the value is not an envelope, is cut off, or holds an object that is encoded in another
+ * way.
+ */
 export function openEnvelope(value: Buffer): Envelope {
   if (!isProtobuf(value)) throw new CodecError('malformed', 'it does not start with k8s\\0', 0)
   let apiVersion = ''

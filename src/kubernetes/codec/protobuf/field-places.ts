@@ -1,5 +1,5 @@
 /**
- * The first pass over a message: where each of its known fields starts, first and last. The places of all messages
+ * The first pass over a message finds the first and last occurrence of each known field. The places of all messages
  * being read are numbers in one array, used as a stack.
  */
 import { CodecError } from './codec-error.js'
@@ -7,8 +7,8 @@ import type { Plan } from './plan.js'
 import { LENGTH, type WireReader } from './wire.js'
 
 /**
- * The maximum depth, since every level costs a frame of the JavaScript stack. CRD schemas nest by far the deepest, two
- * messages per level.
+ * The maximum depth, since every level costs a frame of the JavaScript stack. CRD schemas nest by far the deepest,
+ * with two messages per level.
  */
 export const MAX_MESSAGE_DEPTH = 200
 

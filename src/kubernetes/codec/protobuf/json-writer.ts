@@ -1,20 +1,20 @@
 /**
  * Writes compact JSON text into a growing buffer that is reused for the next object. A comma is written after each
- * member and element, and closing a container overwrites the last one: that is one test per container instead of one
- * per member. The input is protobuf bytes, and literals prepared when a schema is compiled, so no JavaScript string is
- * created unless the bytes are not UTF-8.
+ * member and element, and closing a container overwrites its last comma. This takes one test per container instead of
+ * one per member. The input is protobuf bytes, and literals prepared when a schema is compiled, so no JavaScript
+ * string is created unless the bytes are not UTF-8.
  */
 import { isUtf8 } from 'node:buffer'
 
 import { CodecError } from './codec-error.js'
 
 /**
- * Empty messages take two bytes each on the wire and many in JSON. An object of 1.5 MiB (etcd's limit for a request)
- * that grows past this size is not a real one.
+ * The limit for the JSON of one object. Empty messages take two bytes each on the wire and many more in JSON, but no
+ * real object of 1.5 MiB (etcd's limit for a request) grows past this size.
  */
 const MAX_JSON_BYTES = 64 * 1024 * 1024
 const FIRST_SIZE = 64 * 1024
-/** A larger buffer is released after use: one huge object should not stay in memory. */
+/** A larger buffer is released after use, so that one huge object does not stay in memory. */
 const KEPT_SIZE = 2 * 1024 * 1024
 
 const QUOTE = 0x22
@@ -144,7 +144,7 @@ export class JsonWriter {
     this.length += this.bytes.write(quoted, this.length, 'utf8')
   }
 
-  /** Writes an integer given in two halves, unsigned or in two's complement, to the last digit. */
+  /** Writes an integer given in two halves, unsigned or in two's complement, with all its digits. */
   integer(low: number, high: number, isSigned: boolean): void {
     if (high === 0) {
       this.unsigned(low)

@@ -6,7 +6,7 @@ import { type PlanField, WIRE_TYPES } from './plan.js'
 import type { ScalarType } from './schema.js'
 import { LENGTH, type WireReader } from './wire.js'
 
-/** Where one entry's parts are: its key, its value (-1 without one), and its end. */
+/** Where one entry's key and value are (-1 without a value), and where the entry ends. */
 export interface MapEntry {
   readonly keyStart: number
   readonly keyEnd: number
@@ -98,7 +98,7 @@ export class MapEntries {
   }
 
   /**
-   * Returns all entries from `reader.pos` on, sorted by key as in Go; the last of duplicate keys counts. Go itself
+   * Returns all entries from `reader.pos` on, sorted by key as in Go; the last of duplicate keys wins. Go itself
    * writes maps sorted, so few values need this.
    */
   sorted(field: PlanField, last: number, end: number): [key: string, entry: MapEntry][] {
@@ -106,7 +106,7 @@ export class MapEntries {
     const found = new Map<string, MapEntry>()
     for (let entryEnd = this.next(field, last, end); entryEnd !== -1; entryEnd = this.next(field, last, end)) {
       const { keyStart, keyEnd, valueAt } = this
-      // latin1: one unit per byte, so that strings compare as Go compares bytes.
+      // latin1 gives one unit per byte, so that strings compare as Go compares bytes.
       const key =
         field.keyType === 'string'
           ? reader.bytes.toString('latin1', keyStart, keyEnd)

@@ -1,7 +1,7 @@
 /**
  * Reads the metadata of an object stored as protobuf, without its spec and status. A resource that only protobuf
- * clients watch without field selectors needs nothing more. All kinds of Kubernetes have ObjectMeta as field 1, so no
- * schema is needed.
+ * clients watch, and without field selectors, needs nothing more. All kinds of Kubernetes have ObjectMeta as field 1,
+ * so no schema is needed.
  */
 import { CodecError } from './codec-error.js'
 import { type Envelope, openEnvelope } from './envelope.js'
@@ -21,7 +21,7 @@ export interface ObjectMetadata {
   readonly resourceVersion: string
 }
 
-/** The place of the object's ObjectMeta in `envelope.bytes`; null without one. The last of several counts. */
+/** The place of the object's ObjectMeta in `envelope.bytes`; null without one. The last of several wins. */
 export interface MetadataPlace {
   /** Offset of the field's tag. */
   readonly tagAt: number

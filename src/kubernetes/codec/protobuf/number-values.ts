@@ -1,5 +1,5 @@
 /**
- * Writes numbers and booleans from the wire as JSON text, to the last digit. 64-bit integers are JSON numbers, as
+ * Writes numbers and booleans from the wire as JSON text, with all their digits. 64-bit integers are JSON numbers, as
  * everywhere in Kubernetes.
  */
 import type { JsonWriter } from './json-writer.js'

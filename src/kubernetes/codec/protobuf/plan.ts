@@ -44,7 +44,7 @@ export class PlanField {
   readonly jsonName: string
   readonly type: FieldType
   readonly label: Field['label']
-  /** The wire type of one occurrence: of an entry for a map, of an element for a repeated field. */
+  /** The wire type of one occurrence: for a map, that of an entry; for a repeated field, that of an element. */
   readonly wireType: number
   /** Whether many numbers may come in one length-delimited occurrence. */
   readonly isPackable: boolean
@@ -56,7 +56,7 @@ export class PlanField {
   /** Structs are written even when they are empty, unless their tag says `omitzero`. */
   readonly isStruct: boolean
   /**
-   * Whether nothing is written for an absent field. That is so for most fields of most messages, which are then skipped
+   * Whether nothing is written for an absent field. Most fields of most messages are absent, so they are skipped
    * quickly.
    */
   readonly isSkippedWhenAbsent: boolean
@@ -113,7 +113,7 @@ export class Plan {
   /** Maps an apiVersion to `"kind":…,"apiVersion":…,`, since some messages are kinds of many versions. */
   readonly heads = new Map<string, Buffer>()
 
-  /** @param hiddenName a field that is silently skipped. */
+  /** @param hiddenName the name of a field that is silently skipped. */
   constructor(message: Message, hiddenName?: string) {
     this.name = message.fullName
     this.form = message.form

@@ -1,7 +1,8 @@
 /**
  * Inserts the resourceVersion into a stored protobuf object: ObjectMeta's field 6 is written at wire level, and the
- * lengths around it (metadata and the raw message) are adjusted. Every other byte stays as stored, so fields unknown to
- * our schemas reach the client untouched. Decoding and re-encoding was rejected for that reason, and for its cost.
+ * lengths around it (metadata and the raw message) are adjusted. Every other byte stays as stored, so fields unknown
+ * to our schemas reach the client untouched. Decoding and re-encoding was rejected because it loses such fields and
+ * costs more.
  *
  *     k8s\0 │ typeMeta │ raw { … metadata { …before │ 6: resourceVersion │ after… } …rest } │ the rest of the envelope
  */
@@ -152,7 +153,7 @@ export function enveloped(apiVersion: string, kind: string, raw: Buffer): Buffer
   return encodeEnvelope(apiVersion, kind, raw.length, (out, offset) => offset + raw.copy(out, offset))
 }
 
-/** The same for a message of `length` bytes, which is written directly into the envelope's buffer. */
+/** Like `enveloped`, for a message of `length` bytes that is written directly into the envelope's buffer. */
 export function encodeEnvelope(
   apiVersion: string,
   kind: string,

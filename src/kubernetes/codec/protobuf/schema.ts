@@ -1,20 +1,22 @@
 /**
  * The messages of kinds, and the form of each message's fields in Kubernetes' JSON. The built-in kinds come from the
- * table in `kubernetes-schema.txt`; `descriptors.ts` adds those of a FileDescriptorSet. A message is read from its line
- * when it is first asked for: a server that serves pods never looks at the thousand others.
+ * table in `kubernetes-schema.txt`; `descriptors.ts` adds those of a FileDescriptorSet. A message's line is parsed
+ * when the message is first requested, so a server that serves only pods never parses the thousand others.
  *
- * The table's notation, one line a message, in the order in which Go writes the members:
+ * The table's notation has one line per message, with members in the order in which Go writes them:
  *
  *     = m k8s.io.apimachinery.pkg.apis.meta.v1         an alias of a package, for the lines below
  *     @ k8s.io.api.apps.v1 apps/v1                     messages of a package, and the apiVersion of its kinds
  *     Deployment* metadata?:1:m/ObjectMeta spec?:2:DeploymentSpec
  *
- * After a message's name, `*` marks a kind; `[]` a message that in JSON is the array in its only field; `|array` and
- * `|bool` one that in JSON is its second field when that is set, else its first. A field is `jsonName:number:type`, and
- * `?` after the name means that it is left out when empty, `??` that this holds for a struct too. A field with an empty
- * name is inlined. Before the type, `*` marks a pointer, so an empty value that is present is written; `[]` a repeated
- * field; `{}` a map with strings as keys. A type with a capital letter is a message (after `alias/` or a whole package
- * and `/` if it is another package's); the others are protobuf's scalars and the six of `SpecialType`.
+ * After a message's name, `*` marks a kind, and `[]` a message whose JSON is the array in its only field. `|array`
+ * and `|bool` mark a message whose JSON is its second field when that is set, and otherwise its first.
+ *
+ * A field is `jsonName:number:type`. An empty name means that the field is inlined. `?` after the name means that the
+ * field is left out when empty; `??` means the same, for a struct as well. Before the type, `*` marks a pointer,
+ * which is written whenever it is present, even if its value is empty. `[]` marks a repeated field, and `{}` a map
+ * with strings as keys. A type with a capital letter is a message. If it belongs to another package, `alias/` or the
+ * whole package and `/` come first. The other types are protobuf's scalars and the six of `SpecialType`.
  */
 import { readPackageFile } from '../../../support/package-file.js'
 
@@ -36,7 +38,9 @@ export type ScalarType =
   | 'double'
   | 'enum'
 
-/** Messages whose JSON is not an object of their fields. `json`: bytes that are JSON (RawExtension, FieldsV1, JSON). */
+/**
+ * Messages whose JSON is not an object of their fields. The bytes of `json` are JSON (RawExtension, FieldsV1, JSON).
+ */
 export type SpecialType = 'time' | 'microtime' | 'duration' | 'quantity' | 'intorstring' | 'json'
 
 export interface Field {
@@ -74,7 +78,8 @@ export interface SchemaAdditions {
   /** Packages in which kinds are looked up by convention, before the built-in ones. @see isPackageOf */
   readonly packages: Iterable<string>
   /**
-   * Maps `group/version/Kind` (or `version/Kind` of the core group) to a full message name, before every convention.
+   * Maps `group/version/Kind` (or `version/Kind` of the core group) to a full message name; tried before every
+   * convention.
    */
   readonly kinds: ReadonlyMap<string, string>
 }
@@ -97,7 +102,7 @@ export function isPackageOf(packageName: string, apiVersion: string): boolean {
 
 export class Schema {
   private readonly messages = new Map<string, Message>()
-  /** Messages by kind, by apiVersion. */
+  /** Messages by apiVersion, then by kind. */
   private readonly kinds = new Map<string, Map<string, Message | null>>()
 
   private constructor(
@@ -108,7 +113,7 @@ export class Schema {
     private readonly addedPackages: ReadonlySet<string>,
   ) {}
 
-  /** Parses a table in the notation above. @throws SyntaxError when a line is not in it. */
+  /** Parses a table in the notation above. @throws SyntaxError when a line does not follow it. */
   static parse(text: string): Schema {
     const lines = new Map<string, string>()
     const packageOf = new Map<string, string>()
@@ -148,7 +153,7 @@ export class Schema {
   messageOfKind(apiVersion: string, kind: string): Message | undefined {
     let ofVersion = this.kinds.get(apiVersion)
     if (ofVersion === undefined) {
-      // apiVersions come from stored bytes, so the number that is remembered is bounded.
+      // apiVersions come from stored bytes, so limit how many are remembered.
       if (this.kinds.size >= 1_000) this.kinds.clear()
       ofVersion = new Map()
       this.kinds.set(apiVersion, ofVersion)

@@ -1,6 +1,6 @@
 /**
- * Reads the messages whose JSON is a string or a number: times, durations, quantities and IntOrString. Each is small
- * and fully known, so they are read without a schema.
+ * Reads the messages whose JSON is a string or a number: times, durations, quantities and IntOrString. All their
+ * fields are known, so they are read without a schema.
  */
 import { CodecError } from './codec-error.js'
 import type { JsonWriter } from './json-writer.js'
@@ -46,7 +46,7 @@ export class SpecialValues {
     writer.byte(QUOTE)
     if (isMicro) writer.ascii(formatMicroTime(seconds, nanos))
     else {
-      // Most times of one object share a few different seconds.
+      // An object has many times but few different seconds, so the last text is reused.
       if (seconds !== this.lastSeconds) {
         this.lastTime = formatTime(seconds)
         this.lastSeconds = seconds
@@ -117,7 +117,9 @@ export class SpecialValues {
     writer.raw(Buffer.from(JSON.stringify(formatDuration(nanoseconds)), 'utf8'))
   }
 
-  /** Returns where field 1, which is text or bytes, starts. It ends at `reader.pos`. Empty when absent. */
+  /**
+   * Returns where field 1, which is text or bytes, starts. The field ends at `reader.pos`, and is empty when absent.
+   */
   private firstField(start: number, stop: number, what: string): number {
     const { reader } = this
     let from = 0

@@ -1,6 +1,6 @@
 /**
- * Finds the fields of a stored protobuf value that the schema does not know: protobuf clients see them, but they have
- * no JSON form. It only walks over the bytes, at a fraction of the cost of decoding them.
+ * Finds the fields of a stored protobuf value that the schema does not have. Protobuf clients see those fields, but
+ * they have no JSON form. The search only walks over the bytes, at a fraction of the cost of decoding them.
  */
 import { CodecError } from './codec-error.js'
 import { isProtobuf, openEnvelope } from './envelope.js'
@@ -9,7 +9,7 @@ import { type FieldType, type Plan, type PlanField, type Plans, plansOf } from '
 import type { Schema } from './schema.js'
 import { LENGTH, WireReader } from './wire.js'
 
-/** The highest field number of the messages whose JSON is a string or a number. */
+/** The highest known field number of each message whose JSON is a string or a number. */
 const SPECIAL_FIELDS: Partial<Record<FieldType, number>> = {
   time: 2,
   microtime: 2,
@@ -21,8 +21,8 @@ const SPECIAL_FIELDS: Partial<Record<FieldType, number>> = {
 const NONE: readonly string[] = []
 
 /**
- * Returns each as the JSON path of its message and its number: `status.nodeInfo.#12`. Empty for nearly every value.
- * @throws CodecError when the value cannot be read.
+ * Returns each field as the JSON path of its message and its number: `status.nodeInfo.#12`. The result is empty for
+ * nearly every value. @throws CodecError when the value cannot be read.
  */
 export function unknownFields(value: Buffer, schema: Schema): readonly string[] {
   return new Walk(plansOf(schema)).object(value, [])
@@ -76,7 +76,7 @@ class Walk {
     })
   }
 
-  /** An object in an envelope inside another. */
+  /** Walks over an object in an envelope inside another. */
   #embedded(from: number, to: number, path: string[]): void {
     const inner = this.#reader.bytes.subarray(from, to)
     if (isProtobuf(inner)) this.object(inner, path)
@@ -104,7 +104,7 @@ class Walk {
     }
   }
 
-  /** Names of inlined messages are empty. */
+  /** Records a field. Inlined messages have no name in the path. */
   #note(path: readonly string[], number: number): void {
     this.#found ??= []
     this.#found.push([...path.filter((name) => name !== ''), `#${number}`].join('.'))

@@ -17,7 +17,7 @@ export function varintLength(value: number): number {
   return length
 }
 
-/** Returns the offset after it. */
+/** Returns the offset after the varint. */
 export function writeVarint(value: number, out: Buffer, offset: number): number {
   let rest = value
   let pos = offset

@@ -2,7 +2,7 @@
 import type { Json } from '../json-tree.js'
 import type { Field } from './schema.js'
 
-/** The types of Go that are structs, although the JSON of most is text or a number: Go writes even an empty one. */
+/** Types that are structs in Go, although most are text or a number in JSON. Go writes them even when empty. */
 const STRUCTS: ReadonlySet<Field['type']> = new Set([
   'time',
   'microtime',

@@ -1,8 +1,8 @@
 /**
- * Converts a built-in kind from one version to another, on JSON, as an API server converts between the version in etcd
- * and the one a client asks for. A pair that is not listed here is not available.
+ * Converts a built-in kind from one version to another, on JSON, as an API server converts between the version in
+ * etcd and the version that a client requests. A pair that is not listed here is not available.
  *
- * Numbers stay as written, to the last digit. Where the versions differ only in name, so does everything else.
+ * Numbers keep their exact text. Where the versions differ only in name, everything else stays as written as well.
  */
 import { eachMember } from '../../../support/json-members.js'
 import { MAX_JSON_DEPTH } from '../json-scan.js'
@@ -79,8 +79,8 @@ for (const newer of ['v1', 'v1beta2']) {
 /**
  * Returns the object in the other version.
  *
- * @param json valid JSON of an object, with or without `metadata.resourceVersion`. `scanObject` of the result finds
- * where the resourceVersion goes.
+ * @param json valid JSON of an object, with or without `metadata.resourceVersion`. Pass the result to `scanObject` to
+ * find where the resourceVersion goes.
  * @returns the same bytes when the versions are the same; null when there is no conversion.
  */
 export function convert(json: Buffer, fromApiVersion: string, toApiVersion: string, kind: string): Buffer | null {
@@ -96,7 +96,7 @@ export function convert(json: Buffer, fromApiVersion: string, toApiVersion: stri
   return encodeJsonTree(object)
 }
 
-/** No conversion looks into the schema of a definition, which can be large. */
+/** No conversion reads the schema of a definition, which can be large. */
 const UNREAD = 'openAPIV3Schema'
 
 /** Replaces the apiVersion of an object that has one. */
@@ -118,8 +118,8 @@ export function canConvert(fromApiVersion: string, toApiVersion: string, kind: s
 }
 
 /**
- * Whether the two versions differ only in name, in protobuf too: then `withResourceVersion(value, rv, toApiVersion)`
- * converts a stored protobuf object. Any other conversion of a protobuf object gives JSON.
+ * Whether the two versions differ only in name, in protobuf as well. If so, `withResourceVersion(value, rv,
+ * toApiVersion)` converts a stored protobuf object. Any other conversion of a protobuf object gives JSON.
  */
 export function hasSameMessage(fromApiVersion: string, toApiVersion: string, kind: string): boolean {
   return fromApiVersion === toApiVersion || renamedVersions(fromApiVersion, kind).includes(toApiVersion)

@@ -1,6 +1,7 @@
 /**
  * Converts ResourceClaim, ResourceClaimTemplate and ResourceSlice of resource.k8s.io/v1beta1, which 1.32 and 1.33
- * stored, to and from the later versions. There a request has its members in `exactly`, and a device has no `basic`.
+ * stored, to and from the later versions. In the later versions a request has its members in `exactly`, and a device
+ * has no `basic`.
  *
  * Source: kubernetes 1.37, pkg/apis/resource/v1beta1/conversion.go.
  */
@@ -9,7 +10,7 @@ import { type Json, type JsonRecord, record, recordAt, recordsAt } from '../json
 export function claimFromV1beta1(claim: Json | undefined): void {
   for (const request of requestsOf(claim)) {
     const exactly = moveOut(request, ['name', 'firstAvailable'])
-    // A request that names a class, or has any other member, asks for exactly these devices.
+    // A request that names a class or has any other member becomes an `exactly`.
     const isEmpty = Object.keys(exactly).every((name) => name === 'deviceClassName' && exactly[name] === '')
     if (!isEmpty) request['exactly'] = exactly
   }
@@ -39,7 +40,7 @@ function requestsOf(claim: Json | undefined): readonly JsonRecord[] {
   return recordsAt(claim, 'spec', 'devices', 'requests')
 }
 
-/** Removes all members but some. @returns the removed ones. */
+/** Removes all members except the kept ones. @returns the removed ones. */
 function moveOut(object: JsonRecord, kept: readonly string[]): JsonRecord {
   const moved = record()
   for (const name of Object.keys(object)) {

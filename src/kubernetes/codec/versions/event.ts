@@ -18,7 +18,7 @@ const NAMES: readonly (readonly [core: string, events: string])[] = [
 export function toEventsGroup(event: JsonRecord): void {
   fillStructs(event)
   for (const [core, name] of NAMES) renameMember(event, core, name)
-  // The core version requires these members; here they are left out when empty.
+  // The core version requires these members; the events.k8s.io versions leave them out when empty.
   for (const name of ['reportingController', 'reportingInstance']) if (event[name] === '') delete event[name]
   sameGroup(event)
 }
@@ -37,7 +37,7 @@ export function sameGroup(event: JsonRecord): void {
   if (series !== null) series['count'] ??= 0
 }
 
-/** These are Go structs without a pointer, so they are written even when empty. */
+/** Adds the members that are Go structs without a pointer, because those are written even when empty. */
 function fillStructs(core: JsonRecord): void {
   for (const name of ['eventTime', 'firstTimestamp', 'lastTimestamp']) core[name] ??= null
   for (const name of ['source', 'involvedObject']) core[name] ??= record()

@@ -3,7 +3,7 @@
  * servers keep everything else in annotations of a v1 object: metrics in v1's flat notation, conditions, and the
  * behavior with its Go names.
  *
- * A metric is converted according to its members, whatever its `type` says. Controllers write types without a member:
+ * A metric is converted by its members, regardless of its `type`. Controllers write types without a member:
  * `{"type":""}` stands for a metric that could not be read.
  *
  * Source: kubernetes 1.37, pkg/apis/autoscaling/v1/conversion.go.
@@ -28,7 +28,7 @@ const METRICS = `${PREFIX}metrics`
 const CURRENT_METRICS = `${PREFIX}current-metrics`
 const CONDITIONS = `${PREFIX}conditions`
 const BEHAVIOR = `${PREFIX}behavior`
-/** Alpha releases used the last two. API servers drop them with the others. */
+/** Alpha releases used the last two. API servers drop them together with the others. */
 const ANNOTATIONS = [
   METRICS,
   CURRENT_METRICS,
@@ -44,7 +44,10 @@ const CPU_CURRENT = 'currentCPUUtilizationPercentage'
 
 type Side = 'target' | 'current'
 
-/** A field in both versions. `zero` is what Go writes for an absent non-pointer; a pointer has none. */
+/**
+ * A field in both versions. `zero` is what Go writes for an absent field that is not a pointer; a pointer has no
+ * `zero`.
+ */
 type MetricField = readonly [v1: string, v2: string, zero?: Json]
 
 /** The members of a metric, each with its fields in the order of v1's struct. */
@@ -124,7 +127,7 @@ export function toV1(autoscaler: JsonRecord): void {
     const utilization = cpuUtilization(metric, 'current')
     if (utilization !== null) status[CPU_CURRENT] = utilization
   }
-  // The annotation repeats the CPU's utilization, since it has the raw value too.
+  // The annotation includes the CPU's utilization again, because it also holds the raw value.
   const current = currentMetrics.map((metric) => flatten(metric, 'current'))
   const conditions = recordsAt(status, 'conditions')
   const behavior = recordAt(spec, 'behavior')
@@ -163,7 +166,7 @@ function nest(metric: JsonRecord, side: Side): JsonRecord {
     if (side === 'target') {
       const type = targetType(name, measured)
       measured['type'] = type
-      // Beside an average, v1 writes a meaningless zero.
+      // Next to an average, v1 writes a meaningless zero.
       if (name === 'object' && type === 'AverageValue' && measured['value'] === '0') delete measured['value']
     }
     return nested
@@ -188,7 +191,7 @@ function flatten(metric: JsonRecord, side: Side): JsonRecord {
   })
 }
 
-/** Converts whatever members a metric has and keeps its type. */
+/** Converts every member that a metric has, and keeps its type. */
 function eachMember(
   metric: JsonRecord,
   side: Side,

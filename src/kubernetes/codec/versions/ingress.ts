@@ -1,7 +1,7 @@
 /**
  * Converts Ingress of networking.k8s.io/v1beta1 and extensions/v1beta1 (which are the same) to and from
- * networking.k8s.io/v1: the default backend has another name, a service's name and port are in `service`, and the path
- * type is required.
+ * networking.k8s.io/v1. In v1 the default backend has another name, a service's name and port are in `service`, and
+ * the path type is required.
  */
 import { type JsonRecord, member, record, recordAt, recordsAt, renameMember, textMember } from '../json-tree.js'
 

@@ -1,7 +1,8 @@
 /**
- * Kinds whose versions differ only in name: they have the same members with the same meaning and the same numbers on
- * the wire, so changing the apiVersion converts them, in JSON and in protobuf alike. They were found by comparing the
- * messages of `protobuf/kubernetes-schema.txt` with each other, version by version, and a test repeats the comparison.
+ * Kinds whose versions differ only in name. Their members have the same meaning and the same field numbers on the
+ * wire, so changing the apiVersion is the whole conversion, both in JSON and in protobuf. The list comes from
+ * comparing the messages of `protobuf/kubernetes-schema.txt` with each other, version by version, and a test repeats
+ * the comparison.
  */
 export const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions: readonly string[]])[] = [
   [['Lease'], ['coordination.k8s.io/v1', 'coordination.k8s.io/v1beta1']],

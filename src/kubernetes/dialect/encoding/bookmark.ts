@@ -1,4 +1,4 @@
-/** The metadata of a bookmark's object, the same in every encoding: only a position. */
+/** The metadata of a bookmark's object: only a position, the same in every encoding. */
 import type { Bookmark } from '../../../engine/model/bookmark.js'
 import { formatResourceVersion } from '../../../engine/model/resource-version.js'
 import type { BookmarkMetadata } from '../../codec/protobuf/encode.js'

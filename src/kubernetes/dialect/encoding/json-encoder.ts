@@ -62,7 +62,7 @@ export function jsonEncoder(resource: Resource, view: JsonView, isTyped = false)
   }
 }
 
-/** Handles the rare object whose type does not come first. An object that names another type keeps it. */
+/** Handles the rare object whose type does not come first. An object of another type keeps that type. */
 function withoutType(json: Spliceable, resource: Resource): Spliceable {
   const object = readJsonTree(json.bytes)
   if (!isRecord(object) || object['kind'] !== resource.kind || object['apiVersion'] !== apiVersion(resource))

@@ -1,6 +1,6 @@
 /**
- * The metadata-only view of an object. Metadata has no version, so it lacks the annotations in which a version keeps
- * what has no member there.
+ * The metadata-only view of an object. Metadata has no version. Some versions keep members that they do not have in
+ * annotations, and this view leaves out those annotations.
  *
  * Source: kubernetes 1.37, pkg/apis/{apps/v1,autoscaling}/, which add and drop these annotations.
  */
@@ -17,7 +17,7 @@ const OF_VERSIONS: Readonly<Record<string, readonly string[]>> = {
   ),
 }
 
-/** Whether the stored metadata is what is shown. */
+/** Whether the metadata is shown exactly as stored. */
 export function isMetadataPlain(resource: Resource): boolean {
   return !Object.hasOwn(OF_VERSIONS, resourceId(resource))
 }

@@ -1,6 +1,6 @@
 /**
- * Writes objects in one negotiated form: in a watch, in a list, alone. The broadcast groups watchers by `key` and the
- * list cache uses it in its keys, so two encoders with equal keys must write equal bytes.
+ * Writes objects in one negotiated form: in a watch, in a list, or alone. The broadcast groups watchers by `key`, and
+ * the list cache uses `key` in its own keys, so two encoders with equal keys must write equal bytes.
  */
 import type { BodyEncoder } from '../../../engine/model/body-encoder.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
@@ -22,13 +22,13 @@ export type WholeList = (metadata: ListMetadata, objects: readonly StoredObject[
 
 export interface ObjectEncoder extends BodyEncoder {
   readonly list: ListInPieces | WholeList
-  /** A list is in the order of these numbers, and of the keys where they are equal. Default: that of the keys. */
+  /** The objects' order in a list, by this number and then by key. Default: by key. */
   readonly place?: (object: StoredObject) => number
-  /** Writes one object as the whole response; null like an item of a list. */
+  /** Writes one object as the whole response. Returns null for an unreadable object, as for an item of a list. */
   single(object: StoredObject): Buffer | null
 }
 
-/** One that writes JSON. */
+/** An encoder that writes JSON. */
 export interface JsonObjectEncoder extends ObjectEncoder {
   readonly list: ListInPieces
 }

@@ -1,5 +1,6 @@
 /**
- * Writes objects reduced to the fields that a client named. A change in none of them is not an event for that client.
+ * Writes objects reduced to the fields that a client named. A change that touches none of these fields is not an
+ * event for that client.
  */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import type { Revision } from '../../../engine/model/revision.js'

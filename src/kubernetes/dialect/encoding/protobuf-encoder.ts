@@ -1,7 +1,7 @@
 /**
- * Writes whole objects stored as Kubernetes protobuf for clients that read it: the stored bytes with the
- * resourceVersion inserted at wire level. Those of built-in kinds that are stored as JSON, or in a version with other
- * messages, are encoded from the JSON in which they are shown.
+ * Writes whole objects as Kubernetes protobuf. For objects stored as protobuf, these are the stored bytes with the
+ * resourceVersion inserted at wire level. Objects of built-in kinds that are stored as JSON, or in a version with
+ * other messages, are encoded from the JSON in which they are shown.
  */
 import { isRecord, readJsonTree } from '../../codec/json-tree.js'
 import { encodeObject } from '../../codec/protobuf/encode-object.js'
@@ -17,7 +17,7 @@ import type { JsonView } from './json-encoder.js'
 import type { ObjectEncoder } from './object-encoder.js'
 import { protobufList } from './protobuf-list.js'
 
-/** Ends a stream that cannot continue in protobuf: the client retries and gets JSON. */
+/** Ends a stream that cannot continue in protobuf, so that the client retries and gets JSON. */
 function notProtobuf(resource: Resource, object: StoredObject): NotAcceptableError {
   return new NotAcceptableError(
     `${resource.plural} ${JSON.stringify(object.name)} is stored in a form that cannot be served as ${apiVersion(resource)} in protobuf`,

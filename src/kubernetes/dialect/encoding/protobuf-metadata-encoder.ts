@@ -1,6 +1,6 @@
 /**
- * Writes PartialObjectMetadata as protobuf, for every object however it is stored: metadata stored as protobuf is cut
- * out of the bytes, metadata stored as JSON is re-encoded.
+ * Writes PartialObjectMetadata as protobuf, for every object however it is stored. Metadata stored as protobuf is cut
+ * out of the bytes; metadata stored as JSON is re-encoded.
  */
 import {
   encodedMetadataItem,
@@ -27,7 +27,7 @@ export function protobufMetadataEncoder(resource: Resource, view: JsonView, meta
   const isPlain = isMetadataPlain(resource)
   /** Returns null for an unreadable object. */
   const itemOf = (object: StoredObject, revision: Revision): ListItem | null => {
-    // A scale is made of an object of another kind.
+    // A scale is made from an object of another kind.
     const isStored = object.encoding === 'protobuf' && object.kind === resource.kind
     if (isStored && isPlain) return metadataItem(openStored(object.bytes), String(revision))
     const json = view(object)

@@ -49,7 +49,7 @@ const POLICY_BINDING = printer(
   AGE,
 )
 
-/** The API server shows this selector as Go prints the value. */
+/** Returns the selector as Go prints the value, which is what the API server shows. */
 function goSelector(selector: unknown): string {
   const labels = entriesAt(selector, 'matchLabels')
     .map(([key, value]) => `${key}: ${String(value)},`)
@@ -244,7 +244,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ),
 }
 
-/** v1beta1 and v1beta2 call these shares AssuredConcurrencyShares. */
+/** @param shares AssuredConcurrencyShares in v1beta1 and v1beta2, NominalConcurrencyShares in later versions. */
 export function priorityLevel(shares: 'NominalConcurrencyShares' | 'AssuredConcurrencyShares'): Printer {
   const member = shares.slice(0, 1).toLowerCase() + shares.slice(1)
   const limited =

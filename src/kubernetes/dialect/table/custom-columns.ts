@@ -1,5 +1,5 @@
 /**
- * The columns of kinds that have no file of their own: a CRD's columns (`additionalPrinterColumns`), those of a
+ * The columns of kinds that have no file of their own: a CRD's columns (`additionalPrinterColumns`), the columns of a
  * declared prefix, and plain ones for any other kind.
  */
 import { evaluatePath, JsonPathError } from '../../codec/json-path/evaluate.js'
@@ -24,7 +24,7 @@ const ROW_VALUES = 50_000
 
 const createdAt = text('metadata.creationTimestamp')
 
-/** The columns that the API server shows for a kind without its own. */
+/** The columns that the API server shows for a kind that defines none. */
 export const plainPrinter: Printer = printer(
   NAME,
   column('Created At', 'When the object was created.', (object) => createdAt(object) || null, { type: 'date' }),
@@ -58,7 +58,7 @@ const CUSTOM_AGE: PrinterColumn = {
   jsonPath: '.metadata.creationTimestamp',
 }
 
-/** As in the API server, the first column whose path is not a JSONPath is left out, and so are all columns after it. */
+/** As in the API server, the first column whose path is not a JSONPath is left out, along with all columns after it. */
 export function customPrinter(columns: readonly PrinterColumn[] | undefined): Printer {
   const custom: CustomColumn[] = []
   for (const given of columns === undefined || columns.length === 0 ? [CUSTOM_AGE] : columns) {
@@ -120,7 +120,7 @@ function customCell({ type, path }: CustomColumn, object: Json, nowMs: number, w
   }
 }
 
-/** Returns undefined also for a value that would take too long to find or to print. */
+/** Returns undefined also for a value that would take too much work to find or to print. */
 function firstFound(path: JsonPath, object: Json, work: Work): Json | undefined {
   try {
     const [value] = evaluatePath(path, object, work)
@@ -132,7 +132,7 @@ function firstFound(path: JsonPath, object: Json, work: Work): Json | undefined 
   }
 }
 
-/** The result of Go's conversion of a float that no int64 can hold, on the processors Kubernetes runs on. */
+/** What Go gives for a float that no int64 can hold, on the processors that Kubernetes runs on. */
 const INT64_OVERFLOW = new JsonNumber('-9223372036854775808')
 
 function int64Cell(value: number | JsonNumber): Cell {

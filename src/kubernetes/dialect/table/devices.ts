@@ -54,7 +54,7 @@ function pools(object: unknown): readonly unknown[] {
   return listAt(object, 'status', 'pools')
 }
 
-/** The first condition that says that the request has been handled; undefined while it is pending. */
+/** The first condition that says that the request has been handled; undefined while the request is pending. */
 function outcomeOf(object: unknown): unknown {
   return listAt(object, 'status', 'conditions').find(
     (condition) => /^(Complete|Failed)$/.test(textAt(condition, 'type')) && textAt(condition, 'status') === 'True',

@@ -3,8 +3,8 @@
  * be streamed; a watch event is a Table of one row. Cells are computed from a parsed copy of the object, while the
  * object inside a row is cut from the stored bytes.
  *
- * The query parameter `includeObject` decides which part of the object a row carries. Ages are those at the time of
- * encoding, so Tables are not cached.
+ * The query parameter `includeObject` decides which part of the object a row carries. Ages are computed at the time
+ * of encoding, so Tables are not cached.
  */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
 import { hasUsualNumbers, jsonText, parseJsonTree } from '../../codec/json-tree.js'
@@ -40,14 +40,14 @@ export interface TableForm {
   readonly metaVersion: MetaVersion
 }
 
-/** Opens a Table: rows follow, joined by commas, and then `LIST_TAIL`. */
+/** Opens a Table. Rows follow, joined by commas, and then `LIST_TAIL`. */
 export function tableHead(served: ServedResource, metadata: ListMetadata, { metaVersion }: TableForm): Buffer {
   return Buffer.concat([tableStart(listMetadataJson(metadata), metaVersion), columnsJson(served), ROWS])
 }
 
 /**
- * Encodes one row: cells, conditions if there are any, and the object. @throws RangeError when it has no metadata
- * object.
+ * Encodes one row: cells, conditions if there are any, and the object. @throws RangeError when the object has no
+ * metadata object.
  */
 export function encodeTableRow(
   served: ServedResource,
@@ -58,7 +58,7 @@ export function encodeTableRow(
 ): Buffer {
   const { cells, conditions } = tableRow(served, parseForCells(served, object.bytes), nowMs)
   const shown = conditions === undefined ? '' : `,"conditions":${JSON.stringify(conditions)}`
-  // The API server always writes the member: a row without its object says null.
+  // The API server always writes `object`, with null for a row without its object.
   const start = Buffer.from(
     `{"cells":[${cells.map(jsonText).join(',')}]${shown},"object":${include === 'None' ? 'null' : ''}`,
   )
@@ -72,7 +72,10 @@ export function encodeTableRow(
   }
 }
 
-/** The columns of built-in kinds show no unusual numbers. */
+/**
+ * Parses an object for its cells. The columns of built-in kinds show no unusual numbers, so plain JSON is enough
+ * there.
+ */
 function parseForCells({ origin }: ServedResource, bytes: Buffer): unknown {
   const text = bytes.toString()
   return origin === 'well-known' || hasUsualNumbers(text) ? JSON.parse(text) : parseJsonTree(bytes).value
@@ -81,9 +84,8 @@ function parseForCells({ origin }: ServedResource, bytes: Buffer): unknown {
 /**
  * Encodes the `object` of a watch event.
  *
- * @param withColumns true for the first event of a watch only: clients keep the columns they were given, and the bytes
- * of
- *   all later events are the same for every watcher.
+ * @param withColumns true only for the first event of a watch, because clients keep the columns. The bytes of all
+ * later events are then the same for every watcher.
  */
 export function encodeTableEvent(
   served: ServedResource,
@@ -103,10 +105,10 @@ export function encodeTableEvent(
 }
 
 /**
- * Returns the `object` of a BOOKMARK: as in the API server, a Table whose one row is that of an object with nothing but
+ * Returns the `object` of a BOOKMARK. As in the API server, it is a Table with one row, for an object that has only
  * metadata.
  *
- * @param metadataJson of that object.
+ * @param metadataJson the metadata of that object.
  */
 export function encodeTableBookmark(
   served: ServedResource,

@@ -1,4 +1,4 @@
-/** Rows of services, and of the kinds that find, route to and protect them. */
+/** Rows of services, and of the kinds that find services, route to them and protect them. */
 import { field, has, listAt, numberAt, textAt } from '../../../support/fields.js'
 import {
   AGE,
@@ -125,7 +125,7 @@ function endpoints(object: unknown): string {
   for (const subset of listAt(object, 'subsets')) {
     const addresses = listAt(subset, 'addresses').map((address) => textAt(address, 'ip'))
     const ports = listAt(subset, 'ports')
-    // A headless service may have none.
+    // A headless service may have no ports.
     if (ports.length === 0) all.push(...addresses)
     for (const port of ports) {
       for (const ip of addresses) all.push(`${ip.includes(':') ? `[${ip}]` : ip}:${numberAt(port, 'port') ?? 0}`)

@@ -20,7 +20,7 @@ import {
   wide,
 } from './printer.js'
 
-/** The reason the node controller gives to pods on a node that no longer responds. */
+/** The reason that the node controller gives to pods on a node that no longer responds. */
 const NODE_LOST = 'NodeLost'
 
 interface PodSummary {

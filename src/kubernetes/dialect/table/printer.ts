@@ -1,6 +1,6 @@
 /**
- * The columns of a Table for one kind, and the cells of an object. A column carries the function for its cell, so that
- * the two cannot drift apart.
+ * The columns of a Table for one kind, and the cells of an object. A column carries the function for its cell, so
+ * that columns and cells cannot drift apart.
  */
 import type { JsonNumber } from '../../codec/json-tree.js'
 import { selectorText } from '../selector-text.js'
@@ -12,7 +12,7 @@ export interface Column {
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date'
   readonly format: string
   readonly description: string
-  /** 0 is always shown, 1 only by `-o wide`. */
+  /** Columns of priority 0 are always shown, those of priority 1 only with `-o wide`. */
   readonly priority: number
 }
 
@@ -29,8 +29,8 @@ export interface RowCondition {
 export interface Printer {
   readonly columns: readonly Column[]
   /**
-   * Returns one cell per column. Never throws, whatever the object looks like. @param nowMs the time that ages are
-   * counted from.
+   * Returns one cell per column. Never throws, whatever the object looks like. @param nowMs the time from which ages
+   * are counted.
    */
   cells(object: unknown, nowMs: number): readonly Cell[]
   /**
@@ -38,9 +38,7 @@ export interface Printer {
    * none.
    */
   conditions?(object: unknown): readonly RowCondition[] | undefined
-  /**
-   * Rows of a list are in the order of these numbers, and of the keys where they are equal. Default: that of the keys.
-   */
+  /** The order of rows in a list: by this number and then by key. Default: by key. */
   readonly order?: (object: unknown) => number
 }
 
@@ -62,7 +60,7 @@ export function definitions(columns: readonly CellColumn[]): readonly Column[] {
 
 type CellOf = CellColumn['cell']
 
-/** Makes a column of text. @param cell or the path of the text. */
+/** Makes a column of text. @param cell a function, or the path of the text. */
 export function column(
   name: string,
   description: string,
@@ -86,7 +84,7 @@ export function boolean(name: string, description: string, cell: (object: unknow
   return column(name, description, cell, { type: 'boolean' })
 }
 
-/** Makes the functions for cells with what is at a path (`spec.nodeName`). */
+/** Turns a function that reads a path into a maker of cell functions for a path such as `spec.nodeName`. */
 const reads =
   <T>(read: (object: unknown, ...path: readonly string[]) => T) =>
   (path: string) => {
@@ -111,12 +109,12 @@ export const labels = reads((object, ...path) => {
 })
 export const selector = reads((object, ...path) => selectorText(field(object, ...path)))
 
-/** @param otherwise is shown instead of an empty text. */
+/** @param otherwise the text to show instead of an empty one. */
 export function or(otherwise: string, shown: (object: unknown) => string): (object: unknown) => string {
   return (object) => shown(object) || otherwise
 }
 
-/** @param otherwise is shown if there is no text, or an empty one. */
+/** @param otherwise the text to show if there is none, or an empty one. */
 export function text(path: string, otherwise = ''): (object: unknown) => string {
   return or(otherwise, reads(textAt)(path))
 }
@@ -141,7 +139,7 @@ export function each(path: string, member: string): (object: unknown) => string 
   )(path)
 }
 
-/** Two members of a reference: `kind/name`. @param otherwise is shown if there is no reference. */
+/** Two members of a reference: `kind/name`. @param otherwise the text to show if there is no reference. */
 export function reference(
   path: string,
   [first, second]: readonly [string, string],
@@ -167,7 +165,7 @@ export function containerColumns(podSpec: string): readonly [CellColumn, CellCol
   ]
 }
 
-/** `a,b,c + 2 more...`. */
+/** Formats the first few items: `a,b,c + 2 more...`. */
 export function firstFew(items: readonly string[], limit: number, none: string, total: number = items.length): string {
   if (items.length === 0) return none
   const shown = items.slice(0, limit).join(',')

@@ -89,7 +89,7 @@ function isProcessed(called: unknown): boolean {
   return /^(Canceled|Interrupted|Completed)$/.test(textAt(called, 'state'))
 }
 
-/** The responder that is active, otherwise the last that finished. */
+/** The responder that is active; if none is, the last one that finished. */
 function activeResponder(object: unknown): unknown {
   const called = listAt(object, 'status', 'targetResponders')
   return called.findLast((one) => textAt(one, 'state') === 'Active') ?? called.findLast(isProcessed)

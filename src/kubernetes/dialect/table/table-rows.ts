@@ -37,20 +37,20 @@ export function tableColumns(served: ServedResource): readonly Column[] {
 }
 
 /**
- * @param object parsed from the object's JSON, of any shape; this never throws.
- * @param nowMs milliseconds since the epoch that ages are counted from.
+ * Computes a row. It never throws, because `object`, parsed from the object's JSON, may have any shape.
+ * @param nowMs milliseconds since the epoch, from which ages are counted.
  */
 export function tableRow(served: ServedResource, object: unknown, nowMs: number): TableRow {
   const printer = printerOf(served)
   return { cells: printer.cells(object, nowMs), conditions: printer.conditions?.(object) }
 }
 
-/** The place of an object's row in a list; undefined where rows come in the order of their keys. */
+/** Returns the order of the objects' rows in a list; undefined where rows are in the order of their keys. */
 export function tableOrder(served: ServedResource): Printer['order'] {
   return printerOf(served).order
 }
 
-/** The registry gives a changed resource a new identity. */
+/** Computed once per resource. The registry gives a changed resource a new identity. */
 const printerOf = oncePer(({ origin, resource, printerColumns }: ServedResource): Printer => {
   if (origin === 'custom') return customPrinter(printerColumns)
   if (origin === 'declared') return declaredPrinter

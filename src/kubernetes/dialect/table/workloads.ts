@@ -22,7 +22,7 @@ import {
   wide,
 } from './printer.js'
 
-/** Absent means 1 to every controller that has replicas. */
+/** Every controller that has replicas treats an absent value as 1. */
 const replicas = (object: unknown): number => numberAt(object, 'spec', 'replicas') ?? 1
 
 const [CONTAINERS, IMAGES] = containerColumns('spec.template.spec')
@@ -172,7 +172,7 @@ function jobDuration(job: unknown, nowMs: number): string {
   return humanDuration((Number.isNaN(end) ? nowMs : end) - start)
 }
 
-/** autoscaling/v2 has metrics, v1 only a percentage of CPU. */
+/** autoscaling/v2 has metrics; v1 has only a percentage of CPU. */
 function hpaTargets(object: unknown): string {
   const percentage = numberAt(object, 'spec', 'targetCPUUtilizationPercentage')
   if (percentage !== undefined) {
