@@ -15,8 +15,8 @@ import { setFlagsFromString } from 'node:v8'
 const GROWTH = '--heap-growing-percent'
 const FLAGS = [`${GROWTH}=100`, '--no-allocation-site-pretenuring']
 /**
- * While memory is short, the heap may grow by this much until V8 marks again. With a target of 200 MiB, the garbage of
- * 200 refused connections per second over TLS took 40 MB otherwise.
+ * While memory is short, the heap may grow by this percentage before V8 marks again. With a target of 200 MiB and V8's
+ * usual growth, the garbage of 200 rejected TLS connections per second took 40 MB.
  */
 const SHORT_PERCENT = 20
 

@@ -21,7 +21,7 @@ import type { ApiServices } from '../passthrough/api-services.js'
 import type { Passthrough } from '../passthrough/passthrough.js'
 import type { ResourceForms } from './resource-forms.js'
 
-/** How long shared caches may answer without asking. */
+/** How long shared caches may answer without asking this server. */
 export interface PublicCaching {
   readonly maxAgeSeconds: number
   /** How much longer they may serve a stale response while they revalidate. */
@@ -46,7 +46,7 @@ export interface ApiContext {
   readonly gate: RequestGate
   /** Answers everything that is not answered here (`--passthrough`); null without such a server. */
   readonly passthrough: Passthrough | null
-  /** Group versions of other servers; null with a passthrough, which has its own. */
+  /** Group versions of other servers; null with a passthrough, whose server has its own. */
   readonly apiServices: ApiServices | null
   /** null if writes are disabled. */
   readonly writer: Pick<OffLoopWriter, 'perform' | 'hasProtobuf'> | null

@@ -64,7 +64,7 @@ async function route(context: ApiContext, exchange: Exchange, counted: Counted):
   const path = parseRequestPath(exchange.path, (group, version, plural) => context.find(group, version, plural)?.served)
   const pass = whoElseAnswers(context, exchange, path)
   if (pass !== null) {
-    // Proxies on the way might normalize it, and the server behind them would then see another path.
+    // Proxies on the way might normalize an invalid name, and the server behind them would then see another path.
     if (path.kind === 'resource') checkName(path)
     begin(context, counted, 'passed')
     return await pass()
@@ -84,8 +84,8 @@ async function route(context: ApiContext, exchange: Exchange, counted: Counted):
 }
 
 /**
- * Answers from the resource; forwards the request to the API server, if there is one, when an object cannot be shown
- * here.
+ * Answers from the resource. When an object cannot be shown here, forwards the request to the API server if there is
+ * one.
  */
 async function answer(context: ApiContext, exchange: Exchange, path: ResourcePath, counted: Counted): Promise<void> {
   const verb = verbOf(exchange, path)
@@ -95,14 +95,14 @@ async function answer(context: ApiContext, exchange: Exchange, path: ResourcePat
     counted.resource = path.plural
   }
   begin(context, counted, verb)
-  // A reader may mean all namespaces; an empty namespace in a delete is more likely an empty variable.
+  // An empty namespace in a read may mean all namespaces. In a delete, it is more likely an empty variable in a script.
   if (path.hasEmptyNamespace && verb === 'deletecollection') throw unknownResource()
   try {
     await answerResource(context, { exchange, path, verb })
   } catch (error) {
     const { passthrough } = context
     if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
-    // A server that ignores the shard would list or watch everything.
+    // An API server that ignores the shard would list or watch everything.
     if (verb !== 'get' && (parameter(exchange.query, 'shardSelector') ?? '') !== '') throw error
     // The body that these headers describe has been dropped.
     if (bodyOf(exchange.request) !== 'none') throw error
@@ -111,7 +111,7 @@ async function answer(context: ApiContext, exchange: Exchange, path: ResourcePat
   }
 }
 
-/** Counts a request by its verb. One that turns out to be for another server is counted as `passed` instead. */
+/** Counts a request by its verb. A request that turns out to be for another server is counted as `passed` instead. */
 function begin({ metrics }: ApiContext, counted: Counted, verb: Counted['verb']): void {
   if (counted.kind !== null) metrics.inFlight(counted.kind, -1)
   counted.verb = verb

@@ -1,19 +1,21 @@
 /**
  * The headers that let caches keep responses to gets and lists: ETag, Vary and Cache-Control.
  *
- * An ETag is computed before the body, from everything that determines its bytes: the callers pass these parts, and
- * this file adds our release and the caller's permissions. Callers with different permissions share one only for a
- * public response, so at worst a cache that ignores Vary gets a full response. The tag is weak, because it is the same
- * with and without compression.
+ * An ETag is computed before the body, from everything that determines the body's bytes. The handlers pass these parts,
+ * and this file adds our release and the client's permissions. Clients with different permissions share an ETag only
+ * for a public response, so at worst a cache that ignores Vary gets a full response. The tag is weak, because it is the
+ * same with and without compression.
  *
- * A list's parts include its position (`position.ts`), which replicas share, if the client asks for that. Otherwise
- * they include the history of its state, which is random for each process: after a restart, and from another replica, a
- * client gets a full response once. The state of an uncached resource has no history, and is named by its content.
+ * If the client asks for a list's position (`position.ts`), which replicas share, the list's parts include the
+ * position. Otherwise they include the history of its state. A history is random for each process, so after a restart,
+ * or from another replica, a client gets a full response once. The state of an uncached resource has no history and is
+ * identified by its content.
  *
- * A list's parts also include its revision, so writes to other keys change its ETag. A tag of the resource's newest
- * change was rejected: after a 304 a client would keep the revision of its older response. A replica whose history
- * begins later would answer a watch from there with 410, and the next list would be a 304 again. The 304 of a
- * consistent list confirms etcd's current revision, and no history begins after that.
+ * A list's parts also include its revision, so writes to other keys change its ETag. The revision of the resource's
+ * newest change would not be enough. After a 304, a client would keep the revision of its older response. A replica
+ * whose history begins later would answer a watch from that revision with 410, and the next list would be a 304 again.
+ * With the list's own revision, the 304 of a consistent list confirms etcd's current revision, and no history begins
+ * after that.
  */
 import { createHash } from 'node:crypto'
 import type { Key } from '../../../engine/model/event.js'
@@ -34,21 +36,21 @@ export interface CacheHeaders {
 type Asked = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'form' | 'live'>
 
 /**
- * Returns how shared caches may keep the response; null when it is for this caller alone, unless anybody may make the
- * request.
+ * Returns how shared caches may keep the response; null unless the resource may be cached publicly and anyone may make
+ * the request.
  */
 export async function publicCachingOf(context: ApiContext, { caller, live }: Asked): Promise<PublicCaching | null> {
   const caching = context.publicCachingOf(live.served.resource)
   return caching !== null && (await caller.isAnybody()) ? caching : null
 }
 
-/** Names an object by its content, so that replicas agree. */
+/** Names an object by its content, so that all replicas give it the same name. */
 export function contentOf({ modRevision, encoding, apiVersion, kind, bytes }: StoredObject): string {
   const digest = createHash('sha256').update(bytes).digest('base64url')
   return JSON.stringify([modRevision, encoding, apiVersion, kind, digest])
 }
 
-/** Names all objects under the prefix by their content, in turns of the event loop. */
+/** Names all objects under the prefix by their content, yielding to the event loop. */
 export async function contentUnder(prefix: Key, state: Pick<ObjectState, 'objects'>): Promise<string> {
   const hash = createHash('sha256')
   for (const object of state.objects(prefix)) {

@@ -56,7 +56,7 @@ export async function answerDocument(context: ApiContext, exchange: Exchange, pa
       return exchange.sendTagged(contentType, body, etag)
     }
     case 'openapi-v3-index':
-      // Whatever the Accept header says, as in the API server.
+      // Sent as JSON whatever the Accept header says, as in the API server.
       return exchange.send(200, JSON_MEDIA_TYPE, openApi.index().body)
     case 'openapi-v3':
       return await sendOpenApi(exchange, openApi, path)
@@ -64,8 +64,8 @@ export async function answerDocument(context: ApiContext, exchange: Exchange, pa
 }
 
 /**
- * Returns why a document is not available yet: without the groups still to be read, it would claim that they do not
- * exist.
+ * Returns why a document is not available yet; null if it is. Without the groups that have not been read yet, the
+ * document would claim that they do not exist.
  */
 function whyIncomplete(context: ApiContext, path: Exclude<DocumentPath, { kind: 'version' }>): StatusError | null {
   switch (path.kind) {
@@ -94,7 +94,7 @@ async function sendOpenApi(
 ): Promise<void> {
   const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v3')
   const hash = exchange.query.get('hash')
-  // Before the document is built, so that it never gets the hash of a later one.
+  // Read the hash before the document is built, so that the document never gets the hash of a later one.
   const current = openApi.hash(path.group, path.version)
   if (current === null) throw unknownResource()
   if (hash !== null && hash !== current) {
@@ -137,7 +137,7 @@ async function inForm(
 ): Promise<{ readonly bytes: Buffer; readonly key: string }> {
   if (form.encoding === 'protobuf') {
     const bytes = encodeObject(readJsonTree(body) as JsonRecord, kubernetesSchema())
-    // The table has every kind of these documents.
+    // The schema contains the kind of each of these documents, so there are always bytes.
     return { bytes: bytes!, key: 'protobuf' }
   }
   const layout = layOut(exchange, form)

@@ -23,7 +23,7 @@ interface ObjectContents {
   readonly served: ServedResource
   readonly encoder: ObjectEncoder
   readonly layout: Layout
-  /** A table shows ages, which change every second; null for every other form. */
+  /** The current second, for a table, because the ages in it change every second; null for every other form. */
   readonly second: number | null
 }
 
@@ -43,7 +43,7 @@ export async function handleGet(context: ApiContext, request: ReadRequest<GetPar
   const object = await readObject(cache, key, options.read, request)
   const caching = await publicCachingOf(context, request)
   await caller.confirm()
-  // The read may have waited for the very value that is unreadable.
+  // The read may have waited for a value that turned out to be unreadable.
   cache.assertReadable(false)
   if (object === undefined) cache.assertOpen(key)
   if (object === undefined) throw objectNotFoundError(served.resource, path.name)

@@ -25,25 +25,31 @@ import { readListState } from './read-state.js'
 import { encoderOf, type ReadRequest } from './request.js'
 import { checkObjects } from './unknown-fields.js'
 
-/** If the wait is longer, the client has to retry, so that it holds no connection here in the meantime. */
+/** If the wait is longer, the list is rejected, so that the client holds no connection here in the meantime. */
 const MAX_DEBT_WAIT_MS = 5_000
 
 interface ListRequest extends ReadRequest<ListParameters> {
-  /** Otherwise the cache is that of this request alone, and its history has a name that nobody else will see. */
+  /**
+   * Whether the resource is cached. If not, the cache belongs to this request alone, and no other request will see its
+   * history.
+   */
   readonly isCached: boolean
 }
 
 /** Everything that determines the bytes of a list. */
 interface ListContents extends Omit<ListPage, 'matches' | 'shard'> {
   readonly snapshot: Snapshot
-  /** The snapshot's position, if asked for, or its history; its content where the resource is not cached. */
+  /**
+   * The snapshot's position if the client asked for it, and otherwise its history. For an uncached resource, a digest
+   * of the content.
+   */
   readonly history: string
   readonly cache: Pick<WatchCache, 'name'>
   /** Determines how objects are shown, which may have changed since the list began. */
   readonly served: ServedResource
   readonly selector: Selector
   readonly layout: Layout
-  /** A table shows ages, which change every second; null for every other form. */
+  /** The current second, for a table, because the ages in it change every second; null for every other form. */
   readonly second: number | null
 }
 
@@ -80,7 +86,7 @@ async function answerList(context: ApiContext, request: ListRequest): Promise<vo
     context.pastStates.acquire(caller.identity, exchange.signal),
   )
   const caching = await publicCachingOf(context, request)
-  // The read may have waited for the very value that is unreadable.
+  // The read may have waited for a value that turned out to be unreadable.
   cache.assertReadable(false)
   const isForPolls = request.isCached && parameter(exchange.query, 'history') !== undefined
   const position = isForPolls ? await positionOf(context, request, snapshot) : null
@@ -97,8 +103,8 @@ async function answerList(context: ApiContext, request: ListRequest): Promise<vo
   if (request.isCached) exchange.headers[HISTORY_HEADER] = snapshot.history
   if (position !== null) exchange.headers[POSITION_HEADER] = position
   const vary = `${headers.vary}, Accept-Encoding`
-  // A watch must be able to start where the list ends: a client whose watch has just been rejected gets a list, not a
-  // 304. Where the resource is not cached, etcd has just read that revision.
+  // A watch must be able to start at the list's revision, so a client whose watch has just been rejected gets a full
+  // list instead of a 304. If the resource is not cached, etcd has just read that revision, so a watch can start there.
   if (exchange.keeps(headers.etag) && (!request.isCached || cache.isResumable(snapshot.revision))) {
     exchange.sendNotModified({ ...headers, vary })
     live.metrics.listBytes(0)
@@ -153,7 +159,7 @@ async function contentsOf(
   }
 }
 
-/** Builds the body from its contents alone: nothing else can affect it, and everything in them is in its key. */
+/** Builds the body from `contents` alone, because everything in `contents` is also in the body's key. */
 function useBody(
   { bodies }: ApiContext,
   { exchange, live, caller }: ListRequest,
@@ -175,7 +181,7 @@ async function payDebt({ clock }: ApiContext, { caller, exchange }: ListRequest)
   if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
 }
 
-/** Keeps the selector's facts registered from the first piece to the last, or until nobody needs the rest. */
+/** Keeps the selector's facts registered from the first piece to the last, or until the rest is not needed. */
 function* selectedPieces(
   contents: ListContents,
   facts: FactRegistry,

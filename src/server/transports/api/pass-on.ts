@@ -1,6 +1,7 @@
 /**
- * Forwards requests to the server that answers them: with `--passthrough` everything that is not cached, with
- * `--apiservice` the group versions of aggregated APIs. The other server decides what the client may do.
+ * Forwards requests to the server that answers them. With `--passthrough`, these are all requests for anything that is
+ * not cached; with `--apiservice`, they are requests for the group versions of aggregated APIs. The other server
+ * decides what the client may do.
  */
 import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
 import { decodedPath, type RequestPath } from '../../../kubernetes/dialect/request-path.js'
@@ -23,7 +24,8 @@ export function whoElseAnswers(
 ): (() => Promise<void>) | null {
   const { passthrough } = context
   if (passthrough !== null && !isAnsweredHere(context, exchange, path)) {
-    // After a restart every watch of a custom resource would otherwise be forwarded, and stay there for minutes.
+    // After a restart every watch of a custom resource would otherwise be forwarded, and stay on the other server for
+    // minutes.
     if (mayBeWatchedHere(context, exchange, path)) return null
     return () => passOn(context, passthrough, exchange, path)
   }
@@ -71,8 +73,8 @@ async function passToService(
 }
 
 /**
- * Whether this server answers: it does for gets, lists and watches, unless the resource cannot be cached (encrypted at
- * rest).
+ * Whether this server answers the request. It answers gets, lists and watches, unless the resource cannot be cached
+ * (encrypted at rest).
  */
 function isAnsweredHere(context: ApiContext, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
@@ -91,8 +93,9 @@ function mayBeWatchedHere(context: ApiContext, exchange: Exchange, path: Request
 }
 
 /**
- * Returns the server of an aggregated API; undefined if there is none. What is served here never belongs to another
- * server, whatever an APIService says; a definition serves nothing in a group version whose server is configured.
+ * Returns the server of an aggregated API; undefined if there is none. A group version that is served here never
+ * belongs to another server, whatever an APIService says. Definitions cannot serve a group version whose server is
+ * configured.
  */
 function apiServiceOf(context: ApiContext, path: RequestPath): ApiService | ServiceUnavailableError | undefined {
   const { apiServices } = context

@@ -1,10 +1,11 @@
 /**
  * Answers a long poll, `?watch=1&resourceVersion=R&wait=30s&history=H`: one document with the events after R as soon as
- * there are any, and the position at which the next poll begins. What follows a position (`position.ts`) never changes,
- * so caches may keep such a response, and equal waiting requests can be merged into one, which any replica can answer.
+ * there are any, and the position at which the next poll begins. The events after a position (`position.ts`) never
+ * change, so caches may keep such a response. They can also merge identical waiting requests into one, and any replica
+ * can answer it.
  *
- * Every other response to the same URL is short-lived: without events it may be kept for a second, and errors not at
- * all. The position is in the URL, so a cache never joins two histories.
+ * Caches may keep a response without events for only a second, and must not keep errors. The position is in the URL, so
+ * a cache never mixes two histories.
  */
 import { ExpiredError, BadRequestError, TooLargeResourceVersionError } from '../../../engine/model/status.js'
 import { parseResourceVersion } from '../../../engine/model/resource-version.js'
@@ -19,7 +20,7 @@ import { publicCachingOf } from './cache-headers.js'
 import { assertPosition, positionAt } from './position.js'
 import type { WatchRequest } from './request.js'
 
-/** Names the history that this process has, on lists, watches and refusals. */
+/** The header that names this process's history, on lists, watches and rejections. */
 export const HISTORY_HEADER = 'x-distributary-history'
 
 const NGINX_EXPIRES = 'x-accel-expires'
@@ -70,9 +71,9 @@ export async function handlePoll(context: ApiContext, request: WatchRequest, wai
 }
 
 /**
- * If a response may not be cached, nginx releases the requests that wait for it one by one, two a second. A refusal is
- * the same for all of them, so they share it for a second. The header must come before Cache-Control, and only nginx
- * knows it.
+ * If a response may not be cached, nginx releases the requests that wait for it one by one, two a second. A rejection
+ * is the same for all of them, so they share it for a second. Only nginx knows this header, which must come before
+ * Cache-Control.
  */
 function shareRefusals({ headers }: WatchRequest['exchange']): void {
   const kept = headers['cache-control']
@@ -118,7 +119,7 @@ async function follow(context: ApiContext, request: WatchRequest, after: Revisio
   }
 }
 
-/** A line for each event, so that it can also be read in pieces. */
+/** Puts each event on its own line, so that the document can also be read in pieces. */
 function documentOf({ events }: Polled, revision: Revision, history: string): Buffer {
   const head = JSON.stringify({ kind: 'WatchEvents', metadata: { resourceVersion: String(revision), history } })
   const lines = events.flatMap((event, i) => [event, Buffer.from(i + 1 < events.length ? ',\n' : '\n')])

@@ -1,8 +1,8 @@
 /**
- * Names of positions: a revision, with a proof of the state that the resource had then. A server continues after a
- * position only if its own state of that revision has the same name. So replicas can continue each other's polls
- * without talking to each other, and a restarted server can continue its own. If a restored etcd reuses revisions, a
- * name no longer matches where the state differs.
+ * Names positions. A name consists of a revision and a proof of the resource's state at that revision. A server
+ * continues after a position only if its own state at that revision has the same name. So replicas can continue each
+ * other's polls without communicating, and a restarted server can continue the polls from before the restart. If a
+ * restored etcd reuses a revision with a different state, the names differ.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Snapshot } from '../../../engine/cache/store.js'
@@ -13,7 +13,7 @@ import { fingerprintOf } from '../../../kubernetes/dialect/resource-registry.js'
 import type { ApiContext } from './api-context.js'
 import type { ReadRequest } from './request.js'
 
-/** The position of a list that was asked with `history`. */
+/** The header with the position of a list that was requested with `history`. */
 export const POSITION_HEADER = 'x-distributary-position'
 
 type Asked = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'live' | 'path'>
@@ -44,11 +44,11 @@ function nameOf(context: ApiContext, asked: Asked, revision: Revision, digest: s
 }
 
 /**
- * Checks that the caller's position is in the history that this server has, and waits for its revision if another
+ * Checks that the caller's position is in this server's history, and waits for the position's revision if another
  * server was faster.
  * @param named a position, or a history of this process.
- * @throws ExpiredError when it is not, or when the history no longer reaches back that far; TimeoutError,
- * TooLargeResourceVersionError when the storage does not answer or does not deliver in time.
+ * @throws ExpiredError when the position is not in the history, or when the history no longer reaches back that far;
+ * TimeoutError, TooLargeResourceVersionError when the storage does not answer or does not deliver in time.
  */
 export async function assertPosition(
   context: ApiContext,
@@ -72,8 +72,9 @@ export async function assertPosition(
 }
 
 /**
- * The digest is of the whole resource: with it, a caller who may read a part could check a guess at the rest. So
- * only those who may read all of it see a name that every server gives.
+ * Returns the secret for a name's proof. The proof covers the whole resource. A caller who may read only a part of it
+ * could use the proof to check guesses about the rest, so such a caller gets a name that only this process can check.
+ * Other callers get the name that every server gives.
  */
 function secretFor(context: ApiContext, { caller, exchange, live, path }: Asked): Buffer {
   const isPart = path.namespace !== '' || path.name !== '' || PARTS.some((one) => parameter(exchange.query, one))

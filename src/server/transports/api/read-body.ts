@@ -1,6 +1,6 @@
 /**
- * Reads the whole body of a request up to a limit, on HTTP/1.1 and HTTP/2: for a write or a review to use, for a read
- * to drop.
+ * Reads the whole body of a request up to a limit, on HTTP/1.1 and HTTP/2. Writes and reviews use the body; reads drop
+ * it.
  */
 import {
   BadRequestError,
@@ -40,8 +40,8 @@ export async function readBody(
 }
 
 /**
- * Drops the whole body of a read before the read begins: whatever a client sends during a watch belongs to another
- * request.
+ * Drops the whole body of a read before the read begins, because anything that a client sends during a watch belongs to
+ * another request.
  *
  * @returns null when there is no body.
  * @throws RequestEntityTooLargeError, TimeoutError, BadRequestError as in `readBody`, and for a request to upgrade.
@@ -106,6 +106,6 @@ function endConnection({ response, request }: Exchange): void {
   // Other streams of an HTTP/2 connection continue, and this one ends when the client has sent the rest.
   if (request.httpVersionMajor !== 1) return dropRest(request)
   response.setHeader('connection', 'close')
-  // The rest would otherwise be delivered piece by piece, for nobody.
+  // The rest would otherwise be delivered piece by piece and not be used.
   request.pause()
 }

@@ -10,16 +10,16 @@ import { turnToGoOn } from '../limits/arrivals.js'
 import type { ApiContext } from './api-context.js'
 import type { Request } from './request.js'
 
-/** Who reads, and until when. */
+/** The identity that reads, and the signal that ends the read. */
 interface Reader {
   readonly caller: Pick<Request['caller'], 'identity'>
   readonly exchange: Pick<Request['exchange'], 'signal'>
 }
 
 /**
- * Lets a request wait, within limits, for a resource whose first state is still being loaded. A client that is sent
- * away would come back long after the state is available. @throws StatusError after the limit, or when the caller has
- * lost its permission in the meantime.
+ * Lets a request wait, within limits, for a resource whose first state is still being loaded. A rejected client would
+ * come back long after the state is available. @throws StatusError after the limit, or when the caller has lost its
+ * permission in the meantime.
  */
 export async function untilLoaded(
   { loadingReads }: Pick<ApiContext, 'loadingReads'>,
@@ -61,7 +61,7 @@ async function inTurn<T>(waited: Promise<T>, { caller }: Reader): Promise<T> {
   return read
 }
 
-/** Reads one object. A consistent read may cost the upstream one key instead of the whole prefix. */
+/** Reads one object. For a consistent read, the upstream may have to read one key instead of the whole prefix. */
 export async function readObject(
   cache: WatchCache,
   key: Key,

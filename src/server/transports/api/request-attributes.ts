@@ -3,9 +3,9 @@
  * every authorizer and the access log see the request that is then performed.
  *
  * The verb comes from the method; only a read may turn into a watch. The name comes from the path. A field selector
- * `metadata.name=x` names an object for the verbs that apply selectors and for no other: a create takes its name from
- * the body, which has not been read yet, so a selected name would let callers choose the name that they are authorized
- * for.
+ * `metadata.name=x` names an object only for the verbs that apply selectors. A create takes its name from the body,
+ * which has not been read yet. If the selector named the object, callers could choose the name for which they are
+ * authorized.
  *
  * Source: the request info resolver of kubernetes/apiserver. Unlike there, a selected name also counts for
  * `deletecollection`, which then deletes no other object.
@@ -76,7 +76,7 @@ export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb
   }
 }
 
-/** A malformed selector is left out, as in the API server: it is refused later. */
+/** Leaves out a malformed selector, as the API server does, because the request is rejected later. */
 function selectorsOf(query: URLSearchParams): Pick<Attributes, 'fieldSelector' | 'labelSelector'> {
   const fieldSelector = parsed(parameter(query, 'fieldSelector'), fieldRequirements)
   const labelSelector = parsed(parameter(query, 'labelSelector'), labelRequirements)
@@ -106,8 +106,8 @@ export function fieldRequirements(text: string): readonly SelectorRequirement[] 
 
 /**
  * Returns the common prefix of all names under the key prefix `?prefix=`; '' if there is none, or if the prefix is
- * malformed, which is rejected later. Only ASCII has the same spelling in all of them: a key that is not UTF-8 is
- * spelled byte by byte, and so are `.` and `..`.
+ * malformed, which is rejected later. Only an ASCII prefix is spelled the same in all of these names, because a key
+ * that is not UTF-8 is spelled byte by byte, and so are `.` and `..`.
  */
 function prefixOfNames(query: URLSearchParams, { served, namespace }: ResourcePath): string {
   if (served === undefined || served.resource.holds === 'kubernetes') return ''

@@ -1,6 +1,6 @@
 /**
  * A resource request as the API handlers pass it down. `Request` holds what is known after the gate; `ReadRequest` adds
- * the live resource and everything negotiated and parsed, so that a handler looks nothing up.
+ * the live resource and everything negotiated and parsed, so that handlers have nothing left to look up.
  */
 import { type FormVerb, type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.js'
 import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-encoder.js'
@@ -42,7 +42,10 @@ export interface Understood<Options> extends NegotiatedForm {
 
 interface NegotiatedForm {
   readonly form: Negotiated
-  /** Not null if only another verb has the form. As in the API server, errors of the read are reported first. */
+  /**
+   * The error if only another verb offers the form; null otherwise. As in the API server, errors in the read's options
+   * are reported first.
+   */
   readonly refusal: NotAcceptableError | null
 }
 

@@ -16,7 +16,7 @@ import { NotAcceptableError } from '../../../engine/model/status.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Clock } from '../../../support/clock.js'
 
-/** A resource, and the cache that a request reads; null if it reads none, as for a write. */
+/** A resource, and the cache that a request reads. The cache is null if the request reads none, such as a write. */
 export interface FormedResource {
   readonly served: ServedResource
   readonly cache: WatchCache | null
@@ -50,7 +50,7 @@ export class ResourceForms {
     this.#clock = clock
   }
 
-  /** Returns the resource of these objects' scales. */
+  /** Returns the resource that contains the scales of these objects. */
   scalesOf({ served }: FormedResource): FormedResource {
     const { scale } = served.subresources
     if (scale === null) throw new RangeError(`${served.resource.plural} have no scale`)
@@ -69,8 +69,8 @@ export class ResourceForms {
     if (isBuiltIn && this.#views.schema.messageOfKind(apiVersion(served.resource), kind) !== undefined) return {}
     if (cache === null || !cache.isAllProtobuf) return ONLY_JSON
     const version = apiVersion(served.resource)
-    // An object left in an older version that differs in more than its name would end lists and watches of the newer
-    // version.
+    // An object may still be stored in an older version. If that version differs in more than its name, the object
+    // would end lists and watches of the newer version.
     const isSame = [...cache.protobufKinds].every((stored) => {
       const [from = '', kind = ''] = stored.split(' ')
       return hasSameMessage(from, version, kind)

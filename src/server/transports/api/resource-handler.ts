@@ -57,7 +57,8 @@ function tracedList(context: ApiContext, asked: Asked): Promise<void> {
 async function serve(context: ApiContext, asked: Asked, span: Span | null): Promise<void> {
   const { exchange, path, verb } = asked
 
-  // Decided now, as of when the path was parsed: the remaining definitions may be read while the caller is identified.
+  // Decide this now, in the same state in which the path was parsed, because the remaining definitions may be read
+  // while the caller is identified.
   const unknown = path.served === undefined ? context.whyUnknown(path.group) : null
 
   // Identify and authorize. Stay synchronous if possible.
@@ -100,10 +101,10 @@ async function serve(context: ApiContext, asked: Asked, span: Span | null): Prom
 }
 
 /**
- * Returns the resource of the path, after checking that its subresource, if any, is served. @param unknown why it could
- * not be known whether the resource is served.
+ * Returns the resource of the path, after checking that its subresource, if any, is served. @param unknown why the
+ * server did not know whether the resource is served; null if it knew.
  *
- * @throws StatusError if either is not served.
+ * @throws StatusError if the resource or its subresource is not served.
  */
 function find(context: ApiContext, request: Request, unknown: StatusError | null): LiveResource | UncachedResource {
   const { exchange, path } = request
@@ -123,7 +124,8 @@ function find(context: ApiContext, request: Request, unknown: StatusError | null
 }
 
 /**
- * Whether this is a resource that only the API server serves, and only for create. It answers other methods with 405.
+ * Whether this is a resource that only the API server serves, and only for create. The API server answers other methods
+ * with 405.
  */
 function isOnlyCreated(
   context: ApiContext,
@@ -145,9 +147,9 @@ function checkSubresource(request: Request, found: LiveResource | UncachedResour
 }
 
 /**
- * Opens a cache for this request alone. For a list or a watch it holds a whole state, so the request needs a slot: a
- * list keeps its slot until it has been sent, a watch until the state has been read. @returns null if the client has
- * left in the meantime.
+ * Opens a cache for this request alone. For a list or a watch, the cache holds a whole state, so the request needs a
+ * slot. A list keeps its slot until it has been sent, and a watch until the state has been read. @returns null if the
+ * client has left in the meantime.
  */
 async function openUncached(
   context: ApiContext,
@@ -161,7 +163,7 @@ async function openUncached(
   const slots = verb === 'get' ? null : verb === 'list' ? initialStates : pastStates
   const release = await slots?.acquire(caller.identity, exchange.signal)
   const open = async (): ReturnType<UncachedResource['open']> => {
-    // Requests that held slots before may have filled the memory.
+    // Requests that held slots before this one may have filled the memory.
     memory.admit()
     assertStillServed(context, request, resource)
     return await resource.open(asked, exchange.signal)
@@ -238,7 +240,7 @@ function uncachedRequest(context: ApiContext, request: Request, { served }: Unca
   const { namespace, name } = request.path
   const resource = { served, cache: null }
   if (request.verb !== 'watch') {
-    // An invalid request must not read the upstream, which may fail.
+    // Reject an invalid request before it reads from the upstream, because that read may fail.
     if (request.verb === 'get') understandGet(context, request, resource)
     else understandList(context, request, resource)
     return { namespace, name, isWatch: false, afterRevision: null }

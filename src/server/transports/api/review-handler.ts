@@ -12,7 +12,10 @@ import { attributesOf, fieldRequirements, verbOf } from './request-attributes.js
 /** A review contains a few names; the largest list of groups is far below this. */
 const MAX_REVIEW_BYTES = 64 * 1024
 
-/** A server that accepts writes has no API server beside it. */
+/**
+ * Returns the kind of review that the path names. A server that accepts writes has no API server beside it, so it also
+ * reviews tokens.
+ */
 export function reviewOf({ writer }: ApiContext, path: ResourcePath): ReviewKind | undefined {
   return findReview(path, writer !== null)
 }

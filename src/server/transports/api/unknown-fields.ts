@@ -1,7 +1,8 @@
 /**
- * Fields of newer releases than ours, which JSON, YAML and tables cannot show. A response without them says so in a
- * Warning, or an API server behind this one answers instead: a client that reads an object, changes it and writes it
- * back would otherwise erase the field. Protobuf keeps them and needs no check.
+ * Finds fields of Kubernetes releases that are newer than this server, which JSON, YAML and tables cannot show. A
+ * response without such a field says so in a Warning, or an API server behind this one answers instead. Otherwise a
+ * client that reads an object, changes it and writes it back would erase the field. Protobuf keeps such fields and
+ * needs no check.
  */
 import { Matcher } from '../../../engine/broadcast/matcher.js'
 import type { Snapshot } from '../../../engine/cache/store.js'
@@ -29,7 +30,8 @@ export function checkObject(context: ApiContext, read: Read, object: StoredObjec
 /**
  * Checks the objects of a list, or of a watch's initial state, in time slices.
  *
- * @param isList a watch is never forwarded: it would have to end when such an object appears.
+ * @param isList whether the request is a list. A watch is never forwarded, because it would then have to end whenever
+ * such an object appears.
  * @throws UnshowableError when the API server should answer instead.
  */
 export async function checkObjects(
@@ -50,7 +52,7 @@ export async function checkObjects(
       isWhole = false
       const field = missingField(context, read, object)
       if (field === null || !matcher.matches(object)) continue
-      // The API server might ignore the shard, and its list would then be of everything.
+      // The API server might ignore the shard and list everything.
       tell(context, read, object, field, isList && selector.shard === null)
       return
     }

@@ -2,7 +2,7 @@
  * Opens a watch: finds where it starts, takes a slot for it, and creates its cursor. This is the same for all
  * transports; a `WatchTransport` covers the differences.
  *
- * The error for a revision that is gone or too far ahead comes in the stream, after a 200, because clients of the API
+ * The error for a revision that is gone or too far ahead is sent in the stream, after a 200, because clients of the API
  * server look for it there. Every other rejection is an ordinary response.
  */
 import type { CursorRequest, CursorStart } from '../../../engine/broadcast/dispatcher.js'
@@ -36,10 +36,10 @@ class Occupied {
     this.#leave = leave
   }
 
-  /** Bound, because the cursor calls it: releases the slot for the initial state. */
+  /** Releases the slot for the initial state. Bound, because the cursor calls it. */
   readonly releaseInitial = (): void => this.initialSlot()
 
-  /** Also bound. Releases everything when the watch has ended. */
+  /** Releases everything when the watch has ended. Also bound. */
   readonly release = (): void => {
     this.initialSlot()
     this.#leave()
@@ -55,7 +55,8 @@ export async function handleWatch(
 ): Promise<void> {
   const { live, exchange, caller } = request
   live.cache.assertReadable()
-  // In the current form of the resource, because the request has just been parsed.
+  // The request has just been parsed, so it refers to the resource's current form, and this is the history of that
+  // form.
   const { history } = live.cache
   const leave = await context.memory.admitInTurn(caller.identity, exchange.signal)
   try {
@@ -80,7 +81,7 @@ async function openWatch(
     const start = await startOf(request)
     if (!(start instanceof StatusError) && start.kind === 'initial') await warnOfUnknown(context, request, start)
     await caller.confirm()
-    // The read may have waited for the very value that is unreadable.
+    // The read may have waited for a value that turned out to be unreadable.
     live.cache.assertReadable()
     if (exchange.signal.aborted) return held.release()
     // The definition, and with it the form of the objects, may have changed in the meantime.
@@ -199,8 +200,8 @@ async function startOf(request: WatchRequest): Promise<CursorStart | StatusError
 }
 
 /**
- * For a client that was away for a long time: the revision of its saved state means nothing in another history. @throws
- * ExpiredError
+ * Checks that the saved state of a returning client is from the current history, because its revision means nothing in
+ * another one. @throws ExpiredError
  */
 export function assertHistory(asked: string | undefined, history: string): void {
   if (asked === undefined || asked === history) return

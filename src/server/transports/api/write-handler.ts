@@ -77,8 +77,8 @@ async function perform(
 }
 
 /**
- * A write that changes only owners, finalizers and managed fields grants nothing, so that garbage collectors need no
- * extra permissions.
+ * A write that changes only owners, finalizers and managed fields grants nothing. It is not checked, so that garbage
+ * collectors need no extra permissions.
  */
 function confirmRights({ caller, path: { plural, namespace, name } }: Request): ConfirmPut {
   return async (before, after) => {
@@ -87,7 +87,7 @@ function confirmRights({ caller, path: { plural, namespace, name } }: Request): 
   }
 }
 
-/** @throws MethodNotAllowedError for what cannot be written here. */
+/** @throws MethodNotAllowedError for a request that cannot write here. */
 function requireWritable({ writer }: ApiContext, { exchange, path, verb }: Request): [Writer, WriteVerb] {
   if (writer === null || verb === 'other' || isRead(verb) || path.legacyWatch) {
     const { method } = exchange.request

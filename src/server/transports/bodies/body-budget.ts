@@ -33,7 +33,7 @@ export class BodyBudget {
     return this.#bytes >= this.#maxBytes
   }
 
-  /** With a lower limit current bodies continue; no new one begins until they are below it. */
+  /** If the limit is lowered, current bodies continue, and no new body begins until their total is below the limit. */
   setMaxBytes(maxBytes: number): void {
     this.#maxBytes = maxBytes
     this.wake()

@@ -1,7 +1,7 @@
 /**
  * Builds the body of a list once and shares it. Requests that arrive while a body is being built share it; finished
  * bodies stay in an LRU bounded by bytes. Fairly shared slots limit the number of different bodies built or sent at
- * once, so a storm of different lists costs its sender a 429, and us no memory.
+ * once, so a client that sends a storm of different lists gets 429 and cannot fill the memory.
  */
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { ByteCache } from '../../../support/byte-cache.js'
@@ -32,7 +32,8 @@ export class BodyCache {
   readonly #finished: ByteCache<string, SharedBody>
   readonly #inUse = new Map<string, Entry>()
   /**
-   * For each identity and body, the first request that waits for a slot; the identity's other requests wait behind it.
+   * For each identity and body, the first request that waits for a slot; the identity's other requests for the body
+   * wait behind it.
    */
   readonly #ahead = new Map<string, Promise<void>>()
   /** Requests waiting for a slot, by the key of the body. They stop waiting when another request begins to build it. */
@@ -87,8 +88,8 @@ export class BodyCache {
   }
 
   /**
-   * Waits for a slot; returns null when another request begins to build the body, or after waiting behind one of the
-   * same identity.
+   * Waits for a slot; returns null when another request begins to build the body, or after waiting behind a request of
+   * the same identity.
    */
   async #waitFor(key: string, { identity, signal }: Asker): Promise<(() => void) | null> {
     const place = `${identity}\n${key}`

@@ -1,4 +1,4 @@
-/** The layout of a response encoded as compact JSON: compact, indented, YAML or CBOR. */
+/** Lays out a response that was encoded as compact JSON: unchanged, indented, as YAML or as CBOR. */
 import { type Negotiated, isPretty } from '../../../kubernetes/dialect/accept.js'
 import type { Query } from '../../../kubernetes/dialect/query.js'
 import { CborWriter, cborSteps } from '../../../kubernetes/codec/cbor/json-to-cbor.js'
@@ -9,7 +9,7 @@ import type { Pieces } from './shared-body.js'
 
 export interface Layout {
   readonly key: string
-  /** Lays out a whole response, in turns of the event loop if it is large. */
+  /** Lays out a whole response, yielding to the event loop if it is large. */
   whole(body: Buffer): Promise<Buffer>
   /** @param source each piece but the last ends with a whole item of the list. */
   pieces(source: Generator<Buffer | null, void, void>): Pieces
@@ -43,7 +43,7 @@ const indented: Layout = {
       if (held !== null) yield held
       held = Buffer.concat(yield* inParts(indenter, piece))
     }
-    // As a separate piece it would make a small response look like a large one.
+    // As a separate piece, the new line would make a small response look like a large one.
     yield held === null ? NEW_LINE : Buffer.concat([held, NEW_LINE])
   },
 }

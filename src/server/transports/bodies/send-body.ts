@@ -75,8 +75,8 @@ export async function sendBody(
 const gzipInThread = promisify(gzipWhole)
 
 /**
- * Sends one object, compressed if it is large and the client takes that. A caller whose response may be cached sends
- * `Vary`.
+ * Sends one object, compressed if it is large and the client accepts gzip. If caches may keep the response, the caller
+ * must set `Vary`.
  */
 export async function sendObject(
   exchange: Exchange,
@@ -93,7 +93,7 @@ export async function sendObject(
 }
 
 /**
- * Sends an unshared body, in turns of the event loop and at the client's pace.
+ * Sends an unshared body at the client's pace, yielding to the event loop.
  * @throws any error of the source that occurs before the headers are sent.
  */
 export async function sendPieces(exchange: Exchange, code: number, contentType: string, source: Pieces): Promise<void> {
@@ -136,7 +136,7 @@ async function writePieces(exchange: Exchange, body: BodyReader, { pace, clock }
   if (!exchange.isGone) exchange.end()
 }
 
-/** A separate reader: the first client may be gone before the last. */
+/** Compresses with a separate reader, because the first client may leave before the last. */
 function gzip(shared: SharedBody): AsyncGenerator<Buffer, void, void> {
   return gzipped(shared.open())
 }
@@ -166,7 +166,7 @@ async function feed(body: BodyReader, stream: ReturnType<typeof createGzip>): Pr
   }
 }
 
-/** Resolves when the stream takes more, or nothing any more. */
+/** Resolves when the stream can take more, or when it has closed. */
 async function roomOrEnd(stream: NodeJS.EventEmitter): Promise<void> {
   await new Promise<void>((resolve) => {
     const done = (): void => {

@@ -1,7 +1,7 @@
 /**
  * The body of a large response, in pieces, never as one giant string. Each piece is built once, when the first reader
- * needs it, and shared by all readers. If all bodies together exceed their budget, it keeps only the pieces that a
- * reader still needs, and no new reader can join.
+ * needs it, and is shared by all readers. If all bodies together exceed their budget, a body keeps only the pieces that
+ * a reader still needs, and no new reader can join.
  */
 import { turns } from '../../../support/turns.js'
 import type { BodyBudget } from './body-budget.js'
@@ -23,7 +23,10 @@ export interface BodyReader {
   piece(index: number): Buffer | undefined | Promise<Buffer | undefined>
 }
 
-/** How many pieces may be built ahead of the slowest reader when all bodies together exceed their budget: 2 MB. */
+/**
+ * How many pieces may be built ahead of the slowest reader when all bodies together exceed their budget. The pieces
+ * take 2 MB.
+ */
 const MAX_AHEAD = 16
 
 export class SharedBody {
@@ -84,13 +87,13 @@ export class SharedBody {
     }
   }
 
-  /** The bytes no longer count as being sent. */
+  /** Stops counting the bytes as being sent. */
   settle(): void {
     this.#budget.remove(this.#heldBytes)
     this.#heldBytes = 0
   }
 
-  /** Ends the source, so that it releases its resources, because nobody needs the rest. */
+  /** Ends the source when the rest is not needed, so that the source releases its resources. */
   abandon(): void {
     const source = this.#source
     if (source === null) return

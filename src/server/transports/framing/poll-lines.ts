@@ -1,6 +1,6 @@
 /**
- * Events for a long poll: a line for each, and after the events of a revision a line with only the revision.
- * `poll-output.ts` makes one document of them; the lines are shared by all polls for the same bytes.
+ * Events for a long poll. Each event is a line, and the events of a revision are followed by a line with only the
+ * revision. `poll-output.ts` turns the lines into one document. All polls for the same bytes share the lines.
  */
 import type { Revision } from '../../../engine/model/revision.js'
 import { type Framing, jsonEvent } from './framing.js'
@@ -18,6 +18,6 @@ export const pollLines: Framing = {
     ...(resumeAfter === null ? [] : [revisionLine(resumeAfter)]),
   ],
   afterError: () => null,
-  // A poll ends before another one is due; the last one says how far it has come.
+  // A poll ends before a second mark is due. Its last mark says how far the poll has come.
   mark: { frame: revisionLine, everyMs: 3_600_000 },
 }

@@ -2,9 +2,10 @@
  * Events for an EventSource: `event:` holds the type, `data:` the object, and `id:` a revision to continue after, which
  * the browser sends back as Last-Event-ID when it reconnects.
  *
- * A block without data is not an event to the page, but its `id:` counts (WHATWG HTML, 9.2.6). So the stream sends its
- * position after an initial state and at intervals, requested or not. Like a comment, that keeps proxies from closing a
- * quiet stream; unlike a comment, it lets a client of a quiet resource resume before its position expires.
+ * A block without data does not reach the page as an event, but the browser remembers its `id:` (WHATWG HTML, 9.2.6).
+ * So the stream sends its position after an initial state and at intervals, whether or not the client requested it.
+ * Like a comment, that keeps proxies from closing a quiet stream; unlike a comment, it lets a client of a quiet
+ * resource resume before its position expires.
  */
 import type { Revision } from '../../../engine/model/revision.js'
 import type { Framing } from './framing.js'

@@ -1,6 +1,6 @@
 /**
  * Writes each event as one WebSocket message in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf and CBOR.
- * Only clients mask, so the bytes are the same for every client, and a group shares them.
+ * Only clients mask their frames. The server's bytes are the same for every client, so a group shares them.
  */
 import { totalLength } from '../../../engine/broadcast/wire-format.js'
 import { encodeWatchEvent } from '../../../kubernetes/codec/protobuf/encode.js'

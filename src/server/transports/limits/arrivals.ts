@@ -1,12 +1,12 @@
 /**
- * Lets clients take turns with new connections and requests, over all ports of this process: before authentication by
- * address, and within an address by connection; after authentication by identity, so that one user with a thousand
- * addresses delays only itself.
+ * Lets clients take turns with new connections and requests, across all ports of this process. Before authentication,
+ * addresses take turns, and within an address connections do. After authentication, identities take turns, so that one
+ * user with a thousand addresses delays only itself.
  *
- * A new connection waits when its first bytes have arrived: after them comes the work of a handshake, and an HTTP/2
- * connection may bring hundreds of requests. From an open HTTP/2 connection Node reads some hundred requests at once.
- * They wait as streams, which cost a third of a request; a stream that the client resets while it waits is never
- * started; and the client's other connections are read in turns.
+ * A new connection waits once its first bytes have arrived, because the work comes after them: a TLS handshake, and
+ * with HTTP/2 perhaps hundreds of requests. Node reads a hundred or more requests at once from an open HTTP/2
+ * connection. These requests wait as streams, because a stream costs a third of what a request costs. A stream that the
+ * client resets while it waits is never started. Meanwhile, the client's other connections are read in turns.
  */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
@@ -26,16 +26,17 @@ const opening = new Arrivals({ line })
 const arriving = new Arrivals({ line })
 /** Requests after authentication. */
 const identified = new Arrivals({ line })
-/** Requests that have waited for something: thousands may wait for one answer, and would all continue at once. */
+/**
+ * Requests that have finished waiting for something. Thousands may have waited for the same result, and would otherwise
+ * all continue at once.
+ */
 const goingOn = new Arrivals({ line })
 const reads = new SessionReads()
 
-/** A name for each connection, to distinguish those of one address. */
+/** A name for each connection, to distinguish connections from the same address. */
 const connections = new WeakMap<object, string>()
 let opened = 0
-/**
- * Where the streams of each HTTP/2 session come from: finding out takes as long as a tenth of Node's work on a stream.
- */
+/** The source of each HTTP/2 session's streams, cached because finding it costs a tenth of Node's work on a stream. */
 const sources = new WeakMap<ServerHttp2Session, ArrivalSource>()
 
 /** Begins a connection now or later, or never if the client closes it first. */
@@ -47,12 +48,12 @@ export function admitConnection(socket: Socket, begin: () => void): void {
   if (!connecting.admit(beginUnlessGone, source)) socket.destroy()
 }
 
-/** Begins an HTTP/2 request now or later, or never if the client gives it up first. */
+/** Begins an HTTP/2 request now or later, or never if the client cancels it first. */
 export function admitStream(stream: ServerHttp2Stream, session: ServerHttp2Session, begin: () => void): void {
   const source = sourceOf(session)
   if (!opening.isBusyFor(source)) return begin()
   reads.streamWaits(session)
-  // The bytes of a body must be gathered from the first one on.
+  // A request with a body begins at once, because its body must be gathered from the first byte.
   if (!stream.endAfterHeaders) return begin()
   const beginUnlessGone = (): void => {
     if (!stream.destroyed) begin()
@@ -60,7 +61,7 @@ export function admitStream(stream: ServerHttp2Stream, session: ServerHttp2Sessi
   if (!opening.admit(beginUnlessGone, source)) begin()
 }
 
-/** Call it for each HTTP/2 session, before its streams. */
+/** Call this for each HTTP/2 session, before its first stream. */
 export function followReads(session: ServerHttp2Session): void {
   if (handleUse().http2) reads.follow(session, sourceOf(session).client)
 }
@@ -74,7 +75,10 @@ function sourceOf(session: ServerHttp2Session): ArrivalSource {
   return source
 }
 
-/** Begins a request now or later, or never if the client gives it up first; rejects it when too many wait. */
+/**
+ * Begins a request now or later, or never if the client cancels it first. Rejects the request when too many are
+ * waiting.
+ */
 export function admitRequest(
   exchange: Exchange,
   address: string,
@@ -89,8 +93,8 @@ export function admitRequest(
 }
 
 /**
- * Waits for the identity's turn if requests have to wait at all. Little work is done before the identity is known, so a
- * burst waits here.
+ * Waits for the identity's turn if requests have to wait at all. Little work is done before the identity is known, so
+ * this is where a burst of requests waits.
  * @throws TooManyRequestsError
  */
 export async function identityTurn(identity: string, address: string): Promise<void> {
@@ -101,7 +105,7 @@ export async function identityTurn(identity: string, address: string): Promise<v
   await turn
 }
 
-/** Waits for the identity's turn to go on with what it has waited for. */
+/** Waits for the identity's turn to continue a request that has finished waiting for something else. */
 export function turnToGoOn(identity: string): Promise<void> {
   return goingOn.turn({ client: identity, connection: '' })
 }

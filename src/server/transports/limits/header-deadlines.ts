@@ -1,6 +1,7 @@
 /**
- * The deadlines of HTTP/1.1 over TLS on Bun, which has none of its own there (docs/runtimes.md): for the first complete
- * request of a connection, and after each response for the next one, whatever arrives in the meantime.
+ * Enforces deadlines for HTTP/1.1 over TLS on Bun, which has none itself (docs/runtimes.md). One deadline is for the
+ * first complete request of a connection. After each response, another one is for the next request. Bytes that arrive
+ * in the meantime do not extend a deadline.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -9,7 +10,7 @@ export interface HeaderDeadlinesOptions {
   readonly firstMs: number
   readonly nextMs: number
   /**
-   * Called for a connection whose first request is late. A connection whose next request is late just ends, like an
+   * Called for a connection whose first request is late. If a later request is late, the connection just ends, like an
    * idle one.
    */
   readonly onLate: (socket: Socket) => void
@@ -17,7 +18,7 @@ export interface HeaderDeadlinesOptions {
 
 interface Connection {
   timer: NodeJS.Timeout | undefined
-  /** Requests that are not answered. */
+  /** The number of unanswered requests. */
   requests: number
 }
 
@@ -51,7 +52,7 @@ export class HeaderDeadlines {
     })
   }
 
-  /** An upgraded connection has no further request. */
+  /** Ends the deadlines of an upgraded connection, which has no further requests. */
   forget({ socket }: IncomingMessage): void {
     clearTimeout(this.#connections.get(socket)?.timer)
     this.#connections.delete(socket)

@@ -1,22 +1,23 @@
 /**
- * Limits the pipelined requests of one HTTP/1.1 connection. Node parses all requests in one packet at once, some seven
- * hundred of them, and each costs time on the event loop, while responses wait for those before them. No client in use
- * pipelines more than a few. So beyond the limit the parser is stopped in the middle of the packet.
+ * Limits the pipelined requests of one HTTP/1.1 connection. One packet may contain about seven hundred requests. Node
+ * parses all of them at once, and each takes time on the event loop even though its response has to wait for the
+ * earlier ones. No client in use pipelines more than a few requests, so beyond the limit the parser is stopped in the
+ * middle of the packet.
  *
- * Requests within the limit are answered, and then the connection ends; a client repeats the others, as after any lost
- * connection.
+ * Requests within the limit are answered, and then the connection ends. The client repeats the other requests, as it
+ * would after losing any connection.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** The number of unanswered requests; the next one is not started. */
+/** The most unanswered requests of one connection. Further requests are not started. */
 export const MAX_PIPELINED = 100
 
 interface Pipeline {
-  /** The requests that have been started and not been answered. */
+  /** The number of requests that have been started but not answered. */
   waiting: number
   isOver: boolean
-  /** The responses that are not closed, including those of requests that were not started. */
+  /** The responses that are not closed yet, including responses to requests that were not started. */
   readonly open: Set<ServerResponse>
 }
 
@@ -59,7 +60,7 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
 /** Connections that end once their requests within the limit are answered. */
 const ending = new WeakSet<object>()
 
-/** Whether unreadable bytes on a connection can be ignored. */
+/** Whether unreadable bytes on a connection can be ignored, because the connection is ending anyway. */
 export function endsAfterAnswers(socket: object): boolean {
   return ending.has(socket)
 }
@@ -67,7 +68,7 @@ export function endsAfterAnswers(socket: object): boolean {
 /** Makes Node's parser skip the rest of the packet, as after an upgrade. */
 const STOP = 2
 
-/** Uses Node's private parser. Without it, the rest of the packet is parsed. */
+/** Stops Node's parser, which is private. If the parser cannot be found, the rest of the packet is parsed. */
 function stopParser(socket: Socket): void {
   const { parser } = socket as { parser?: { onIncoming?: (request: { upgrade: boolean }) => number } | null }
   ending.add(socket)
@@ -79,8 +80,8 @@ function stopParser(socket: Socket): void {
 }
 
 /**
- * Closes the responses that wait behind others when their connection ends. Before Node 24 nothing else does, and a
- * watch among them would run forever.
+ * When a connection ends, closes the responses that still wait behind others. Before Node 24 nothing else closes them,
+ * and a watch among them would run forever.
  */
 function closeWith(socket: Socket, open: ReadonlySet<ServerResponse>): void {
   socket.once('close', () => {
@@ -94,7 +95,10 @@ function closeWith(socket: Socket, open: ReadonlySet<ServerResponse>): void {
   })
 }
 
-/** When a connection ends, Node creates an error for each parsed request: a hundred stack traces that nobody reads. */
+/**
+ * Ends the connection without recording stack traces. Node creates an error for each parsed request when a connection
+ * ends, and nothing reads the traces of these hundred errors.
+ */
 function endWithoutTraces(socket: Socket): void {
   let limit = Error.stackTraceLimit
   socket.prependOnceListener('close', () => {

@@ -1,13 +1,13 @@
 /**
- * Keeps the process near `--memory-target`: well before it, caches shrink; beyond it, clients take turns to start lists
- * and watches, so that one that fills the memory does not keep the others out; and well beyond it, new ones get 429.
- * Running requests continue.
+ * Keeps the process near `--memory-target`. Well before the target, caches shrink. Beyond it, clients take turns to
+ * start lists and watches, so that a client that fills the memory does not keep the others out. Well beyond it, new
+ * lists and watches get 429. Running requests continue.
  *
  *     0 ────────────────────── 85 % ─────────────── target ───────────── 105 % ────▶ resident memory
  *          as configured         │  caches shrink     │  lists take turns  │  and 429
  *
- * It measures resident memory, because a container is killed for that. Ending running watches was rejected: each client
- * would come back with a list, the most expensive request.
+ * It measures resident memory, because that is what a container is killed for. It does not end running watches, because
+ * each client would come back with a list, the most expensive request.
  */
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
@@ -19,26 +19,30 @@ export interface MemoryPressureOptions {
   readonly targetBytes: number | null
   readonly residentBytes: () => number
   readonly clock: Clock
-  /** Frees data that can be read again; called at most every 10 s while needed. */
+  /** Frees data that can be read again. Called at most once every 10 s while memory is short. */
   readonly relieve: () => void
-  /** Called when caches have to shrink, and when that is over. */
+  /** Called when caches have to shrink, and again when they no longer have to. */
   readonly onShort: (isShort: boolean) => void
   readonly onRejected: () => void
-  /** The slots of lists and watches that begin beyond the target. */
+  /** The slots for lists and watches that begin while memory is beyond the target. */
   readonly turns: IdentitySemaphore
   /** Default: the garbage collections of this process. */
   readonly collections?: Pick<Collections, 'count' | 'collect'>
 }
 
 const CHECK_MS = 1_000
-/** A storm of requests is faster than the timer; a check costs some 10 µs. */
+/**
+ * A request also triggers a check after this time, because a storm of requests outruns the timer. A check costs about
+ * 10 µs.
+ */
 const ADMIT_CHECK_MS = 50
 const RELIEF_SHARE = 0.85
 /** Leaves room below the container's limit, since lists and watches that have already begun still grow. */
 const FULL_SHARE = 1.05
 /**
- * Relief frees history, and a client that reconnects after its position is gone lists again, the most expensive request
- * of all. So history is freed in steps, and the next step waits until a collection has shown the effect of the last.
+ * Relief frees history. A client that reconnects after its position is gone has to list again, which is the most
+ * expensive request. So history is freed in steps, and each step waits until a garbage collection has shown the effect
+ * of the previous one.
  */
 const RELIEF_GAP_MS = 10_000
 /** Freed memory returns to the system slowly, so a client that retries sooner would only be rejected again. */
@@ -67,7 +71,7 @@ export class MemoryPressure {
     return this.#isOver
   }
 
-  /** Whether so much is used that nothing that holds memory begins. */
+  /** Whether so much memory is used that no work that holds memory may begin. */
   get isFull(): boolean {
     this.#checkAgain()
     return this.#isFull
@@ -100,9 +104,10 @@ export class MemoryPressure {
   }
 
   /**
-   * Called before a list or watch begins. A little beyond the target it waits for its turn.
+   * Called before a list or watch begins. A little beyond the target, the request waits for its turn.
    *
-   * @returns a function to be called when it has been answered, or has begun; null for one that needs no turn.
+   * @returns a function to call when the list has been answered or the watch has begun; null if the request needs no
+   * turn.
    * @throws TooManyRequestsError; the signal's reason when it aborts.
    */
   async admitInTurn(identity: string, signal: AbortSignal): Promise<(() => void) | null> {

@@ -1,13 +1,13 @@
 /**
- * Limits the HTTP/2 requests that a client opens and resets at once ("rapid reset"), over all of its connections. Such
- * a request costs the server work and the client nothing, and a per-connection limit starts over with every new
- * connection.
+ * Limits the HTTP/2 requests that a client opens and immediately resets ("rapid reset"), across all of its connections.
+ * Such a request costs the server work and the client nothing. A limit per connection would not help, because it starts
+ * over with every new connection.
  *
- * Resets are counted for the identity that the connection has authenticated as, and for the address before that. Beyond
- * the limit the client is suspect for a while: each of its connections may reset a few requests, and is ended at the
- * next. Nobody is rejected for what others have done: thousands may share an address, and those who finish their
- * requests notice nothing. Only young, unanswered requests count: ending a watch, or giving up on a slow list, is
- * normal.
+ * Resets count against the identity under which the connection has authenticated, or against its address before that. A
+ * client that exceeds the limit is suspect for a while: each of its connections may reset a few more requests, and is
+ * closed at the next reset. Thousands of clients may share an address, so no client is rejected for the resets of
+ * others: those that finish their requests are not affected. Only young, unanswered requests count, because it is
+ * normal to end a watch or to give up on a slow list.
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
@@ -18,7 +18,7 @@ import { TokenBuckets } from '../../../support/token-buckets.js'
 
 export interface RapidResetsOptions {
   readonly clock: Clock
-  /** Addresses of proxies, which carry the requests of many clients: nothing is counted for them. */
+  /** Addresses of proxies. Nothing is counted for them, because they carry the requests of many clients. */
   readonly proxies: { has(address: string): boolean }
   /** Called for each connection that is ended. */
   readonly onRejected: () => void
@@ -28,12 +28,12 @@ export interface RapidResetsOptions {
   readonly onSuspected?: (client: string) => void
 }
 
-/** Longer-lived requests are limited by the number of streams per connection. */
+/** Requests that are reset later do not count, because the number of streams per connection limits them. */
 export const RAPID_MS = 1_000
-/** The burst of resets, and the sustained rate: well-behaved clients have a few in an hour. */
+/** The allowed burst of resets, and the allowed sustained rate. Well-behaved clients reset a few requests an hour. */
 const RESETS_BURST = 200
 const RESETS_PER_SECOND = 20
-/** How long a client is suspect after exceeding that. */
+/** How long a client is suspect after exceeding that rate. */
 const SUSPECT_MS = 10_000
 /**
  * The resets allowed for each connection of a suspect client: enough for a page that is closed, or a program that ends.
@@ -92,10 +92,16 @@ export class RapidResets {
   }
 }
 
-/** The identity with which each HTTP/2 connection first authenticated; a connection shared by several keeps it. */
+/**
+ * The identity with which each HTTP/2 connection first authenticated; a connection shared by several identities keeps
+ * the first.
+ */
 const identities = new WeakMap<object, string>()
 
-/** Records the owner of a connection, so that it is not counted against its neighbours. */
+/**
+ * Records the identity that owns a connection, so that its resets do not count against other clients at the same
+ * address.
+ */
 export function noteIdentity(request: IncomingMessage, identity: string): void {
   const { stream } = request as { stream?: ServerHttp2Stream }
   const session = stream?.session

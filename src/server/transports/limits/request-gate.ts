@@ -2,8 +2,8 @@
  * The gate in front of every transport: it determines a client's address, authenticates the client, counts its requests
  * and authorizes them; while a watch runs, it keeps checking that the watch is still allowed.
  *
- * A server that authenticates nobody and allows everything counts no requests, because it knows only addresses, and
- * behind one proxy or NAT there are thousands of clients.
+ * A server without authentication and authorization counts no requests, because it knows clients only by address, and
+ * thousands of clients may be behind one proxy or NAT.
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
@@ -30,13 +30,13 @@ import { noteIdentity } from './rapid-resets.js'
 import { noteAllowed, noteKnown } from './strangers.js'
 
 export interface RequestGateOptions {
-  /** null if nobody is authenticated and everything is allowed. */
+  /** null if the server authenticates no one and allows everything. */
   readonly guard: AccessGuard | null
   /** Checks writes of Roles and bindings; null together with `guard`. */
   readonly escalation: Pick<EscalationCheck, 'confirm'> | null
   /** Counts a request of one identity. @throws TooManyRequestsError, synchronously or later. */
   readonly countRequest: (identity: string) => void | Promise<void>
-  /** Counts bytes of lists and initial states of one identity. @returns milliseconds to wait. */
+  /** Counts the bytes of lists and initial states that are sent to one identity. @returns milliseconds to wait. */
   readonly spendInitialBytes: (identity: string, bytes: number) => number
   readonly proxies: TrustedProxies
   readonly audit: AuditLog | null
@@ -58,13 +58,13 @@ export interface Caller extends Confirmable {
   /** The name under which limits count it: the user, or the address of an anonymous client. */
   readonly identity: string
   /**
-   * Equal for callers with the same name, uid, groups and extra, who therefore have the same permissions; '' where
-   * nobody is authenticated.
+   * Equal for callers with the same name, uid, groups and extra, who therefore have the same permissions; '' if the
+   * server authenticates no one.
    */
   readonly rights: string
   /** Whether anyone may make this request; false while that is unknown. */
   isAnybody(): Promise<boolean>
-  /** Counts bytes of a list or initial state. @returns milliseconds to wait before sending more. */
+  /** Counts the bytes of a list or initial state. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
   /**
    * Checks a further permission, such as `create` for a PUT that would create an object. @throws ForbiddenError,
@@ -75,7 +75,7 @@ export interface Caller extends Confirmable {
    * Rejects a write of a Role or binding that grants more than the caller has. @throws ForbiddenError, NotFoundError
    */
   confirmRights(write: RightsWrite): Promise<void>
-  /** Keeps checking a running request. @returns a function that ends the checks. */
+  /** Keeps checking that a running request is still allowed. @returns a function that ends the checks. */
   keep(revoked: (error: StatusError) => void): () => void
 }
 
@@ -88,12 +88,12 @@ export interface Reviewer extends Confirmable {
 
 /** The client of a request that another server answers. */
 export interface ForwardedCaller {
-  /** null if this server authenticates nobody. */
+  /** null if this server authenticates no one. */
   readonly user: User | null
   readonly isAnonymous: boolean
   /**
-   * Whether the caller was authenticated by its own Authorization header; otherwise the other server would see a
-   * different caller.
+   * Whether this server authenticated the caller by the caller's own Authorization header. If not, the other server
+   * would see a different caller in that header.
    */
   readonly byToken: boolean
   readonly address: string
@@ -146,13 +146,13 @@ export class RequestGate {
     const grant = await guard.authorize(acting, attributes)
     found.rule = grant.decision.rule
     const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, attributes, grant)
-    // The request has waited for its turn.
+    // Permissions may have changed while the request waited for its turn.
     await confirm()
     noteAllowed(exchange.request, exchange.response)
     return {
       identity,
       rights: identityKey(acting.user),
-      // The response to a URL with a ticket is for its holder only.
+      // The response to a URL with a ticket is for the ticket's holder only.
       isAnybody: async () => asked.ticket === undefined && (await guard.letsAnybody(attributes).catch(() => false)),
       confirm,
       pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
@@ -163,7 +163,8 @@ export class RequestGate {
   }
 
   /**
-   * Lets a request in where nobody is authenticated. @throws ForbiddenError for a request that impersonates someone.
+   * Admits a request if the server authenticates no one. @throws ForbiddenError for a request that impersonates
+   * someone.
    */
   #admitAnybody(exchange: Exchange, attributes: Attributes): void {
     if (this.#options.audit !== null) this.#judgementOf(exchange, attributes)
@@ -184,13 +185,13 @@ export class RequestGate {
     return { user, acting, asked, found }
   }
 
-  /** Whether anonymous callers may do this. @throws ServiceUnavailableError when that is unknown now. */
+  /** Whether anonymous callers may do this. @throws ServiceUnavailableError while that is unknown. */
   async letsAnybody(attributes: Attributes): Promise<boolean> {
     return (await this.#options.guard?.letsAnybody(attributes)) ?? true
   }
 
   /**
-   * A rejected credential counts as a request of its address, since there is no other name: 401s are rate-limited.
+   * A rejected credential counts as a request from its address, because no user is known. So 401s are rate-limited.
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
   async #authenticate(guard: AccessGuard, asked: Asked, { request, response }: Exchange): Promise<Authenticated> {
@@ -261,7 +262,7 @@ export class RequestGate {
     const address = this.addressOf(exchange)
     const asked = this.#askedOf(exchange)
     const found = this.#judgementOf(exchange, attributes)
-    // It would appear in the other server's log.
+    // A forwarded ticket would appear in the other server's log.
     if (asked.ticket !== undefined) throw new UnauthorizedError('Unauthorized', { cause: 'a ticket is not forwarded' })
     const user = guard === null ? null : await this.#authenticate(guard, asked, exchange)
     if (user !== null) found.client = { user, impersonator: null }
@@ -273,8 +274,8 @@ export class RequestGate {
   }
 
   /**
-   * Makes a ticket for one path, which identifies the caller without a header. It gives no permission that the caller
-   * does not have.
+   * Makes a ticket for one path. The ticket identifies the caller without a header, and gives no permission that the
+   * caller does not have.
    * @throws UnauthorizedError, ForbiddenError, NotFoundError, TooManyRequestsError, ServiceUnavailableError
    */
   async issueTicket(
@@ -283,10 +284,10 @@ export class RequestGate {
     readPath: () => Promise<string>,
   ): Promise<{ readonly ticket: string; readonly path: string; readonly expiresAt: number }> {
     const { guard } = this.#options
-    // The access log has a line for every request, also for those that end here.
+    // The access log has a line for every request, including those that end here.
     this.#judgementOf(exchange, attributes)
     if (guard?.tickets === null || guard === null) throw unknownResource()
-    // It would outlive the permission to act as another user.
+    // A ticket would outlive the permission to act as another user.
     refuseImpersonation(exchange.request.rawHeaders)
     const { user, acting, asked, found } = await this.#identify(guard, exchange, attributes)
     if (user.groups.includes(ALL_UNAUTHENTICATED)) {
@@ -299,7 +300,7 @@ export class RequestGate {
     return { ...(await guard.tickets.issue(user, token, path)), path }
   }
 
-  /** Collects the caller's credentials. No cache may keep a response to a ticket. */
+  /** Collects the caller's credentials. No cache may keep a response to a request with a ticket. */
   #askedOf(exchange: Exchange): Asked {
     const { request, path, query } = exchange
     const address = this.addressOf(exchange)
@@ -386,14 +387,17 @@ export class RequestGate {
   }
 }
 
-/** Without authentication, everyone may do everything. */
+/** The judge for a server without authentication: everyone may do everything. */
 const EVERYTHING: ReviewJudge = {
   decide: (user, attributes) => alwaysAllow.authorize(user, attributes),
   rulesFor: (user, namespace) => alwaysAllow.rulesFor(user, namespace),
   reviewToken: () => Promise.resolve(null),
 }
 
-/** Returns the name under which a request is counted; an anonymous client counts for its whole IPv6 network. */
+/**
+ * Returns the name under which a request is counted: the user's name, or an anonymous client's address (for IPv6, its
+ * network).
+ */
 function identityOf(user: User | null, address: string): string {
   return user === null || user.groups.includes(ALL_UNAUTHENTICATED) ? networkOf(address) : user.name
 }
@@ -420,7 +424,7 @@ function confirmed(
 const nothing = (): undefined => {}
 const allowed = (): Promise<void> => Promise.resolve()
 
-/** An HTTP/2 request has a stand-in for the socket; its stream's session has the real one. */
+/** The socket of an HTTP/2 request is a proxy object; the session of its stream has the real socket. */
 function tlsSocketOf(request: IncomingMessage): TLSSocket | null {
   const { stream } = request as { stream?: ServerHttp2Stream }
   const socket = stream === undefined ? request.socket : stream.session?.socket

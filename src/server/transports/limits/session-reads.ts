@@ -1,13 +1,14 @@
 /**
- * Reads the HTTP/2 connections of a client in turns while its streams have to wait. Node reads every connection that is
- * ready in one iteration of the event loop, and makes a stream of each header block: 4,000 requests on 40 connections
- * delayed everyone by 50 ms before any of them could be made to wait.
+ * Reads a client's HTTP/2 connections in turns while its streams have to wait. In one iteration of the event loop, Node
+ * reads every connection that is ready, and creates a stream for each header block. Without turns, 4,000 requests on 40
+ * connections delayed all clients by 50 ms before any of these requests could be made to wait.
  *
- * Once an iteration has spent its time on such streams, the other connections of the client are held until the next
- * one. A connection that has been read continues after all others of its client. Unread bytes stay in the kernel, which
- * slows down the sender. A held connection waits only for time, never for another connection.
+ * Once an iteration has spent its time on such streams, the client's other connections are held until the next
+ * iteration. A connection that has been read comes after the client's other connections in the next round. Unread bytes
+ * stay in the kernel, which slows down the sender. A held connection only waits for later iterations, never for another
+ * connection to do something.
  *
- * Node has no public API for this: its session reads in C++, from the handle of the socket.
+ * Node has no public API for this, because its session reads from the socket's handle in C++.
  */
 import type { ServerHttp2Session } from 'node:http2'
 import type { Socket } from 'node:net'
@@ -16,20 +17,20 @@ import { LoopSlice } from '../../../support/turns.js'
 
 /** The time per iteration of the event loop for reading streams that have to wait. */
 const READ_MS = 1
-/** The number of connections of a client that continue per iteration: holding one costs 2 µs. */
+/** The number of a client's held connections that continue in each iteration. Holding a connection costs 2 µs. */
 const AT_ONCE = 256
 
 interface Handle {
   readStop(): number
   readStart(): number
-  /** The bytes that the kernel has not taken. Node's session reads on by itself once it has. */
+  /** The bytes that the kernel has not taken yet. Once it has taken them, Node's session resumes reading by itself. */
   readonly writeQueueSize: number
 }
 
 interface Connection {
   readonly of: Client
   readonly socket: Socket
-  /** Whether it has brought streams in this round. */
+  /** Whether the connection has opened streams in this round. */
   hasRead: boolean
 }
 
@@ -58,14 +59,14 @@ export class SessionReads {
     this.#slice = slice
   }
 
-  /** @param client whose connections take turns. */
+  /** @param client the client whose connections take turns. */
   follow(session: ServerHttp2Session, client: string): void {
     // `session.socket` is a proxy, but its `once` returns the socket itself.
     const socket: Socket = session.socket.once('close', () => end())
     const of = this.#clients.get(client) ?? { reading: new Set(), held: new Set(), later: new Set() }
     this.#clients.set(client, of)
     const { reading, held, later } = of
-    // Counts as already read, so that new connections do not get ahead of waiting ones.
+    // A new connection counts as already read, so that it does not get ahead of waiting ones.
     const connection = { of, socket, hasRead: true }
     reading.add(connection)
     this.#connections.set(session, connection)
@@ -75,7 +76,7 @@ export class SessionReads {
     }
   }
 
-  /** Call it for each stream that has to wait. */
+  /** Call this for each stream that has to wait. */
   streamWaits(session: ServerHttp2Session): void {
     const connection = this.#connections.get(session)
     if (connection === undefined) return
@@ -89,7 +90,7 @@ export class SessionReads {
       next.add(one)
     }
     of.reading.clear()
-    // Node's session reads on after a write, even if the connection was held.
+    // Node's session resumes reading after a write, even if the connection was held.
     handleOf(connection)?.readStop?.()
     if (this.#waiting.size === 0) setImmediate(this.#continue)
     this.#waiting.add(of)

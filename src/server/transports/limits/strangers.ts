@@ -1,17 +1,18 @@
 /**
- * Limits the connections that wait for a request, over all ports of this process: each costs memory (15 KB, or some
- * 90 KB over TLS), and no request lets another limit refuse it.
+ * Limits the connections that wait for a request, across all ports of this process. Each of them costs memory (15 KB,
+ * or about 90 KB over TLS) and has sent no request that another limit could reject.
  *
- * Those of unknown clients ("strangers") have one share. A connection is a stranger until one of its requests is
- * authenticated; it then counts in the share of known clients. After a request was allowed, a connection counts only
- * while no request is in progress.
+ * The connections of unknown clients ("strangers") have one share of the memory. A connection is a stranger until one
+ * of its requests is authenticated. It then counts in the share of known clients. After a request was allowed, a
+ * connection counts only while no request is in progress.
  *
- * When a share is exceeded, a network, or a user, that holds the most of that memory (within a factor of two) loses its
- * oldest connection, so attackers lose their own. Connections whose requests have all been answered go first; there
- * may be thousands that were refused and stay open. If even the oldest of the others is young, the newest one is closed
- * instead: when all clients reconnect at once, the first ones are served first, and the others try again.
+ * When a share is exceeded, the network or user that holds the most of its memory (within a factor of two) loses its
+ * oldest connection, so attackers lose their own connections. Connections whose requests have all been answered are
+ * closed first, because thousands of rejected clients may keep theirs open. If even the oldest of the remaining
+ * connections is young, the newest one is closed instead. So when all clients reconnect at once, the first ones are
+ * served first, and the others try again.
  *
- * While memory is full, no connection waits for another request: each ends with its response.
+ * While memory is full, no connection waits for another request: each one ends with its response.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2Session, ServerHttp2Stream } from 'node:http2'
@@ -38,15 +39,15 @@ const CONNECTION_BYTES = 96 * 1024
 const KNOWN_BYTES = 48 * 1024
 /** The estimated memory of an open HTTP/2 stream, such as one whose response is not read. */
 const STREAM_BYTES = 16 * 1024
-/** Below this age, a connection may still be in the process of being opened, on a busy server. */
+/** On a busy server, a connection younger than this may still be opening. */
 const YOUNG_MS = 5_000
 
-/** The connections of one network or user; each set has the oldest first. */
+/** The connections of one network or user. Each set is ordered from the oldest to the newest. */
 interface Group {
   readonly owner: string
-  /** Those without an answered request. */
+  /** Connections without an answered request. */
   readonly fresh: Set<Stranger>
-  /** Those whose requests have all been answered. */
+  /** Connections whose requests have all been answered. */
   readonly answered: Set<Stranger>
   bytes: number
 }
@@ -54,23 +55,26 @@ interface Group {
 interface Stranger {
   readonly socket: Socket
   readonly address: string
-  /** Its network, or its user once that is known. */
+  /** The connection's network, or its user once the user is known. */
   owner: string
   isKnown: boolean
-  /** When it began to wait for a request. */
+  /** When the connection began to wait for a request. */
   sinceMs: number
   hasBegun: boolean
-  /** One of its requests was allowed and answered, if only to say that the server is at capacity. */
+  /**
+   * Whether a request on the connection was allowed and answered, even if only with the error that the server is at
+   * capacity.
+   */
   isAnswered: boolean
   streams: number
-  /** The number of its allowed requests in progress. */
+  /** The number of the connection's allowed requests in progress. */
   requests: number
-  /** The group in which it counts now; null while it does not count. */
+  /** The group in which the connection counts now; null while it does not count. */
   group: Group | null
   isForgotten: boolean
 }
 
-/** Keyed by what carries requests: a socket, or an HTTP/2 session. */
+/** Keyed by the carrier of the requests: a socket or an HTTP/2 session. */
 const carriers = new WeakMap<object, { readonly strangers: Strangers; readonly stranger: Stranger }>()
 
 export class Strangers {
@@ -131,7 +135,7 @@ export class Strangers {
     if (stranger !== undefined) carriers.set(carrier, { strangers: this, stranger })
   }
 
-  /** Counts streams of a session that were opened, or closed if negative. */
+  /** Counts streams that a session has opened. A negative count means closed streams. */
   countStreams(session: Http2Session, count: number): void {
     const stranger = carriers.get(session)?.stranger
     if (stranger === undefined) return
@@ -147,7 +151,7 @@ export class Strangers {
     this.#unknown.closeOlderThan(ms)
   }
 
-  /** The connection does not count any more. */
+  /** Stops counting the connection. */
   forget(stranger: Stranger): void {
     stranger.isForgotten = true
     if (this.#byAddress.get(stranger.address) === stranger) this.#byAddress.delete(stranger.address)
@@ -155,16 +159,16 @@ export class Strangers {
     this.#shareOf(stranger).leave(stranger)
   }
 
-  /** The connection is this user's from now on. */
+  /** Counts the connection for this user from now on. */
   know(stranger: Stranger, user: string): void {
     this.#shareOf(stranger).leave(stranger)
     stranger.isKnown = true
     stranger.owner = user
   }
 
-  /** The connection does not count while this request is answered. */
+  /** Does not count the connection while this request is being answered. */
   suspend(stranger: Stranger, request: IncomingMessage, response: ServerResponse): void {
-    // A stream that has ended does not know its session.
+    // Find the carrier now, because a stream that has ended no longer knows its session.
     const carrier = carrierOf(request)
     stranger.requests++
     this.#shareOf(stranger).leave(stranger)
@@ -209,7 +213,7 @@ class Share {
   #maxBytes: number
   #bytes = 0
 
-  /** @param close also takes the connection out. */
+  /** @param close closes a connection and removes it from the share. */
   constructor(clock: Pick<Clock, 'monotonic'>, maxBytes: number, close: (stranger: Stranger) => void) {
     this.#clock = clock
     this.#maxBytes = maxBytes
@@ -241,7 +245,7 @@ class Share {
     if (group.fresh.size + group.answered.size === 0) this.#groups.delete(group.owner)
   }
 
-  /** Counts more for one that is in here, or less. */
+  /** Counts more bytes, or fewer if negative, for a connection in the share. */
   grow(stranger: Stranger, bytes: number): void {
     this.#weigh(stranger.group!, bytes)
     if (bytes > 0) this.#makeRoom(stranger)
@@ -266,7 +270,7 @@ class Share {
     if (group.bytes > 0) (this.#bySize[sizeOf(group)] ??= new Set()).add(group)
   }
 
-  /** @param last the one that has just arrived or grown. */
+  /** @param last the connection that has just arrived or grown. */
   #makeRoom(last: Stranger | null): void {
     while (this.#bytes > this.#maxBytes) {
       const group = this.#largest()
@@ -281,7 +285,7 @@ class Share {
     return isYoung && last !== null && fresh.has(last) ? last : oldest!
   }
 
-  /** Returns one of the largest groups: none has more than twice its bytes. */
+  /** Returns one of the largest groups: no other group has more than twice its bytes. */
   #largest(): Group {
     let size = this.#bySize.length - 1
     while ((this.#bySize[size]?.size ?? 0) === 0) size--
@@ -306,12 +310,12 @@ function bytesOf({ isKnown, hasBegun, streams }: Stranger): number {
   return (hasBegun ? CONNECTION_BYTES : WAITING_BYTES) + streams * STREAM_BYTES
 }
 
-/** The same for the TCP socket and the TLS socket of one connection. */
+/** Returns the same text for the TCP socket and the TLS socket of one connection. */
 function addressOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
 }
 
-/** Notes that a request was authenticated: other limits apply while it is in progress. */
+/** Notes that a request was authenticated. Other limits apply to it while it is in progress. */
 export function noteKnown(request: IncomingMessage, response: ServerResponse, user: string): void {
   const found = carriers.get(carrierOf(request))
   if (found === undefined) return
@@ -322,7 +326,7 @@ export function noteKnown(request: IncomingMessage, response: ServerResponse, us
   strangers.suspend(stranger, request, response)
 }
 
-/** Notes that a request was allowed, which may be that of an anonymous client. */
+/** Notes that a request was allowed. The client may be anonymous. */
 export function noteAllowed(request: IncomingMessage, response: ServerResponse): void {
   const found = carriers.get(carrierOf(request))
   if (found === undefined || found.stranger.isKnown || found.stranger.isForgotten) return

@@ -167,7 +167,7 @@ export class ApiService implements RemoteGroupVersion {
     try {
       await this.#options.passthrough.pass(exchange, caller)
     } catch (error) {
-      // The failure is known before the next poll, which is now moved forward.
+      // The failure is known before the next poll, so the next poll happens now.
       if (error instanceof ServiceUnavailableError && this.#isCurrent) {
         this.#lose(error.message)
         this.#wake.abort()

@@ -2,8 +2,8 @@
  * Chooses which headers of a request and of its response are forwarded; the others are meant for the next hop only (RFC
  * 9110, 7.6.1).
  *
- * Identities that a caller claims (`X-Remote-*`) are never forwarded: an API server that trusts our certificate would
- * believe them. It gets the identity that was authenticated here.
+ * Identities that a caller claims (`X-Remote-*`) are never forwarded, because an API server that trusts our certificate
+ * would believe them. The API server gets the identity that was authenticated here.
  */
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import type { User } from '../../auth/user.js'
@@ -36,8 +36,8 @@ export interface PassedRequest {
   /** The user for the X-Remote-* headers, which replace any credential; null for none. */
   readonly asUser: User | null
   /**
-   * Whether the caller's own token is forwarded. A token that did not determine the caller's identity never is: the
-   * other server would see a different caller from the one counted and logged here.
+   * Whether the caller's own token is forwarded. A token that did not determine the caller's identity is never
+   * forwarded, because the other server would see a different caller from the one counted and logged here.
    */
   readonly passesToken: boolean
   /** The protocol to upgrade to; null for none. */
@@ -49,8 +49,9 @@ export interface PassedRequest {
 }
 
 /**
- * Whether a header is forwarded even if Connection lists it, because without it the other server would see another
- * caller. A gateway that adds Impersonate-User and forwards its client's Connection would act with its own permissions.
+ * Whether a header is forwarded even if Connection lists it. Without such a header, the other server would see another
+ * caller. For example, a gateway that adds Impersonate-User and forwards its client's Connection header would act with
+ * its own permissions.
  */
 function isEndToEnd(key: string): boolean {
   return key === 'authorization' || key === PROTOCOLS || key.startsWith('impersonate-')
@@ -109,8 +110,8 @@ export function requestHeaders({
 }
 
 /**
- * Returns the trailers of the request to forward. None may identify the caller: the identity comes from the headers,
- * and the next server may merge trailers into them.
+ * Returns the trailers of the request to forward. No forwarded trailer may identify the caller, because the identity
+ * comes from the headers, and the next server may merge trailers into them.
  */
 export function requestTrailers(rawTrailers: RawHeaders, isStripped: (key: string) => boolean): [string, string][] {
   const passed: [string, string][] = []
@@ -137,7 +138,7 @@ export function responseHeaders(rawHeaders: RawHeaders): string[] {
   const passed: string[] = []
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const key = rawHeaders[i]!.toLowerCase()
-    // A trailer can only be forwarded if announced.
+    // Keep the Trailer header, because trailers can be forwarded only if they are announced.
     if (key !== 'trailer' && (HOP_BY_HOP.has(key) || listed.has(key))) continue
     passed.push(rawHeaders[i]!, rawHeaders[i + 1]!)
   }
@@ -154,7 +155,7 @@ export function responseTrailers(rawTrailers: RawHeaders): Record<string, string
   return byName(passed)
 }
 
-/** Returns headers by their names in lower case; repeated ones with all of their values. */
+/** Returns headers by their names in lower case. A repeated header has all of its values. */
 export function byName(headers: RawHeaders): Record<string, string | string[]> {
   const values = Object.create(null) as Record<string, string | string[]>
   for (let i = 0; i + 1 < headers.length; i += 2) {

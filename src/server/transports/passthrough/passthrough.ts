@@ -8,7 +8,7 @@
  * Connections with that certificate carry no other requests, because without a name in the headers the other server
  * might treat the certificate itself as the caller. The other server also decides what the caller may do.
  *
- * A request is never sent twice, because nobody can know whether a write was performed before the connection broke.
+ * A write is never sent twice, because this server cannot know whether it was performed before the connection broke.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -49,8 +49,8 @@ export interface PassthroughOptions {
   /** The other server's name in messages: `the API server`. */
   readonly name: string
   /**
-   * The trusted authorities, by default those of the system; and our certificate, used only for requests in a user's
-   * name: without it callers without a bearer token cannot be forwarded. Watched until `close`.
+   * The trusted authorities (default: the system's) and our certificate. The certificate is used only for requests in a
+   * user's name. Without it, callers without a bearer token cannot be forwarded. The files are watched until `close`.
    */
   readonly credentials: Watched<Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>>
   /**
@@ -115,8 +115,8 @@ export class Passthrough {
             connections: this.#connections,
             readyz: async () => {
               const { status } = await this.ask('/readyz', READER, READYZ)
-              // Without a proxy certificate, a 401 only means that anonymous access is off: as if there were no
-              // /readyz.
+              // Without a proxy certificate, a 401 only means that anonymous access is off. Treat it as if there were
+              // no /readyz.
               return status === 401 && this.#agents.proxy === null ? 404 : status
             },
             clock: options.clock,
@@ -132,11 +132,11 @@ export class Passthrough {
 
   /**
    * Resolves when the client has been answered, whatever the response was.
-   * @throws StatusError while nothing has been answered: 403, 429, 502 (or 503, as `awayIs` says), 504.
+   * @throws StatusError if nothing has been sent to the client: 403, 429, 502 (or 503, as `awayIs` says), 504.
    */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
     const asUser = this.#nameOf(caller)
-    // Without an authenticator nobody is authenticated here, so the other server does it.
+    // Without an authenticator, this server authenticates no one, so the other server does it.
     const passesToken = asUser === null && (caller.user === null || caller.byToken)
     const leave = await this.#options.semaphore.acquire(this.#options.url, exchange.signal)
     const startedMs = performance.now()
@@ -226,8 +226,8 @@ export class Passthrough {
     const { request, response } = exchange
     const { clock, responseTimeoutMs, name } = this.#options
     const head = upgradeHead(request)
-    // The outgoing request must mark its end too, whatever the method: the next server would parse unframed bytes as
-    // another request, on a connection that may carry our certificate.
+    // The outgoing request must also mark the end of its body, whatever the method. Otherwise the next server would
+    // parse the body's bytes as another request, on a connection that may carry our certificate.
     const body = bodyOf(request)
     if (head !== undefined && body !== 'none') throw upgradeWithBody()
     const upgrade = head === undefined ? null : (request.headers.upgrade ?? null)
@@ -278,7 +278,8 @@ export class Passthrough {
           }
           const counts = this.#denialCounts(incoming, wasSure)
           if (counts === undefined) return answer()
-          // Until then nothing else listens, and the client may leave, or the connection may break.
+          // Until `counts` settles, nothing else listens for errors, and the client may leave or the connection may
+          // break.
           incoming.once('error', fail)
           counts.then(
             () => {
@@ -349,8 +350,8 @@ export class Passthrough {
 
   /**
    * @param wasSure whether the server was known to be ready when the request was sent.
-   * @returns undefined if the response is forwarded at once; otherwise a promise that rejects, with the client's
-   * response, while the server may deny only because it is starting. Nothing was performed then.
+   * @returns undefined if the response is forwarded at once; otherwise a promise. It rejects with the client's error if
+   * the server may have denied the request only because it is starting. In that case nothing was performed.
    */
   #denialCounts({ statusCode }: http.IncomingMessage, wasSure: boolean): Promise<void> | undefined {
     if (statusCode !== 403) {
@@ -363,7 +364,7 @@ export class Passthrough {
     })
   }
 
-  /** @throws Error when a client of this protocol cannot be given such a head. Nothing has been answered then. */
+  /** @throws Error when such a head cannot be sent to a client of this protocol. In that case nothing has been sent. */
   #answer(exchange: Exchange, incoming: http.IncomingMessage, fail: (error: Error) => void): void {
     const { response, request } = exchange
     const code = incoming.statusCode ?? 0
@@ -372,7 +373,7 @@ export class Passthrough {
     const headers = responseHeaders(incoming.rawHeaders)
     const grouped = byName(headers)
     if (request.httpVersionMajor === 2) delete grouped['trailer']
-    // No body follows, as the length would announce.
+    // A 204 has no body, so it must not announce a length.
     if (code === 204) delete grouped['content-length']
     for (const [key, value] of Object.entries(exchange.headers)) {
       if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
@@ -380,7 +381,7 @@ export class Passthrough {
     try {
       response.writeHead(code, grouped)
     } catch (error) {
-      // HTTP/2 keeps what it has refused, and would refuse the error's response with it.
+      // An HTTP/2 response keeps the headers that it has rejected, and would reject the error response because of them.
       for (const key of Object.keys(grouped)) response.removeHeader(key)
       throw error
     }
@@ -391,7 +392,8 @@ export class Passthrough {
       const trailers = responseTrailers(incoming.rawTrailers)
       if (Object.keys(trailers).length > 0) response.addTrailers(trailers)
     })
-    // Not `pipeline`: it adds seven end listeners to the response, and together with the server's Node warns of a leak.
+    // Not `pipeline`, because it adds seven end listeners to the response. Together with the server's listeners, they
+    // make Node warn of a leak.
     incoming.on('error', fail)
     incoming.pipe(response)
   }
@@ -468,7 +470,10 @@ function agentsOf({ url, credentials: { value } }: PassthroughOptions): {
   }
 }
 
-/** Before that, no part of the request can have reached the other side: a starting server may break off a handshake. */
+/**
+ * Calls back once the connection is established. Before that, no part of the request can have reached the other side. A
+ * starting server may break off a handshake.
+ */
 function whenConnected(request: http.ClientRequest, connected: () => void): void {
   request.once('socket', (socket) => {
     if (request.reusedSocket) connected()

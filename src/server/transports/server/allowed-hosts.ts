@@ -29,7 +29,7 @@ export function whyHostRefused(
   // Two servers that choose differently between two hosts would see different requests.
   if (lines > 1 || hosts.size > 1) return new BadRequestError('the request names more than one host')
   const [host = ''] = hosts
-  // Browsers always send a host.
+  // A request without a host is not from a browser, because browsers always send one.
   if (allowed === null || host === '' || isAllowed(nameOf(host), allowed)) return null
   const shown = JSON.stringify(host.slice(0, 256))
   return new ForbiddenError(`host ${shown} is not allowed: add it to --allowed-hosts`)

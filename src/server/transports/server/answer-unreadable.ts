@@ -22,7 +22,7 @@ export function limitBroken({ code = '' }: { readonly code?: string }): Limit | 
   return LIMITS[code]
 }
 
-/** Handles `clientError`. A broken TLS handshake raises it too, but leaves no layer on which to answer. */
+/** Handles `clientError`. A failed TLS handshake also raises it, but leaves no TLS connection over which to answer. */
 export function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
   const { code: reason = '' } = error
   if ((!reason.startsWith('HPE_') && ANSWERS[reason] === undefined) || !socket.writable) return void socket.destroy()

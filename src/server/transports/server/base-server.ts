@@ -1,6 +1,6 @@
 /**
  * The common part of all ports: the life cycle, the host check, and the responses to requests that cannot be read or
- * routed. Fastify routes, and answers the small documents.
+ * routed. Fastify routes the requests and answers the small documents.
  */
 import type { RequestListener, Server } from 'node:http'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
@@ -21,7 +21,7 @@ export interface BaseServerOptions {
   /** The host names that clients may use, in addition to addresses and loopback names; null for any. */
   readonly allowedHosts: () => readonly string[] | null
   /**
-   * Answers what has no route, whatever its method and type, before Fastify looks at either; it must hijack the reply.
+   * Answers a request that has no route, before Fastify checks its method and content type. It must hijack the reply.
    * Default: 404.
    */
   readonly answerUnrouted?: (request: FastifyRequest, reply: FastifyReply) => void
@@ -29,7 +29,7 @@ export interface BaseServerOptions {
 
 const NO_CACHE = { 'cache-control': 'no-cache, private' }
 
-/** Creates the listener under a server. */
+/** Creates the Node server on which Fastify listens. */
 export type MakeListener = (handler: RequestListener) => Server
 
 /** @param register adds the routes. */
@@ -38,7 +38,10 @@ export function createBaseServer(
   makeListener: MakeListener,
   register: (server: FastifyInstance) => void,
 ): FastifyInstance {
-  /** Rejected sockets: anything else that arrives on one is unreadable too, and counts as the same rejection. */
+  /**
+   * Rejected sockets. Anything else that arrives on such a socket is also unreadable, and belongs to the same
+   * rejection.
+   */
   const refused = new WeakSet<object>()
   const server = fastify({
     logger: false,

@@ -1,10 +1,10 @@
 /**
  * Moves the clients of one port elsewhere before the server ends. Over HTTP/2 it sends GOAWAY. Over HTTP/1.1 it sends
- * `Connection: close` with every response from then on, and once the drain begins, it closes connections after
- * responses whose heads were sent earlier.
+ * `Connection: close` with every response from the announcement on. Once the drain begins, it also closes the
+ * connections of responses whose heads were sent before the announcement.
  *
- * Running streams and responses are not cut. Without this, a client whose watch has ended would retry on its open
- * connection, get 503, and retry there for as long as the server drains.
+ * Running streams and responses are not cut off. Without the drain, a client whose watch has ended would retry on its
+ * open connection, get 503, and keep retrying there until the server ends.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { ServerHttp2Session } from 'node:http2'
@@ -17,9 +17,9 @@ export class ConnectionDrain {
   #hasBegun = false
 
   /**
-   * Ends every connection after its next response. This alone moves a client that sends requests all the time, so that
-   * none of its requests meets a closing connection. A response whose head has already promised a reusable connection
-   * is left alone: the next one says the opposite.
+   * Ends every connection after its next response. This is enough to move a client that sends requests all the time,
+   * and none of its requests meets a closing connection. A response whose head has already promised a reusable
+   * connection is left alone, because the next response ends the connection.
    */
   announce(): void {
     if (this.#isAnnounced) return
@@ -40,7 +40,7 @@ export class ConnectionDrain {
   follow(session: ServerHttp2Session): void {
     this.#sessions.add(session)
     session.once('close', () => this.#sessions.delete(session))
-    // A session that opens during the drain still gets one response: to a probe, the server must not look absent.
+    // A session that opens during the drain still gets one response, so that the server does not look dead to a probe.
     session.once('stream', () => this.#isAnnounced && session.close())
   }
 

@@ -6,9 +6,10 @@ import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http'
 import type { Exchange } from './exchange.js'
 
 /**
- * The methods and headers that a page may use beyond those that browsers always allow: those that the API server lets
- * pages send, and those that our client and `EventSource` need. As there, `Impersonate-*` is missing, so a page cannot
- * act as anyone else with the permissions of its visitor. Browsers cache the response for a day.
+ * The methods and headers that a page may use in addition to the ones that browsers always allow. The API server lets
+ * pages send most of them; our client and `EventSource` need the rest. As in the API server, `Impersonate-*` is
+ * missing, so a page cannot use its visitor's permissions to act as someone else. Browsers cache the response for a
+ * day.
  */
 const PREFLIGHT: OutgoingHttpHeaders = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
@@ -18,7 +19,7 @@ const PREFLIGHT: OutgoingHttpHeaders = {
   'content-length': '0',
 }
 
-/** Returns the headers with which a page may read the answer to its request; none unless its origin is allowed. */
+/** Returns the headers that let a page read the response, if the page's origin is allowed. */
 export function corsHeaders({ origin }: IncomingHttpHeaders, allowedOrigins: readonly string[]): OutgoingHttpHeaders {
   if (allowedOrigins.length === 0) return {}
   if (origin === undefined || !allowedOrigins.includes(origin)) return { vary: 'Origin' }

@@ -1,6 +1,7 @@
 /**
- * One HTTP request and its response, on Node's own objects: the same on HTTP/1.1 and HTTP/2 (whose compatibility
- * response has the same methods). Answers sent from here are small and complete; lists and watches write their own.
+ * One HTTP request and its response, on Node's own objects. HTTP/1.1 and HTTP/2 work the same here, because HTTP/2's
+ * compatibility response has the same methods. Responses sent by this class are small and complete; lists and watches
+ * write their own.
  */
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Writable } from 'node:stream'
@@ -22,11 +23,11 @@ export interface Judgement {
   client: { readonly user: User; readonly impersonator: User | null } | null
   /** null if the request is rejected. */
   rule: string | null
-  /** Whether it has been counted against its caller's rate. */
+  /** Whether the request has been counted against its caller's rate. */
   isCounted: boolean
 }
 
-/** Errors that may be gone at the next attempt. */
+/** The codes of errors that may be gone at the next attempt. */
 const PASSING: ReadonlySet<number> = new Set([410, 429, 503, 504])
 
 export class Exchange {
@@ -34,7 +35,7 @@ export class Exchange {
   readonly query: URLSearchParams
   #abort: AbortController | null = null
   readonly startedMs = performance.now()
-  /** The headers of every response, unless the response sets another value. */
+  /** The headers to send with every response, unless the response sets another value. */
   readonly headers: OutgoingHttpHeaders = { 'cache-control': 'no-cache, private' }
   statusCode = 0
   /** The client's address as determined by the gate. */
@@ -67,8 +68,8 @@ export class Exchange {
   }
 
   /**
-   * Aborts when the client is gone or the response is complete. Created on first use, because most responses do
-   * without.
+   * Aborts when the client is gone or the response is complete. Created on first use, because most responses do not
+   * need it.
    */
   get signal(): AbortSignal {
     if (this.#abort === null) {
@@ -79,7 +80,7 @@ export class Exchange {
     return this.#abort.signal
   }
 
-  /** Releases what a watch does not need while it runs, because thousands run at once. */
+  /** Releases objects that a running watch does not need, because thousands of watches run at once. */
   release(): void {
     this.response.off('close', this.#onClose)
     this.#abort = null
@@ -94,7 +95,7 @@ export class Exchange {
     return error === CLOSED || (this.isGone && error instanceof Error && error.name === 'AbortError')
   }
 
-  /** Whether written bytes wait for the client, so that `drain` will come. */
+  /** Whether written bytes wait for the client, so that a `drain` event will follow. */
   get needsDrain(): boolean {
     return this.#writable.writableNeedDrain
   }
@@ -129,12 +130,12 @@ export class Exchange {
     boundAnswer(this.response, this.untakenMs)
   }
 
-  /** Ends a response whose headers are sent, because the rest cannot be. */
+  /** Aborts a response whose headers have been sent, because the rest cannot be sent. */
   breakOff(): void {
     breakOff(this.response)
   }
 
-  /** Sends a document that the client caches under its ETag; a 304 if the client has this version. */
+  /** Sends a document that the client may cache under its ETag, or a 304 if the client already has this version. */
   sendTagged(contentType: string, body: Buffer, etag: string, headers: OutgoingHttpHeaders = {}): void {
     const tagged = { etag, vary: 'Accept', ...headers }
     if (this.keeps(etag)) this.sendNotModified(tagged)
@@ -155,8 +156,8 @@ export class Exchange {
   }
 
   /**
-   * Sends the error as a Status in the form that the client reads, with Retry-After if the error has one. Only before
-   * the headers.
+   * Sends the error as a Status in the form that the client reads, with Retry-After if the error has one. Call this
+   * only before the headers are sent.
    */
   fail(error: StatusError): void {
     const { accept, 'user-agent': userAgent } = this.requestHeaders
@@ -164,7 +165,7 @@ export class Exchange {
     const { code, headers, body } = statusResponse(error, negotiateStatus(accept, this.servesCbor), { pretty })
     const { 'content-type': contentType = 'application/json', ...rest } = headers
     const kept = String(this.headers['cache-control'])
-    // No cache may keep a passing error, or a response to a ticket.
+    // No cache may keep a temporary error, or a response to a request with a ticket.
     const noStore = kept.includes('no-store') ? kept : PASSING.has(code) ? 'no-store' : null
     this.send(code, contentType, body, noStore === null ? rest : { ...rest, 'cache-control': noStore })
   }

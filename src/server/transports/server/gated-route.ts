@@ -7,7 +7,7 @@ import type { Confirmable } from '../limits/request-gate.js'
 import { handleCors } from './cors.js'
 import { Exchange } from './exchange.js'
 
-/** @typeParam Caller null where nobody is authenticated. */
+/** @typeParam Caller null if the route authenticates no one. */
 export interface GatedRouteOptions<Caller extends Confirmable | null> {
   readonly gate: {
     /** @throws StatusError for a caller who is not admitted. */
@@ -18,7 +18,7 @@ export interface GatedRouteOptions<Caller extends Confirmable | null> {
   readonly onInternalError: (error: StatusError) => void
 }
 
-/** The time limit for a body, which these routes ignore. */
+/** The time limit for receiving a body, which these routes drop. */
 const BODY_MS = 20_000
 
 interface Incoming {
@@ -49,7 +49,7 @@ export function gated<Caller extends Confirmable | null>(
   }
 }
 
-/** Never rejects: if `answer` fails before the head, the response is a Status. */
+/** Never rejects: if `answer` fails before the head is sent, the response is a Status. */
 export async function answerOrFail(
   exchange: Exchange,
   onInternalError: (error: StatusError) => void,
@@ -65,7 +65,7 @@ export async function answerOrFail(
   }
 }
 
-/** @param what is requested. @throws MethodNotAllowedError */
+/** @param what names the requested thing in the message. @throws MethodNotAllowedError */
 export function requirePost(exchange: Exchange, what: string): void {
   const { method = '' } = exchange.request
   if (method === 'POST') return

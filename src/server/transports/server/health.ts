@@ -1,6 +1,6 @@
 /**
  * Answers `/livez`, `/readyz` and `/healthz`, each with `?verbose` and with one path per check, in the API server's
- * format; and `/readyz?ages`, from which the next server of a chain learns how old each resource is.
+ * format. Also answers `/readyz?ages`, from which the next server in a chain learns how old each resource is.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { corsHeaders } from './cors.js'
@@ -12,7 +12,7 @@ export interface HealthCheck {
   readonly problem: () => string | null
   /** Whether a problem is only shown, and does not make the server unready. */
   readonly isInformational?: boolean
-  /** The meaning of a problem of an informational check, for `?verbose`. Default: `not served`. */
+  /** What a problem of an informational check means, for `?verbose`. Default: `not served`. */
   readonly informs?: string
 }
 
@@ -46,7 +46,7 @@ export function registerHealth(
       onRequest,
       handler: async (request, reply) => {
         if (endpoint === 'readyz' && queryValues(request.query, 'ages').length > 0) {
-          // JSON has no infinity and writes null.
+          // JSON has no infinity, so an infinite age becomes null.
           return await reply.header('cache-control', 'no-store').send({ ages: Object.fromEntries(options.ages()) })
         }
         const { ok, text } = report(endpoint, checksOf(), new Set(queryValues(request.query, 'exclude')))

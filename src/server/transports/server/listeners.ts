@@ -1,9 +1,9 @@
 /**
- * Creates the two kinds of port. A plain port speaks HTTP/1.1, and HTTP/2 with prior knowledge; the first bytes of the
- * connection tell which. A secure port speaks TLS, and prefers HTTP/2 to HTTP/1.1 by ALPN. Each is one of Node's own
- * servers with its limits set, on which fastify listens and routes.
+ * Creates the two kinds of port. A plain port speaks HTTP/1.1, and HTTP/2 with prior knowledge; the first bytes of a
+ * connection show which one the client uses. A secure port speaks TLS, and prefers HTTP/2 to HTTP/1.1 in ALPN. Each
+ * port is one of Node's own servers with its limits set. Fastify listens on it and routes its requests.
  *
- * A separate port for h2c was rejected, because a client's configuration has room for one address.
+ * HTTP/2 without TLS has no port of its own, because a client's configuration has room for only one address.
  */
 import type { EventEmitter } from 'node:events'
 import { type RequestListener, type Server, ServerResponse, createServer } from 'node:http'
@@ -37,7 +37,7 @@ import { endSocket } from '../watch/linger.js'
 export interface ListenerLimits {
   /** Concurrent requests on one HTTP/2 connection. */
   readonly maxStreams: number
-  /** Counts the requests that clients reset at once. Default: not counted. */
+  /** Counts the requests that clients open and immediately reset. Default: not counted. */
   readonly resets?: RapidResets
   /** Limits the connections of unknown clients. Default: not limited. */
   readonly strangers?: Strangers
@@ -66,24 +66,25 @@ export interface Listener {
 /** Selectors travel in the URL, and kube-proxies and controllers write long ones. Node's default is 16 KB. */
 const MAX_HEADER_BYTES = 64 * 1024
 /**
- * No limit but that of the bytes: Node ignores headers beyond this number without an error, and with them a gateway's
- * `Impersonate-User`, or a second Host or token.
+ * 0 means no limit except the limit on bytes. Node silently ignores headers beyond this number, and could so ignore a
+ * gateway's `Impersonate-User`, or a second Host or token.
  */
 const MAX_HEADERS = 0
 /**
- * The time limit for a TLS handshake, and for the headers of a request, which also limits how long a slow-loris client
+ * The time limit for a TLS handshake and for the headers of a request. It also limits how long a slow-loris client
  * holds a socket.
  */
 const HEADERS_TIMEOUT_MS = 20_000
 /**
- * The longest pause between two requests on one connection: longer than the idle time of usual load balancers (60 s).
+ * The longest pause between two requests on one connection. It is longer than the idle timeout of common load balancers
+ * (60 s).
  */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 const CHECK_INTERVAL_MS = 5_000
 /**
- * The silence after which a peer with open requests is sent a PING. Before Node 22 only an unanswered PING ends a
- * connection with an illegal frame that its peer keeps open. Such connections hold much memory, so the PING comes
- * sooner there.
+ * The silence after which a peer with open requests is sent a PING. Before Node 22, if a peer sends an illegal frame
+ * and keeps the connection open, only an unanswered PING ends the connection. Such connections hold much memory, so the
+ * PING comes sooner on those versions.
  */
 const PROBE_MS = Number.parseInt(process.versions.node, 10) < 22 ? 15_000 : KEEP_ALIVE_TIMEOUT_MS
 /** The longest wait for the response to a PING. */
@@ -95,8 +96,9 @@ const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 /** The number of preface bytes that distinguish the protocols. */
 const PREFACE_SIGN_BYTES = 4
 /**
- * The memory limit of one connection, in megabytes: 250 watches with 128 KB each in flight. Beyond it new requests are
- * refused; Node's default of 10 would refuse them to a client with a hundred busy watches.
+ * The memory limit of one connection, in megabytes. It is enough for 250 watches with 128 KB each in flight. Beyond the
+ * limit, new requests are rejected. Node's default of 10 MB would reject the requests of a client with a hundred busy
+ * watches.
  */
 const MAX_SESSION_MEMORY_MB = 64
 
@@ -131,7 +133,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
       admitConnection(socket, () => {
         limits.strangers?.begin(socket)
         if (socket.destroyed) return
-        // An HTTP/1.1 client may half-close its connection; an HTTP/2 server would then wait for a peer that is gone.
+        // Only HTTP/1.1 clients may half-close their connections. An HTTP/2 server would wait for a peer that is gone.
         if (startsHttp2) socket.allowHalfOpen = false
         if (startsHttp2) http2.emit('connection', socket)
         else accept.call(http1, socket)
@@ -192,7 +194,7 @@ export function createSecureListener(
     if (!canSniff) return begin()
     const onLate = (): void => void server.emit('clientError', handshakeTimeout(), socket)
     const silence = { ms: options.handshakeTimeout!, onLate }
-    // All the work of a handshake comes after the first bytes.
+    // Wait for the first bytes, because all the work of a handshake comes after them.
     whenFirstBytesTell(
       socket,
       silence,
@@ -239,19 +241,19 @@ function http2Options({ maxStreams }: ListenerLimits): ServerOptions {
   }
 }
 
-/** Shared by all streams, so that none of them has a function of its own. */
+/** Shared by all streams, so that no stream needs its own function. */
 const ignore = (): void => {}
 
 type OnStream = (stream: ServerHttp2Stream, ...more: unknown[]) => void
 
-/** Turns HTTP/2 streams into requests, in fair turns. */
+/** Turns HTTP/2 streams into requests, with clients taking fair turns. */
 function admitStreams(server: EventEmitter): void {
   // Bun has its own implementation.
   if (isBun) return
   const [begin] = server.listeners('stream') as [OnStream]
   server.removeAllListeners('stream')
   server.on('stream', (stream: ServerHttp2Stream, ...more: unknown[]) => {
-    // It may already have been broken off: then it has no session, and its error is still to come.
+    // The stream may already have been aborted. It then has no session, and its error event is still to come.
     stream.on('error', ignore)
     const session = stream.session as ServerHttp2Session | undefined
     if (session === undefined || stream.destroyed) return
@@ -267,8 +269,8 @@ function asHttp2Handler(
 }
 
 /**
- * Answers `Expect: 100-continue` as Node does, which throws if the client has reset the request at once: any client
- * could end the process. Over TLS the request may also be one of HTTP/1.1, which has no stream.
+ * Answers `Expect: 100-continue`. Node's own answer throws if the client has already reset the request, so any client
+ * could end the process. Over TLS the request may also be an HTTP/1.1 request, which has no stream.
  */
 function continued(handler: ReturnType<typeof asHttp2Handler>): typeof handler {
   return (request, response) => {
@@ -279,8 +281,8 @@ function continued(handler: ReturnType<typeof asHttp2Handler>): typeof handler {
 }
 
 /**
- * Bun does not expose the first bytes, so a sniffer would wait for them until its deadline, and then end a watch that
- * was silent for so long. There the port speaks HTTP/1.1 only.
+ * Bun does not expose the first bytes. A sniffer would wait for them until its deadline, and then end a watch that had
+ * been silent for that long. So on Bun, a plain port speaks only HTTP/1.1.
  */
 const canSniff = !isBun
 
@@ -296,7 +298,7 @@ function handshakeTimeout(): Error {
   return Object.assign(new Error('TLS handshake timeout'), { code: 'ERR_TLS_HANDSHAKE_TIMEOUT' })
 }
 
-/** The same as Node's, with which it ends a connection whose first request is late. */
+/** Creates deadlines of the same length as Node's own. */
 function headerDeadlines(onLate: (socket: Socket) => void): HeaderDeadlines {
   return new HeaderDeadlines({ firstMs: HEADERS_TIMEOUT_MS, nextMs: KEEP_ALIVE_TIMEOUT_MS, onLate })
 }
@@ -307,8 +309,8 @@ function requestTimeout(): Error {
 }
 
 /**
- * Pauses the socket and calls back once its first bytes decide the protocol; never for a client that stays silent. The
- * next reader of the socket reads the same bytes again.
+ * Pauses the socket and calls back once its first bytes decide the protocol. If the client stays silent, it never calls
+ * back. The next reader of the socket reads the same bytes again.
  *
  * @param told returns null while the bytes decide nothing.
  */
@@ -322,7 +324,7 @@ function whenFirstBytesTell<T>(
     socket.destroy()
   }
   socket.setTimeout(silence.ms, silence.onLate)
-  // It may fail before anybody else listens.
+  // The socket may fail before anything else listens for errors.
   socket.on('error', ignore)
   // Half-open connections are allowed, so one whose client has left without sending anything must be ended here.
   socket.on('end', giveUp)
@@ -397,7 +399,7 @@ function followSessions(
   }
 }
 
-/** Counts the streams that the client resets at once, and ends the session when there are too many. */
+/** Counts the streams that the client immediately resets, and ends the session when there are too many. */
 function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream: ServerHttp2Stream) => void {
   // A session that has ended no longer knows its address.
   const address = session.socket.remoteAddress ?? ''
@@ -406,22 +408,22 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
   return (stream) => {
     const openedMs = performance.now()
     const count = (): void => {
-      // A session that ends aborts all its other streams.
+      // A session that ends aborts all its other streams, which must not count.
       if (isOver || performance.now() - openedMs > RAPID_MS) return
       isOver = resets.count(address, identityOfSession(session), ++given)
       if (isOver && !session.destroyed)
         session.destroy(new Error('too many requests were reset at once'), constants.NGHTTP2_ENHANCE_YOUR_CALM)
     }
-    // Node has read the reset with the request.
+    // Node may have read the reset together with the request.
     if (stream.aborted) count()
     else stream.once('aborted', count)
   }
 }
 
 /**
- * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame Node 20's session
- * sends GOAWAY, and stays open with its watches, but neither sends a PING nor reads a response. A peer that has not yet
- * taken what was sent before is slow, which is allowed.
+ * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame, a session on Node
+ * 20 sends GOAWAY and stays open with its watches, but it neither sends a PING nor reads the response. A peer that has
+ * not yet taken the bytes sent before the PING is slow, which is allowed.
  */
 function probe(session: ServerHttp2Session, patienceMs: number, onAlive: () => void): void {
   const isThere = (): void => {
@@ -460,8 +462,8 @@ function upgradeAsRequest(handler: RequestListener) {
     try {
       response.assignSocket(socket)
     } catch {
-      // An earlier request of this connection is still unanswered. No client in use sends an upgrade behind it, and
-      // nothing of its connection is read any more.
+      // An earlier request of this connection is still unanswered. No client in use sends an upgrade behind an
+      // unanswered request, and nothing more is read from the connection.
       socket.destroy()
       return
     }

@@ -1,6 +1,6 @@
 /**
- * The HTTP server of `--metrics-bind-address`: only metrics and health. It authenticates nobody, so that a server whose
- * API is on loopback can be scraped and probed from elsewhere.
+ * The HTTP server of `--metrics-bind-address`: only metrics and health. It authenticates no one, so that other machines
+ * can scrape and probe a server whose API is on loopback.
  */
 import type { FastifyInstance } from 'fastify'
 import { type BaseServerOptions, type MakeListener, createBaseServer } from './base-server.js'

@@ -41,8 +41,9 @@ const CONSISTENCY_PATH = '/consistency-check'
 /**
  * Compares the caches with etcd now, and answers with a report.
  *
- * The body is not read. Pages of origins that are not allowed are rejected: a browser sends such a POST without a
- * preflight, and although the page could not read the response, etcd would have to list its keys.
+ * The body is not used. Requests from pages of other origins are rejected, unless the origin is allowed. A browser
+ * sends such a POST without a preflight, and although the page could not read the response, etcd would have to list its
+ * keys.
  */
 export function registerConsistencyCheck(server: FastifyInstance, options: ConsistencyRouteOptions): void {
   const handler = gated(

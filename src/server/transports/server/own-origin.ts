@@ -1,7 +1,7 @@
 /**
  * Protects requests that change something, and WebSockets, from foreign pages. A browser sends any page's form or fetch
  * to a server on loopback without a preflight, and although the page cannot read the response, the change would happen.
- * It opens a WebSocket for any page, with cookies and client certificates, and without a CORS check.
+ * A browser also opens a WebSocket for any page, with cookies and client certificates and without a CORS check.
  */
 import { ForbiddenError } from '../../../engine/model/status.js'
 import type { Exchange } from './exchange.js'

@@ -1,10 +1,10 @@
 /**
- * Keeps the unread body of a request small in memory. Node keeps every chunk, frame or packet as a buffer, up to 64 KB
- * in all: sent one byte at a time, these take 10 MB per request that waits for its turn, its authentication or its
- * slot, and for as long as a watch lives.
+ * Keeps the unread body of a request small in memory. Node keeps every chunk, frame or packet as a separate buffer, for
+ * up to 64 KB of the body. If the client sends one byte at a time, these buffers take 10 MB per request, while the
+ * request waits for its turn, its authentication or its slot, and for as long as a watch lives.
  *
- * So bytes that arrive before anyone reads are gathered into one buffer. Pieces are counted too, because a reader may
- * be slow or keep them: a body in very small pieces is rejected.
+ * So bytes that arrive before there is a reader are gathered into one buffer. A body in very small pieces is rejected,
+ * because a reader may be slow or may keep the pieces.
  */
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
@@ -12,13 +12,13 @@ import type { Readable } from 'node:stream'
 import { BadRequestError } from '../../../engine/model/status.js'
 
 /**
- * Once this many bytes are gathered, nothing more is read from the connection; what one read has already brought is
- * kept too.
+ * Once this many bytes are gathered, nothing more is read from the connection. Bytes that the last read has already
+ * delivered are also kept.
  */
 const GATHERED_BYTES = 64 * 1024
 /**
- * The number of pieces that a body may have: a minimum, plus one for each PIECE_BYTES. Each piece takes some
- * microseconds of the event loop and hundreds of bytes.
+ * A body may have MIN_PIECES pieces, plus one for each PIECE_BYTES of the body. Each piece takes a few microseconds of
+ * the event loop and hundreds of bytes of memory.
  */
 const MIN_PIECES = 2_048
 const PIECE_BYTES = 32
@@ -40,7 +40,7 @@ export function piecesTooSmall(): BadRequestError {
   )
 }
 
-/** Node does not read such a body: what follows the headers belongs to the requested protocol. */
+/** Node does not read such a body, because the bytes after the headers belong to the requested protocol. */
 export function upgradeWithBody(): BadRequestError {
   return new BadRequestError('a request to upgrade must not have a body')
 }
@@ -54,8 +54,8 @@ export function gatherBody(request: IncomingMessage): void {
 
 /**
  * Delivers the body to the request's reader from now on.
- * @param refuse called at most once, when the body comes in very small pieces. The rest of it is dropped, and its end
- * has no meaning.
+ * @param refuse called at most once, when the body comes in very small pieces. The rest of the body is then dropped,
+ * and its end has no meaning.
  */
 export function takeBody(request: IncomingMessage, refuse: () => void): void {
   if (bodyOf(request) === 'none') return
@@ -66,7 +66,9 @@ export function takeBody(request: IncomingMessage, refuse: () => void): void {
 
 const NOTHING = Buffer.alloc(0)
 
-/** Drops the rest of a body that was taken: nobody reads it, and an HTTP/2 stream continues with its response. */
+/**
+ * Drops the rest of a body that was taken. Nothing reads the rest, but an HTTP/2 stream continues with its response.
+ */
 export function dropRest(request: IncomingMessage): void {
   bodies.get(request)?.drop()
 }
@@ -74,17 +76,17 @@ export function dropRest(request: IncomingMessage): void {
 class ArrivingBody {
   /** Node's method that makes a piece readable. */
   readonly #push: (piece: Buffer | null) => boolean
-  /** The first piece itself, which usually is the whole body; from the second on a copy, with room for more. */
+  /** The first piece itself, which usually is the whole body. From the second piece on, a copy with room for more. */
   #gathered: Buffer = NOTHING
   #bytes = 0
   #pieces = 0
-  /** null while nobody reads and the pieces are gathered. */
+  /** null while there is no reader and the pieces are gathered. */
   #refuse: (() => void) | null = null
   #isTooSmall = false
   #isDropped = false
 
   constructor(request: IncomingMessage) {
-    // An HTTP/2 request reads from its stream, which Node fills, as it does the HTTP/1.1 request.
+    // Node pushes the body into the HTTP/2 stream, or into the HTTP/1.1 request itself.
     const source: Readable = (request as { stream?: ServerHttp2Stream }).stream ?? request
     this.#push = source.push.bind(source)
     source.push = (piece: Buffer | null) => this.#arrive(piece)
@@ -116,7 +118,7 @@ class ArrivingBody {
     return this.#refuse === null ? this.#gather(piece) : this.#push(piece)
   }
 
-  /** `#bytes` includes those of the piece. */
+  /** `#bytes` already includes the piece. */
   #gather(piece: Buffer): boolean {
     const held = this.#bytes - piece.length
     if (held === 0) this.#gathered = piece

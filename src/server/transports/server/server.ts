@@ -1,6 +1,6 @@
 /**
- * The HTTP server of a port for clients. The API gets all that has no route, on Node's own request and response
- * (`reply.hijack()`), because lists and watches write their own responses.
+ * The HTTP server of a port for clients. The API answers every request that has no route, on Node's own request and
+ * response (`reply.hijack()`), because lists and watches write their own responses.
  */
 import type { FastifyInstance } from 'fastify'
 import type { ApiHandler } from '../api/api-handler.js'
@@ -18,7 +18,7 @@ export interface ServerOptions extends BaseServerOptions {
   readonly api: ApiHandler
   readonly health: HealthOptions
   readonly metrics: () => Promise<Exposition>
-  /** Compares what is cached with etcd. */
+  /** Compares the caches with etcd. */
   readonly checkConsistency: () => Promise<object>
   /** Whether clients that ask for CBOR get it. */
   readonly servesCbor: boolean
@@ -28,7 +28,7 @@ export interface ServerOptions extends BaseServerOptions {
   readonly clock: Clock
   /** Further routes, on every port. */
   readonly routes?: (server: FastifyInstance) => void
-  /** In front of every route except health, which reveals nothing. */
+  /** The gate in front of every route except health checks, which reveal nothing. */
   readonly gate: RequestGate
 }
 

@@ -48,7 +48,7 @@ function pathOf(body: Buffer): string {
   try {
     path = (JSON.parse(body.toString('utf8')) as { readonly path?: unknown } | null)?.path
   } catch {
-    // As if it named no path.
+    // Treat unreadable JSON like a body that names no path.
   }
   if (
     typeof path !== 'string' ||

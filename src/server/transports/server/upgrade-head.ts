@@ -1,4 +1,7 @@
-/** The bytes that followed the heads of upgrade requests; the listeners note them, for whoever takes over the connection. */
+/**
+ * The bytes that followed the heads of upgrade requests. The listeners record them for the code that takes over the
+ * connection.
+ */
 const heads = new WeakMap<object, Buffer>()
 
 export function noteUpgrade(request: object, head: Buffer): void {

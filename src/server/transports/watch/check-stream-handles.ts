@@ -13,7 +13,7 @@ import type { Logger } from '../../../support/log.js'
 import { type StreamHandle, findHttp2Handle, findSocketHandle, setHandleUse, writeTo } from './stream-handle.js'
 import { errorMessage } from '../../../support/error-message.js'
 
-/** Finds the handles; a test replaces it by one that loses bytes. */
+/** Finds the handles. A test replaces it with one that loses bytes. */
 export interface HandleFinders {
   readonly socket: (socket: Socket) => StreamHandle | null
   readonly http2: (stream: ServerHttp2Stream) => StreamHandle | null
@@ -27,7 +27,7 @@ interface HandleProblems {
   readonly http2: string | null
 }
 
-/** The handles are tested once per process, in which several servers may start one after the other. */
+/** The handles are tested once per process, even if several servers start in it one after the other. */
 let nodeProblems: Promise<HandleProblems> | undefined
 
 /** Loopback takes a few milliseconds; a machine under load may take more. */

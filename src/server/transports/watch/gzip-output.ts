@@ -1,5 +1,6 @@
 /**
- * A watch as one gzip stream over another output: adds its own header and trailer to the blocks that its group shares.
+ * Writes a watch as one gzip stream to another output. It adds its own header and trailer to the compressed blocks that
+ * the watch's group shares.
  */
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { GZIP_HEADER, gzipTrailer } from '../../../engine/broadcast/gzip.js'

@@ -20,7 +20,7 @@ import type { OpenStream, WatchTransport } from './watch-transport.js'
 /** Statuses after which an EventSource gives up for good, although a retry could succeed. */
 const CURABLE: ReadonlySet<number> = new Set([429, 503, 504])
 
-/** A page that returns with an expired ticket must learn why, so that it can get another. */
+/** A page that reconnects with an expired ticket must learn the reason, so that it can get another ticket. */
 function isCurable(error: StatusError): boolean {
   return CURABLE.has(error.code) || error instanceof TicketExpiredError
 }
@@ -30,8 +30,8 @@ export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport 
 }
 
 /**
- * Answers an EventSource with a stream that contains only the error, because it never reconnects after any status but
- * 200.
+ * Answers an EventSource with a stream that contains only the error, because an EventSource never reconnects after a
+ * status other than 200.
  * @returns false when the client or the error calls for an ordinary response.
  */
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {

@@ -14,8 +14,8 @@ const MIN_BYTES_PER_SECOND = 16_000
 const CLOSE_MS = 5_000
 
 /**
- * How long a peer may take for this many last bytes, in milliseconds, rounded to whole seconds to keep Node's number of
- * timer lists small.
+ * Returns how long a peer may take to read this many last bytes, in milliseconds, rounded to whole seconds to keep
+ * Node's number of timer lists small.
  */
 export function lingerMs(bytes: number): number {
   return LINGER_MS + Math.ceil(bytes / MIN_BYTES_PER_SECOND) * 1000
@@ -36,8 +36,8 @@ export function lingerAtMost(
 }
 
 /**
- * Limits how long a client may take for the last bytes of a response: beyond it, the client loses the stream over
- * HTTP/2 and the connection over HTTP/1.1. Called when they are written.
+ * Limits how long a client may take to read the last bytes of a response. A client that takes longer loses the stream
+ * over HTTP/2, or the connection over HTTP/1.1. Call this when the last bytes have been written.
  */
 export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => number = lingerMs): void {
   // A pipelined response has no socket until the responses before it are done.
@@ -45,7 +45,7 @@ export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => 
   // The compatibility response of HTTP/2 lacks some of a stream's state.
   const { stream } = response as { stream?: ServerHttp2Stream }
   const writable = stream ?? response
-  // A destroyed stream would say NO_ERROR, and the client would take the part it has for the whole response.
+  // Destroying the stream would send NO_ERROR, and the client would take the partial response for a complete one.
   const giveUp = stream === undefined ? undefined : (): void => stream.close(constants.NGHTTP2_CANCEL)
   lingerAtMost(writable, msFor(writable.writableLength), giveUp)
 }

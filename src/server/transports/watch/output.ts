@@ -1,4 +1,6 @@
-/** The common part of all outputs: it tells the cursor when the stream can take more, and when it is gone. */
+/**
+ * The common part of all outputs: it notifies the cursor when the stream can take more and when the stream has closed.
+ */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Cursor } from '../../../engine/broadcast/cursor.js'
@@ -47,14 +49,15 @@ export abstract class Output<Stream extends Emitter & { readonly destroyed: bool
 }
 
 /**
- * The most bytes that may wait in an HTTP/2 session. It sends all writes of a turn at its end, so some always wait. A
- * socket that does not take everything at once is full: the kernel's buffer is the queue.
+ * The most bytes that may wait in an HTTP/2 session. The session sends all writes of an event loop turn at the end of
+ * the turn, so some bytes always wait. A socket that does not take everything at once counts as full, because the
+ * kernel's buffer is its queue.
  */
 const HTTP2_HIGH_WATER_BYTES = 64 * 1024
 
 /**
- * An output that writes to its stream as directly as possible. Bytes that have to wait are counted; when there are too
- * many the stream is full, until all of them are taken.
+ * An output that writes to its stream as directly as possible. Bytes that have to wait are counted. When too many wait,
+ * the stream counts as full until all of them are taken.
  */
 export abstract class DirectOutput<Stream extends Socket | ServerHttp2Stream>
   extends Output<Stream>
@@ -65,7 +68,7 @@ export abstract class DirectOutput<Stream extends Socket | ServerHttp2Stream>
   #isFull = false
 
   override attach(cursor: Cursor): void {
-    // Null while bytes wait in the stream: they have to leave first, so the slower path is used.
+    // The handle is null while bytes wait in the stream. Those bytes have to leave first, so the slower path is used.
     this.#handle = handleOf(this.stream)
     super.attach(cursor)
   }

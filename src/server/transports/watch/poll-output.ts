@@ -1,19 +1,19 @@
 /**
- * Answers a long poll: takes the first events of a watch, and ends it. Each write ends between two revisions, so
- * whatever has been written by then makes a complete document.
+ * Answers a long poll: takes the first events of a watch, and then ends the watch. Each write ends between two
+ * revisions, so the events written up to any write make a complete document.
  */
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { RelayedStatusError, type Status, type StatusError } from '../../../engine/model/status.js'
 
 /** The result of a poll. */
 export interface Polled {
-  /** One event each, in JSON. */
+  /** The events in JSON, each in its own buffer. */
   readonly events: readonly Buffer[]
-  /** Nothing at or before it is missing; null: the position of the watch is not known. */
+  /** No event at or before this revision is missing. null if the position of the watch is not known. */
   readonly revision: string | null
 }
 
-/** Then the document is long enough, and further events are left to the next one. */
+/** A document of this size is long enough; further events are left to the next poll. */
 const ENOUGH_BYTES = 1024 * 1024
 const LINE_FEED = 0x0a
 const BRACE = 0x7b
@@ -57,14 +57,14 @@ export class PollOutput implements WatchOutput {
     this.#finish()
   }
 
-  /** A backlog arrives in several turns. */
+  /** Closes the watch once it has caught up, because a backlog arrives in several turns of the event loop. */
   readonly #closeAtHead = (): void => {
     const isBehind = this.#cursor !== null && this.#cursor.state !== 'ended' && !this.#cursor.isAtHead
     if (isBehind && this.#bytes < ENOUGH_BYTES) setImmediate(this.#closeAtHead)
     else this.close()
   }
 
-  /** Ends the watch with the events so far: the client has left, or there are enough. */
+  /** Ends the watch with the events so far, because the client has left or there are enough. */
   close(): void {
     this.#cursor?.closed()
     this.#finish()

@@ -1,6 +1,6 @@
 /**
- * Writes a watch through Node's response, for HTTP/1.0 clients and pipelined requests. Slower than writing to the
- * socket, but always correct.
+ * Writes a watch through Node's response, for HTTP/1.0 clients and pipelined requests. This is slower than writing to
+ * the socket, but always correct.
  */
 import type { ServerResponse } from 'node:http'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'

@@ -18,7 +18,8 @@ import { DirectOutput } from './output.js'
 const KEEPALIVE_MS = 30_000
 
 /**
- * Bun's socket of a response takes everything and never says that it is full, so a slow reader would fill the memory.
+ * On Bun, the socket of a response takes everything and never reports that it is full, so a slow reader would fill the
+ * memory.
  */
 const saysWhenFull = !isBun
 

@@ -49,7 +49,7 @@ export interface HandleUse {
   readonly http2: boolean
 }
 
-/** One for the whole process, because the handles are a property of its Node version. */
+/** One value for the whole process, because the handles depend only on the Node version. */
 let use: HandleUse = { sockets: false, http2: false }
 
 /** Applies to watches that begin afterwards. */
@@ -94,8 +94,8 @@ function usable(handle: unknown): StreamHandle | null {
 }
 
 /**
- * `queued`: the kernel or the HTTP/2 session has not taken all bytes yet; the owner is called when it has, or never
- * will.
+ * `queued`: the kernel or the HTTP/2 session has not taken all bytes yet. The owner is called once the bytes are taken,
+ * or when they never will be.
  */
 export type WriteResult = 'taken' | 'queued' | 'failed'
 

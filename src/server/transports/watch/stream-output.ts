@@ -1,6 +1,6 @@
 /**
- * A watch on one HTTP/2 stream, written past Node's compatibility response. Flow control is per stream: a reader that
- * takes nothing fills its window, then this output, but no other stream of the connection.
+ * Writes a watch directly to one HTTP/2 stream, bypassing Node's compatibility response. Flow control is per stream: a
+ * reader that takes nothing fills its window, then this output, but no other stream of the connection.
  */
 import { type ServerHttp2Stream, constants } from 'node:http2'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'

@@ -1,7 +1,7 @@
 /**
- * Limits how long a client may take for one message, and how many frames one read may bring. The library keeps an
- * incomplete message, and everything the socket read with it, until the message ends. It has no time limit and does not
- * report when a message begins, so this file follows the frames by their headers.
+ * Limits how long a client may take for one message, and how many frames one read from the socket may contain. The
+ * library keeps an incomplete message, and everything the socket read with it, until the message ends. It has no time
+ * limit and does not report when a message begins, so this file follows the frames by their headers.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 
@@ -28,9 +28,10 @@ export class MessageDeadline {
   }
 
   /**
-   * @param bytes the next ones sent by the client.
-   * @param mostFrames that may begin in them.
-   * @returns false when more do. The rest has not been read then, and the connection must end.
+   * @param bytes the next bytes sent by the client.
+   * @param mostFrames the number of frames that may begin in these bytes.
+   * @returns false when more frames begin in them. The remaining bytes have then not been read, and the connection must
+   * end.
    */
   read(bytes: Buffer, mostFrames: number): boolean {
     let frames = 0

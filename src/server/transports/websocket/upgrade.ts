@@ -31,7 +31,7 @@ export function checkHandshake({ request, requestHeaders }: Exchange): void {
   if (others.length > 1) throw new BadRequestError(`send at most one subprotocol, not ${others.length}`)
 }
 
-/** The library refuses the same. */
+/** The library rejects the same values. */
 function protocolsOf(header: string | undefined): readonly string[] {
   const protocols = header === undefined ? [] : header.split(',').map((text) => text.replace(/^[ \t]+|[ \t]+$/g, ''))
   if (

@@ -1,7 +1,7 @@
 /**
  * A watch on a WebSocket: `ws` has done the handshake, reads what the client sends, and answers pings and closes;
- * events bypass it and go to the socket as complete frames. The two never interleave within a frame, because each
- * writes whole frames in one synchronous step.
+ * events bypass the library and go to the socket as complete frames. The library's frames and the events never
+ * interleave, because each frame is written in one synchronous step.
  */
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'

@@ -22,15 +22,19 @@ import { WebSocketOutput } from './websocket-output.js'
 
 /** Messages of clients are read and dropped; a larger one ends the connection (1009). */
 const MAX_MESSAGE_BYTES = 64 * 1024
-/** Fragments of a message; more end the connection (1008). Clients fragment by size, above the limit of a message. */
+/**
+ * The most fragments in a message; more end the connection (1008). Clients fragment only messages that are larger than
+ * MAX_MESSAGE_BYTES.
+ */
 const MAX_FRAGMENTS = 16
 /**
- * The number of reads that may bring one frame from the socket; more end the connection (1008). Full packets need 46.
+ * The most reads from the socket that one frame may take; more end the connection (1008). In full packets, a frame
+ * takes 46.
  */
 const MAX_CHUNKS = 128
 /**
- * Frames that one read from the socket may bring; more end the connection (1008). The library parses a whole read at
- * once, up to ten thousand frames. Clients send a ping now and then.
+ * The most frames in one read from the socket; more end the connection (1008). The library parses a whole read at once,
+ * which can contain ten thousand frames. Real clients only send a ping now and then.
  */
 const MAX_FRAMES = 256
 const POLICY_VIOLATION = 1008
@@ -104,7 +108,7 @@ function boundMessages(webSocket: WebSocket, socket: Socket, deadline: MessageDe
   }
 }
 
-/** Without waiting for the client's own close frame. */
+/** Ends the connection without waiting for the client's close frame. */
 function endAtOnce(webSocket: WebSocket, socket: Socket): void {
   webSocket.close(POLICY_VIOLATION)
   endSocket(socket)
