@@ -1,7 +1,7 @@
 /**
  * Moves the watchers of one resource forward when the pump calls: through their initial state, through the ring batch
- * by batch, and into their group's log. Checking a cursor and joining it to the log is one synchronous step, so there
- * is no hole and no overlap.
+ * by batch, and into their group's log. A cursor is checked and joined to the log in one synchronous step, so it
+ * neither misses an event nor gets one twice.
  */
 import type { CacheBatch } from '../cache/cache-batch.js'
 import type { WatchCache } from '../cache/watch-cache.js'
@@ -22,14 +22,14 @@ const TURN_BATCHES = 512
 const TURN_MS = 1
 /**
  * Consecutive batches are copied into one write to a lagging watcher up to this size. A write costs as much as copying
- * ten times this. If the socket is full, the copy stays in memory until the socket drains.
+ * ten times this many bytes. If the socket is full, the copied bytes stay in memory until it drains.
  */
 const PIECE_BYTES = 16 * 1024
 
 /** The events sent to a lagging cursor in one write. */
 interface Piece {
   readonly unit: EventUnit
-  /** The revision of its last batch. */
+  /** The revision of the last batch in the piece. */
   readonly revision: Revision
   readonly batches: number
 }
@@ -43,7 +43,7 @@ export interface CursorAdvanceOptions {
   readonly replayBytes: number
   /** Called when a cursor starts waiting for a future revision. */
   readonly onWaiting: (cursor: Cursor) => void
-  /** Called after each turn that a cursor had for itself. */
+  /** Called after each turn of a single cursor, but not during a pass over a group. */
   readonly onTurn: (cursor: Cursor) => void
 }
 
@@ -69,14 +69,14 @@ export class CursorAdvance implements Advance {
     this.#replays.resize(maxBytes)
   }
 
-  /** Drops the encoded batches because their history has ended. */
+  /** Drops the encoded batches when the history to which they belong has ended. */
   forgetReplays(): void {
     this.#replays.clear()
   }
 
   /**
-   * Places a cursor in the ring, or parks it outside until the cache reaches its revision. Ends it with 410 if its
-   * revision is gone.
+   * Places a cursor in the ring, or makes it wait until the cache reaches its revision. Ends it with 410 if the ring
+   * has already dropped events after its revision.
    */
   follow(cursor: Cursor): void {
     if (cursor.revision > this.#cache.revision) {
@@ -136,7 +136,7 @@ export class CursorAdvance implements Advance {
   #advanceInitial(cursor: Cursor): boolean {
     if (cursor.isPaced) return false
     if (cursor.initial!.revision < this.#cache.floorRevision) {
-      // The events since then are gone, so the rest of the state would be useless.
+      // The ring has dropped events since that state, so the client could not continue from it.
       this.#endings.expire(cursor)
       return false
     }
@@ -163,7 +163,7 @@ export class CursorAdvance implements Advance {
     const slice = new Slice(TURN_MS)
     let bytes = 0
     let batches = 0
-    // A parked cursor is at the head, however old the last revision written to it.
+    // A parked cursor has everything up to the head, even if the last revision written to it is old.
     if (cursor.isAtHead) cursor.passTo(cache.revision)
     while (batches < TURN_BATCHES && bytes < TURN_BYTES) {
       if (cursor.revision < cache.floorRevision) {
@@ -211,7 +211,7 @@ export class CursorAdvance implements Advance {
     return { unit: joinedUnits(units), revision, batches }
   }
 
-  /** Returns null for a batch that cannot be encoded; the cursor gets the error when it reaches that batch. */
+  /** Returns null for a batch that cannot be encoded. The cursor gets the error when it reaches that batch. */
   #replayIfWritable(cursor: Cursor, batch: CacheBatch): EventUnit | null {
     try {
       return this.#replayOf(cursor, batch)
@@ -220,7 +220,10 @@ export class CursorAdvance implements Advance {
     }
   }
 
-  /** A cursor that has every event is level with the cache, and so is the log of a group without active members. */
+  /**
+   * If no batch follows the cursor's revision, moves the cursor up to the cache's revision. Moves the log there too if
+   * the group has no active members.
+   */
   #settleAtHead(cursor: Cursor): void {
     const { members, log } = cursor.group
     const { revision } = this.#cache
@@ -229,7 +232,7 @@ export class CursorAdvance implements Advance {
     if (cursor.revision < revision) cursor.passTo(revision)
   }
 
-  /** Whether the group's log has everything after the cursor's revision. */
+  /** Whether the cursor can continue from the group's log: the log has everything after its revision. */
   #canJoin({ group: { members, log }, revision, needsFirst }: Cursor): boolean {
     // A group without active members writes nothing to its log.
     if (members.active.length === 0 && this.#cache.batchAfter(revision) !== undefined) return false
@@ -249,7 +252,10 @@ export class CursorAdvance implements Advance {
   }
 }
 
-/** Checked again after every call that may have ended the cursor. */
+/**
+ * This is a function so that TypeScript does not assume that the state is the same after a call that may end the
+ * cursor.
+ */
 function hasEnded(cursor: Cursor): boolean {
   return cursor.state === 'ended'
 }

@@ -1,8 +1,8 @@
 /**
- * Bookmarks, marks and deadlines of all watchers of a resource. A watcher at the head gets a bookmark with the cache's
- * revision; one that lags gets it when it catches up. Shortly before, the dispatcher asks the source for its progress,
- * so that bookmarks of a quiet resource advance too. One request serves all watchers because they share one stream from
- * the source.
+ * Bookmarks, marks and deadlines of all watchers of a resource. When a bookmark is due, a watcher at the head gets it
+ * with the cache's revision, and a watcher that lags gets it when it catches up. Shortly before a bookmark is due, the
+ * source is asked for its progress, so that bookmarks of a quiet resource advance too. One request serves all watchers
+ * because they share one stream from the source.
  */
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../../support/clock.js'
@@ -17,7 +17,7 @@ export interface BookmarksOptions {
   readonly intervalMs: number
   /** The revision up to which everything has been dispatched. */
   readonly headRevision: () => Revision
-  /** Asks the source for its progress if that can be trusted; the request may go unanswered. */
+  /** Asks the source for its progress, unless its progress reports cannot be trusted. The request may go unanswered. */
   readonly askProgress: () => void
   readonly onDeadline: (cursor: Cursor) => void
 }

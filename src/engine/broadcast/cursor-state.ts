@@ -12,18 +12,18 @@
  *     any of these ──end-soon──▶ ending ──end──▶ ended
  *     any of these ──end────────────────────────▶ ended
  *
- * - `starting`: not placed yet; it will be before the current call returns.
- * - `waiting`: asked for a future revision; waits until the cache gets there.
+ * - `starting`: not placed yet. It moves to another state before the current call returns.
+ * - `waiting`: its client asked for a future revision; it waits until the cache reaches that revision.
  * - `initial`: receives a snapshot; events that arrive in the meantime are in the ring.
- * - `lagging`: fed from the ring, batch by batch; at the head it is parked until its first event.
+ * - `lagging`: fed from the ring, batch by batch. At the head it is parked until the next event for its group.
  * - `active`: reads the group's log from an offset.
- * - `ending`: receives an error in its turn, and nothing else.
+ * - `ending`: receives an error at its next turn of the pump, and nothing else.
  */
 export type CursorState = 'starting' | 'waiting' | 'initial' | 'lagging' | 'active' | 'ending' | 'ended'
 
 export type CursorStep = 'begin-initial' | 'complete-initial' | 'wait' | 'lag' | 'join' | 'end-soon' | 'end'
 
-/** Steps that are missing for a state are invalid there. */
+/** A step that is not listed for a state is invalid in that state. */
 const STEPS: Readonly<Record<CursorState, Readonly<Partial<Record<CursorStep, CursorState>>>>> = {
   starting: { 'begin-initial': 'initial', wait: 'waiting', lag: 'lagging', 'end-soon': 'ending', end: 'ended' },
   waiting: { lag: 'lagging', 'end-soon': 'ending', end: 'ended' },

@@ -1,7 +1,7 @@
 /**
- * One watcher: a position in a group's stream, never a queue. A cursor owns its state (see `cursor-state.ts`) and keeps
- * its group's member lists in step with it; `advance.ts` decides where it goes next. The transport reports when the
- * socket drains or closes.
+ * One watcher: a position in a group's stream, without a queue of its own. A cursor owns its state (see
+ * `cursor-state.ts`) and keeps its group's member lists in step with that state; `advance.ts` decides the next step.
+ * The transport reports when the socket drains or closes.
  */
 import type { EndReason } from '../model/end-reason.js'
 import type { Revision } from '../model/revision.js'
@@ -15,10 +15,12 @@ import type { EventUnit, WriteUnit } from './wire-format.js'
 
 /**
  * A connection, as the broadcast sees it. The bytes passed to it are shared and never change afterwards. With
- * compression they come with the checksum of the uncompressed bytes, otherwise with null.
+ * compression, the checksum of the uncompressed bytes comes with them; without, the checksum is null.
  */
 export interface WatchOutput {
-  /** Takes framed bytes. Returns false when full: nothing more is written until `cursor.drained()`. */
+  /**
+   * Takes framed bytes. Returns false when the socket is full; then nothing more is written until `cursor.drained()`.
+   */
   write(bytes: Buffer, checksum: Checksum | null): boolean
   /** Writes the last bytes, then ends the stream cleanly. @param error the error that the last bytes carry, if any. */
   end(bytes: Buffer | null, error: Status | null, checksum: Checksum | null): void
@@ -60,8 +62,8 @@ export interface LastError {
 
 export class Cursor {
   readonly timetable: Timetable
-  // Each of these is written only by the structure that holds the cursor: the pump's queue, the group's members, the
-  // schedule.
+  // Only the structure that holds the cursor writes these fields, in this order: the pump's queue, the group's members,
+  // the schedule.
   isQueued = false
   slot = -1
   dueTick = -1
@@ -102,7 +104,7 @@ export class Cursor {
     return this.#sentBytes
   }
 
-  /** Everything up to this revision has been written; for an active cursor, as of the last write. */
+  /** Everything up to this revision has been written. For an active cursor, the value dates from its last write. */
   get revision(): Revision {
     return this.#revision
   }
@@ -137,7 +139,7 @@ export class Cursor {
     return this.#isPaced
   }
 
-  /** Whether everything relevant has been written, so that a bookmark may follow. */
+  /** Whether every event for this watcher has been written, so that a bookmark may follow. */
   get isAtHead(): boolean {
     if (this.#state === 'active') return this.#offset === this.group.log.endOffset
     return this.#state === 'lagging' && this.group.members.parked.has(this)
@@ -154,7 +156,10 @@ export class Cursor {
     this.#marksInitialEnd = marksEnd
   }
 
-  /** Called when the whole initial state is written; sends the bookmark or mark for it if the client asked. */
+  /**
+   * Called when the whole initial state is written. Sends the bookmark that marks its end if the client asked for one,
+   * else a mark if the wire has marks.
+   */
   completeInitial(): void {
     this.#step('complete-initial')
     const { group } = this
@@ -190,7 +195,8 @@ export class Cursor {
   }
 
   /**
-   * Nothing but an error is written from now on, in a turn of the pump. Releases the initial state and the log at once.
+   * From now on the cursor writes only the error, at its next turn of the pump. Releases the initial state and the log
+   * at once.
    */
   endSoon(lastError: LastError): void {
     this.#step('end-soon')
@@ -199,7 +205,7 @@ export class Cursor {
     this.owner.wake(this)
   }
 
-  /** @returns false if it had ended before. */
+  /** @returns false if the cursor had already ended. */
   end(): boolean {
     if (this.#state === 'ended') return false
     this.#step('end')
@@ -214,21 +220,24 @@ export class Cursor {
     this.group.members.parked.add(this)
   }
 
-  /** The next relevant event for the group comes after this revision. */
+  /** Called when the group has an event, which is its first one after `revision`. */
   unpark(revision: Revision): void {
     this.group.members.parked.delete(this)
     this.#revision = revision
     this.owner.wake(this)
   }
 
-  /** Everything up to this revision has been examined, and nothing of it remains to be written. */
+  /**
+   * Everything up to this revision has been examined, and the part that the watcher sees has been written or is about
+   * to be.
+   */
   passTo(revision: Revision): void {
     this.#revision = revision
   }
 
   // Writing
 
-  /** Writes an active cursor up to the head, unless its socket is full. */
+  /** Writes everything up to the head to an active cursor, until its socket is full. */
   writeLog(headRevision: Revision): void {
     if (this.#isBlocked) return
     const { log } = this.group
@@ -249,7 +258,10 @@ export class Cursor {
     return this.write(unit)
   }
 
-  /** Returns the next unit of the initial state: null when complete, an empty unit when nothing is ready yet. */
+  /**
+   * Returns the next unit of the initial state: null when the state is complete, an empty unit when nothing is ready
+   * yet.
+   */
   nextInitialUnit(): EventUnit | null {
     return this.#initial!.unit(this.#initialAt)
   }
@@ -262,7 +274,7 @@ export class Cursor {
     return this.writeEvents(unit)
   }
 
-  /** Pauses the initial state until `resume`. The pause does not count towards its rate. */
+  /** Pauses the initial state until `resume`. The pause is left out when `isTooSlow` computes the reading rate. */
   pause(ms: number): void {
     this.#isPaced = true
     this.#initialSinceMs += ms
@@ -288,7 +300,7 @@ export class Cursor {
     this.write(this.group.mark(revision))
   }
 
-  /** @returns whether more can be written: the socket may be full or may have closed during the write. */
+  /** @returns whether more can be written. The socket may be full, or may have closed during the write. */
   write({ bytes, checksum }: WriteUnit): boolean {
     this.#sentBytes += bytes.length
     if (!this.output.write(bytes, checksum)) this.#isBlocked = true
@@ -311,8 +323,8 @@ export class Cursor {
   }
 
   /**
-   * Whether the cursor has been blocked for `limitMs` below the ring's floor, where it cannot even receive the error,
-   * or while it occupies one of the few slots for initial states.
+   * Whether the cursor's socket has been full for `limitMs` while the cursor was below the ring's floor or held one of
+   * the few slots for initial states. Below the floor it must end, and a full socket cannot even take the error.
    */
   isStuck(nowMs: number, floorRevision: Revision, headRevision: Revision, limitMs: number): boolean {
     const isHolding = this.#state === 'initial'
@@ -325,8 +337,8 @@ export class Cursor {
   }
 
   /**
-   * Whether the cursor reads its initial state more slowly than `bytesPerSecond`, after a grace period: it occupies one
-   * of the few slots for initial states.
+   * Whether the client reads its initial state more slowly than `bytesPerSecond`, judged after `allowedMs`. Such a
+   * client holds one of the few slots for initial states.
    */
   isTooSlow(nowMs: number, bytesPerSecond: number, allowedMs: number): boolean {
     if (this.#state !== 'initial' || !this.#isBlocked) return false

@@ -1,8 +1,8 @@
 /**
  * Broadcasts one resource: for every batch of the cache it finds the affected groups by index and lets each encode the
- * batch once. The rest lies elsewhere: `advance.ts` moves cursors, `bookmarks.ts` schedules them, `endings.ts` ends
- * them, `future-watchers.ts` holds those of a future revision, `groups.ts` holds what watchers share. Everything is
- * synchronous except asking etcd whether it has ever had a future revision.
+ * batch once. Other modules do the rest: `advance.ts` moves cursors, `bookmarks.ts` schedules them, `endings.ts` ends
+ * them, `future-watchers.ts` holds the watchers of a future revision, and `groups.ts` holds what watchers share.
+ * Everything is synchronous, except the request that asks etcd whether it has ever had a future revision.
  */
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -27,9 +27,9 @@ import type { Pump } from './pump.js'
 
 /** Memory bounds for encoded events. */
 export interface DispatcherBounds {
-  /** Byte limit for one group's log; beyond it slow watchers fall back to the ring. */
+  /** Byte limit for one group's log. Beyond it, slow watchers fall back to the ring. */
   readonly logBytes: number
-  /** Byte limit for all logs together; beyond it a log keeps nothing for slow watchers. */
+  /** Byte limit for all logs together. Beyond it, a log keeps nothing for slow watchers. */
   readonly allLogBytes: number
   /** Byte limit for encoded ring batches kept for lagging cursors. */
   readonly replayBytes: number
@@ -49,9 +49,9 @@ export interface DispatcherOptions extends DispatcherBounds {
 }
 
 export type CursorStart =
-  /** Everything after a revision, which may lie in the future. */
+  /** Everything after a revision, which may be a future one. */
   | { readonly kind: 'after'; readonly revision: Revision }
-  /** The state, then everything after it. */
+  /** The initial state, then everything after it. */
   | {
       readonly kind: 'initial'
       readonly snapshot: Snapshot
@@ -73,16 +73,16 @@ export interface CursorRequest extends GroupRequest {
 }
 
 /**
- * A peer that has read nothing for this long and has fallen out of the ring is cut off, since it could not even receive
- * an error.
+ * The server cuts off a peer that has read nothing for this long if the ring no longer holds its next events. Its full
+ * socket could not even take an error.
  */
 const STUCK_LIMIT_MS = 30_000
-/** How long a watcher of a resource that is no longer served may take for its last events. */
+/** When a resource is no longer served, its watchers have this long to receive their last events. */
 const RETIRE_LIMIT_MS = 60_000
 const STUCK_CHECK_MS = 5_000
-/** Half a megabit per second on average: a slower reader would hold its initial-state slot forever. */
+/** Half a megabit per second on average. A slower reader could hold its initial-state slot forever. */
 const MIN_INITIAL_BYTES_PER_SECOND = 64 * 1024
-/** The rate is judged only after this time, after which a list is cut off by default whatever its rate. */
+/** The rate is judged only after this time. By default, a list may not take longer than this at any rate. */
 const SLOW_INITIAL_MS = 60_000
 
 export class Dispatcher implements CacheListener, CursorOwner {
@@ -102,7 +102,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   #isClosed = false
   /** Why no more events will come. */
   #lost: StatusError | null = null
-  /** Not null while the resource is no longer served, and some watchers still have to get events. */
+  /** Not null while `retire` waits for the last watchers of a resource that is no longer served. */
   #onRetired: (() => void) | null = null
   #retiring: Timer | null = null
 
@@ -176,9 +176,9 @@ export class Dispatcher implements CacheListener, CursorOwner {
   }
 
   /**
-   * Opens a watcher. Nothing is written before this returns; the pump starts with its next turn.
-   * @throws ExpiredError when the revision is gone; ServiceUnavailableError when the resource is no longer served; the
-   * error with which the source was lost.
+   * Opens a watcher. Nothing is written before this returns; the pump writes from its next turn on.
+   * @throws ExpiredError when events after the revision are gone; ServiceUnavailableError when the resource is no
+   * longer served; the error with which the source was lost.
    */
   open(request: CursorRequest, output: WatchOutput): Cursor {
     if (this.#isClosed) throw noLongerServed()
@@ -204,8 +204,8 @@ export class Dispatcher implements CacheListener, CursorOwner {
   }
 
   /**
-   * Ends a watcher with a last bookmark, if the client asked for bookmarks; with an ERROR if its initial state is
-   * incomplete.
+   * Ends a watcher because the server stops. Its last bytes are an ERROR if its initial state is incomplete, otherwise
+   * a bookmark if the client asked for bookmarks.
    */
   drain(cursor: Cursor): void {
     this.#endings.drain(cursor)
@@ -221,7 +221,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     if (cursor.state !== 'ended') this.#endings.endWithError(cursor, error, reason)
   }
 
-  /** The source is lost for good: every watcher ends with that error, including one that is just being opened. */
+  /** The source is lost for good. Every watcher ends with that error, and so does every later call of `open`. */
   lose(error: StatusError): void {
     this.#lost ??= error
     for (const cursor of this.#cursors) this.fail(cursor, error, 'error')
@@ -235,7 +235,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
   }
 
   /**
-   * Objects are interpreted differently from now on: every watcher ends cleanly, and selectors read all objects again.
+   * Objects are interpreted differently from now on. Every watcher ends cleanly, and selectors read all objects again.
    */
   reread(): void {
     for (const cursor of this.#cursors) this.#endings.endUnserved(cursor)
@@ -243,8 +243,8 @@ export class Dispatcher implements CacheListener, CursorOwner {
   }
 
   /**
-   * The resource is no longer served: a watcher ends cleanly once it has every event, since nobody can resume it, and
-   * with an error when that takes too long. Resolves when all have ended.
+   * The resource is no longer served. No client can resume its watch, so each watcher first gets every event and then
+   * ends cleanly. If that takes too long, it ends with an error. Resolves when all watchers have ended.
    */
   async retire(): Promise<void> {
     if (this.#isClosed) return
@@ -264,7 +264,10 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.close()
   }
 
-  /** The server stops, or every watcher has received everything: those that are left end cleanly. */
+  /**
+   * Called when the server stops, or when every watcher has received everything. The watchers that are left end
+   * cleanly.
+   */
   close(): void {
     this.#isClosed = true
     this.#retiring?.cancel()
@@ -277,7 +280,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     if (cursor.isAtHead || cursor.state === 'waiting') this.#endings.endUnserved(cursor)
   }
 
-  /** Changes the limits for encoded events, and frees logs beyond them at once. */
+  /** Changes the limits for encoded events, and frees logs that exceed them at once. */
   setBounds(bounds: DispatcherBounds): void {
     this.#bounds = bounds
     this.#advance.resizeReplays(bounds.replayBytes)
@@ -319,7 +322,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     this.#advance.forgetReplays()
     for (const group of this.#groups.all()) group.log.reset(revision)
     for (const cursor of this.#cursors) {
-      // A watcher of a future revision has lost nothing unless that revision belongs to another history.
+      // A watcher that waits for a future revision has lost nothing unless that revision belongs to another history.
       if (cursor.state === 'waiting' && !isOtherHistory && cursor.revision >= revision) continue
       this.#endSoon(cursor, this.#endings.expired(cursor), 'expired')
     }
@@ -342,13 +345,16 @@ export class Dispatcher implements CacheListener, CursorOwner {
     if (this.#cursors.size === 0) this.#onRetired?.()
   }
 
-  /** Plain sums on the hot path: a labelled counter costs several times as much per write. */
+  /** Keeps plain sums, because a labelled counter would cost several times as much per write. */
   count(events: number, bytes: number): void {
     this.#sentEvents += events
     this.#sentBytes += bytes
   }
 
-  /** Gives each matcher its matching events. The `late` ones ran out of time, so their events may be incomplete. */
+  /**
+   * Gives each matcher its matching events. Time ran out before all events were tried on the `late` matchers, so their
+   * lists may be incomplete.
+   */
   #matchAll(batch: CacheBatch): {
     readonly touched: readonly GroupMatcher[]
     readonly late: ReadonlySet<GroupMatcher>
@@ -375,7 +381,10 @@ export class Dispatcher implements CacheListener, CursorOwner {
     return { touched, late }
   }
 
-  /** Appends the matched events to the log of each group. Groups without time left fall back to the ring. */
+  /**
+   * Appends the matched events to the log of each group. When time runs out, the watchers of the remaining groups fall
+   * back to the ring.
+   */
   #appendToAll(touched: readonly GroupMatcher[], late: ReadonlySet<GroupMatcher>, batch: CacheBatch): void {
     const { dispatchSlice, unslicedGroups } = this.#options.pump
     const groups = touched.flatMap((matcher) => (late.has(matcher) ? [] : [...matcher.groups]))
@@ -387,7 +396,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     for (const matcher of late) for (const group of matcher.groups) this.#lagBefore(group, batch)
   }
 
-  /** Also returns null when the selector cannot be evaluated, after ending its watchers. */
+  /** Returns null if the selector does not match. If it cannot be evaluated, ends its watchers and returns null. */
   #match(matcher: GroupMatcher, event: CacheEvent, batch: CacheBatch): MatchedEvent | null {
     try {
       return matcher.match(event)
@@ -421,7 +430,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
       return
     }
     if (log.capacity > logBytes) {
-      // Trim to half, so that this does not recur soon; only watchers far behind fall back to the ring.
+      // Trim to half the limit, so that the next trim is not due soon. Only watchers far behind fall back to the ring.
       const offset = log.offsetKeeping(logBytes / 2)
       this.#lagBelow(group, offset, before)
       log.trim(offset)
@@ -429,14 +438,14 @@ export class Dispatcher implements CacheListener, CursorOwner {
     pump.enqueueGroup(group, this.#advance)
   }
 
-  /** The group ran out of time: its watchers fall back to the ring, before this batch. */
+  /** There was no time to append the batch for this group, so its watchers read it from the ring. */
   #lagBefore(group: Group<Cursor>, batch: CacheBatch): void {
     const before = (batch.revision - 1) as Revision
     for (const cursor of group.members.parked) cursor.unpark(before)
     for (const cursor of group.members.active.slice()) cursor.lagFromLog(before)
   }
 
-  /** The log is about to be trimmed up to `offset`: cursors below that fall back to the ring. */
+  /** The log is about to be trimmed up to `offset`, so cursors below that offset fall back to the ring. */
   #lagBelow({ members }: Group<Cursor>, offset: number, headRevision: Revision): void {
     for (const cursor of members.active.filter((cursor) => cursor.offset < offset)) cursor.lagFromLog(headRevision)
   }
@@ -451,7 +460,8 @@ export class Dispatcher implements CacheListener, CursorOwner {
     const { floorRevision, revision } = this.#cache
     this.#cache.evictByAge()
     for (const { isDirty, members, log } of this.#groups.all()) {
-      // The log was kept for blocked cursors, which have since reached the head outside a pass.
+      // The log was kept for blocked cursors. They have since reached the head outside a pass, so nothing else would
+      // free it.
       if (!isDirty && members.active.every((cursor) => cursor.offset >= log.endOffset)) log.release(revision)
     }
     for (const cursor of this.#cursors) {

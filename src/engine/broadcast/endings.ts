@@ -46,9 +46,9 @@ export class Endings {
 
   /**
    * The credential is no longer valid, or the permission is gone. Agents replace their token every hour, and on an
-   * ERROR their clients list everything again, or exit. So when a credential ends, a plain HTTP stream ends cleanly:
-   * the client's next request shows whether it has a newer one. A page never sees why its EventSource or WebSocket was
-   * refused, so these streams end with the ERROR.
+   * ERROR their clients list everything again, or exit. So when a credential expires, a plain HTTP stream ends cleanly,
+   * and the client's next request shows whether it has a newer token. A web page cannot see why its EventSource or
+   * WebSocket was refused, so these streams end with the ERROR.
    */
   revoke(cursor: Cursor, error: StatusError): void {
     const { transport } = cursor.group.wire
@@ -57,7 +57,10 @@ export class Endings {
     else this.endWithError(cursor, error, 'revoked')
   }
 
-  /** Ends a watcher in its turn of the pump, since thousands may end at once. The first of several errors is sent. */
+  /**
+   * Ends a watcher at its next turn of the pump, because thousands may end at once. If this is called several times for
+   * a watcher, it sends the first error.
+   */
   endSoon(cursor: Cursor, error: StatusError, reason: EndReason): void {
     if (cursor.state !== 'ending') cursor.endSoon({ error, reason })
   }
@@ -92,7 +95,8 @@ export class Endings {
   }
 
   /**
-   * Returns the error for streams that need an event which cannot be encoded. They end, because a hole would be worse.
+   * Returns the error for streams that need an event which cannot be encoded. These streams end, because a missing
+   * event would be worse.
    */
   unwritable(error: unknown): StatusError {
     const status = StatusError.from(error)

@@ -1,19 +1,19 @@
 /**
- * Knows which facts of a resource's objects the selectors in use need, and extracts them once per object and API
- * version.
+ * Keeps track of the facts that the selectors in use need from a resource's objects, and extracts them once per object
+ * and API version.
  *
- * Names, namespaces and labels are the same in every version, and are read from the stored object. Other fields are
+ * Names, namespaces and labels are the same in every version, so they are read from the stored object. Other fields are
  * read in the requested version, so an object that is stored in another version is read twice.
  *
- * Kept facts form a table with a bounded number of columns, because every object has room for each column. One identity
- * may add only a share of them; fields that every cluster selects by do not count. Facts beyond the limit are read from
- * each object every time, which is slower and keeps nothing.
+ * The kept facts form a table with a bounded number of columns, because each column takes room in every object's row.
+ * One identity may add only a share of the columns; fields that every cluster selects by do not count. A selector
+ * beyond the limit reads its facts from each object every time, which is slower but takes no memory.
  *
- * Many objects have the same values (their node, their phase), so they share a row. A row per object would take as much
- * memory as the rest of a small object.
+ * Objects with the same values (their node, their phase) share a row, and many have the same. A row per object would
+ * take as much memory as the rest of a small object.
  *
- * A new path becomes a new column at the end. Extracted facts stay, and an object without the column is read for it
- * only when a selector needs it. So a missing fact always means *look at the object*, never *no match*.
+ * A new path becomes a new column at the end. Extracted facts stay. An object whose row lacks the column is read only
+ * when a selector needs that fact, so a missing fact always means *look at the object*, never *no match*.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../facts/json-facts.js'
 import { labelKeyOfPath } from '../facts/field-path.js'
@@ -22,16 +22,16 @@ import { ByteCache } from '../../support/byte-cache.js'
 import { ShardHashes } from './shard-hashes.js'
 
 /**
- * Returns the object as JSON; for an object not stored as JSON, only its metadata if `onlyMetadata` allows it. Returns
- * null when the object cannot be read.
+ * Returns the object as JSON, or null when the object cannot be read. With `onlyMetadata`, the result for an object not
+ * stored as JSON may have nothing but metadata.
  *
- * @param apiVersion the version to read it as; '' means as stored.
+ * @param apiVersion the version in which to read the object; '' for the stored version.
  */
 export type JsonOf = (object: StoredObject, onlyMetadata: boolean, apiVersion: string) => Buffer | null
 
 /** How a selector sees objects. */
 export interface FactUse {
-  /** Whether the facts are kept with the objects, so that an index may read them at every event. */
+  /** Whether the facts are kept with the objects, which makes them cheap enough for an index to read at every event. */
   readonly isKept: boolean
   /** @param apiVersion the requested version; '' if all the paths are the same in every version. */
   subject(object: StoredObject, apiVersion: string): Facts
@@ -41,27 +41,29 @@ export interface FactUse {
 const EMPTY = Buffer.from('{}')
 const NO_VALUES: Facts['values'] = []
 
-/** Controllers of a busy cluster use about twenty. At this limit an object with its own row takes 2 KB more. */
+/**
+ * The controllers of a busy cluster use about twenty paths. At this limit, an object with its own row takes 2 KB more.
+ */
 export const MAX_PATHS = 256
-/** The limit for one identity, so that others find room. */
+/** The limit for one identity, which leaves room for others. */
 export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
 /** Unused columns stay until the table has this many columns. Then it starts over. */
 const MAX_COLUMNS = 2 * MAX_PATHS
 
 /**
- * Byte budget for one resource's shared-row table; enough for a few thousand nodes. Objects beyond it get separate
- * rows.
+ * Byte budget for one resource's shared rows, enough for a few thousand nodes. Beyond it, the least recently used rows
+ * are no longer shared with new objects.
  */
 export const SHARED_ROWS_BYTES = 1024 * 1024
 /** Rows longer than this are unlikely to be shared. */
 export const SHARED_ROW_BYTES = 4 * 1024
 const ROW_OVERHEAD_BYTES = 200
 
-/** Facts known from the key itself. */
+/** Facts that the key itself contains. */
 export const NAMESPACE_PATH = 'metadata.namespace'
 export const NAME_PATH = 'metadata.name'
 
-/** Fields of built-in kinds that kubelets, schedulers and controllers select by. */
+/** Fields of built-in kinds by which kubelets, schedulers and controllers select. */
 const RESERVED: ReadonlySet<string> = new Set([
   NAMESPACE_PATH,
   NAME_PATH,
@@ -114,7 +116,8 @@ class FactsOfVersion extends Facts {
 /** The facts kept with an object. */
 class FactRow {
   /**
-   * The fields of this object in other versions, at most one entry per served version. null if the row may be shared.
+   * The fields of this object in other versions, with at most one entry per served version. null if the row may be
+   * shared.
    */
   others: FactsOfVersion[] | null = null
 
@@ -129,14 +132,14 @@ class FactRow {
 /** A path that a selector uses. */
 interface Column {
   users: number
-  /** The identity that added the path; null if it counts towards nobody's share. */
+  /** The identity that added the path; null if the path counts towards no share. */
   readonly identity: string | null
 }
 
 export class FactRegistry {
   readonly shards: ShardHashes
   readonly #inUse = new Map<string, Column>()
-  /** The number of columns counted for each identity. */
+  /** The number of columns in each identity's share. */
   readonly #shares = new Map<string, number>()
   readonly #jsonOf: JsonOf
   #counted = 0
@@ -158,7 +161,7 @@ export class FactRegistry {
     return this.#inUse.size
   }
 
-  /** @param identity the caller with the selector, which has a share of the kept facts. */
+  /** @param identity the caller with the selector; the new columns count towards its share. */
   use(paths: readonly string[], identity = ''): FactUse {
     const wanted = [...new Set(paths)]
     return this.#hasRoomFor(wanted, identity) ? this.#keep(wanted, identity) : this.#readEachTime(wanted)
@@ -234,7 +237,7 @@ export class FactRegistry {
     this.#additions.clear()
   }
 
-  /** Serves a selector that found no room in the table. */
+  /** Serves a selector for which the table has no room. */
   #readEachTime(paths: readonly string[]): FactUse {
     const plan = planFacts(paths)
     return {
@@ -248,7 +251,7 @@ export class FactRegistry {
     }
   }
 
-  /** @param columns the number of columns needed. */
+  /** @param columns the number of columns that the row must have. */
   #subject(object: StoredObject, apiVersion: string, columns: number): Facts {
     const { notes } = object
     const { facts } = notes
@@ -319,7 +322,7 @@ function isSameRow(a: Facts['values'], b: Facts['values']): boolean {
   return a.length === b.length && a.every((value, i) => value === b[i])
 }
 
-/** A value that does not state its version has whatever version is served. */
+/** A value that does not state its version is taken to have the requested one. */
 function isStoredAs(object: StoredObject, apiVersion: string): boolean {
   return apiVersion === '' || object.apiVersion === '' || object.apiVersion === apiVersion
 }

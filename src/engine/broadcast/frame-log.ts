@@ -1,5 +1,6 @@
 /**
- * One group's stream as bytes, framed for its wire and held in segments, with the offset at which each revision ends.
+ * One group's stream as bytes framed for its wire, held in segments. The log records the offset at which each revision
+ * ends.
  *
  *     floorRevision
  *     startOffset ▼                                   ▼ endOffset
@@ -26,7 +27,7 @@ export interface LogUsage {
 }
 
 /**
- * The bytes that a cursor writes next. Afterwards the cursor is at `endOffset` and has seen everything up to
+ * The bytes that a cursor writes next. After the write, the cursor is at `endOffset` and has seen everything up to
  * `revision`.
  */
 export interface LogSlice extends WriteUnit {
@@ -37,12 +38,12 @@ export interface LogSlice extends WriteUnit {
 
 interface KnownSlice {
   readonly at: number
-  /** The slice reaches the end of the log, so it is stale once the log or the head has advanced. */
+  /** Whether the slice reaches the end of the log. Then it is stale as soon as the log or the head advances. */
   readonly isHead: boolean
   readonly slice: LogSlice
 }
 
-/** One write of this size costs about 20 µs of memory copy and keeps a slow socket busy for a while. */
+/** Copying this much for one write takes about 20 µs, and a slow socket needs a while to send it. */
 const SLICE_BYTES = 128 * 1024
 const SMALLEST_SEGMENT_BYTES = 2 * 1024
 const LARGEST_SEGMENT_BYTES = 256 * 1024
@@ -54,7 +55,7 @@ export class FrameLog {
   #ends: number[] = []
   #start = 0
   #end = 0
-  /** Events appended before the log's start, and up to each end offset. */
+  /** For each appended revision, the number of events appended up to its end offset since the group began. */
   #counts: number[] = []
   /** One per appended revision on a compressed wire, otherwise empty. */
   #checksums: Checksum[] = []
@@ -63,7 +64,10 @@ export class FrameLog {
   #floor: Revision
   #capacity = 0
   #nextSegmentBytes = SMALLEST_SEGMENT_BYTES
-  /** The last two, newest first: after a cut, the cursors of a pass alternate between two offsets. */
+  /**
+   * The last two slices, newest first. When a slice was cut at its size limit, the cursors of a pass alternate between
+   * two offsets.
+   */
   #slices: readonly KnownSlice[] = []
 
   /** @param usage shared by all logs under one limit. */
@@ -74,7 +78,7 @@ export class FrameLog {
     this.#floor = revision
   }
 
-  /** Cursors that have seen everything up to at least this revision can get an offset. */
+  /** A cursor can read from the log if it has seen everything up to this revision or a later one. */
   get floorRevision(): Revision {
     return this.#floor
   }
@@ -92,7 +96,10 @@ export class FrameLog {
     return this.#capacity
   }
 
-  /** Returns the offset from which the newest segments fit into `bytes`; the newest always counts. */
+  /**
+   * Returns the offset at which the oldest segment begins that still fits into `bytes` together with all newer ones.
+   * The newest segment is always kept.
+   */
   offsetKeeping(bytes: number): number {
     let i = this.#segments.length - 1
     let kept = this.#segments[i]?.buffer.length ?? 0
@@ -136,8 +143,8 @@ export class FrameLog {
   }
 
   /**
-   * Returns the revision up to which a cursor at `offset` has seen everything: just before the first frame it lacks.
-   * The last event written to it may be far older.
+   * Returns the revision up to which a cursor at `offset` has seen everything: one less than the revision of the first
+   * frame that it lacks. The last event written to it may be far older.
    *
    * @param offset at or above `startOffset`.
    */
@@ -148,10 +155,10 @@ export class FrameLog {
   }
 
   /**
-   * Returns the bytes from `offset` to the head, or to the first revision boundary beyond the cap. Cursors at one
-   * offset share one slice.
+   * Returns the bytes from `offset` to the end of its segment, or to the first revision boundary after `SLICE_BYTES`.
+   * Cursors at the same offset share a slice.
    *
-   * @param headRevision the dispatcher's revision, which a cursor at the end of the log has seen.
+   * @param headRevision the dispatcher's revision, up to which a cursor at the end of the log has seen everything.
    */
   sliceFrom(offset: number, headRevision: Revision): LogSlice {
     for (const { at, isHead, slice } of this.#slices) {
@@ -168,7 +175,7 @@ export class FrameLog {
       const cut = this.#boundaryAtOrAfter(Math.min(endOffset, offset + SLICE_BYTES))
       endOffset = this.#ends[cut]!
       countAtEnd = this.#counts[cut]!
-      // A cursor at the end of the log has seen everything up to the head, whether or not that added a frame.
+      // A cursor at the end of the log has seen everything up to the head, even if the newest revisions added no frame.
       if (endOffset < this.#end) revision = this.#revisions[cut]!
     }
     const bytes = segment.buffer.subarray(offset - segment.start, endOffset - segment.start)
@@ -184,7 +191,8 @@ export class FrameLog {
   release(headRevision: Revision): void {
     if (this.#segments.length === 0) return
     const [only] = this.#segments
-    // A segment that is more than half full was not too large: at half the size it would take two writes.
+    // Do not halve the size of a segment that is more than half full: its contents would need two segments, so two
+    // writes.
     if (this.#segments.length === 1 && only!.used * 2 <= only!.buffer.length) {
       this.#nextSegmentBytes = Math.max(SMALLEST_SEGMENT_BYTES, this.#nextSegmentBytes >> 1)
     }
@@ -262,7 +270,8 @@ export class FrameLog {
   }
 
   #newSegment(length: number): Segment {
-    // Doubles while cursors lag, halves when they keep up, so a quiet group of one watcher does not hold 256 KB.
+    // The segment size doubles while cursors lag and halves when they keep up, so that a quiet group of one watcher
+    // does not hold 256 KB.
     if (this.#segments.length > 0) this.#nextSegmentBytes = Math.min(LARGEST_SEGMENT_BYTES, this.#nextSegmentBytes * 2)
     const buffer = Buffer.allocUnsafeSlow(Math.max(length, this.#nextSegmentBytes))
     const segment = { buffer, start: this.#end, used: 0 }

@@ -1,11 +1,12 @@
 /**
- * Watchers of a revision that the cache has not reached. Either the cache is behind and will get there, or etcd has
- * never had that revision because it was restored or began with an empty data directory. In the second case waiting
+ * Watchers of a revision that the cache has not reached. Either the cache is behind and will reach that revision, or
+ * etcd has never had it because etcd was restored or began with an empty data directory. In the second case, waiting
  * would leave clients with old data for good, so their watchers end with 410.
  *
- * The cache cannot tell the two apart, but a linearizable read of etcd's revision can, as long as it starts after the
- * watcher has arrived: its client may have learned the revision just before. One read at a time judges all watchers
- * that arrived before it started, and later watchers wait for the next one. A watcher stays open until a read succeeds.
+ * The cache cannot tell the two cases apart, but a linearizable read of etcd's revision can. The read must start after
+ * the watcher has arrived, because the client may have learned the revision just before. There is one read at a time.
+ * It judges all watchers that arrived before it started, and later watchers wait for the next read. A watcher stays
+ * open until a read succeeds.
  */
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { Revision } from '../model/revision.js'
@@ -23,12 +24,12 @@ export interface FutureWatchersOptions {
 
 /** Minimum gap between the starts of two reads, however many watchers arrive. */
 const READ_GAP_MS = 200
-/** The delay after a read that got no response. */
+/** The delay after a read that failed. */
 const RETRY_MS = 1_000
 /**
- * A watcher that waits for the cache is judged again periodically: etcd may be restored in the meantime, and a quiet
- * cache far behind its revision would not notice. Where progress cannot be trusted such a wait may take minutes, for
- * each of some fifty resources, so the reads are rare.
+ * A watcher that waits for the cache is judged again periodically, because etcd may be restored in the meantime and a
+ * quiet cache far behind the watcher's revision would not notice. If etcd's progress cannot be trusted, such a wait may
+ * take minutes for each of some fifty resources, so the reads are rare.
  */
 const REPEAT_MS = 30_000
 
@@ -93,7 +94,8 @@ export class FutureWatchers {
       onNeverHad(cursor, revision)
     }
     if (this.#waiting.size === 0) return
-    // etcd has reached the other watchers' revisions; a quiet cache gets there through progress alone.
+    // etcd has reached the revisions of the other judged watchers. A cache without events reaches them only through a
+    // progress report.
     cache.askProgress()
     const isLateComer = (cursor: Cursor): boolean => !judged.has(cursor)
     this.#readIn([...this.#waiting].some(isLateComer) ? 0 : REPEAT_MS)

@@ -1,7 +1,7 @@
 /**
- * Watchers that want the same bytes: one matcher, one encoding, one wire. Each event is encoded and framed once for all
- * of them and appended to the group's log. What differs between watchers is written outside the log, on revision
- * boundaries.
+ * Watchers that receive the same bytes, because they share a matcher, an encoding and a wire. Each event is encoded and
+ * framed once for all of them and appended to the group's log. Bytes that differ between watchers are written outside
+ * the log, on revision boundaries.
  */
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -27,7 +27,7 @@ import {
   writeUnit,
 } from './wire-format.js'
 
-/** An initial state that began this recently is shared with watchers that accept a state of that age. */
+/** An initial state begun less than this long ago is shared with new watchers that accept its revision. */
 const INITIAL_SHARE_MS = 2_000
 
 /** Frames of events, in consecutive parts. */
@@ -36,7 +36,9 @@ interface Frames {
   readonly events: number
 }
 
-/** Watcher counts within a factor of two share a level; larger counts have higher levels. */
+/**
+ * Returns the level of a number of watchers. Each level covers a factor of two, and larger numbers have higher levels.
+ */
 export function watchersLevel(watchers: number): number {
   return 32 - Math.clz32(watchers)
 }
@@ -72,9 +74,9 @@ export class Group<M extends Member = Member> {
   }
 
   /**
-   * The flow among which the pump shares its time: one caller's groups with about as many watchers each. Groups shared
-   * by several callers count for no caller. So thousands of groups of one watcher delay neither other callers' groups
-   * nor a group with a hundred watchers.
+   * The flow to which the group belongs; the pump shares its time evenly between flows. A flow contains one caller's
+   * groups with about equally many watchers. Groups that several callers share form flows without a caller. So
+   * thousands of groups with one watcher each delay neither other callers' groups nor a group with a hundred watchers.
    */
   get flow(): string {
     return this.#flow
@@ -110,7 +112,7 @@ export class Group<M extends Member = Member> {
     if (last === -1) return null
     for (let i = 0; i <= last; i++) {
       const body = bodies[i]!
-      // A client cannot resume inside a revision.
+      // Only the last frame says where to resume, because a client cannot resume inside a revision.
       if (body === null) continue
       parts.push(...this.wire.frame(types[i]!, body, i === last ? revision : null))
       events++
@@ -129,7 +131,7 @@ export class Group<M extends Member = Member> {
     return length
   }
 
-  /** Encodes one revision's events for a cursor that reads from the ring. */
+  /** Encodes one revision's events for a cursor that reads from the ring instead of the log. */
   replay(batch: CacheBatch, isFirst: boolean): EventUnit {
     const matchedEvents: MatchedEvent[] = []
     for (const event of batch.events) {
@@ -140,7 +142,7 @@ export class Group<M extends Member = Member> {
     return frames === null ? NO_EVENTS : { ...writeUnit(this.wire, frames.parts), events: frames.events }
   }
 
-  /** Returns a bookmark in its write unit. */
+  /** Returns a bookmark as a write unit. */
   bookmark(bookmark: Bookmark): WriteUnit {
     const { revision, endsInitialEvents } = bookmark
     if (!endsInitialEvents && this.#bookmark !== null && this.#bookmarkRevision === revision) return this.#bookmark
@@ -152,7 +154,7 @@ export class Group<M extends Member = Member> {
     return unit
   }
 
-  /** Returns the mark for a revision, for a format with marks. */
+  /** Returns the mark for a revision. Call it only if the wire has marks. */
   mark(revision: Revision): WriteUnit {
     return writeUnit(this.wire, [this.wire.mark!.frame(revision)])
   }
@@ -161,7 +163,7 @@ export class Group<M extends Member = Member> {
     return errorUnit(this.wire, this.encoder.status(status), status)
   }
 
-  /** @param minRevision the oldest revision of a shared state that will do; null when only the snapshot itself will. */
+  /** @param minRevision the oldest acceptable revision of a shared state; null accepts only the snapshot's own. */
   initialFrames(snapshot: Snapshot, prefix: Key, minRevision: Revision | null, nowMs: number): InitialFrames {
     for (const shared of this.#initial.values()) {
       if (shared.hasFailed) continue
@@ -195,7 +197,7 @@ export class Group<M extends Member = Member> {
 
   /** Groups that differ only in their wire share the encoded body. */
   #bodyOf(object: StoredObject, event: CacheEvent): Buffer | null {
-    // One event can be a MODIFIED to one selector and, with the previous object, a DELETED to another.
+    // The same event can be MODIFIED for one selector and DELETED, with the previous object, for another.
     const key = object === event.object ? this.encoder.key : `previous\n${this.encoder.key}`
     let body = event.bodies?.get(key)
     if (body === undefined) {

@@ -1,7 +1,7 @@
 /**
  * The groups of one resource, created with their first watcher and removed with their last, and the matchers they
- * share. An index finds the matchers, so an event's cost depends on what it delivers and not on how many watchers there
- * are.
+ * share. An index finds the matchers, so the cost of an event depends on how many watchers get it, not on how many
+ * exist.
  */
 import type { BodyEncoder } from '../model/body-encoder.js'
 import type { Key } from '../model/event.js'
@@ -15,11 +15,11 @@ import { MatcherIndex } from './matcher-index.js'
 import type { WireFormat } from './wire-format.js'
 import { type KeyParts, keyOf } from '../../support/key-of.js'
 
-/** Everything that determines the bytes of a watch: watchers with equal contents form one group. */
+/** Everything that determines the bytes of a watch. Watchers with equal contents form one group. */
 export interface GroupContents {
   /** '' for all namespaces. */
   readonly namespace: string
-  /** The absolute prefix of the keys if it is longer than the namespace's, otherwise null. */
+  /** The absolute prefix of the keys if it is longer than the namespace's prefix, otherwise null. */
   readonly prefix: Key | null
   readonly selector: WatchSelector
   readonly encoder: BodyEncoder
@@ -35,7 +35,7 @@ const GROUP_KEY: KeyParts<GroupContents> = {
 }
 
 export interface GroupRequest extends GroupContents {
-  /** The caller, which has a share of the facts kept for selectors. */
+  /** The caller. Facts kept for its selectors count towards its share. */
   readonly identity: string
 }
 
@@ -95,7 +95,8 @@ export class Groups {
     if (existing !== undefined) return existing
     const { encoder, wire } = request
     const matcher = this.#matcherFor(request)
-    // A short unique key: frames are cached under it, and a later group with the same long key must not find them.
+    // Frames are cached under the group's own key, so it is short. It is unique so that a later group with the same
+    // contents does not find this group's frames.
     const group = new Group<Cursor>(String(++this.#sequence), matcher, encoder, wire, headRevision, this.logUsage)
     matcher.groups.add(group)
     this.#groups.set(key, group)
@@ -126,14 +127,14 @@ export class Groups {
   }
 }
 
-/** Every group of a resource has a matcher created here. */
+/** The cast is safe because this file creates the matcher of every group. */
 export function matcherOf(group: Group<Cursor>): GroupMatcher {
   return group.matcher as GroupMatcher
 }
 
 /**
- * Returns the items with the most watchers first, by powers of two and otherwise in the given order: work for many
- * watchers costs the same as work for one. Linear in the number of items.
+ * Returns the items with the most watchers first, because work for many watchers costs the same as work for one. Items
+ * whose numbers of watchers are within the same power of two keep their order, so this takes linear time.
  */
 export function mostWatchedFirst<T extends { readonly watchers: number }>(items: readonly T[]): readonly T[] {
   const levels: T[][] = []

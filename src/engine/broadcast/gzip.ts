@@ -4,10 +4,11 @@
  *     header │ block │ block │ block │ … │ last block (empty) │ CRC-32, length
  *      own   │ shared by the group       │        own
  *
- * A block is compressed by itself, or stored, and ends on a byte boundary with a full flush. It refers to nothing
- * before it, so a watcher may begin with any block, and decoders emit it at once. Only the checksum differs between
- * watchers, and it follows from the blocks' checksums. A gzip member per batch was rejected: browsers drop everything
- * after the first member, curl fails on it, and Go delays each event by one.
+ * A block is compressed by itself or stored uncompressed, and ends on a byte boundary with a full flush. It refers to
+ * nothing before it, so a watcher may begin with any block, and decoders emit each block at once. Apart from the
+ * header, only the trailer is written per watcher: its checksum is computed from the blocks' checksums. A gzip member
+ * per batch was rejected: browsers drop everything after the first member, curl fails on it, and Go delays each event
+ * by one.
  *
  * Source: RFC 1951, RFC 1952.
  */
@@ -17,15 +18,18 @@ export const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255])
 
 /** An empty final block with fixed codes. */
 const LAST_BLOCK = [0x03, 0x00]
-/** Nearly as small as level 6 in half the time: watchers wait while a batch is compressed. */
+/**
+ * Compresses nearly as well as level 6 in half the time, which matters because watchers wait while a batch is
+ * compressed.
+ */
 const LEVEL = 3
 
-/** The longest stored block: its length takes two bytes. */
+/** The longest stored block: the format has two bytes for the length. */
 const MOST_STORED = 0xff_ff
 
 /**
- * The end of a full flush, an empty stored block. Go's decoder emits stored bytes only when such a block arrives or its
- * 32 KB window is full; without it a watcher would wait for its events.
+ * An empty stored block, as at the end of a full flush. Go's decoder emits stored bytes only when such a block arrives
+ * or its 32 KB window is full, so without the block a watcher would wait for its events.
  */
 const FLUSH = Buffer.from([0, 0, 0, 0xff, 0xff])
 
@@ -45,11 +49,11 @@ export function storedBlocks(bytes: Buffer): Buffer[] {
 
 export function deflateBlock(bytes: Buffer): Buffer {
   const block = deflateRawSync(bytes, { level: LEVEL, finishFlush: constants.Z_FULL_FLUSH })
-  // Copy, since Node slices the result from a 16 KB buffer that it would keep alive.
+  // Copy the result, because it is a slice of a 16 KB buffer, which it would keep alive.
   return Buffer.from(block)
 }
 
-/** @param length bytes before compression. */
+/** @param length the number of bytes before compression. */
 export function gzipTrailer(crc: number, length: number): Buffer {
   const trailer = Buffer.alloc(10)
   trailer.set(LAST_BLOCK)

@@ -1,7 +1,7 @@
 /**
  * The initial state of one group at one revision, as framed write units of about 64 KB. Each unit is encoded once, when
- * the first watcher needs it, and shared by all watchers that start at the same state. It lives as long as some watcher
- * is receiving it.
+ * the first watcher needs it, and shared by all watchers that start at the same state. The units are kept as long as
+ * some watcher is receiving them.
  */
 import type { Snapshot } from '../cache/store.js'
 import type { Key } from '../model/event.js'
@@ -13,11 +13,13 @@ import { type EventUnit, NO_EVENTS, type WriteUnit } from './wire-format.js'
 
 const UNIT_BYTES = 64 * 1024
 /**
- * The time limit for one unit: a selector that matches nothing examines all objects, and the size of a unit does not
- * bound that.
+ * The time limit for one unit. The size limit is not enough, because a selector that matches nothing would examine all
+ * objects for one unit.
  */
 const UNIT_MS = 0.5
-/** A unit is built in one synchronous step, and its parts are copied into it. */
+/**
+ * All units can share this memory, because a unit is built in one synchronous step and the parts are copied into it.
+ */
 const scratch = new Scratch(2 * UNIT_BYTES)
 
 export class InitialFrames {
@@ -41,14 +43,16 @@ export class InitialFrames {
     this.#objects = snapshot.objects(prefix)
   }
 
-  /** Whether one of the objects could not be encoded; no further watcher may share the state then. */
+  /** Whether one of the objects could not be encoded. If so, no further watcher may share the state. */
   get hasFailed(): boolean {
     return this.#failure !== null
   }
 
   /**
-   * Returns null when the state is complete, and an empty unit when nothing is ready yet: ask again in the next turn.
-   * @throws the encoder's error, to every watcher that gets this far: the objects taken for that unit are gone.
+   * Returns null when the state is complete. An empty unit means that nothing is ready yet; call again in the next
+   * turn.
+   * @throws the encoder's error, for every watcher that gets this far, because the objects already taken for that unit
+   * cannot be read again.
    */
   unit(index: number): EventUnit | null {
     if (index < this.#units.length) return this.#units[index]!

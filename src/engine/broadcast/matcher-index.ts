@@ -1,7 +1,7 @@
 /**
- * Finds the matchers an event may concern through maps, so that an event's cost depends on what it delivers and not on
- * the number of watchers: namespace or key prefix → field → value → shard → matchers. The previous version is looked up
- * too, because a change can move an object out of a selector.
+ * Finds the matchers that an event may concern through maps: namespace or key prefix → field → value → shard →
+ * matchers. So the cost of an event depends on how many watchers get it, not on how many exist. The previous version of
+ * the object is looked up too, because a change can move an object out of a selector.
  */
 import type { CacheEvent } from '../cache/cache-batch.js'
 import { labelKeyOfPath } from '../facts/field-path.js'
@@ -12,7 +12,7 @@ import type { Matcher } from './matcher.js'
 import { ShardIndex } from './shard-index.js'
 import { getOrMake } from '../../support/memo.js'
 
-/** Matchers that only their shards distinguish. */
+/** Matchers that the other maps do not tell apart; only their shards may differ. */
 class Shelf<M extends Matcher> {
   readonly #whole = new Set<M>()
   readonly #sharded = new Set<M>()
@@ -60,7 +60,7 @@ class Shelf<M extends Matcher> {
         index.find((head ?? before)!, found)
         continue
       }
-      // Rare: a key was given to another object in one step.
+      // Rare: one event replaced an object by another with the same key, so their hashes differ.
       const both: M[] = []
       index.find(head, both)
       index.find(before, both)
@@ -119,7 +119,7 @@ class ScopeIndex<M extends Matcher> {
 }
 
 export class MatcherIndex<M extends Matcher> {
-  /** By namespace; '' for those that see all. */
+  /** By namespace; '' for matchers of all namespaces. */
   readonly #namespaces = new Map<string, ScopeIndex<M>>()
   /** By key prefix. */
   readonly #prefixes = new Map<string, ScopeIndex<M>>()
@@ -174,7 +174,8 @@ export class MatcherIndex<M extends Matcher> {
         value = event.object === null ? undefined : this.#valueOf(event.object, field)
         before = event.previous === null ? undefined : this.#valueOf(event.previous, field)
       } catch {
-        // The object cannot be read in that version: each of these matchers will find out, and its watchers end.
+        // The object cannot be read in that version. Each of these matchers will throw the same error, and its watchers
+        // end.
         for (const shelf of field.byValue.values()) for (const matcher of shelf.all()) this.#found.push(matcher)
         continue
       }
@@ -192,7 +193,7 @@ export class MatcherIndex<M extends Matcher> {
   }
 }
 
-/** Returns any matcher of a field, since all of them read it the same way. */
+/** Returns any matcher of a field, because all of them read the field in the same way. */
 function anyOf<M extends Matcher>(byValue: ReadonlyMap<string, Shelf<M>>): M {
   return firstOf(firstOf(byValue.values()).all())
 }

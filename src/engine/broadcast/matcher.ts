@@ -1,6 +1,6 @@
 /**
- * Decides which events of a resource a set of watchers sees, by namespace (one or all), key prefix and selector. It is
- * evaluated once per event, however many watchers and encodings share it.
+ * Decides by namespace (one or all), key prefix and selector which events of a resource a set of watchers sees. A
+ * matcher is evaluated once per event, however many watchers and encodings share it.
  */
 import type { ChangeType } from '../model/event-type.js'
 import type { CacheEvent } from '../cache/cache-batch.js'
@@ -17,7 +17,7 @@ export interface WatchSelector {
   /** Equal selectors have equal text. */
   readonly canonical: string
   readonly isEmpty: boolean
-  /** Whether labels or fields are compared; false for a selector that is empty but for its shard. */
+  /** Whether labels or fields are compared; false for a selector with nothing but a shard. */
   readonly hasTerms: boolean
   /** Null for all objects. */
   readonly shard: Shard | null
@@ -30,8 +30,8 @@ export interface WatchSelector {
 }
 
 /**
- * The meaning of an event for watchers with one selector. When the object leaves the selection, its previous version is
- * shown.
+ * What an event means to watchers with one selector. When the object leaves the selection, the watchers get its
+ * previous version.
  */
 export interface MatchedEvent {
   readonly type: ChangeType
@@ -41,11 +41,14 @@ export interface MatchedEvent {
 
 export class Matcher {
   readonly key: string
-  /** The one term that the index uses beside the namespace; null if every event must be tried. */
+  /**
+   * The term by which the index finds this matcher within its namespace; null if the matcher must be tried with every
+   * event.
+   */
   readonly indexTerm: EqualityTerm | null
   /** The version in which fields are read; '' if none of them differs between versions. */
   readonly apiVersion: string
-  /** The facts seen by the selector; the index reads the fact of `indexTerm` here. */
+  /** The facts that the selector reads. The index reads the fact for `indexTerm` here. */
   readonly facts: FactUse
   /** The index reads the hash of the selector's shard here. */
   readonly hashes: ShardHashes
@@ -69,7 +72,7 @@ export class Matcher {
     this.facts = facts.use(selector.paths, identity)
     this.hashes = facts.shards
     const terms = selector.equalityTerms()
-    // Without kept facts, an index would read each event again for each such field.
+    // Without kept facts, the index would read each event's objects again for each such field.
     this.indexTerm = chooseTerm(this.facts.isKept ? terms : terms.filter(({ path }) => isNamePath(path)))
   }
 
@@ -87,8 +90,8 @@ export class Matcher {
   }
 
   /**
-   * out→in is ADDED, in→in MODIFIED, in→out DELETED with the previous object. Returns null if the watchers do not see
-   * the event.
+   * An object that enters the selection is ADDED, one that stays MODIFIED, one that leaves DELETED with the previous
+   * object. Returns null if the watchers do not see the event.
    */
   match(event: CacheEvent): MatchedEvent | null {
     const { object, previous } = event
@@ -99,7 +102,7 @@ export class Matcher {
   }
 }
 
-/** Watchers of several versions share a matcher if it reads only what all versions have in common. */
+/** Watchers of different API versions share a matcher if its selector reads only what all versions have in common. */
 export function matcherKey(namespace: string, prefix: Key | null, selector: WatchSelector, apiVersion: string): string {
   return JSON.stringify([versionRead(selector, apiVersion), namespace, prefix, selector.canonical])
 }
@@ -113,8 +116,8 @@ function versionRead({ paths }: WatchSelector, apiVersion: string): string {
 }
 
 /**
- * Prefers a name to another field, a field to a label, any of them to a namespace: the fewer objects share a value the
- * better.
+ * Prefers a name to another field, a field to a label, and all of these to a namespace, because an index is better the
+ * fewer objects share a value.
  */
 function chooseTerm(terms: readonly EqualityTerm[]): EqualityTerm | null {
   return (

@@ -1,8 +1,8 @@
 /**
- * The watchers of one group: the active ones in the order of the pump's passes, and those parked at the head.
+ * The watchers of one group: the active ones in the order of the pump's passes, and the ones parked at the head.
  *
- * A pass visits each active watcher once while others come and go: when one leaves, another takes its slot, but none
- * moves from the visited to the unvisited side or back.
+ * A pass visits each active watcher once, even if watchers join and leave in the meantime. When one leaves, others take
+ * its slot, but none of them moves from the visited to the unvisited side or back.
  */
 export interface Member {
   /** Index among the active members, written only here; -1 if not active. */
@@ -12,18 +12,18 @@ export interface Member {
 export class Members<M extends Member> {
   /** In the order of the pump. */
   readonly active: M[] = []
-  /** Lagging watchers at the head that have not had an event yet. */
+  /** Lagging watchers at the head, which wait there for the group's next event. */
   readonly parked = new Set<M>()
   /**
-   * The position of the pass over `active`: going up, the visited ones are below it; going down, the unvisited ones
-   * are.
+   * The position of the pass over `active`. In an upward pass, the visited watchers are below it; in a downward pass,
+   * the unvisited ones are.
    */
   #passIndex = 0
   #isUpward = false
 
   /**
-   * Every other pass goes the other way, so that nobody is always last. A pass that follows at once keeps the
-   * direction, so that nobody waits for two passes.
+   * Passes alternate in direction, so that no watcher is always last. A pass that follows at once keeps the direction,
+   * so that no watcher waits for almost two passes between its turns.
    */
   beginPass(followsAtOnce = false): void {
     if (!followsAtOnce) this.#isUpward = !this.#isUpward

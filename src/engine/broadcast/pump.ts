@@ -1,16 +1,17 @@
 /**
  * Moves bytes from logs to sockets, fairly and in slices.
  *
- * A pass takes the dirty groups in turn and writes to each writable socket everything between its cursor and the head,
- * in one write. After a few milliseconds it yields to the event loop and then continues where it stopped, so that
- * ingest, new connections and health checks stay responsive with ten thousand watchers, and no watcher is always last.
- * Nothing waits on a timer: events that arrive during a pass accumulate in the logs and leave with the next write.
+ * The pump takes the groups whose logs have grown one after another. In one pass over a group, it writes everything
+ * between each cursor and the head to each writable socket, in one write. After a few milliseconds it yields to the
+ * event loop and then continues where it stopped, so that ingest, new connections and health checks stay responsive
+ * with ten thousand watchers. No watcher is always last. Events do not wait for a timer: those that arrive during a
+ * pass accumulate in the logs and leave with the next write.
  *
- * Cursors that need more than the log (initial state, replay from the ring, a socket that has just drained) have their
- * own queue; each gets a bounded turn between the groups.
+ * Cursors that need more than the log have a separate queue: for their initial state, a replay from the ring, or the
+ * rest of the log after their socket has drained. Each gets a bounded turn between the groups.
  *
- * Both queues share time evenly between flows (`Group.flow`), so a client with thousands of watches that each need
- * their own encoding delays only those watches.
+ * Both queues share time evenly between flows (`Group.flow`), so a client with thousands of watches that each need a
+ * separate encoding delays only its own watches.
  */
 import type { Cursor } from './cursor.js'
 import type { Group } from './group.js'
@@ -22,40 +23,46 @@ import { beforeTurns, LoopSlice } from '../../support/turns.js'
 export interface PumpOptions {
   /** Milliseconds of work between two turns of the event loop. */
   readonly sliceMs?: number
-  /** Milliseconds per iteration of the event loop for appending events to groups. */
+  /** Milliseconds that one iteration of the event loop may spend on appending events to groups. */
   readonly dispatchMs?: number
-  /** The number of groups that get a batch at once even if the time is up. */
+  /** The number of groups to which a batch is appended at once even if the time is up. */
   readonly unslicedGroups?: number
   /** Milliseconds. */
   readonly now?: () => number
   readonly metrics: PumpMetrics
 }
 
-/** The pump's operations on cursors, supplied by each dispatcher for its own. */
+/** The operations that the pump performs on cursors. Each dispatcher supplies them for its own cursors. */
 export interface Advance {
-  /** The revision that an active cursor has reached once its whole log is written. */
+  /** The revision that an active cursor has reached when the whole log has been written to it. */
   readonly headRevision: Revision
-  /** One bounded turn of anything but a pass. @returns whether there is more to do right away. */
+  /** One bounded turn for one cursor, outside a pass. @returns whether the cursor has more to do right away. */
   advance(cursor: Cursor): boolean
   /** Called when a pass over the group is complete. */
   passed(group: Group<Cursor>): void
 }
 
-/** The loop delay that a pass may add: imperceptible, but much longer than one turn of the loop costs. */
+/**
+ * How long a slice of the pump may delay the event loop. The delay is imperceptible, but much longer than the overhead
+ * of one iteration of the loop.
+ */
 const SLICE_MS = 4
-/** Reading the clock costs about as much as advancing three cursors at the head. */
+/**
+ * The clock is read once for this many cursors, because reading it costs about as much as advancing three cursors at
+ * the head.
+ */
 const CURSORS_PER_CLOCK_READ = 16
 const UNSLICED_GROUPS = 16
 
 export class Pump {
   /**
-   * The time for appending events to groups, over all resources. Groups without a turn when it ends fall back to the
-   * ring, in slices of the pump.
+   * The time for appending events to groups, over all resources. When it is over, the watchers of the remaining groups
+   * read the events from the ring instead, in later slices of the pump.
    */
   readonly dispatchSlice: { readonly isOver: boolean }
   /**
-   * This many groups get every batch at once. Appending a burst to one large group costs no more than reading it from
-   * the ring, and replaying it to each watcher from the ring costs more.
+   * A batch is appended to this many groups even if the time is up. For a large group, appending a burst costs no more
+   * than reading it from the ring once, and replaying it from the ring to each watcher costs more.
    */
   readonly unslicedGroups: number
   readonly #sliceMs: number
@@ -111,9 +118,10 @@ export class Pump {
     if (this.#isStopped) return
     const started = this.#now()
     const end = started + this.#sliceMs
-    // Half the slice for each, so that a storm of replays does not hold up live events, or the other way round. Without
-    // live events, the other half is left to other work, such as other clients' requests. Initial states end it after a
-    // quarter: there may be minutes of that work, and no event waits for it.
+    // Groups and cursors get half the slice each, so that a storm of replays does not hold up live events, or the other
+    // way round. Without live events, the groups' half is left to other work, such as other clients' requests. Initial
+    // states end the cursors' half after a quarter of the slice, because there may be minutes of such work and no event
+    // waits for it.
     const hasCursors = this.#cursors.size > 0
     this.#passGroups(started, hasCursors ? started + this.#sliceMs / 2 : end)
     if (hasCursors) this.#turnCursors(this.#now() + this.#sliceMs / 2)
@@ -134,7 +142,7 @@ export class Pump {
     }
   }
 
-  /** @returns the end time; if later than `end`, the group may be unfinished. */
+  /** @returns the time afterwards. If it is not before `end`, the pass may be incomplete. */
   #passGroup(group: Group<Cursor>, advance: Advance, end: number): number {
     let untilClock = CURSORS_PER_CLOCK_READ
     const { members } = group
@@ -145,7 +153,8 @@ export class Pump {
       if (nowMs >= end) return nowMs
       untilClock = CURSORS_PER_CLOCK_READ
     }
-    // A pass over few cursors reads the clock once, so that ten thousand groups of one watcher are sliced too.
+    // Even a pass over a few cursors reads the clock once, so that the time limit also holds for ten thousand groups
+    // with one watcher each.
     return this.#now()
   }
 
@@ -160,7 +169,7 @@ export class Pump {
   #turnCursors(end: number): void {
     let nowMs = this.#now()
     let initialMs = 0
-    // At most as many turns as there were cursors: those queued in the meantime wait for the next slice.
+    // There are at most as many turns as there were cursors. Cursors queued in the meantime wait for the next slice.
     for (let left = this.#cursors.size; left > 0; left--) {
       const { cursor, advance } = this.#cursors.take()!
       const beganMs = nowMs

@@ -1,17 +1,20 @@
 /**
  * Calls thousands of cursors when their bookmarks and deadlines fall due, with one timer and buckets of a quarter of a
- * second. A timer per watcher was rejected: it costs memory and event-loop time.
+ * second. A timer per watcher was rejected because it costs memory and event-loop time.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import { getOrMake } from '../../support/memo.js'
 
 const TICK_MS = 250
-/** Thousands of watchers opened together also end together; this many take some milliseconds of a turn. */
+/**
+ * Thousands of watchers opened together also end together. Calling this many takes some milliseconds, so the rest wait
+ * for the next turn of the event loop.
+ */
 const DUE_PER_TURN = 500
 
 /** An item of a schedule. */
 export interface Scheduled {
-  /** The item's bucket, written only here; -1 for none. */
+  /** The item's bucket, written only by the schedule; -1 for none. */
   dueTick: number
 }
 
@@ -20,11 +23,11 @@ export class Schedule<T extends Scheduled> {
   readonly #due: (item: T, nowMs: number) => void
   /** Keyed by tick, all later than `#tick`. */
   readonly #buckets = new Map<number, Set<T>>()
-  /** The last tick whose bucket was emptied. */
+  /** The last tick that has been processed. */
   #tick: number
   /** The only timer, set while any item waits. */
   #timer: Timer | null = null
-  /** Items that are due and not called yet. */
+  /** Items that are due but for which `due` has not been called yet. */
   #overdue: T[] = []
   #overdueAt = 0
 
@@ -42,7 +45,7 @@ export class Schedule<T extends Scheduled> {
 
   /** Calls `due` once at or after `dueMs` (monotonic). An item can be scheduled only once at a time. */
   add(item: T, dueMs: number): void {
-    // Without buckets the ticks up to now can be skipped. With buckets, one of the skipped ticks might be theirs.
+    // If there are no buckets, the ticks up to now can be skipped. Otherwise a skipped tick might have a bucket.
     if (this.#buckets.size === 0) this.#tick = this.#tickOf(this.#clock.monotonic())
     const tick = Math.max(this.#tick + 1, Math.ceil(dueMs / TICK_MS))
     getOrMake(this.#buckets, tick, () => new Set<T>()).add(item)
@@ -51,7 +54,8 @@ export class Schedule<T extends Scheduled> {
   }
 
   /**
-   * An ended watcher is removed at once: its deadline may be an hour away, and it keeps a connection's memory alive.
+   * Ended watchers must be removed at once: their deadline may be an hour away, and until then the schedule would keep
+   * their connection's memory alive.
    */
   remove(item: T): void {
     const bucket = this.#buckets.get(item.dueTick)
@@ -69,7 +73,7 @@ export class Schedule<T extends Scheduled> {
   }
 
   #run(): void {
-    // Set first, so that items added during this run find a timer.
+    // Set the next timer first, so that it also serves items added during this run.
     this.#timer = this.#clock.setTimer(TICK_MS, () => this.#run())
     const nowMs = this.#clock.monotonic()
     const until = this.#tickOf(nowMs)
@@ -87,7 +91,7 @@ export class Schedule<T extends Scheduled> {
         return
       }
       const item = this.#overdue[this.#overdueAt++]!
-      // Removed in the meantime.
+      // The item was removed in the meantime.
       if (item.dueTick === -1) continue
       item.dueTick = -1
       this.#due(item, nowMs)

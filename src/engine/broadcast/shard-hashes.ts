@@ -1,6 +1,6 @@
 /**
- * Decides whether an object is in a shard. Its namespace is in its key. Its uid is read once, and the first bits of its
- * hash stay with the object: kept like other facts, uids would give every object a row of its own.
+ * Decides whether an object is in a shard. The object's namespace is in its key. Its uid is read once, and the first
+ * bits of the uid's hash stay with the object. If uids were kept like other facts, every object would need its own row.
  */
 import { UID, uidOf } from './uid.js'
 import { containHash, containHead, type Hash, hashOf, headOf, type Shard, type ShardPath } from '../model/shard.js'
@@ -26,7 +26,7 @@ export class ShardHashes {
     return notes.uidHead
   }
 
-  /** As in Kubernetes, an object without a uid or a namespace has the hash of ''. */
+  /** As in Kubernetes, a missing uid or namespace is hashed as ''. */
   #hash(path: ShardPath, object: StoredObject): Hash {
     if (path !== UID) return hashOf(object.namespace)
     return hashOf(uidOf(this.#metadataOf(object)))

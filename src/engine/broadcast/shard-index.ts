@@ -1,17 +1,20 @@
 /**
- * Finds the shards that may contain a hash, in a time that does not depend on how many there are.
+ * Finds the shards that may contain a hash, in a time that does not depend on the number of shards.
  *
  * The hash space is a binary tree of cells. A shard is entered at the fewest nodes that together cover it, so the nodes
- * above a hash's cell name every shard around it. A shard that ends inside a cell is also found for the rest of that
- * cell, and then rejects the object itself. A sorted list of all boundaries was rejected: with overlapping shards it
- * grows with the square of their number.
+ * on the path from a hash's cell to the root name every shard that may contain the hash. A shard that ends inside a
+ * cell is also found for hashes in the rest of that cell, so its matcher compares the hash itself. A sorted list of all
+ * boundaries was rejected: with overlapping shards it grows with the square of their number.
  */
 import { cellOfHead, cellsOf, type Shard } from '../model/shard.js'
 import { getOrMake } from '../../support/memo.js'
 
-/** 4,096 cells: with a hundred shards, one object in forty is tried for two of them. */
+/** This makes 4,096 cells. With a hundred shards, two shards are tried for one object in forty. */
 const BITS = 12
-/** A shard of many scattered ranges is entered with larger cells instead, and tried more often. */
+/**
+ * A shard that would need more nodes, because it has many scattered ranges, is entered with larger cells and so tried
+ * more often.
+ */
 export const MAX_NODES = 512
 
 export class ShardIndex<M> {
@@ -43,7 +46,7 @@ export class ShardIndex<M> {
   }
 }
 
-/** Returns nodes of which none is below another. */
+/** Returns the nodes at which a shard is entered. No node is below another. */
 export function nodesOf(shard: Shard): readonly number[] {
   for (let bits = BITS; ; bits--) {
     const nodes = cellsOf(shard, bits).flatMap(({ first, last }) => nodesAbove((1 << bits) + first, (1 << bits) + last))

@@ -1,17 +1,18 @@
 /**
  * Computes when one watcher gets bookmarks and marks, and when its stream ends. Times are monotonic milliseconds.
- * `bookmarks.ts` writes what is due and calls again at the right time.
+ * `bookmarks.ts` writes what is due and calls again at the time that `nextMs` returns.
  *
  *     … ──────────┬───────────────┬──────────────┬───────────────┬──────────────┐
  *          progress is asked   bookmark   progress is asked   final bookmark   deadline
  */
 
-/** The API server sends the last bookmark this long before it ends a watch. */
+/** Like the API server, send the last bookmark this long before the end of a watch. */
 const FINAL_BOOKMARK_MS = 2_000
 
 /**
- * The source is asked for its progress this long before a bookmark, enough for a reply over several hops. A quiet
- * resource advances without events, and a bookmark that never advances is compacted sooner or later.
+ * The source is asked for its progress this long before a bookmark, which is enough for a reply over several hops. A
+ * quiet resource has no events that would advance its bookmarks, and if a bookmark never advanced, etcd would sooner or
+ * later compact its revision.
  */
 const PROGRESS_LEAD_MS = 1_000
 
@@ -31,14 +32,17 @@ export class Timetable {
     private readonly markEveryMs: number | null,
   ) {}
 
-  /** Whether a bookmark fell due while the watcher was behind the head. It is written when the watcher gets there. */
+  /**
+   * Whether a bookmark is due that has not been written, because the watcher is behind the head. It is written when the
+   * watcher reaches the head.
+   */
   get owesBookmark(): boolean {
     return this.#owesBookmark
   }
 
   /**
-   * A watch too short for its last bookmark gets it as soon as it has caught up: its client opened it to learn a
-   * revision to resume from.
+   * A watch that is too short for its last bookmark gets it as soon as it has caught up, because the client opened the
+   * watch to learn a revision to resume from.
    */
   opened(nowMs: number): void {
     if (!this.bookmarks || this.deadlineMs - nowMs > FINAL_BOOKMARK_MS) return
@@ -50,7 +54,7 @@ export class Timetable {
     this.#owesBookmark = false
   }
 
-  /** Returns what is due now. A due bookmark remains due until written. */
+  /** Returns what is due now. A bookmark that is due stays owed until it is written. */
   due(nowMs: number): Due {
     if (nowMs >= this.deadlineMs) return 'end'
     const bookmarkMs = this.#bookmarkMs()

@@ -1,6 +1,6 @@
 /**
- * Frames encoded events for one kind of connection. A wire is stateless, so a group can frame an event once for all its
- * watchers.
+ * Frames encoded events for one kind of connection. A wire format is stateless, so a group can frame an event once for
+ * all its watchers.
  */
 import type { EventType } from '../model/event-type.js'
 import type { Revision } from '../model/revision.js'
@@ -11,14 +11,14 @@ import { deflateBlock, storedBlocks } from './gzip.js'
 export type TransportKind = 'http1' | 'http2' | 'websocket' | 'sse'
 
 /**
- * What a gzip stream compresses, once for the group. An initial state is large and shared. A single event is small and
- * may have only one watcher, so it is compressed only for clients that ask for it, and otherwise stored uncompressed in
- * the gzip stream.
+ * What a gzip stream compresses. Compression happens once for the group. An initial state is large and shared. A single
+ * event is small and may have only one watcher, so it is compressed only for clients that ask for it, and otherwise
+ * stored uncompressed in the gzip stream.
  */
 export type Compression = 'none' | 'initial-state' | 'everything'
 
 export interface WireFormat {
-  /** Unique per framing; part of a group's key. */
+  /** Unique for each way of framing; part of a group's key. */
   readonly key: string
   /** The transport's name in metrics. */
   readonly transport: TransportKind
@@ -36,8 +36,8 @@ export interface WireFormat {
    */
   afterError(status: Status): Buffer | null
   /**
-   * The mark for a quiet watcher without bookmarks, also sent after its initial state; null if the client would see it
-   * as an event.
+   * The mark for a quiet watcher without bookmarks, also sent after its initial state. null if the client would take a
+   * mark for an event.
    */
   readonly mark: Mark | null
   readonly compression: Compression
@@ -49,7 +49,7 @@ export interface WireFormat {
  */
 export interface Mark {
   frame(revision: Revision): Buffer
-  /** The longest silence in milliseconds: proxies close idle connections. */
+  /** The longest silence in milliseconds, because proxies close idle connections. */
   readonly everyMs: number
 }
 
@@ -76,10 +76,10 @@ export interface EventUnit extends WriteUnit {
   readonly events: number
 }
 
-/** Nothing to write: the watcher sees none of a batch's events, or no object of a state is ready yet. */
+/** Nothing to write, because the watcher sees none of a batch's events or no object of the state is ready yet. */
 export const NO_EVENTS: EventUnit = { bytes: Buffer.alloc(0), checksum: null, events: 0 }
 
-/** Wraps parts of frames as one write unit, still in parts. */
+/** Wraps frames as one write unit, without joining its parts. */
 export function packed(
   { compression, envelope }: WireFormat,
   frames: readonly Buffer[],
