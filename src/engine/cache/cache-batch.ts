@@ -3,7 +3,7 @@ import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { RingItem } from './ring-buffer.js'
 
-/** Rough size of the JavaScript objects around the bytes, for the ring's limit. */
+/** Rough size of the JavaScript objects around an event's bytes. It counts towards the ring's limit. */
 const EVENT_OVERHEAD_BYTES = 256
 
 export class CacheEvent {
@@ -12,16 +12,16 @@ export class CacheEvent {
 
   constructor(
     readonly revision: Revision,
-    /** null if it was deleted or can no longer be served. */
+    /** null if the object was deleted or can no longer be served. */
     readonly object: StoredObject | null,
-    /** null if it was created or could not be served before. At most one of the two is null. */
+    /** null if the object was created or could not be served before. At most one of `object` and `previous` is null. */
     readonly previous: StoredObject | null,
   ) {}
 }
 
 export class CacheBatch implements RingItem {
   readonly bytes: number
-  /** The digest of the state before it, once `positions.ts` has been asked for one. */
+  /** The digest of the state before this batch; null until `positions.ts` has computed it. */
   digestBefore: string | null = null
 
   constructor(
@@ -30,7 +30,8 @@ export class CacheBatch implements RingItem {
     readonly receivedAtMs: number,
   ) {
     let bytes = EVENT_OVERHEAD_BYTES
-    // A version counts where it is replaced: until then the store holds it, and the batch that brought it shares it.
+    // Only the replaced version counts: the current one is in the store anyway, and shared with the batch that added
+    // it.
     for (const { previous } of events) bytes += EVENT_OVERHEAD_BYTES + (previous?.size ?? 0)
     this.bytes = bytes
   }

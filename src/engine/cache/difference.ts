@@ -1,8 +1,9 @@
 /**
- * Turns a gap into events (`--on-gap=coalesce`): the difference between two states, so that level-triggered watchers
- * stay connected. Puts have their own mod revisions, deletes the newer state's revision. An object that was deleted and
- * created again in between becomes a put, and a delete one revision earlier, the last at which that can have happened:
- * clients take a second event of one key at one revision for a repetition.
+ * Turns a gap into events (`--on-gap=coalesce`), so that level-triggered watchers stay connected. The events are the
+ * difference between two states. Puts have their own mod revisions, and deletes have the newer state's revision. An
+ * object that was deleted and created again in between becomes a put preceded by a delete. The delete has the revision
+ * just before the put's. It cannot have happened later, and clients take a second event of one key at one revision for
+ * a repetition.
  */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -14,7 +15,10 @@ import { getOrMake } from '../../support/memo.js'
 export interface DifferenceOptions {
   readonly prefix: Key
   readonly receivedAtMs: number
-  /** Called if the source does not say when objects were created (version 0). Default: nothing was recreated there. */
+  /**
+   * Called for objects whose creation revision the source does not report (version 0). By default, no such object
+   * counts as recreated.
+   */
   readonly uidOf?: ((object: StoredObject) => string) | undefined
 }
 
@@ -28,8 +32,8 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, options: Dif
   for (const object of newer.objects(prefix)) {
     const previous = older.get(object.key) ?? null
     if (previous?.modRevision === object.modRevision) continue
-    // A value that became servable only through a change on our side keeps a mod revision that the older state had
-    // passed.
+    // A value that became servable only through a change on our side keeps its mod revision, which may not be above the
+    // older state's revision.
     const revision = object.modRevision > older.revision ? object.modRevision : newer.revision
     if (previous !== null && isRecreated(previous, object, uidOf)) {
       add(new CacheEvent(Math.max(revision - 1, older.revision + 1) as Revision, null, previous))

@@ -1,22 +1,22 @@
-/** Ranges of history that were bridged by a difference (`--on-gap=coalesce`). No watch can resume inside one. */
+/** Gaps in the history that a difference has bridged (`--on-gap=coalesce`). No watch can resume inside a gap. */
 import type { Revision } from '../model/revision.js'
 
-/** Revisions strictly between these were never seen one by one. */
+/** The cache never saw the revisions strictly between these two one by one. */
 export interface Gap {
   readonly after: Revision
   readonly until: Revision
 }
 
 /**
- * Beyond this many gaps in one ring the oldest two are merged, which refuses some resumes unnecessarily but never
- * allows a wrong one.
+ * If a ring has more gaps than this, the oldest two are merged. Some watches then cannot resume although they could
+ * have, but no watch resumes where it must not.
  */
 const MAX_GAPS = 64
 
 export class Gaps {
   #gaps: readonly Gap[] = []
 
-  /** @param floorRevision gaps below it no longer matter. */
+  /** @param floorRevision gaps below this revision no longer matter. */
   add(gap: Gap, floorRevision: Revision): void {
     const gaps = this.#gaps.filter(({ until }) => until > floorRevision)
     if (gaps.length >= MAX_GAPS) gaps.splice(0, 2, { after: gaps[0]!.after, until: gaps[1]!.until })

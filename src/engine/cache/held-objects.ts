@@ -14,10 +14,10 @@ import { recentEntries } from '../../support/recent-entries.js'
 const ENCRYPTED =
   "its values are encrypted at rest, and the key is the API server's (--encryption-provider-config there)"
 
-/** A key that cannot be served is logged once, up to this many keys. */
+/** Each key that cannot be served is logged once, as long as there are at most this many. */
 const LOGGED_KEYS = 1_000
 
-/** Converts stored values into objects, and logs each key that cannot be served once. */
+/** Converts stored values into objects. Logs each key whose value cannot be served, once. */
 export class Ingester {
   readonly #loggedKeys = recentEntries<Key, true>(LOGGED_KEYS)
 
@@ -44,12 +44,15 @@ interface Listing {
 export class HeldObjects {
   readonly store = new Store()
   readonly #unservable = new Map<Key, Revision>()
-  /** Keys whose values keep the whole resource from being served. */
+  /**
+   * Keys with values that only the API server can decrypt, and the names of their encryption keys. While there are any,
+   * nothing of the resource can be served.
+   */
   readonly #encrypted = new Map<Key, string>()
-  /** Values that no key can decrypt yet, as they are stored, with the names of their encryption keys. */
+  /** Stored values that none of this server's keys can decrypt yet, with the names of their encryption keys. */
   readonly #sealed = new Map<Key, { readonly keyValue: KeyValue; readonly encryptionKey: string }>()
   readonly #unreadable = new Map<Key, string>()
-  /** Only while a state is listed. */
+  /** Not null only while a state is being listed. */
   #listing: Listing | null = null
 
   constructor(private readonly ingester: Ingester) {}
@@ -59,7 +62,7 @@ export class HeldObjects {
     return this.#unservable
   }
 
-  /** The number of encrypted values by the name of their key. */
+  /** The number of encrypted values by the name of their encryption key. */
   get encrypted(): ReadonlyMap<string, number> {
     const counts = new Map<string, number>()
     const names = [...this.#encrypted.values(), ...[...this.#sealed.values()].map((one) => one.encryptionKey)]
@@ -71,12 +74,12 @@ export class HeldObjects {
     return this.#encrypted.size + this.#sealed.size
   }
 
-  /** Values that no key can decrypt, as they are stored. */
+  /** Stored values that none of this server's keys can decrypt. */
   get sealedValues(): readonly KeyValue[] {
     return [...this.#sealed.values()].map(({ keyValue }) => keyValue)
   }
 
-  /** Why the value of a key cannot be decrypted; undefined when there is no such value. */
+  /** Returns why the value under `key` cannot be decrypted; undefined if there is no such value. */
   sealedReason(key: Key): string | undefined {
     return this.#sealed.get(key)?.keyValue.sealed
   }
@@ -88,14 +91,14 @@ export class HeldObjects {
     return this.store.snapshot(revision, unservable, history, sealed)
   }
 
-  /** Why nothing of the resource can be served; null if it can. */
+  /** Why the resource as a whole cannot be served; null if it can. */
   get withheldReason(): string | null {
     for (const [key, { keyValue, encryptionKey }] of this.#sealed)
       return `${keyToText(key)} cannot be decrypted (its key is ${encryptionKey}): ${keyValue.sealed}`
     return this.unreadableReason
   }
 
-  /** Why not even a part of it can be served; null when parts without sealed values can. */
+  /** Why not even a part of the resource can be served; null if the parts without sealed values can. */
   get unreadableReason(): string | null {
     if (this.#encrypted.size > 0) return ENCRYPTED
     for (const reason of this.#unreadable.values()) return `one of its values cannot be read here: ${reason}`
@@ -103,14 +106,14 @@ export class HeldObjects {
   }
 
   /**
-   * Like `put`, for the values of a list, which are packed if they come in the order of keys. Call `listed` after the
-   * last.
+   * Like `put`, for the values of a list. They are packed if they come in key order. Call `listed` after the last
+   * value.
    */
   list(keyValue: KeyValue): void {
     const listing = (this.#listing ??= { packer: new Packer(), scratch: new Scratch(MAX_VALUE_BYTES), lastKey: '' })
     listing.scratch.reset()
     const object = this.ingester.ingest(keyValue, listing.scratch)
-    // A run has no other object between its own.
+    // A run cannot continue after this object, because no other object may be between those of a run.
     if (isUnservable(object) || !canPack(object) || object.key <= listing.lastKey) {
       this.#endPack(listing)
       if (isUnservable(object)) this.#putUnservable(keyValue, object)
@@ -183,7 +186,8 @@ export class HeldObjects {
   }
 
   /**
-   * A pack that is mostly unused is given up: the rest of it takes little memory, and is likely to be replaced soon.
+   * Unpacks a pack when most of it is unused. The remaining objects take little memory and are likely to be replaced
+   * soon.
    */
   #leave(object: StoredObject): void {
     const pack = packOf(object)
@@ -193,8 +197,9 @@ export class HeldObjects {
   }
 
   /**
-   * Returns a key of this later state that cannot belong to the history of `earlier`: created at or before `revision`
-   * but not held then, or last written at or before `revision` but different from what was held. null if there is none.
+   * Returns a key of this later state that cannot belong to the history of `earlier`; null if there is none. Such an
+   * object was created at or before `revision` but not held then, or last written at or before `revision` but different
+   * from the held one.
    */
   strangerTo(earlier: HeldObjects, revision: Revision, prefix: Key): Key | null {
     for (const { key, modRevision, createRevision, bytes } of this.store.snapshot(revision, 0).objects(prefix)) {

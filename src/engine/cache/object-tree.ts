@@ -1,6 +1,6 @@
 /**
- * Objects sorted by key, loose or packed: each entry is a loose object, or a run of neighbours in one pack under the
- * key of its first. An object that changes is taken out of its run, which divides the run.
+ * Objects sorted by key, loose or packed. Each entry is either a loose object or a run of neighbours in one pack,
+ * stored under its first key. When an object changes, it is taken out of its run, which divides the run.
  *
  *     a ── [b c d e] ── f ── [g h]          d changes          a ── [b c] ── d ── [e] ── f ── [g h]
  *
@@ -55,15 +55,15 @@ export class ObjectTree {
     if (this.#entries.delete(key)) this.#size--
   }
 
-  /** Adds a run whose keys are after all others. */
+  /** Adds a run whose keys come after all keys in the tree. */
   append(run: Run): void {
     this.#entries.set(run.firstKey, run)
     this.#size += run.size
   }
 
   /**
-   * Yields the objects from a key on and before another, in key order. The tree must not change in the meantime: read a
-   * clone.
+   * Yields the objects from `startKey` up to, but not including, `endKey`, in key order. The tree must not change in
+   * the meantime, so call this on a clone.
    * @param endKey null for no end.
    */
   *objects(startKey: Key, endKey: Key | null): Generator<StoredObject, void, void> {
@@ -73,12 +73,12 @@ export class ObjectTree {
     }
   }
 
-  /** Yields the number of objects in each entry of the same range. */
+  /** Yields the number of objects in each entry of such a range. */
   *counts(startKey: Key, endKey: Key | null): Generator<number, void, void> {
     for (const entry of this.#between(startKey, endKey)) yield entry instanceof Run ? entry.size : 1
   }
 
-  /** Makes the objects that are left in a pack loose, so that nothing but readers keeps it alive. */
+  /** Makes the remaining objects of a pack loose, so that only readers keep the pack alive. */
   unpack(pack: Pack): void {
     const runs: Run[] = []
     const lastKey = pack.keyOf(pack.count - 1)
@@ -111,7 +111,7 @@ export class ObjectTree {
     return this.#entries.getPairOrNextLower(key)?.[1]
   }
 
-  /** Divides the run, if there is one, whose keys are on both sides of the given one or include it. */
+  /** Removes the key from the run that contains it. Divides a run whose keys are on both sides of it. */
   #cutOut(key: Key): void {
     const run = this.#atOrBefore(key)
     if (!(run instanceof Run)) return

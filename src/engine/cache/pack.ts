@@ -1,13 +1,13 @@
 /**
- * A pack holds up to a few dozen neighbouring objects in one piece of memory. Whatever is on V8's heap is marked again
- * at every full collection, and a loose object is five things there: itself, its key, and a Buffer of three. With
- * 200,000 loose objects marking took 200 ms of the one core; in packs they are some 20,000 things.
+ * A pack holds up to 128 neighbouring objects in one piece of memory. Every full garbage collection marks everything on
+ * V8's heap again, and a loose object is five heap objects: itself, its key, and three for its Buffer. With 200,000
+ * loose objects, marking took 200 ms of CPU time. In packs they are some 20,000 heap objects.
  *
  *     table   ┌ one row of numbers for each object, in the order of keys
  *     bytes   └ key value key value …
  *
- * A pack never changes. A reader gets a small object that decodes from the pack on demand, so a packed object costs
- * nothing before it is read and nothing afterwards. Any such object, and any view of its bytes, keeps the whole pack
+ * A pack never changes. A reader gets a small object that decodes from the pack on demand, so an object in a pack takes
+ * no heap memory before and after it is read. Any such small object, and any view of its bytes, keeps the whole pack
  * alive.
  */
 import type { Key } from '../model/event.js'
@@ -15,14 +15,16 @@ import type { Revision } from '../model/revision.js'
 import { LooseObject, type ObjectNotes, type StoredObject } from '../model/stored-object.js'
 
 const PACK_BYTES = 64 * 1024
-/** A limit, so that a pack of small objects is divided as quickly as one of larger ones. */
+/**
+ * Without this limit, taking a pack of small objects apart would take longer than taking one of larger objects apart.
+ */
 const MAX_OBJECTS = 128
-/** A larger value has a pack's share of V8 objects anyway. */
+/** Packing larger values would save little, because a pack would hold only a few of them. */
 export const MAX_VALUE_BYTES = PACK_BYTES / 4
-/** Whatever can be packed fits into an empty pack. */
+/** A key and a value within both limits always fit into an empty pack. */
 const MAX_KEY_BYTES = PACK_BYTES / 4
 
-/** The columns of the table; the next row's key begins where a value ends. */
+/** The columns of the table. A value ends where the next row's key begins. */
 const KEY_AT = 0
 const VALUE_AT = 1
 const NAME_OFFSET = 2
@@ -33,7 +35,7 @@ const VERSION = 6
 const TYPE = 7
 const COLUMNS = 8
 
-/** The members that are the same in most objects of a pack. */
+/** Properties that most objects of a pack have in common. */
 type Type = Pick<StoredObject, 'namespace' | 'leaseId' | 'encoding' | 'apiVersion' | 'kind'>
 
 function isType(type: Type, { namespace, leaseId, encoding, apiVersion, kind }: Type): boolean {
@@ -50,7 +52,7 @@ export class Pack {
   readonly count: number
   readonly table: Float64Array
   readonly memory: Buffer
-  /** Bytes of values that are still in use; counted by `held-objects.ts`. */
+  /** Bytes of the values that are still current. `held-objects.ts` keeps count. */
   usedBytes: number
   readonly valueBytes: number
   #notes: (ObjectNotes | undefined)[] | null = null
@@ -91,7 +93,10 @@ export class Pack {
     return (this.#notes[at] ??= { facts: null, conformsTo: null, uidHead: -1 })
   }
 
-  /** As `<` and `>` on strings: below 0 if the object's key is before the given one, 0 if it is that one. */
+  /**
+   * Compares as `<` and `>` compare strings. Returns a negative number if the object's key comes before `key`, 0 if
+   * they are equal.
+   */
   compareKey(at: number, key: Key): number {
     const { memory, table } = this
     const row = at * COLUMNS
@@ -180,12 +185,12 @@ class PackedObject implements StoredObject {
   }
 }
 
-/** The pack that an object is in; null for a loose one. */
+/** Returns the pack that contains the object; null for a loose object. */
 export function packOf(object: StoredObject): Pack | null {
   return object instanceof PackedObject ? object.pack : null
 }
 
-/** Copies the object into separate memory, with everything known about it. */
+/** Copies the object into separate memory, together with its notes. */
 export function loosened(object: StoredObject): StoredObject {
   const loose = new LooseObject(object)
   const bytes = Buffer.allocUnsafeSlow(loose.bytes.length)
@@ -194,7 +199,7 @@ export function loosened(object: StoredObject): StoredObject {
   return Object.assign(loose, { bytes, facts, conformsTo, uidHead })
 }
 
-/** Some consecutive objects of a pack, at least one: those that are still current and have no other between them. */
+/** One or more consecutive objects of a pack that are all current, with no other current object between them. */
 export class Run {
   constructor(
     readonly pack: Pack,
@@ -215,7 +220,7 @@ export class Run {
     return this.pack.keyOf(this.to - 1)
   }
 
-  /** Returns the place of the first object whose key is not before the given one; `to` if there is none. */
+  /** Returns the place of the first object whose key is at or after `key`; `to` if there is none. */
   placeOf(key: Key): number {
     let low = this.from
     let high = this.to
@@ -236,7 +241,7 @@ export class Run {
     return this.holds(key, place) ? this.pack.object(place) : undefined
   }
 
-  /** Returns the part of the run from one key up to, but not including, another; null if it is empty. */
+  /** Returns the part of the run from `startKey` up to, but not including, `endKey`; null if that part is empty. */
   between(startKey: Key, endKey: Key | null): Run | null {
     const from = this.placeOf(startKey)
     const to = endKey === null || this.lastKey < endKey ? this.to : this.placeOf(endKey)
@@ -244,15 +249,15 @@ export class Run {
   }
 }
 
-/** Collects objects for one pack after another; their keys must ascend. */
+/** Collects objects for one pack after another. Their keys must be in ascending order. */
 export class Packer {
-  /** Reused for each pack, whose size is known only when it is full. */
+  /** Reused for each pack, because the size of a pack is known only when it is complete. */
   readonly #bytes = Buffer.allocUnsafeSlow(PACK_BYTES)
   #used = 0
   #rows: number[] = []
   #types: Type[] = []
 
-  /** Copies an object. @returns false when there is no room for it in this pack. */
+  /** Copies an object. @returns false if there is no room for it in this pack. */
   add(object: StoredObject): boolean {
     const { key, bytes } = object
     if (this.#used + key.length + bytes.length > PACK_BYTES || this.#rows.length === MAX_OBJECTS * COLUMNS) return false
@@ -267,7 +272,7 @@ export class Packer {
     return true
   }
 
-  /** Returns all objects since the last call; null if there are none. */
+  /** Returns all objects added since the last call; null if there are none. */
   take(): Run | null {
     if (this.#rows.length === 0) return null
     const pack = new Pack(this.#rows, this.#bytes.subarray(0, this.#used), this.#types)
@@ -277,7 +282,7 @@ export class Packer {
     return new Run(pack, 0, pack.count)
   }
 
-  /** Neighbours mostly share their type. */
+  /** Searches from the end, because neighbours usually share a type. */
   #typeOf(object: StoredObject): number {
     const known = this.#types.findLastIndex((type) => isType(type, object))
     if (known !== -1) return known
@@ -286,7 +291,7 @@ export class Packer {
   }
 }
 
-/** An object whose key spells its name differently must be loose, and so must a large one or one with a long key. */
+/** An object must be loose if its value is large, its key is long, or its key does not end in its name. */
 export function canPack({ key, name, size }: StoredObject): boolean {
   return size <= MAX_VALUE_BYTES && key.length <= MAX_KEY_BYTES && key.endsWith(name)
 }

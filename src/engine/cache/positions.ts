@@ -1,22 +1,25 @@
 /**
- * Digests of the states that the ring covers. Two caches that give the same digest for a revision held the same objects
- * at that revision. So a client may move from one to the other although they never talk to each other: to another
- * replica, or to the same server after a restart. A restored etcd reuses revisions for different contents, so its
+ * Digests of the states that the ring covers. If two caches give the same digest for a revision, they held the same
+ * objects at that revision. So a client may move from one to the other although the two never communicate: to another
+ * replica, or to the same server after a restart. A restored etcd reuses revisions for different contents, so the
  * digests differ.
  *
- * The digest of a state is the sum of one for each object, so an event costs two hashes and no pass over the state, and
- * the order in which objects came does not matter. A sum of ordinary hashes would be unsafe: someone who writes many
- * values can choose them so that two states have one sum (Wagner's generalized birthday attack; lattice reduction). So
- * each object has 64 lanes of 32 bits from an extendable-output hash, which are added lane by lane, as in LtHash: with
- * as many objects as etcd can hold, either attack takes some 2^100 steps. Clients get the SHA-256 of the sum.
+ * The digest of a state is computed from the sum of one hash for each object. So an event costs two hashes and no pass
+ * over the state, and the order in which objects arrived does not matter. A sum of ordinary hashes would be unsafe,
+ * because someone who writes many values can choose them so that two states have the same sum (Wagner's generalized
+ * birthday attack; lattice reduction). Instead, each object has 64 lanes of 32 bits from an extendable-output hash, and
+ * the lanes are added separately, as in LtHash. With as many objects as etcd can hold, either attack takes some 2^100
+ * steps. Clients get the SHA-256 of the sum.
  *
- * Only what clients can see counts: a value that cannot be served is part of no state. An object's revisions count as
- * well as its decrypted bytes, so writing it again changes the digest, even if only the encryption key is new.
+ * The digest covers only objects that clients can see; values that cannot be served are left out. It covers an object's
+ * revisions as well as its decrypted bytes, so writing the object again changes the digest, even if only the encryption
+ * key is new.
  *
  *     before(b1)  before(b2)  …  before(bn)   newest
  *         └─ b1 ──────┴─ b2 ─ … ──────┴─ bn ────┘
  *
- * Nothing is computed before the first request; after that, only what has arrived since the last one.
+ * Nothing is computed before the first request. Each later request adds only the batches that have arrived since the
+ * one before.
  */
 import { createHash } from 'node:crypto'
 import type { Revision } from '../model/revision.js'
@@ -31,9 +34,9 @@ const LANES = 64
 export interface Past {
   readonly floorRevision: Revision
   snapshot(): Snapshot
-  /** The first batch after the revision. */
+  /** Returns the first batch after the revision. */
   batchAfter(revision: Revision): CacheBatch | undefined
-  /** The last batch at or before the revision. */
+  /** Returns the last batch at or before the revision. */
   batchUpTo(revision: Revision): CacheBatch | undefined
 }
 
@@ -78,7 +81,7 @@ async function sumOf(snapshot: Snapshot): Promise<StateSum> {
   return sum
 }
 
-/** The lanes are in the machine's byte order, so a machine with another order does not recognize our positions. */
+/** The lanes are in the machine's byte order, so a machine with another byte order computes different digests. */
 function lanesOf({ key, createRevision, modRevision, version, leaseId, encoding, bytes }: StoredObject): Uint32Array {
   const head = JSON.stringify([key, createRevision, modRevision, version, leaseId, encoding])
   const hash = createHash('shake128', { outputLength: LANES * 4 })
@@ -90,7 +93,7 @@ function lanesOf({ key, createRevision, modRevision, version, leaseId, encoding,
 
 export class Positions {
   readonly #past: Past
-  /** The state up to which everything has been added; null before the first request. */
+  /** The sum of the state at `#at`; null before the first request. */
   #sum: StateSum | null = null
   #at: Revision
   #digest = ''
@@ -103,12 +106,14 @@ export class Positions {
     this.#at = past.floorRevision
   }
 
-  /** The batches no longer belong to this history. */
+  /** Called when the ring's batches no longer belong to this history. */
   close(): void {
     this.#isClosed = true
   }
 
-  /** Returns the digest of the state at a revision that the cache can resume after; null when it cannot any more. */
+  /**
+   * Returns the digest of the state at a revision after which a watch can resume; null if that is no longer possible.
+   */
   async digestAt(revision: Revision): Promise<string | null> {
     const known = this.#knownAt(revision)
     if (known !== null) return known
@@ -121,7 +126,7 @@ export class Positions {
     if (this.#isClosed || revision < this.#past.floorRevision) return null
     const next = this.#past.batchAfter(revision)
     if (next !== undefined) return next.digestBefore
-    // Nothing has happened since the newest batch.
+    // No batch follows the revision, so its state is the current one.
     const isCaughtUp = this.#sum !== null && this.#past.batchAfter(this.#at) === undefined
     return isCaughtUp ? this.#digest : null
   }
@@ -140,7 +145,7 @@ export class Positions {
       this.#digest = sum.digest
       if (!turns.isOver) continue
       await turns.take()
-      // The ring has dropped batches that the sum lacks.
+      // In the meantime, the ring has dropped batches that were not added to the sum.
       if (this.#at < this.#past.floorRevision) return
     }
   }
@@ -149,7 +154,7 @@ export class Positions {
     return this.#isClosed ? undefined : this.#past.batchAfter(this.#at)
   }
 
-  /** Adds up the current state, and goes back from it as far as the ring reaches. */
+  /** Adds up the current state, then walks back from it as far as the ring reaches. */
   async #begin(): Promise<void> {
     this.#sum = null
     const snapshot = this.#past.snapshot()

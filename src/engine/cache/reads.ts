@@ -23,7 +23,10 @@ import type { Snapshot } from './store.js'
 import type { Waiters } from './waiters.js'
 import { getOrMake } from '../../support/memo.js'
 
-/** Pages of a list hold on to their snapshot. More than a few paged lists of different revisions at once are rare. */
+/**
+ * The pages of a list share a snapshot. It is rare that more than a few lists at different revisions are being paged at
+ * once.
+ */
 const KEPT_SNAPSHOTS = 16
 const KEPT_SNAPSHOT_MS = 5 * 60_000
 
@@ -45,7 +48,7 @@ export abstract class CacheReads {
   protected abstract readonly held: HeldObjects
   protected abstract readonly ingester: Ingester
   readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
-  /** Concurrent reads share one state of the source, which is sorted once. */
+  /** Concurrent reads share one state read from the source, which is converted to a snapshot once. */
   readonly #states = new WeakMap<StateAtRevision, Promise<Snapshot>>()
 
   /** The state at `revision`; the same object until something changes. */
@@ -57,12 +60,13 @@ export abstract class CacheReads {
   protected abstract rebuild(revision: Revision): Promise<Snapshot | null>
 
   /**
-   * Waits until everything at or before `revision` has arrived.
+   * Waits until all events at or before `revision` have arrived.
    *
    * @throws TooLargeResourceVersionError after the limit.
    */
   async waitUntil(revision: Revision, signal?: AbortSignal): Promise<void> {
-    // etcd may have reached the revision without an event for this prefix: only a progress mark gets us there then.
+    // etcd may have reached the revision without an event for this prefix. Then only a progress report advances the
+    // cache.
     const reached = await this.waiters.wait(revision, { signal, asksProgress: true })
     if (!reached) throw new TooLargeResourceVersionError(revision, this.revision)
   }
@@ -107,7 +111,7 @@ export abstract class CacheReads {
       await this.waitUntil(revision, signal)
       return this.snapshot()
     }
-    // Without trusted progress the cache of a quiet prefix does not advance; etcd's current state may well be new
+    // If progress is not trusted, the cache of a quiet prefix does not advance, but etcd's current state may be new
     // enough.
     const reached = await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })
     if (reached) return this.snapshot()
@@ -119,9 +123,11 @@ export abstract class CacheReads {
   }
 
   /**
-   * Returns the state at exactly `revision`: kept, rebuilt by walking the ring back, or read from etcd.
+   * Returns the state at exactly `revision`, which may be kept from before, rebuilt by walking the ring back, or read
+   * from etcd.
    * @param enter takes a slot for a state that has to be rebuilt or read. @returns a function that releases it.
-   * @throws ExpiredError when it is gone everywhere; TooLargeResourceVersionError when it is still in the future.
+   * @throws ExpiredError when etcd no longer has the state either; TooLargeResourceVersionError when etcd has not
+   * reached the revision within the wait limit.
    */
   async snapshotAt(
     revision: Revision,
@@ -136,7 +142,7 @@ export abstract class CacheReads {
     if (here !== undefined) return here
     const leave = await enter()
     try {
-      // Another request may have built it in the meantime.
+      // Another request may have built the state in the meantime.
       return this.#hereAt(revision) ?? (await this.#makeAt(revision, signal))
     } finally {
       leave()
@@ -155,19 +161,24 @@ export abstract class CacheReads {
       return rebuilt
     }
     const read = await this.#readState(revision, signal)
-    // The cache may have switched to another history in the meantime, and pages of that one must not come from this
-    // state.
+    // The cache may have switched to another history in the meantime. Pages of lists in the new history must not come
+    // from this state.
     if (this.history === history) this.#kept.set(revision, read)
     return read
   }
 
-  /** @throws StorageReadError when the object exists but no key can decrypt it: it must not be reported as missing. */
+  /**
+   * @throws StorageReadError when the object exists but none of the server's keys can decrypt it. A 404 would be wrong.
+   */
   assertOpen(key: Key): void {
     const reason = this.held.sealedReason(key)
     if (reason !== undefined) throw StorageReadError.ofObject(key, reason)
   }
 
-  /** @throws StorageReadError when no key can decrypt some value under the prefix: a list without it would be wrong. */
+  /**
+   * @throws StorageReadError when none of the server's keys can decrypt some value under the prefix. A list without
+   * that value would be wrong.
+   */
   assertListOpen({ sealed }: Snapshot, prefix: Key): void {
     if (sealed.size === 0) return
     const listed = new Map([...sealed].filter(([key]) => key.startsWith(prefix)))
@@ -179,7 +190,10 @@ export abstract class CacheReads {
     this.#kept.set(snapshot.revision, snapshot)
   }
 
-  /** Called when the kept states belong to a history that is no longer served, or can no longer be read. */
+  /**
+   * Called when the kept states must no longer be served, because they belong to another history or some values can no
+   * longer be read.
+   */
   protected forgetKept(): void {
     this.#kept.clear()
   }
@@ -193,21 +207,24 @@ export abstract class CacheReads {
     const before = this.revision
     const revision = await this.#fromSource(this.source.currentRevision(signal))
     if (revision >= before) return revision
-    // The source is behind what this cache held when the request was sent: it may be an older copy, with a different
-    // state.
+    // The source is behind the revision that this cache had when the request was sent, so it may be an older copy with
+    // a different state.
     throw new TimeoutError(`Timeout: ${this.name}: the storage is at revision ${revision}`, RETRY_SOON)
   }
 
   /**
-   * Waits until the watch has delivered `revision`. Returns false at once while the watch is disconnected: then etcd
-   * itself is read.
+   * Waits until the watch has delivered `revision`. Returns false at once while the watch is disconnected, so that the
+   * caller reads etcd itself.
    */
   async #reachesSoon(revision: Revision, signal: AbortSignal | undefined): Promise<boolean> {
     if (this.disconnectedReason !== null) return false
     return await this.waiters.wait(revision, { signal, asksProgress: true })
   }
 
-  /** Waits for a revision. @returns the state read from etcd if only etcd has reached it, else null. */
+  /**
+   * Waits for a revision. @returns the state read from etcd if etcd has reached the revision but the cache has not,
+   * else null.
+   */
   async #reach(revision: Revision, signal: AbortSignal | undefined): Promise<Snapshot | null> {
     if (!this.source.trustsProgress) {
       if (await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })) return null
@@ -221,7 +238,8 @@ export abstract class CacheReads {
   async #readObject(key: Key, signal: AbortSignal | undefined): Promise<StoredObject | undefined> {
     const keyValue = await this.#fromSource(this.source.readKey(key, signal))
     if (keyValue === null) return undefined
-    // The same version as ours; while the source is disconnected it may be from another history.
+    // An equal mod revision means the version that the cache holds, unless the source is disconnected: then etcd may
+    // have another history.
     const held = this.disconnectedReason === null ? this.held.store.get(key) : undefined
     if (held !== undefined && held.modRevision === keyValue.modRevision) return held
     const state = new HeldObjects(this.ingester)
@@ -240,8 +258,8 @@ export abstract class CacheReads {
   }
 
   /**
-   * @param isHeld whether an equal mod revision means an equal version. While the source is disconnected it may not,
-   * because etcd's history may be another one.
+   * @param isHeld whether an equal mod revision means the version that the cache holds. It may not while the source is
+   * disconnected, because etcd may then have another history.
    * @throws NotImplementedError when some value makes the whole state unservable.
    */
   async #snapshotOf({ revision, keyValues }: StateAtRevision, isHeld: boolean): Promise<Snapshot> {
@@ -249,7 +267,7 @@ export abstract class CacheReads {
     const state = new HeldObjects(this.ingester)
     for (const keyValue of keyValues) {
       if (turns.isOver) await turns.take()
-      // The same version as ours: share its bytes.
+      // The cache holds this version, so share its bytes.
       const held = isHeld && this.history === history ? this.held.store.get(keyValue.key) : undefined
       if (held !== undefined && held.modRevision === keyValue.modRevision) state.keep(held)
       else state.put(keyValue)
@@ -258,7 +276,10 @@ export abstract class CacheReads {
     return state.snapshot(revision, isHeld ? history : newHistory())
   }
 
-  /** A list that omits an unreadable value would be wrong, and so would a 404 for one. @throws NotImplementedError */
+  /**
+   * A list that omits an unreadable value would be wrong, and so would a 404 for that value. @throws
+   * NotImplementedError
+   */
   #assertWhole({ unreadableReason }: HeldObjects): void {
     if (unreadableReason !== null) throw new NotImplementedError(`${this.name} cannot be served: ${unreadableReason}`)
   }
@@ -267,7 +288,7 @@ export abstract class CacheReads {
     try {
       return await answer
     } catch (error) {
-      // Too many are waiting already.
+      // The source refused the read because too many reads are already waiting.
       if (error instanceof StatusError) throw error
       if (isCompacted(error))
         throw new ExpiredError('The resourceVersion for the provided list is too old.', { cause: error })
@@ -277,19 +298,19 @@ export abstract class CacheReads {
   }
 }
 
-/** Returns a name that no other cache, here or in another process, gives to its history. */
+/** Returns a name that no other cache, in this process or another, gives to its history. */
 export function newHistory(): string {
   return randomBytes(12).toString('base64url')
 }
 
-/** Whether no retry can succeed until the storage's permissions or our credentials change. */
+/** Whether retrying is useless until the storage's permissions or our credentials change. */
 function isRefused(error: unknown): error is Error {
   return (
     error instanceof Error && 'code' in error && ['permission-denied', 'unauthenticated'].includes(String(error.code))
   )
 }
 
-/** Checks the upstream's error by shape: the cache does not import the upstream. */
+/** Recognizes the upstream's error by its shape, because the cache does not import the upstream. */
 function isCompacted(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'compacted'
 }

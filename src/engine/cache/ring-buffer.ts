@@ -1,19 +1,19 @@
 /**
- * Bounded history: items in ascending order of revision. The oldest are evicted when bytes or age exceed their limits,
- * or when there are too many and they have been kept for their minimum time. The minimum is a time because a reader
- * needs history to bridge a bookmark interval and a reconnect, however fast it grows in the meantime. The ring knows
- * nothing about its items.
+ * Bounded history: items in ascending order of revision. The oldest items are evicted when their total size or their
+ * age exceeds its limit, or when there are too many items and the oldest have been kept for the minimum time. The
+ * minimum is a time because a reader needs enough history to bridge a bookmark interval and a reconnect, at any rate of
+ * events. The ring does not know what its items contain.
  *
  *      floor ┐  oldest            newest
  *            ▼  ▼                 ▼
  *     … gone │ [r1] [r2] … [r(n)] │ next append
  *
- * `floorRevision` is the highest revision of which something is gone. Everything *after* it is here, so a reader that
- * has seen all up to r can continue if and only if r >= floor.
+ * `floorRevision` is the highest revision of an evicted item. Everything *after* it is in the ring, so a reader that
+ * has seen everything up to r can continue if and only if r >= floor.
  */
 import type { Revision } from '../model/revision.js'
 
-/** The API server keeps at least as much: enough for a bookmark interval and a reconnect. */
+/** The API server keeps history for at least this long, which is enough for a bookmark interval and a reconnect. */
 export const KEPT_HISTORY_MS = 75_000
 
 export interface RingItem {
@@ -24,17 +24,17 @@ export interface RingItem {
 }
 
 export interface RingBounds {
-  /** Items beyond this count are evicted once they are older than `keepAgeMs`. */
+  /** When there are more items than this, the oldest are evicted if they are older than `keepAgeMs`. */
   readonly maxItems: number
-  /** This limit takes precedence over the others; only a single newest item may exceed it. */
+  /** This limit takes precedence over the others. Only the newest item, if it is alone, may exceed it. */
   readonly maxBytes: number
   readonly maxAgeMs: number
-  /** Items are kept at least this long whatever their count, within the byte limit. Default: 0. */
+  /** Items are kept at least this long, whatever their number, unless the byte limit evicts them. Default: 0. */
   readonly keepAgeMs?: number
 }
 
 export class RingBuffer<T extends RingItem> {
-  /** The length is a power of two, so that an index needs only a mask; it grows up to the limit. */
+  /** The length is a power of two, so that a mask wraps an index. It doubles when the array is full. */
   #slots: (T | undefined)[] = Array.from({ length: 64 })
   #head = 0
   #length = 0
@@ -44,7 +44,7 @@ export class RingBuffer<T extends RingItem> {
   #bounds: RingBounds
   #cutShort = 0
 
-  /** @param onEvicted called for each evicted item, oldest first, but not for those that a reset drops. */
+  /** @param onEvicted called for each evicted item, oldest first, but not for items that a reset drops. */
   constructor(bounds: RingBounds, floor: Revision, onEvicted?: (item: T) => void) {
     this.#bounds = bounds
     this.#floor = floor
@@ -55,7 +55,7 @@ export class RingBuffer<T extends RingItem> {
     return this.#bounds
   }
 
-  /** Changes the limits and evicts what exceeds them at once. @param nowMs monotonic milliseconds. */
+  /** Changes the limits and evicts items that exceed them at once. @param nowMs monotonic milliseconds. */
   setBounds(bounds: RingBounds, nowMs: number): void {
     this.#bounds = bounds
     this.#evictBeyond(nowMs)
@@ -87,7 +87,10 @@ export class RingBuffer<T extends RingItem> {
     return index < 0 || index >= this.#length ? undefined : this.#slots[(this.#head + index) & (this.#slots.length - 1)]
   }
 
-  /** @throws RangeError when the revision does not ascend, which would mean a gap or a repetition. */
+  /**
+   * @throws RangeError when the revision is not above the newest item's, which would mean that events are repeated or
+   * out of order.
+   */
   append(item: T): void {
     const newest = this.newest
     if (item.revision <= (newest?.revision ?? this.#floor)) {
@@ -122,7 +125,7 @@ export class RingBuffer<T extends RingItem> {
     while (this.#length > 0 && this.#bytes > maxBytes) this.#evict()
   }
 
-  /** Drops everything; history restarts after `floor`. */
+  /** Drops everything. History restarts after `floor`. */
   reset(floor: Revision): void {
     this.#slots = Array.from({ length: 64 })
     this.#head = 0

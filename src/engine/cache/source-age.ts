@@ -1,9 +1,11 @@
-/** Tracks whether the source of a cache is connected, and how long ago it last confirmed the content. */
+/**
+ * Tracks whether the source of a cache is connected, and how long ago it last confirmed that the cache was complete.
+ */
 import type { Clock } from '../../support/clock.js'
 
 /**
- * A silent peer is detected within this time; before that, the connection was alive and the cache complete. etcd allows
- * keepalive pings no more often than every 5 s.
+ * A silent peer is detected within this time, so the connection was alive and the cache complete until this long before
+ * the detection. The time cannot be much shorter, because etcd allows a keepalive ping only every 5 s.
  */
 const NOTICED_WITHIN_MS = 9_000
 
@@ -12,7 +14,7 @@ export class SourceAge {
   #reason: string | null = null
   #confirmedAtMs: number
   #toldAtMs: number
-  /** How long a confirmation is valid; infinite if the end of the connection is always noticed. */
+  /** How long a confirmation is valid. Infinite if the end of the connection is always noticed. */
   #confirmedForMs = Number.POSITIVE_INFINITY
 
   constructor(clock: Clock) {
@@ -25,31 +27,37 @@ export class SourceAge {
     return this.#reason
   }
 
-  /** Milliseconds since the source last confirmed the position; 0 while it is connected and says so. */
+  /**
+   * Milliseconds since the source last confirmed the position; 0 while it is connected and its last confirmation is
+   * valid.
+   */
   get ageMs(): number {
     const ageMs = this.#clock.monotonic() - this.#confirmedAtMs
     return this.#reason === null && ageMs <= this.#confirmedForMs ? 0 : ageMs
   }
 
-  /** The age in milliseconds and how long it is valid, not yet compared, for passing on. */
+  /**
+   * The age in milliseconds and how long a confirmation is valid, for the next server of a chain, which compares the
+   * two itself.
+   */
   get reported(): { readonly ageMs: number; readonly validMs: number } {
     const isSilent = this.#reason === null && this.#confirmedForMs === Number.POSITIVE_INFINITY
     const ageMs = isSilent ? 0 : this.#clock.monotonic() - this.#confirmedAtMs
     return { ageMs, validMs: this.#confirmedForMs }
   }
 
-  /** @returns whether it was connected before. */
+  /** @returns whether the source was connected before. */
   disconnected(reason: string): boolean {
     const wasThere = this.#reason === null
     if (wasThere && this.#confirmedForMs === Number.POSITIVE_INFINITY) {
-      // The source may have been away for as long as detection takes.
+      // The connection may have been dead for as long as its detection takes.
       this.#confirmedAtMs = Math.max(this.#toldAtMs, this.#clock.monotonic() - NOTICED_WITHIN_MS)
     }
     this.#reason = reason
     return wasThere
   }
 
-  /** The source has sent something. @returns whether it was disconnected before. */
+  /** Called when the source has sent something. @returns whether it was disconnected before. */
   connected(): boolean {
     this.#toldAtMs = this.#clock.monotonic()
     const wasAway = this.#reason !== null
@@ -57,7 +65,7 @@ export class SourceAge {
     return wasAway
   }
 
-  /** The source confirms that the content was complete `ageMs` ago, which is valid for `validMs`. */
+  /** The source confirms that the cache was complete `ageMs` ago. The confirmation is valid for `validMs`. */
   confirmed(ageMs: number, validMs: number): void {
     this.#confirmedAtMs = this.#clock.monotonic() - ageMs
     this.#confirmedForMs = validMs

@@ -1,6 +1,6 @@
 /**
- * The latest object of every key, sorted by key, with snapshots that cost almost nothing: the tree is copy-on-write, so
- * a list and its pages stay consistent during writes.
+ * The latest object of every key, sorted by key. Snapshots cost almost nothing because the tree is copy-on-write, and
+ * they keep a list and its pages consistent during writes.
  */
 import { type Key, prefixEnd } from '../model/event.js'
 import type { ObjectState } from '../model/object-state.js'
@@ -9,11 +9,12 @@ import type { StoredObject } from '../model/stored-object.js'
 import { ObjectTree } from './object-tree.js'
 import type { Pack, Run } from './pack.js'
 
-/** A few microseconds of counting. */
+/** Counting this many entries takes a few microseconds. */
 const ENTRIES_PER_YIELD = 256
 
 /**
- * The number of objects stored as protobuf, by `apiVersion kind`: one entry for each storage version that has occurred.
+ * The number of objects stored as protobuf, by `apiVersion kind`, with one entry for each version in which some object
+ * is stored.
  */
 export type ProtobufKinds = ReadonlyMap<string, number>
 
@@ -36,10 +37,10 @@ export class Snapshot implements ObjectState {
   constructor(
     readonly revision: Revision,
     tree: ObjectTree,
-    /** The number of keys in etcd that could not be served at that time. */
+    /** The number of keys whose values in etcd could not be served at that revision. */
     readonly unservableCount: number,
     readonly protobufKinds: ProtobufKinds,
-    /** The name of the history to which the revision belongs; '' for a state that is only used for comparison. */
+    /** The name of the history to which the revision belongs; '' for a state that is used only for comparison. */
     readonly history: string,
     /** The keys whose values cannot be decrypted, with the reason for each. They are not among the objects. */
     readonly sealed: ReadonlyMap<Key, string>,
@@ -65,7 +66,7 @@ export class Snapshot implements ObjectState {
     return this.#tree.objects(startKey < prefix ? prefix : startKey, endOf(prefix))
   }
 
-  /** Counts the keys in [startKey, end of prefix). O(n); yields every few hundred entries. */
+  /** Counts the keys that start with `prefix`, from `startKey` on. O(n); yields every few hundred entries. */
   *count(prefix: Key, startKey: Key = prefix): Generator<void, number, void> {
     const { firstKey, lastKey } = this.#tree
     if (startKey <= prefix && firstKey?.startsWith(prefix) === true && lastKey?.startsWith(prefix) === true)
@@ -79,7 +80,7 @@ export class Snapshot implements ObjectState {
     return count
   }
 
-  /** Returns a store that starts as this state and leaves the snapshot untouched. */
+  /** Returns a store that starts with this state. Changes to the store leave the snapshot untouched. */
   toStore(): Store {
     return new Store(this.#tree.clone(), new Map(this.protobufKinds))
   }
@@ -113,13 +114,13 @@ export class Store {
     this.#tree.set(key, object)
   }
 
-  /** Adds a run whose keys are after all others. */
+  /** Adds a run whose keys come after all keys in the store. */
   append(run: Run): void {
     for (let place = run.from; place < run.to; place++) this.#count(run.pack.object(place))
     this.#tree.append(run)
   }
 
-  /** Makes the objects that are left in a pack loose. */
+  /** Makes the remaining objects of a pack loose. */
   unpack(pack: Pack): void {
     this.#tree.unpack(pack)
   }

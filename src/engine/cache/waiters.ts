@@ -1,4 +1,6 @@
-/** Reads that wait for a revision, and the progress requests that make that revision arrive sooner. */
+/**
+ * Reads that wait until the cache reaches a revision, and the progress requests that make the cache reach it sooner.
+ */
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'
 import type { CacheMetrics } from '../model/stage-metrics.js'
@@ -20,7 +22,10 @@ export interface WaitOptions {
   readonly limitMs?: number
 }
 
-/** Even a trusted etcd silently drops a progress request while a watcher is behind, so ask again. */
+/**
+ * Even an etcd with trusted progress silently drops a progress request while a watcher is behind, so ask again after
+ * this time.
+ */
 const PROGRESS_REPEAT_MS = 100
 /** Minimum milliseconds between two progress requests, however many reads wait. */
 const PROGRESS_GAP_MS = 5
@@ -81,7 +86,10 @@ export class Waiters {
     return reached
   }
 
-  /** Asks for progress once for all reads that ask within a few milliseconds, after the last of them. */
+  /**
+   * Sends a progress request at once. Within `PROGRESS_GAP_MS` of the last request, schedules a single one for all
+   * reads that ask until then.
+   */
   #ask(): void {
     if (this.#isAskDue) return
     const { clock, freshness } = this.#options

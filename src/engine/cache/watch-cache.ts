@@ -1,6 +1,7 @@
 /**
- * Everything this process knows about one resource, under one revision: the latest objects (store) and the recent past
- * (ring). A feed writes to it as its `FeedSink`, the dispatcher listens, and lists and watches read (`reads.ts`).
+ * Everything that this process holds of one resource, with one revision for all of it: the latest objects (store) and
+ * the recent past (ring). A feed writes to the cache as its `FeedSink`, the dispatcher listens to it, and lists and
+ * watches read from it (`reads.ts`).
  *
  * `revision` is the position up to which every event has arrived. Only the source advances it: with a batch, a progress
  * mark, or a whole state.
@@ -35,15 +36,15 @@ import { Waiters } from './waiters.js'
 
 /** Called synchronously, in order of revision. */
 export interface CacheListener {
-  /** The batch is in the ring, and `revision` is the batch's. */
+  /** The batch is in the ring, and the cache's `revision` is the batch's. */
   onBatch(batch: CacheBatch): void
   /** Everything up to `revision` has been delivered. Called once after a run of batches, and on progress. */
   onAdvance(revision: Revision): void
-  /** History before `revision` is gone: watchers below it cannot continue. */
+  /** History before `revision` is gone, so watchers below it cannot continue. */
   onReset(revision: Revision, isOtherHistory: boolean): void
-  /** The state is current for the first time. Until then it may be a past state, from which the source catches up. */
+  /** The state is current for the first time. Before that, it may be a past state from which the source catches up. */
   onReady?(): void
-  /** Called when later events cannot be read: nothing is reported until a reset. */
+  /** Called when a value cannot be read. The cache reports no events until a reset. */
   onUnreadable?(error: StatusError): void
 }
 
@@ -60,7 +61,7 @@ export interface WatchCacheOptions {
   readonly ingest: Ingest
   /** As in `DifferenceOptions`. */
   readonly uidOf?: (object: StoredObject) => string
-  /** Called when a read first needs it, since the source may be opened after the cache that it feeds. */
+  /** Called when a read needs the source, because the source may be opened after the cache that it feeds. */
   readonly freshness: () => FreshnessSource
   readonly ring: RingBounds
   readonly clock: Clock
@@ -72,14 +73,15 @@ export interface WatchCacheOptions {
 const CUT_LOG_GAP_MS = 3_600_000
 
 /**
- * How long a read waits for a revision, or for the first state; the API server waits equally long. Some clients give up
- * after five seconds.
+ * How long a read waits for a revision, or for the first state. The API server waits equally long, and some clients
+ * give up after five seconds.
  */
 const WAIT_LIMIT_MS = 3_000
 
 /**
- * For each of these milliseconds without a first state, Retry-After grows by a second. A read that has waited here may
- * come back soon, because it will wait again. A read that could not wait doubles the time each time it comes back.
+ * Retry-After grows by a second for each such period without a first state. A client whose read has waited here may
+ * retry soon, because it will wait again. For a client whose read could not wait, each Retry-After is about twice the
+ * one before.
  */
 const MS_PER_RETRY_SECOND = { waited: 8_000, refused: 1_000 }
 
@@ -91,7 +93,10 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   protected readonly ingester: Ingester
   protected readonly waiters: Waiters
   protected held: HeldObjects
-  /** Reads that wait for the first state: their position is 0 until it is there, or until it is known why it is not. */
+  /**
+   * Reads that wait for the first state. Their position is 0 until the state is complete, or until it is known why it
+   * cannot be.
+   */
   readonly #loads: Waiters
   readonly #options: WatchCacheOptions
   readonly #ring: RingBuffer<CacheBatch>
@@ -102,7 +107,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #revision: Revision = ZERO_REVISION
   #history = newHistory()
   #positions: Positions
-  /** The revision at which objects were last reread; null if never. */
+  /** The revision of the last `reread`; null if there was none. */
   #rereadAt: Revision | null = null
   #readiness: Readiness = { kind: 'pending' }
   #isAwaited = false
@@ -130,7 +135,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#options.freshness()
   }
 
-  /** Adds a listener, which is notified from now on. @returns a function that removes it. */
+  /** Adds a listener. @returns a function that removes it. */
   listen(listener: CacheListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
@@ -146,8 +151,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   /**
-   * The name of the history: the same revision means another state in another history. It is random, so that names
-   * derived from it, such as the ETag of a list, never refer to another process's state.
+   * The name of the history. The same revision means a different state in a different history. The name is random, so
+   * that names derived from it, such as the ETag of a list, never refer to another process's state.
    */
   get history(): string {
     return this.#history
@@ -163,13 +168,13 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#isAwaited
   }
 
-  /** Whether the first state is on its way. */
+  /** Whether the first state is still being loaded. */
   get isLoading(): boolean {
     return this.#readiness.kind === 'pending' && this.disconnectedReason === null
   }
 
   /**
-   * Waits until the first state is there, or it is known why it is not.
+   * Waits until the first state is complete, or until it is known why it cannot be.
    * @throws TooManyRequestsError after the limit.
    */
   async load(signal: AbortSignal): Promise<void> {
@@ -182,7 +187,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.held.store.size
   }
 
-  /** Whether everything held is stored as protobuf, and there is something. */
+  /** Whether there are objects, and all of them are stored as protobuf. */
   get isAllProtobuf(): boolean {
     let count = 0
     for (const objects of this.held.store.protobufKinds.values()) count += objects
@@ -199,17 +204,20 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.source.trustsProgress
   }
 
-  /** Asks the source for its progress if that can be trusted. The response arrives as `progress`, or not at all. */
+  /**
+   * Asks the source for its progress, unless its progress reports cannot be trusted. The response arrives as
+   * `progress`, or not at all.
+   */
   askProgress(): void {
     if (this.trustsProgress && this.#readiness.kind === 'ready') this.source.requestProgress()
   }
 
-  /** The number of values encrypted at rest that cannot be read, by the name of their key. */
+  /** The number of values encrypted at rest that cannot be decrypted, by the name of their encryption key. */
   get encrypted(): ReadonlyMap<string, number> {
     return this.held.encrypted
   }
 
-  /** Values that no key can decrypt, as they are stored. */
+  /** Stored values that none of this server's keys can decrypt. */
   get sealedValues(): readonly KeyValue[] {
     return this.held.sealedValues
   }
@@ -236,23 +244,26 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.#age.disconnectedReason
   }
 
-  /** Milliseconds since the source last confirmed the position; 0 while it is connected and says so. */
+  /**
+   * Milliseconds since the source last confirmed the position; 0 while it is connected and its last confirmation is
+   * valid.
+   */
   get stalenessMs(): number {
     return this.#age.ageMs
   }
 
   /**
-   * The age as reported to the next server of a chain, with the time for which it is valid. `Infinity` while nothing is
-   * known.
+   * The age as reported to the next server of a chain, and the time for which a confirmation is valid: `Infinity` until
+   * the source has reported a time.
    */
   get reportedAge(): { readonly ageMs: number; readonly validMs: number } {
     return this.#age.reported
   }
 
   /**
-   * @param isWhole false: for a list or a get, which `assertOpen` judges by the part that it reads.
-   * @throws TooManyRequestsError before the first state, and while a value is sealed; NotImplementedError when it can
-   * never be listed.
+   * @param isWhole false for a list or a get: `assertListOpen` or `assertOpen` then checks the part that it reads.
+   * @throws TooManyRequestsError before the first state, and while a value is sealed; NotImplementedError when the
+   * resource cannot be listed or some value cannot be read.
    */
   assertReadable(isWhole = true): void {
     const { readiness } = this
@@ -280,7 +291,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   /**
-   * Takes values that could be decrypted by now. Those that have been written or deleted in the meantime are left out.
+   * Takes values that can be decrypted by now. Values that have been written or deleted in the meantime are left out.
    */
   reveal(keyValues: readonly KeyValue[]): void {
     const sealed = new Map(this.sealedValues.map(({ key, modRevision }) => [key, modRevision]))
@@ -339,7 +350,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     const receivedAtMs = this.#options.clock.monotonic()
     let events = 0
     for (const batch of batches) {
-      // The feed drops what is not above its position; this protects the ring's order whatever the source.
+      // The feed already drops batches that are not above its position. This check protects the ring's order whatever
+      // the source does.
       if (batch.revision <= this.#revision) continue
       events += batch.events.length
       const wasWhole = this.held.withheldReason === null
@@ -402,8 +414,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 
   /**
-   * The same objects are presented differently from now on. Watches cannot resume from before: their clients hold
-   * objects in the old form, and must list again.
+   * The same objects are presented differently from now on. Watches cannot resume from an earlier revision, because
+   * their clients hold objects in the old form and must list again.
    */
   reread(): void {
     this.#history = newHistory()
@@ -431,28 +443,31 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return gap === undefined ? null : nextRevision(gap.until)
   }
 
-  /** Whether every event after `revision` is held or still to come. */
+  /** Whether every event after `revision` is in the ring or still to come. */
   canResumeAfter(revision: Revision): boolean {
     return revision >= this.#ring.floorRevision && this.#gaps.around(revision) === undefined
   }
 
-  /** Returns the first batch after `afterRevision`; undefined when caught up. Check `floorRevision` first. O(log n). */
+  /**
+   * Returns the first batch after `afterRevision`; undefined if there is none. Check `floorRevision` first. O(log n).
+   */
   batchAfter(afterRevision: Revision): CacheBatch | undefined {
     return this.#ring.at(this.#ring.indexAfter(afterRevision))
   }
 
-  /** Returns the last batch at or before `revision`; undefined when the ring has none. O(log n). */
+  /** Returns the last batch at or before `revision`; undefined if the ring has none. O(log n). */
   batchUpTo(revision: Revision): CacheBatch | undefined {
     return this.#ring.at(this.#ring.indexAfter(revision) - 1)
   }
 
   /**
-   * Returns the digest of the state at a revision not above this cache's, equal in every cache that held the same
-   * objects then.
-   * @throws ExpiredError when no watch can begin after it.
+   * Returns the digest of the state at a revision not above this cache's. Every cache that held the same objects at
+   * that revision returns the same digest.
+   * @throws ExpiredError when no watch can begin after the revision.
    */
   async digestAt(revision: Revision): Promise<string> {
-    // A reset in the meantime begins new positions, and more batches may have come than one round has added up.
+    // Repeat if a reset has replaced `#positions` in the meantime, or if batches have arrived that one round did not
+    // add up.
     while (this.isResumable(revision)) {
       const digest = await this.#positions.digestAt(revision)
       if (digest !== null) return digest
@@ -460,26 +475,29 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     throw ExpiredError.tooOld(revision, this.#oldestInstead(revision) ?? revision)
   }
 
-  /** The digest of a snapshot of this cache, which may be ahead of it; null when no watch can begin there. */
+  /**
+   * Returns the digest of a snapshot read through this cache, which may be ahead of the cache; null when no watch can
+   * begin after its revision.
+   */
   async digestOf(snapshot: Snapshot): Promise<string | null> {
     const { revision, history } = snapshot
     if (revision > this.#revision || history !== this.#history) return await digestOf(snapshot)
     return this.isResumable(revision) ? await this.digestAt(revision) : null
   }
 
-  /** Changes the limits of the history and evicts what exceeds them at once. */
+  /** Changes the limits of the history and evicts batches that exceed them at once. */
   setRingBounds(bounds: RingBounds): void {
     const cutBefore = this.#ring.cutShort
     this.#ring.setBounds(bounds, this.#options.clock.monotonic())
     this.#noteCuts(cutBefore)
   }
 
-  /** Frees memory: history only, never the latest objects. */
+  /** Frees memory by evicting history, never the latest objects. */
   shrinkRing(maxBytes: number): void {
     this.#ring.shrinkTo(maxBytes)
   }
 
-  /** Evicts history by age. Called from a slow timer, because a quiet resource appends nothing. */
+  /** Evicts history by age. A slow timer calls this, because a quiet resource appends nothing and so evicts nothing. */
   evictByAge(): void {
     this.#ring.evictOlderThan(this.#options.clock.monotonic() - this.#ring.bounds.maxAgeMs)
   }
@@ -487,7 +505,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   // CheckedCache
 
   /**
-   * Returns everything at the cache's own revision, sorted by key, including values that cannot be served; null for any
+   * Returns all keys at the cache's own revision, sorted, including those whose values cannot be served; null for any
    * other revision.
    */
   stateAt(revision: Revision): Iterable<CheckedKey> | null {
@@ -498,7 +516,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return merged(this.snapshot().objects(this.prefix), unservable)
   }
 
-  /** Returns the bytes that the cache would hold for a value; null if it cannot be served. */
+  /** Returns the bytes that the cache would hold for a value; null if the value cannot be served. */
   comparable(keyValue: KeyValue): Buffer | null {
     const object = this.ingester.ingest(keyValue)
     return isUnservable(object) ? null : object.bytes
@@ -518,13 +536,13 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
         if (previous !== null) events.push(new CacheEvent(batch.revision, null, previous))
       }
     }
-    // A grown array has room for seventeen and most batches are one event, so keep an exact copy.
+    // `push` gives an array room for seventeen events, but most batches have one, so keep a copy of the exact size.
     return new CacheBatch(batch.revision, events.slice(), receivedAtMs)
   }
 
   /**
-   * While a value cannot be read no events are sent: an object that can no longer be read is not gone, and a list
-   * without it would be wrong. When all values can be read again, no watch can resume from in between.
+   * While a value cannot be read, no events are sent. A DELETED event would be wrong, because an object that can no
+   * longer be read still exists. When all values can be read again, no watch can resume from a revision in between.
    */
   #appendUnread(batch: CacheBatch, wasWhole: boolean): void {
     if (wasWhole) this.#tellWithheld()
@@ -548,7 +566,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     for (const listener of this.#listeners) listener.onReset(revision, isOtherHistory)
   }
 
-  /** Logs when the byte limit has evicted items before their time. */
+  /** Logs that the byte limit has evicted batches before their minimum time. */
   #noteCuts(cutBefore: number): void {
     const batches = this.#ring.cutShort - cutBefore
     if (batches === 0) return
@@ -611,11 +629,12 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     const present = this.snapshot()
     const { unservableCount, history } = present
     const store = present.toStore()
-    // All batches up to this revision are still applied in `store`.
+    // `store` contains all batches up to this revision.
     let position = present.revision
     while (true) {
       if (turns.isOver) await turns.take()
-      // The ring may have evicted what is needed in the meantime, or belong to another history.
+      // In the meantime, the ring may have evicted a batch that is needed here, or the cache may have switched to
+      // another history.
       if (this.#history !== history || !this.canResumeAfter(revision)) return null
       const batch = this.#ring.at(this.#ring.indexAfter(position) - 1)
       if (batch === undefined || batch.revision <= revision) return store.snapshot(revision, unservableCount, history)
@@ -640,7 +659,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   }
 }
 
-/** Merges two sorted runs. */
+/** Merges two lists that are sorted by key. */
 function* merged(
   objects: Iterable<StoredObject>,
   others: readonly { readonly key: Key; readonly modRevision: Revision }[],

@@ -1,13 +1,14 @@
-/** Adds objects to a state that nobody sees yet, in time slices: a page of 8 MB takes dozens of them. */
+/** Adds objects to a state that readers do not see yet, in time slices. A page of 8 MB takes dozens of slices. */
 import type { KeyValue } from '../model/event.js'
 import { inTurns, partsOf, sourceTurns } from '../../support/turns.js'
 
-/** Bytes added between two looks at the clock: values, or keys at a hundred bytes each. */
+/** Bytes added between two reads of the clock. A key counts as `KEY_BYTES`, in addition to its value. */
 const PART_BYTES = 64 * 1024
 const KEY_BYTES = 100
 
 /**
- * @param add also called for an empty page. @throws the signal's reason as soon as it aborts: the rest is not added.
+ * @param add also called for an empty page. @throws the signal's reason as soon as the signal aborts; then the rest is
+ * not added.
  */
 export async function addInTurns(
   keyValues: readonly KeyValue[],

@@ -1,16 +1,18 @@
 /**
- * Compares the cache with etcd from time to time: keys and mod revisions at one revision, and a sample of the values.
+ * Compares the cache with etcd from time to time: all keys and mod revisions at one revision, and a sample of the
+ * values.
  *
- * The rest of the code should make a difference impossible; this check verifies that. It only reports: the caller logs,
- * counts and rebuilds. What it reads never answers a request. Comparing all values was rejected: it would read the
- * whole of etcd, and a wrong value under a right mod revision means corrupted memory, which a sample also finds in
- * time.
+ * The rest of the code should make a difference impossible; this check verifies that. It only reports; the caller logs,
+ * counts and rebuilds. No request is answered from the data that the check reads. Comparing all values was rejected
+ * because it would read the whole of etcd. A wrong value under a right mod revision means corrupted memory, and samples
+ * find that sooner or later too.
  *
- * When etcd has compacted the cache's revision, which a quiet resource rarely advances, the current state is compared
- * instead. Keys written since then are ignored, and a missing key proves nothing, since it may have been deleted since.
+ * The cache's revision advances rarely for a quiet resource, so etcd may have compacted it. Then the check compares
+ * etcd's current state instead. It ignores keys written after the cache's revision. A key that etcd lacks proves
+ * nothing, because it may have been deleted after that revision.
  *
- * A source for which even a list of keys is expensive is asked for their number and a few values. Only if the number
- * differs, or on request, are the keys listed there.
+ * If even a list of keys is expensive for the source, the check asks only for their number and a few values. It lists
+ * the keys only if the number differs or an operator requests a check.
  */
 import type { CheckedCache, CheckedKey } from '../model/checked-cache.js'
 import type { Key, KeyValue } from '../model/event.js'
@@ -36,10 +38,13 @@ export type CheckOutcome =
       readonly differences: number
       readonly examples: readonly CheckDifference[]
     }
-  /** No comparison was possible, for this reason: not listed, etcd away, the revision compacted. */
+  /**
+   * No comparison was possible. Possible reasons: the resource is not listed yet, etcd is away, or etcd has compacted
+   * the revision.
+   */
   | { readonly kind: 'skipped'; readonly reason: string }
 
-/** Counts and logs each outcome, and has wrong content repaired. */
+/** Returns a function that counts and logs each outcome, and calls `repair` if the cache differs. */
 export function reportOutcomes(
   resource: Resource,
   metrics: Pick<FeedMetrics, 'checked'>,
@@ -63,7 +68,7 @@ export interface CheckDifference {
 }
 
 export interface ConsistencyCheckOptions {
-  /** Returns the source to compare with now. */
+  /** Returns the source with which to compare now. */
   readonly upstream: () => StateReader
   readonly prefix: Key
   readonly cache: CheckedCache
@@ -77,11 +82,11 @@ export interface ConsistencyCheckOptions {
   readonly onOutcome: (outcome: CheckOutcome) => void
 }
 
-/** At most this many differences are named. */
+/** At most this many differences are reported with their keys. */
 const EXAMPLES = 10
-/** How many values are compared as well. */
+/** How many values a check compares in addition to the keys. */
 const SAMPLE_VALUES = 20
-/** How much less often keys are counted than they would be listed, and how many values are compared then. */
+/** Checks that only count the keys are less frequent by `COUNT_INTERVALS`, and compare `COUNT_VALUES` values. */
 const COUNT_INTERVALS = 4
 const COUNT_VALUES = 2
 
@@ -110,8 +115,8 @@ export class ConsistencyCheck {
   }
 
   /**
-   * Checks now. A caller that asks while a check is running gets the next one. A failure of the upstream does not
-   * reject.
+   * Checks now. A caller that asks while a check is running gets the outcome of the next one. A failure of the upstream
+   * does not reject the promise.
    */
   run(signal?: AbortSignal): Promise<CheckOutcome> {
     return this.#flight.join(signal)
@@ -162,8 +167,9 @@ export class ConsistencyCheck {
   }
 
   /**
-   * Compares at a revision that the cache has reached, so that it need not wait. The snapshot is taken in the same
-   * turn, while the state is still there, and is released after one pass over it, beside the pages.
+   * Compares at a revision that the cache has already reached, so there is nothing to wait for. The snapshot is taken
+   * in the same turn of the event loop as the revision, because the cache may change afterwards. It is traversed once
+   * while etcd's pages arrive, and then released.
    */
   async #compare(signal: AbortSignal): Promise<CheckOutcome> {
     const { cache } = this.#options
@@ -176,7 +182,7 @@ export class ConsistencyCheck {
     } catch (error) {
       if (!(error instanceof UpstreamError && error.code === 'compacted')) throw error
     }
-    // Read again in the turn in which its revision was read, since it may have moved.
+    // The cache may have advanced, so read its revision again, in the same turn as its state.
     const { revision: later } = cache
     const present = later === null ? null : cache.stateAt(later)
     if (later === null || present === null) return NO_STATE
@@ -184,7 +190,7 @@ export class ConsistencyCheck {
   }
 
   /**
-   * @param compared.at the revision to read from etcd; null reads the current state, which may be later than the
+   * @param compared.at the revision to read from etcd; null reads the current state, which may be newer than the
    * cache's.
    */
   async #compareWith(
@@ -225,7 +231,7 @@ export class ConsistencyCheck {
       const theirs = await readInTime(clock, signal, (inner) =>
         upstream().readKey(key, { ...(revision === null ? {} : { revision }), signal: inner }),
       )
-      // This key was written or deleted after the state was taken, before the current state was read.
+      // This key was written or deleted after the cache's state was taken.
       if (revision === null && theirs?.modRevision !== modRevision) continue
       if (theirs === null || (await comparable(theirs))?.equals(value) !== true) {
         comparison.differs({ key, kind: 'other-value', ours: modRevision, theirs: theirs?.modRevision ?? null })
@@ -236,7 +242,7 @@ export class ConsistencyCheck {
 
 const NO_STATE: CheckOutcome = { kind: 'skipped', reason: 'the cache holds no state' }
 
-/** Merges two sorted sequences: ours advances as etcd's keys arrive. */
+/** Merges two sorted sequences, the cache's keys and etcd's. The cache's sequence advances as etcd's keys arrive. */
 class Comparison {
   readonly #ours: Iterator<CheckedKey>
   #next: CheckedKey | null
@@ -249,10 +255,13 @@ class Comparison {
   readonly examples: CheckDifference[] = []
   keys = 0
   differences = 0
-  /** The number of missing keys that may have been deleted after the state. */
+  /** The number of keys that etcd lacks but that may have been deleted after the cache's state was taken. */
   undecided = 0
 
-  /** @param judgedUpTo writes after it say nothing about the state; null when both sides are of one revision. */
+  /**
+   * @param judgedUpTo writes after this revision say nothing about the cache's state; null when both sides have the
+   * same revision.
+   */
   constructor(state: Iterable<CheckedKey>, random: Random, sampleSize: number, judgedUpTo: Revision | null) {
     this.#judgedUpTo = judgedUpTo
     this.#ours = state[Symbol.iterator]()
@@ -261,7 +270,7 @@ class Comparison {
     this.#next = this.#pull()
   }
 
-  /** Takes the next key of etcd. */
+  /** Takes etcd's next key. */
   meet(key: Key, modRevision: Revision): void {
     this.keys++
     this.#passOurs(key)
@@ -278,7 +287,7 @@ class Comparison {
     this.#next = this.#pull()
   }
 
-  /** Takes every key of ours for one of etcd's, with the same revision. */
+  /** Treats every key of the cache as if etcd had it with the same mod revision. */
   async assumeEqual(): Promise<void> {
     for (let ours = this.#next; ours !== null; ours = this.#next) {
       if (turns.isOver) await turns.take()
@@ -311,7 +320,7 @@ class Comparison {
     }
   }
 
-  /** Reservoir sampling: every candidate has the same chance, however many candidates there will be. */
+  /** Reservoir sampling gives every candidate the same chance without knowing in advance how many there will be. */
   #consider({ key, modRevision, value }: CheckedKey): void {
     if (value === undefined || this.#sampleSize === 0) return
     const index = this.#sampled < this.#sampleSize ? this.#sampled : randomInteger(this.#random, 0, this.#sampled)

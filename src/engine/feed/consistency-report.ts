@@ -1,10 +1,10 @@
 /**
- * Checks everything that a process watches against etcd, on request, and reports the outcome of each resource to the
- * operator. Only one check runs at a time: further requests get the report of the running one, so that no number of
- * requests makes etcd read more.
+ * Compares everything that a process watches with etcd, on request, and reports the outcome for each resource to the
+ * operator. Only one check runs at a time. Requests that arrive during a check get its report, so that many requests do
+ * not make etcd read more.
  *
- * The report contains no keys, because a caller who may ask for a check need not be allowed to read what is stored. The
- * keys are in the log.
+ * The report contains no keys, because callers who may request a check may not be allowed to read the stored objects.
+ * The keys are in the log.
  */
 import type { Resource } from '../model/resource.js'
 import type { Revision } from '../model/revision.js'
@@ -22,28 +22,28 @@ export interface ConsistencyRow {
   /** The plural name. */
   readonly resource: string
   readonly outcome: CheckOutcome['kind']
-  /** The revision that was compared; null when nothing was. */
+  /** The revision that was compared; null when nothing was compared. */
   readonly revision: Revision | null
   /** The number of objects in etcd. */
   readonly objects: number
   readonly differences: number
   /** The number of values compared byte by byte. */
   readonly sampled: number
-  /** Whether the cache is being listed again, which ends its watchers with 410. */
+  /** Whether the cache relists the resource, which ends its watchers with 410. */
   readonly rebuilt: boolean
-  /** Why the resource was skipped; null when it was not. */
+  /** Why the resource was skipped; null if it was compared. */
   readonly reason: string | null
 }
 
 export interface ConsistencyReport {
   readonly kind: 'ConsistencyReport'
   readonly apiVersion: 'distributary.io/v1'
-  /** `incomplete`: no difference was found, and not everything could be compared. */
+  /** `incomplete`: no difference was found, but not everything could be compared. */
   readonly outcome: 'equal' | 'different' | 'incomplete'
   readonly resources: readonly ConsistencyRow[]
 }
 
-/** The number of resources checked at one time: each check reads all keys of its resource. */
+/** The number of resources checked at the same time. It is small because each check reads all keys of its resource. */
 const AT_ONCE = 4
 const NOT_OURS = 'this process does not watch it in etcd: ask the replica that publishes it'
 
@@ -55,7 +55,7 @@ export class ConsistencyOnRequest {
     this.#resources = resources
   }
 
-  /** A failure of etcd does not reject the promise: the report says why a resource could not be compared. */
+  /** A failure of etcd does not reject the promise. The report then says why a resource could not be compared. */
   run(): Promise<ConsistencyReport> {
     this.#running ??= this.#check().finally(() => {
       this.#running = null

@@ -22,14 +22,14 @@ export interface FeedOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: FeedMetrics
-  /** Bounds how many feeds list at once. All feeds of one etcd share it. */
+  /** Limits how many feeds list at once. All feeds of one etcd share it. */
   readonly listSlots: Semaphore
   /**
-   * Wakes the feed when etcd is back. All feeds of one etcd share it; without it each waits for the end of its own
-   * back-off.
+   * Wakes the feed when etcd is back. All feeds of one etcd share it. Without it, each feed waits for the end of its
+   * own back-off.
    */
   readonly outage?: Outage
-  /** How many revisions of history to replay at the start; 0 lists the current state. */
+  /** How many revisions of history to replay at the start. With 0, the feed lists the current state. */
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'
   readonly backoff: BackoffOptions
@@ -37,13 +37,13 @@ export interface FeedOptions {
 
 export interface FeedStatus {
   readonly state: FeedState['kind']
-  /** Everything at or before it has been delivered; null before the first list. */
+  /** Everything at or before this revision has been delivered; null before the first list. */
   readonly revision: Revision | null
-  /** Why it is not watching; null when it is, or when nothing is wrong. */
+  /** Why the feed is not watching; null when it is watching or when nothing is wrong. */
   readonly reason: string | null
   /**
-   * The role in a fleet: it publishes for all replicas, follows the publisher, or reads the upstream because the
-   * fleet's broker is away.
+   * The role in a fleet: this replica publishes for all replicas, follows the publisher, or reads the upstream directly
+   * because the fleet's broker is away.
    */
   readonly part?: 'publishes' | 'follows' | 'direct'
 }

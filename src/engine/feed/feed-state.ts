@@ -8,36 +8,37 @@
  *                 refused                   └─ timer ── backing-off ◀┴───────── lost ──────────┘
  *
  * Two revisions say how far the sink has got, and they are kept apart on purpose. Everything at or before `settled` was
- * delivered as a list or as events. Everything at or before `position` is known to have been delivered, because etcd
- * reported progress that far without any event. An event at or below `settled` is therefore a repetition, while one
- * between the two contradicts etcd's report: the progress came too early, or the history is another one.
+ * delivered as a list or as events. `position` may be higher: etcd has reported progress up to it, which means that
+ * there are no events between `settled` and `position`. An event at or below `settled` is therefore a repetition. An
+ * event between the two contradicts etcd's report, so either the progress came too early or the history is another one.
  *
- * A watch that continues the response from which the state was read needs no verifying, and goes from `listing` to
- * `watching`.
+ * If the watch continues the same response from which the state was read, the history need not be verified, and the
+ * state goes from `listing` straight to `watching`.
  *
- * Upstream trouble is state here, never an exception. Inputs of an effect that was given up never arrive (`feed.ts`
- * drops them); an input that has no meaning in a state leaves the state as it is.
+ * Upstream failures are states here, never exceptions. Inputs from cancelled effects never arrive, because `feed.ts`
+ * drops them. An input that has no meaning in a state leaves the state as it is.
  */
 import type { Batch } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'
 import type { UpstreamErrorCode } from '../upstream/upstream.js'
 import type { ReplaceReason } from '../model/feed-sink.js'
 
-/** A connection that lasted this long was healthy: the next failure starts again with the shortest wait. */
+/**
+ * A connection that lasted this long was healthy, so the back-off after its failure starts again with the shortest
+ * wait.
+ */
 export const HEALTHY_MS = 10_000
 
 /**
- * How far back a resumed watch of etcd starts at most. etcd reads every revision of every key in that range for us, so
- * a longer range would cost more than listing the keys of an idle prefix.
+ * How far back a resumed watch of etcd starts at most. etcd reads every revision of every key in that range, so a
+ * longer range would cost more than listing the keys of an idle prefix.
  */
 export const REPLAY_REVISIONS = 1_000
 
-/** How many lists in a row may be lost to compaction before the next one waits. */
+/** After this many lists in a row that a compaction has interrupted, the next list waits for a back-off. */
 export const LIST_RESTARTS = 5
 
-/**
- * This many revisions fit into one response wherever etcd has its own request limit of 1.5 MB, whatever they contain.
- */
+/** With etcd's default request limit of 1.5 MB, this many revisions fit into one response whatever they contain. */
 export const SAFE_REPLAY_REVISIONS = 40
 
 /** How far the sink has got: `settled <= position`. */
@@ -46,13 +47,13 @@ export interface FeedPlace {
   readonly position: Revision
 }
 
-/** Why the history is compared. After a list of the current state there is nothing to catch up with. */
+/** Why the history is being verified. After a list of the current state, the watch has nothing to catch up with. */
 export type Cause = 'list' | 'list-of-present' | 'loss'
 
 export type FeedState =
   /** Not started, or stopped. */
   | { readonly kind: 'idle' }
-  /** Reads every page of a state. */
+  /** The feed reads every page of a state. */
   | {
       readonly kind: 'listing'
       readonly reason: ReplaceReason
@@ -60,12 +61,12 @@ export type FeedState =
       readonly floor: Revision | null
       /** How many times in a row a compaction has restarted this list. */
       readonly restarts: number
-      /** How many revisions the watch after the list may replay; null means no limit. */
+      /** How many revisions the watch after this list may replay; null means no limit. */
       readonly replay: number | null
       readonly attempt: number
       readonly place: FeedPlace | null
     }
-  /** The watch replays history; reads wait until it has reached `target`. */
+  /** The watch replays history. Reads wait until it has reached `target`. */
   | {
       readonly kind: 'catching-up'
       readonly place: FeedPlace
@@ -81,14 +82,16 @@ export type FeedState =
       readonly attempt: number
     }
   /**
-   * The watch is being opened, and its events are held until its history is known to be the same. This happens after a
-   * list too, since etcd may have been restored between the two.
+   * The watch is being opened. Its events are held until etcd's history is known to be the same as before. This is also
+   * necessary after a list, because etcd may have been restored between the list and the watch.
    */
   | {
       readonly kind: 'verifying'
       readonly after: Cause
       readonly place: FeedPlace
-      /** Where the watch starts: `settled + 1`, or `position + 1` when that is too far back or compacted. */
+      /**
+       * Where the watch starts: at `settled + 1`, or at `position + 1` if `settled + 1` is too far back or compacted.
+       */
       readonly startRevision: Revision
       readonly openedAt: number | null
       readonly attempt: number
@@ -98,10 +101,10 @@ export type FeedState =
       readonly attempt: number
       readonly why: string
       readonly place: FeedPlace | null
-      /** Why the next attempt lists; null if it resumes the watch. */
+      /** The list with which the next attempt begins; null if it resumes the watch. */
       readonly relist: ListWish | null
     }
-  /** etcd answers, but refuses or fails to list this prefix. */
+  /** etcd responds, but refuses or fails to list this prefix. */
   | {
       readonly kind: 'refused'
       readonly reason: ReplaceReason
@@ -110,7 +113,7 @@ export type FeedState =
       readonly place: FeedPlace | null
     }
 
-/** Why a list is taken; `floor` and `replay` are as in `listing`. */
+/** A list to be made. The properties are as in `listing`. */
 interface ListWish {
   readonly reason: ReplaceReason
   readonly floor: Revision | null
@@ -118,18 +121,19 @@ interface ListWish {
 }
 
 export type FeedInput =
-  /** A place means that an earlier feed of the same history has already brought the sink so far. */
+  /** If `place` is given, an earlier feed of the same history has already brought the sink to that place. */
   | { readonly kind: 'start'; readonly place?: FeedPlace }
   | { readonly kind: 'stop' }
   /** The wait of `backing-off` or `refused` is over. */
   | { readonly kind: 'timer' }
-  /** etcd is back, as another feed found. */
+  /** etcd is reachable again after an outage. */
   | { readonly kind: 'wake' }
-  /** etcd has answered with a revision below ours: an older copy of it may have been restored. */
+  /** etcd has answered with a revision below ours, so an older copy of it may have been restored. */
   | { readonly kind: 'doubted'; readonly why: string }
   /**
-   * The state at `revision` is committed. `isPresent`: it was read without a revision, so etcd had nothing newer then.
-   * `isContinued`: the watch continues the response that the state came from, so there is nothing to verify.
+   * The state at `revision` is committed. `isPresent`: the state was read without a revision, so etcd had nothing newer
+   * at that time. `isContinued`: the watch continues the response that contained the state, so there is nothing to
+   * verify.
    */
   | {
       readonly kind: 'listed'
@@ -140,30 +144,33 @@ export type FeedInput =
   | { readonly kind: 'list-compacted'; readonly compactRevision: Revision | null }
   | { readonly kind: 'list-failed'; readonly code: UpstreamErrorCode; readonly message: string }
   | { readonly kind: 'opened'; readonly at: number }
-  /** The batches are screened: ascending, not empty, all above `position`. In `verifying` they are as they came. */
+  /** The batches are screened: ascending, not empty, all above `position`. In `verifying` they are not screened yet. */
   | { readonly kind: 'batches'; readonly batches: readonly Batch[]; readonly last: Revision }
   | { readonly kind: 'progress'; readonly revision: Revision }
-  /** The delivered state equals etcd's at some revision at or after the target, although no progress was reported. */
+  /**
+   * The delivered state equals etcd's state at some revision at or after the target, although etcd reported no
+   * progress.
+   */
   | { readonly kind: 'state-equal' }
-  /** An event at `revision`, at or below `position`, that is not a repetition. */
+  /** An event arrived whose `revision` is at or below `position` although it is not a repetition. */
   | { readonly kind: 'contradicted'; readonly revision: Revision; readonly at: number }
-  /** `startRevision`: where the watch that ended had begun. */
+  /** `startRevision`: the start revision of the watch that ended. */
   | {
       readonly kind: 'watch-compacted'
       readonly startRevision: Revision
       readonly compactRevision: Revision
       readonly at: number
     }
-  /** The events that the watch must catch up with exceed the largest message. */
+  /** The events with which the watch must catch up exceed the largest message. */
   | { readonly kind: 'watch-too-large'; readonly message: string; readonly at: number }
   | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
-  /** The member that served the watch was left for another one, which answers. */
+  /** The upstream has left the member that served the watch for another one, which responds. */
   | { readonly kind: 'watch-left'; readonly why: string }
   | { readonly kind: 'same-history'; readonly now: Revision }
   | { readonly kind: 'other-history'; readonly why: string }
   | { readonly kind: 'verify-compacted' }
   | { readonly kind: 'verify-failed'; readonly message: string; readonly at: number }
-  /** A check found that the delivered state cannot be trusted. */
+  /** A consistency check found that the delivered state cannot be trusted. */
   | { readonly kind: 'rebuild'; readonly why: string }
 
 export type FeedEffect =
@@ -178,7 +185,7 @@ export type FeedEffect =
   | { readonly kind: 'watch'; readonly startRevision: Revision }
   | { readonly kind: 'close-watch' }
   | { readonly kind: 'verify'; readonly after: Cause; readonly place: FeedPlace; readonly startRevision: Revision }
-  /** Look for a proof that the replay has reached `target`: see `feed.ts`. */
+  /** Seek proof that the replay has reached `target`, as described in `feed.ts`. */
   | { readonly kind: 'seek'; readonly target: Revision }
   | { readonly kind: 'set-timer'; readonly attempt: number; readonly pace: 'backoff' | 'slow' }
   | { readonly kind: 'apply'; readonly batches: readonly Batch[] }
@@ -188,7 +195,7 @@ export type FeedEffect =
   | { readonly kind: 'synced' }
   | { readonly kind: 'disconnected'; readonly reason: string }
   | { readonly kind: 'refused'; readonly reason: string }
-  /** Cancels everything that runs: list, watch, timer. */
+  /** Cancel everything that runs: list, watch, timer. */
   | { readonly kind: 'cancel' }
 
 export interface Transition {
@@ -199,7 +206,8 @@ export interface Transition {
 export interface FeedRules {
   readonly onGap: 'expire' | 'coalesce'
   /**
-   * How far back a resumed watch starts at most, in order to see that nothing lies between `settled` and `position`.
+   * How far back a resumed watch starts at most. It starts after `settled`, if possible, to see that there are no
+   * events between `settled` and `position`.
    */
   readonly replayRevisions: number
 }
@@ -360,7 +368,7 @@ function fromVerifying(
         const { state, effects } = verifyFrom(nextRevision(place.position), after, place, attempt)
         return { state, effects: [{ kind: 'close-watch' }, ...effects] }
       }
-      // The loss has already had its wait, so clients do not wait a second time after a long outage.
+      // After a loss, the feed has already waited for the back-off, so clients do not wait again after a long outage.
       const isWaited = after === 'loss'
       const attempts = isWaited ? attempt : attemptAfter(state, input.at)
       return gap(place, attempts, input.compactRevision, rules, isWaited)
@@ -406,7 +414,10 @@ function verifyFrom(startRevision: Revision, after: Cause, place: FeedPlace, att
   }
 }
 
-/** Verifies again with another watch at once: the loss says nothing about the next attempt. */
+/**
+ * Verifies again with another watch, without a back-off, because this input does not suggest that the next attempt will
+ * fail.
+ */
 function verifyAgain(after: Cause, place: FeedPlace, attempt: number, why: string, rules: FeedRules): Transition {
   return disconnected(why, verify(after, place, attempt, rules))
 }
@@ -416,9 +427,9 @@ function disconnected(reason: string, { state, effects }: Transition): Transitio
 }
 
 /**
- * Whether nothing here is missing because of the compaction, and a watch from our position has not been tried yet. etcd
- * accepts a watch from before a compaction, and ends it only later, perhaps long after the comparison that began with
- * it.
+ * Whether the compaction has removed nothing that we lack, and a watch from our position has not been tried yet. etcd
+ * accepts a watch that starts before a compaction and ends it only later, perhaps long after the comparison that began
+ * with it.
  */
 function isBehindUs(
   { position }: FeedPlace,
@@ -428,7 +439,7 @@ function isBehindUs(
   return compactRevision <= resume && startRevision < resume
 }
 
-/** The watch is being opened; reads wait for `target` when it is still ahead. */
+/** The history is verified. If `target` is ahead of our position, reads wait until the watch reaches it. */
 function follow(
   place: FeedPlace,
   target: Revision,
@@ -467,7 +478,10 @@ function gap(
   return relist(place, attempt, wish(gapReason(rules), compactRevision), why, isWaited)
 }
 
-/** The older part is read in pages, and as much as is safe is left to the next watch; the second time nothing is. */
+/**
+ * A list replaces the older part of the history. The first time, the next watch replays the newest revisions, as many
+ * as are safe; the second time, it replays none.
+ */
 function tooLarge(place: FeedPlace, attempt: number, message: string, rules: FeedRules): Transition {
   const replay = attempt > 1 ? 0 : SAFE_REPLAY_REVISIONS
   const why = `what etcd has to tell after revision ${place.position} is too large: ${message}`
@@ -479,8 +493,8 @@ function gapReason({ onGap }: FeedRules): ReplaceReason {
 }
 
 /**
- * The first list starts at once. A list that is needed again and again waits like any other failure, unless it has just
- * waited.
+ * The first relist starts at once. If lists are needed again and again, they wait for a back-off like any other
+ * failure, unless the feed has just waited.
  */
 function relist(place: FeedPlace, attempt: number, wished: ListWish, why: string, isWaited = false): Transition {
   const close: FeedEffect = { kind: 'close-watch' }
@@ -507,8 +521,8 @@ function attemptAfter(state: { readonly openedAt: number | null; readonly attemp
 }
 
 /**
- * Retrying soon would not help: a permission, a limit or a version has to be changed. Credentials that etcd does not
- * accept affect every resource, and the files with them are read again when they change.
+ * Whether retrying soon would be useless, because a permission, a limit or a version has to be changed first. Rejected
+ * credentials are not among these codes: they affect every resource, and their files are read again when they change.
  */
 function isRefusal(code: UpstreamErrorCode): boolean {
   return code === 'permission-denied' || code === 'too-large' || code === 'protocol'

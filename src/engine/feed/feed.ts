@@ -1,15 +1,16 @@
 /**
- * Feeds one resource from etcd to its sink: carries out what `feed-state.ts` decides, and decides nothing itself.
+ * Feeds one resource from etcd to its sink. This file carries out what `feed-state.ts` decides, and decides nothing
+ * itself.
  *
- * Everything a watch delivers is screened before the sink gets it: the sink gets whole revisions in ascending order,
- * each above all before it. The first state is complete (`synced`) once it is *proven* that the replay has reached the
- * revision etcd had when the feed began. The proof is an event or a progress at or after that revision or, where
- * progress cannot be trusted, a later list of keys which shows that the delivered state is etcd's. In that last case
- * reads may be answered, but the position stays where it is: a key put and deleted again leaves the state as it was,
- * and its events are still to come.
+ * Everything that a watch delivers is screened, so that the sink gets whole revisions in strictly ascending order. The
+ * first state is complete (`synced`) once it is *proven* that the replay has reached the revision that etcd had when
+ * the feed began. An event or a progress report at or after that revision is proof. If progress cannot be trusted, so
+ * is a later list of keys that shows that the delivered state equals etcd's. In this last case reads may be answered,
+ * but the position does not advance: a key that was put and deleted again leaves the state as it was, and its events
+ * are still to come.
  *
- * At most one job (list, comparison of history, search for that proof) runs at a time, and it is given up with the
- * state that began it. Nothing here reconnects by itself: a lost watch is an input like any other.
+ * At most one job (list, comparison of history, search for that proof) runs at a time, and it is cancelled when the
+ * state that began it ends. Nothing here reconnects by itself; a lost watch is an input like any other.
  */
 import type { Batch } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -24,18 +25,19 @@ import { ListSlot } from './list-slot.js'
 import { type KeysSummary, READ_TIMEOUT_MS, summariseKeys } from './read-pages.js'
 import { screen } from './screen.js'
 
-/** The back-off between attempts to list after a refusal. */
+/** The wait between attempts to list after a refusal. */
 const REFUSED = { firstMs: 30_000, capMs: 30_000 }
-/** etcd silently drops a request while the stream is behind, so it is repeated. */
+/** etcd silently drops a progress request while the stream is behind, so requests are repeated at this interval. */
 const PROGRESS_INTERVAL_MS = 100
-/** After this many unanswered requests the keys are compared as well. */
+/** After this many unanswered progress requests, the keys are compared as well. */
 const PROGRESS_REQUESTS = 50
 const COMPARE_RETRY_MS = 1_000
 /**
- * How often the sink learns how old its content is, if the upstream knows; sooner if the last response expires soon.
+ * How often the sink is given the age of its content, if the upstream reports one. The interval is shorter if the last
+ * report expires soon.
  */
 const CONFIRM_MS = 1_000
-/** The shortest interval, also used after a loss, so that recovery is reported early. */
+/** The shortest such interval. It is also used while the age is unknown, so that recovery is reported early. */
 const CONFIRM_AGAIN_MS = 250
 
 interface OpenWatch {
@@ -64,7 +66,7 @@ export class Feed {
   readonly #slot: ListSlot
   readonly #history: HistoryReader
 
-  /** The later state that `catching-up` compares itself with. */
+  /** The later state with which the delivered one is compared in `catching-up`. */
   #later: KeysSummary | null = null
   #initialisingSince: number | null = null
 
@@ -76,7 +78,7 @@ export class Feed {
   }
 
   /**
-   * @param resume how far an earlier feed, perhaps of another process, has brought the sink: this feed continues there
+   * @param resume how far an earlier feed, perhaps in another process, has brought the sink. This feed continues there
    * if it can.
    */
   start(resume?: FeedResume): void {
@@ -85,25 +87,26 @@ export class Feed {
     this.#send({ kind: 'start', place: resume.place })
   }
 
-  /** Resolves when nothing runs any more; the sink is not called after this call. */
+  /** The sink is not called after this call. Resolves when nothing runs any more. */
   async stop(): Promise<void> {
     this.#send({ kind: 'stop' })
     while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
   }
 
-  /** Lists again because a consistency check found a difference; watchers end with 410. */
+  /** Lists again because a consistency check found a difference. Watchers end with 410. */
   rebuild(why: string): void {
     this.#send({ kind: 'rebuild', why })
   }
 
   /**
-   * etcd has answered with a revision below ours, so its history is compared now, whatever the feed was waiting for.
+   * etcd has answered with a revision below ours, so its history is compared now, even if the feed was waiting for a
+   * back-off.
    */
   doubtHistory(why: string): void {
     this.#send({ kind: 'doubted', why })
   }
 
-  /** Everything at or before it has been delivered; null before the first list. */
+  /** Everything at or before this revision has been delivered; null before the first list. */
   get position(): Revision | null {
     const state = this.#state
     return 'place' in state && state.place !== null ? state.place.position : null
@@ -119,19 +122,19 @@ export class Feed {
     }
   }
 
-  /** The cluster id of the etcd that was last compared or listed; null before. */
+  /** The cluster id of the etcd that was last compared or listed; null before the first list or comparison. */
   get clusterId(): string | null {
     return this.#history.clusterId
   }
 
-  /** As etcd's newest response to anyone says; see `UpstreamStatus`. */
+  /** Whether etcd's progress can be trusted, according to its newest response to any feed; see `UpstreamStatus`. */
   get trustsProgress(): boolean {
     return this.#options.upstream.trustsProgress ?? this.#history.trustsProgress
   }
 
   /**
-   * Everything that etcd had this long ago has been delivered, or is on its way; null while the feed is not watching,
-   * or as long as that is not known.
+   * Everything that etcd had this many milliseconds ago has been delivered or is on its way. null while the feed is not
+   * watching, or while the age is not known.
    */
   get ageMs(): number | null {
     if (this.#state.kind !== 'watching') return null
@@ -139,7 +142,7 @@ export class Feed {
     return age === undefined ? 0 : (age?.ageMs ?? null)
   }
 
-  /** Asks etcd for the age now. Resolves when that is known, or etcd does not answer. */
+  /** Asks etcd for the age now. Resolves when the age is known, or when etcd does not answer. */
   async confirm(): Promise<void> {
     await this.#watch?.watch?.confirm?.()
   }
@@ -254,19 +257,22 @@ export class Feed {
     if (state.kind !== 'listing' && state.kind !== 'verifying') this.#slot.release()
 
     const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
-    // The outcome is logged in one line elsewhere: by the cache of a resource that cannot be listed, and by the outage,
-    // which affects every resource at once.
+    // This line is for debugging only. The cache logs that a resource cannot be listed, and an outage, which affects
+    // every resource at once, is logged once elsewhere.
     logger.debug(fields, 'feed')
   }
 
-  /** An upstream that can fall silent unnoticed says how old the content is; the sink passes it on. */
+  /**
+   * An upstream whose silence can go unnoticed reports how old the content is. Passes the age on to the sink, again and
+   * again.
+   */
   #confirm(): void {
     const { sink, clock } = this.#options
     this.#confirming?.cancel()
     const age = this.#state.kind === 'watching' ? this.#watch?.watch?.age : undefined
     if (age === undefined) return
     if (age !== null) sink.confirmed?.(age.ageMs, age.validMs)
-    // Half of what is left, so that a response arrives before fresh content counts as old.
+    // Half of the remaining time, so that the next report arrives before fresh content counts as old.
     const leftMs = age === null ? 0 : (age.validMs - age.ageMs) / 2
     const delayMs = Math.min(CONFIRM_MS, Math.max(CONFIRM_AGAIN_MS, leftMs))
     this.#confirming = clock.setTimer(delayMs, () => this.#confirm())
@@ -364,7 +370,7 @@ export class Feed {
     this.#job = null
   }
 
-  /** Ends with the state that began it. */
+  /** Seeks proof that the replay has reached the target, until the state that began this job ends. */
   async #seek(signal: AbortSignal): Promise<void> {
     const { upstream, prefix, clock } = this.#options
     for (let asked = 0; this.trustsProgress && asked < PROGRESS_REQUESTS; asked++) {
@@ -373,7 +379,7 @@ export class Feed {
       if (signal.aborted) return
     }
     for (let waitMs = PROGRESS_INTERVAL_MS; !signal.aborted; waitMs = COMPARE_RETRY_MS) {
-      // A replay that makes progress soon proves itself by an event.
+      // Wait first: a replay that makes progress will soon deliver an event that is proof enough.
       await sleep(clock, waitMs, signal)
       if (signal.aborted) return
       this.requestProgress()
@@ -389,13 +395,13 @@ export class Feed {
     }
   }
 
-  /** When it has as many keys, and we are past their newest change, the delivered state is the later one. */
+  /** The delivered state equals the later one if it has as many keys and has seen the newest change among them. */
   #compareWith(later: KeysSummary): void {
     if (this.#state.kind !== 'catching-up' || later.maxModRevision > this.#state.place.settled) return
     if (later.count === this.#countKeys()) this.#send({ kind: 'state-equal' })
   }
 
-  /** Returns the number of keys in the delivered state; null where nobody knows it. */
+  /** Returns the number of keys in the delivered state; null if neither the fingerprint nor the sink knows it. */
   #countKeys(): number | null {
     return this.#history.fingerprint.keyCount ?? this.#options.sink.countKeys?.() ?? null
   }

@@ -1,12 +1,15 @@
 /**
- * Holds what a watch delivers while the history is still being compared, which takes milliseconds. The buffer is
- * bounded and ordered, and reports whether it is complete.
+ * Holds the batches of a watch while the history is still being compared, which usually takes milliseconds. The buffer
+ * is bounded and ordered, and reports whether it is complete.
  */
 import type { Batch } from '../model/event.js'
 
-/** A comparison may take as long as a read, and any amount of data may come in that time. */
+/**
+ * The buffer needs a bound because a comparison may take as long as a read, and any amount of data may arrive in that
+ * time.
+ */
 const MAX_HELD_BYTES = 64 * 1_048_576
-/** The approximate memory of an event, not counting its value: key, numbers, and the objects around them. */
+/** The approximate memory of an event without its value: key, numbers, and the objects around them. */
 const EVENT_BYTES = 256
 
 export class HeldBatches {
@@ -14,7 +17,10 @@ export class HeldBatches {
   #bytes = 0
   #isWhole = true
 
-  /** Beyond the bound, further batches are dropped, so the held ones have no gap. At least one batch is held. */
+  /**
+   * Adds batches until the bound is exceeded, and drops all later ones, so the held batches have no gap. At least one
+   * batch is held.
+   */
   add(batches: readonly Batch[]): void {
     for (const batch of batches) {
       this.#isWhole &&= this.#bytes <= MAX_HELD_BYTES
@@ -24,7 +30,7 @@ export class HeldBatches {
     }
   }
 
-  /** Empties the buffer. If it is not whole, the rest must be requested again. */
+  /** Empties the buffer. If it is not whole, the dropped batches must be requested again. */
   take(): { readonly batches: readonly Batch[]; readonly isWhole: boolean } {
     const taken = { batches: this.#batches, isWhole: this.#isWhole }
     this.#batches = []

@@ -1,14 +1,17 @@
 /**
- * The few facts that a feed remembers about what it delivered, to recognise the history later: the newest puts that
- * still exist, the deletion after them, and the number of keys. The newest put alone is not enough, because two
- * histories may agree on it and differ in the one before. A copy of all keys was rejected, because the sink already has
+ * The few facts that a feed remembers about what it delivered, to recognise the history later: the newest puts whose
+ * keys still exist, the deletion after them, and the number of keys. The newest put alone is not enough, because two
+ * histories may agree on it and differ in an earlier put. A copy of all keys was rejected, because the sink already has
  * one.
  */
 import { createHash } from 'node:crypto'
 import { type Batch, inOwnMemory, type Key, type KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 
-/** A put without its value, as another process received it. */
+/**
+ * A put with the digest of its value instead of the value. A feed that continues another process's feed gets puts in
+ * this form.
+ */
 export interface DigestedPut extends Pick<KeyValue, 'key' | 'createRevision' | 'modRevision' | 'version'> {
   /** The SHA-256 of the value. */
   readonly digest: Buffer
@@ -16,19 +19,22 @@ export interface DigestedPut extends Pick<KeyValue, 'key' | 'createRevision' | '
 
 export type KnownPut = KeyValue | DigestedPut
 
-/** Everything that a fingerprint knows. */
+/** The contents of a fingerprint. */
 export interface KnownHistory {
-  /** At most 16, in ascending order of mod revision, one per key. */
+  /** At most 16 puts, in ascending order of mod revision, one per key. */
   readonly puts: readonly KnownPut[]
-  /** The last event, if it was a deletion. */
+  /** The last event if it was a deletion, otherwise null. */
   readonly lastDelete: { readonly key: Key; readonly revision: Revision } | null
-  /** The number of keys under the prefix; null where it is not known. */
+  /** The number of keys under the prefix; null if it is not known. */
   readonly keyCount: number | null
 }
 
-/** Each of them is read again after every loss of the watch. */
+/** The limit is small because each put is read again from etcd after every loss of the watch. */
 const KEPT_PUTS = 16
-/** The fingerprint may keep values of up to 1.5 MB in memory; the newest is kept however large it is. */
+/**
+ * Byte limit for the values that the fingerprint keeps in memory. The newest value is kept even if it is larger; etcd
+ * allows 1.5 MB.
+ */
 const KEPT_BYTES = 1_048_576
 
 export interface DigestedHistory extends KnownHistory {
@@ -43,23 +49,23 @@ export class HistoryFingerprint implements KnownHistory {
   #isCountKnown = true
   #wasListed = false
 
-  /** The newest values delivered and not deleted since, the newest last. */
+  /** The newest puts whose keys have not been deleted since, in ascending order. */
   get puts(): readonly KnownPut[] {
     return this.#puts
   }
 
-  /** The newest of these puts; null when there is none. */
+  /** The newest of these puts; null if there is none. */
   get newest(): KnownPut | null {
     return this.#puts.at(-1) ?? null
   }
 
-  /** The last event, if it was a deletion. */
+  /** The last event if it was a deletion, otherwise null. */
   get lastDelete(): { readonly key: Key; readonly revision: Revision } | null {
     return this.#lastDelete
   }
 
   /**
-   * The number of keys under the prefix; null without a list, and where the source does not tell a creation from an
+   * The number of keys under the prefix. null before a list, and if the source does not distinguish a creation from an
    * update.
    */
   get keyCount(): number | null {
@@ -77,7 +83,10 @@ export class HistoryFingerprint implements KnownHistory {
     return fingerprint
   }
 
-  /** Returns everything known, with digests, and keeps these instead of the values: each is hashed once. */
+  /**
+   * Returns the contents of the fingerprint with digests instead of values. From then on the fingerprint also keeps
+   * only the digests, so that each value is hashed once.
+   */
   digested(): DigestedHistory {
     const puts = this.#puts.map(digestOf)
     this.#puts = puts
@@ -136,7 +145,7 @@ export class HistoryFingerprint implements KnownHistory {
   }
 }
 
-/** Whether a key-value of etcd is the one that was put. */
+/** Whether a key-value read from etcd is the result of the put. */
 export function isSamePut(ours: KnownPut, theirs: KeyValue | null): boolean {
   return (
     theirs !== null &&

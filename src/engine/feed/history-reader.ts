@@ -1,6 +1,6 @@
 /**
- * Reads etcd's state and history for one feed: lists the state into the sink, and compares etcd's history with the one
- * that was delivered. It identifies that history by the cluster id and the fingerprint of what was delivered.
+ * Reads etcd's state and history for one feed: lists the state into the sink, and compares etcd's history with the
+ * delivered one. The delivered history is identified by the cluster id and by its fingerprint.
  */
 import type { Revision } from '../model/revision.js'
 import { failSpan, inSpan, type Span } from '../../support/tracing.js'
@@ -19,7 +19,7 @@ import { errorMessage } from '../../support/error-message.js'
 export interface FeedResume {
   readonly place: FeedPlace
   readonly clusterId: string
-  /** The fingerprint of everything delivered up to that place. */
+  /** The fingerprint of everything delivered up to `place`. */
   readonly fingerprint: HistoryFingerprint
 }
 
@@ -27,11 +27,11 @@ export class HistoryReader {
   readonly #options: FeedOptions
   readonly #slot: ListSlot
   readonly #send: (input: FeedInput) => void
-  /** The cluster that was last compared or listed; null before. */
+  /** The id of the cluster that was last compared or listed; null before the first list or comparison. */
   clusterId: string | null = null
-  /** As etcd said when it was last compared or listed: see `UpstreamStatus`. */
+  /** As etcd reported when it was last compared or listed; see `UpstreamStatus`. */
   trustsProgress = false
-  /** As the source said then. */
+  /** Whether reading history is expensive, as the source reported at the same time. */
   #isHistoryDear = false
   /** The fingerprint of everything delivered. */
   fingerprint = new HistoryFingerprint()
@@ -47,16 +47,23 @@ export class HistoryReader {
     this.fingerprint = fingerprint
   }
 
-  /** As in `FeedRules`. A source whose past is expensive replays events from memory, or refuses to. */
+  /**
+   * As in `FeedRules`. There is no limit for a source for which reading history is expensive: it replays events from
+   * memory, or refuses to.
+   */
   get replayRevisions(): number {
     return this.#isHistoryDear ? Number.POSITIVE_INFINITY : REPLAY_REVISIONS
   }
 
-  /** Sends `listed`, or how the list failed; nothing once the signal has aborted. */
+  /**
+   * Lists the state and sends `listed`, or an input that says how the list failed. Sends nothing if the signal has
+   * aborted.
+   */
   list(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal): Promise<void> {
     const name = effect.reason === 'initial' ? 'first list' : 'relist'
     const attributes = { 'distributary.resource': this.#options.name, 'distributary.reason': effect.reason }
-    // The watch outlives the span in the same asynchronous call, and nothing in it may become a child of the span.
+    // The watch is opened in the same asynchronous context and outlives the span. No span of the watch may become a
+    // child of this one.
     const options = { kind: 'internal', attributes, isRoot: true } as const
     return inSpan(name, options, (span) => this.#list(effect, signal, span))
   }
@@ -71,11 +78,10 @@ export class HistoryReader {
       const status = await readInTime(clock, signal, (inner) => upstream.status(inner))
       const isSameCluster = this.clusterId === null || this.clusterId === status.clusterId
       let reason: ReplaceReason | null = null
-      // The present is read without a revision: a source over HTTP has cheaper ways to read that than an exact
-      // revision.
+      // The current state is read without a revision, because a source over HTTP can read it more cheaply that way.
       let at: Revision | null = null
       if (status.isHistoryDear !== true) {
-        // The probe reads this prefix, since the user may not be allowed to read anything else.
+        // The probe reads this prefix, because our etcd user may not be allowed to read anything else.
         const probe = await readInTime(clock, signal, (inner) =>
           upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }),
         )
@@ -101,7 +107,7 @@ export class HistoryReader {
       signal.throwIfAborted()
       if (reason === null || revision === null) throw new UpstreamError('protocol', 'a list without a page')
       span.setAttributes({ 'distributary.reason': reason, 'distributary.resource_version': revision })
-      // Learn this first, for a sink that passes the state on together with its origin.
+      // Learn the status before the commit, because a sink may pass the state on together with its origin.
       this.#learned(status)
       replacement?.commit()
       replacement = null
@@ -125,7 +131,9 @@ export class HistoryReader {
     }
   }
 
-  /** A gap may be bridged by events only within one history. */
+  /**
+   * Checks that a gap to be bridged by events is within one history, since otherwise the reason is `history-changed`.
+   */
   async #confirm(
     effect: Extract<FeedEffect, { kind: 'list' }>,
     reason: ReplaceReason,
@@ -143,7 +151,7 @@ export class HistoryReader {
     return learnCompactRevision(upstream, { prefix, revision, clock, timeoutMs: READ_TIMEOUT_MS, signal })
   }
 
-  /** Compares etcd's history with ours, and sends the verdict; nothing once the signal has aborted. */
+  /** Compares etcd's history with ours and sends the verdict. Sends nothing if the signal has aborted. */
   async verify(effect: Extract<FeedEffect, { kind: 'verify' }>, signal: AbortSignal): Promise<void> {
     const { place, startRevision } = effect
     try {
@@ -181,8 +189,8 @@ export class HistoryReader {
 }
 
 /**
- * Converts anything caught into an UpstreamError. An error that is not the upstream's is a bug: it is logged, and the
- * feed recovers as from any other.
+ * Converts any caught value into an UpstreamError. An error that does not come from the upstream is a bug. It is
+ * logged, and the feed recovers as from any other error.
  */
 export function asUpstreamError(cause: unknown, { logger, name }: Pick<FeedOptions, 'logger' | 'name'>): UpstreamError {
   if (cause instanceof UpstreamError) return cause

@@ -1,4 +1,4 @@
-/** Chooses the revision of a list, so that the watch after it brings as much history as possible. */
+/** Chooses the revision of a list so that the watch after it replays as much history as requested and affordable. */
 import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../../support/clock.js'
@@ -6,13 +6,16 @@ import type { UpstreamWatch, UpstreamWatcher } from '../upstream/upstream.js'
 import type { ReplaceReason } from '../model/feed-sink.js'
 import type { FeedPlace } from './feed-state.js'
 
-/** Estimated limit for the bytes that a watch replays after a list: as much as a ring holds by default. */
+/** Estimated limit for the bytes that a watch replays after a list. A ring holds this much by default. */
 const REPLAY_BYTES = 64 * 1_048_576
 
-/** The number of keys read to estimate the size of values. */
+/** The number of keys that are read to estimate the size of values. */
 export const SAMPLE_KEYS = 16
 
-/** Returns how many revisions to replay with values of this size. Older revisions are read as a state, in pages. */
+/**
+ * Returns how many revisions a watch may replay if their values are as large as in the sample. Older changes are part
+ * of the listed state.
+ */
 export function affordableReplay(sample: readonly KeyValue[]): number {
   let bytes = 0
   for (const { value } of sample) bytes += value.length
@@ -27,7 +30,7 @@ export interface ListPlan {
 export interface ListPlanInput {
   /** etcd's revision, read linearizably. */
   readonly now: Revision
-  /** The first revision that can be read, as far as known. */
+  /** The first revision that can be read; null if it is not known. */
   readonly floor: Revision | null
   /** How many times in a row a compaction has restarted the list. */
   readonly restarts: number
@@ -38,10 +41,10 @@ export interface ListPlanInput {
 }
 
 /**
- * The revision is max(compacted, now − backfill), and never before what was already delivered of the same history. With
- * every restart the backfill halves, and if not even the floor is known, the current state is listed. The current state
- * is also listed after a change of history: watchers go from the old state straight to the current one, and never
- * through the past.
+ * The revision is max(compacted, now − backfill), and never before the place that the same history has already been
+ * delivered up to. From the second restart on, each restart halves the backfill. After a restart without a known floor,
+ * the current state is listed. It is also listed after a change of history, so that watchers go from the old state
+ * straight to the current one and never through the past.
  */
 export function planList(input: ListPlanInput): ListPlan {
   const { now, floor, restarts, place } = input
@@ -57,8 +60,9 @@ export function planList(input: ListPlanInput): ListPlan {
 }
 
 /**
- * Finds the first revision that can still be read when `revision` turned out to be compacted: a range read does not
- * say, but a watch that starts there is cancelled with it. Returns null when etcd does not say so in time.
+ * Finds the first revision that can still be read when `revision` turned out to be compacted. The error of a range read
+ * does not contain it, but when etcd cancels a watch that starts at `revision`, its message does. Returns null when
+ * etcd does not answer in time.
  */
 export function learnCompactRevision(
   upstream: UpstreamWatcher,

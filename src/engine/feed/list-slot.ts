@@ -1,7 +1,7 @@
 /**
- * The slot in which a feed lists and compares histories, because etcd should serve only a few such reads at once. A
- * replay needs no slot: the feeds replay the same range of revisions, so together they replay each event once, and etcd
- * reads the range for hundreds of waiting watches at a time.
+ * A feed takes a slot to list and to compare histories, because etcd should serve only a few such reads at once. A
+ * replay needs no slot. All feeds replay the same range of revisions, each for its own prefix, so together they replay
+ * each event once, and etcd reads the range once for hundreds of waiting watches.
  */
 import type { Semaphore } from '../../support/semaphore.js'
 
@@ -10,13 +10,13 @@ export class ListSlot {
   readonly #isAwaited: () => boolean
   #giveBack: (() => void) | null = null
 
-  /** @param isAwaited whether a client waits for the resource: its feed goes first. */
+  /** @param isAwaited whether a client waits for the resource; if so, its feed goes first. */
   constructor(slots: Semaphore, isAwaited: () => boolean) {
     this.#slots = slots
     this.#isAwaited = isAwaited
   }
 
-  /** Waits for a slot, unless the feed has one. @throws the reason of the signal. */
+  /** Waits for a slot unless the feed already has one. @throws the signal's reason. */
   async take(signal: AbortSignal): Promise<void> {
     if (this.#giveBack !== null) return
     const giveBack = await this.#slots.acquire(signal, this.#isAwaited)

@@ -1,9 +1,9 @@
 /**
  * A feed whose values are decrypted on their way into the cache (`value-transform.ts`). Its source, in this process or
- * another, holds the values as they are stored.
+ * another, delivers the values as stored.
  *
- * A decryption key may have to be fetched first. Meanwhile everything that the feed delivers waits in order, for as
- * long as fetching may take: a few seconds.
+ * A decryption key may have to be fetched first, which may take a few seconds. Meanwhile, everything that the feed
+ * delivers waits in order.
  */
 import type { CheckedCache } from '../model/checked-cache.js'
 import type { FeedSink } from '../model/feed-sink.js'
@@ -20,8 +20,8 @@ export interface OpenedFeedOptions {
   readonly transform: ValueTransform
   readonly clock: Clock
   /**
-   * Called when undecryptable values have entered the cache, since their key may have become available after the
-   * attempt.
+   * Called when undecryptable values have entered the cache, because their key may have become available after the
+   * attempt to decrypt them.
    */
   readonly onSealed: () => void
 }
@@ -118,7 +118,7 @@ function openedCheck(checked: CheckedCache, transform: ValueTransform): CheckedC
 }
 
 function openedFreshness(source: () => FreshnessSource, transform: ValueTransform): FreshnessSource {
-  /** Concurrent reads of the source get the same state, so they also share its decrypted copy. */
+  /** Concurrent reads of the source get the same state object, so they also share its decrypted copy. */
   const states = new WeakMap<StateAtRevision, Promise<StateAtRevision>>()
   const open = async ({ revision, keyValues }: StateAtRevision): Promise<StateAtRevision> => {
     const opened: KeyValue[] = []

@@ -1,9 +1,10 @@
 /**
- * Wakes every feed of one etcd at the first sign of life after an outage, so that none waits for the end of its own
+ * Wakes every feed of one etcd at the first response after an outage, so that no feed waits for the end of its own
  * back-off.
  *
- * While a feed sleeps, etcd is asked for its revision four times a second, once for all feeds. A response wakes them
- * only if the previous request had none: a feed whose watch fails although etcd answers keeps its own back-off.
+ * While any feed sleeps, four requests per second ask etcd for its revision, on behalf of all feeds. A response wakes
+ * the feeds only if the request before it got none, so a feed whose watch fails although etcd responds keeps its own
+ * back-off.
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
@@ -25,7 +26,7 @@ export class Outage {
     this.#clock = clock
   }
 
-  /** @param wake called once, unless the returned function is called before. */
+  /** @param wake called once, unless the returned function is called first. */
   sleep(wake: () => void): () => void {
     this.#sleepers.add(wake)
     this.#plan()
@@ -57,7 +58,7 @@ export class Outage {
     this.#plan()
   }
 
-  /** A refusal is also a response. */
+  /** Whether etcd responds at all. A refusal is also a response. */
   async #answers(signal: AbortSignal): Promise<boolean> {
     const late = (): Error => new UpstreamError('unavailable', `no answer within ${PROBE_TIMEOUT_MS} ms`)
     try {

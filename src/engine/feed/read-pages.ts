@@ -1,6 +1,7 @@
 /**
- * Reads a whole prefix at one revision: for lists, comparisons and consistency checks. After the first page the rest
- * comes as one stream where the source has that (etcd from 3.7 on): for every page etcd counts all remaining keys.
+ * Reads a whole prefix at one revision, for lists, comparisons and consistency checks. If the source supports streams
+ * (etcd from 3.7 on), everything after the first page comes as one stream, because for every page etcd would count all
+ * remaining keys.
  */
 import { type Key, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -13,7 +14,7 @@ import { errorMessage } from '../../support/error-message.js'
 export interface PagesOptions {
   readonly upstream: StateReader
   readonly prefix: Key
-  /** null means a linearizable read: the other pages use the revision of the first one. */
+  /** null means a linearizable read of the first page; the other pages use the revision of the first. */
   readonly revision: Revision | null
   readonly keysOnly?: boolean
   /** As in `ReadOptions`. */
@@ -22,7 +23,7 @@ export interface PagesOptions {
   readonly signal?: AbortSignal
 }
 
-/** The most keys in a page. A source chooses smaller pages itself if the values are large. */
+/** The most keys in a page. A source chooses smaller pages itself when values are large. */
 const PAGE_KEYS = 10_000
 /** The time limit of one read. */
 export const READ_TIMEOUT_MS = 15_000
@@ -38,8 +39,8 @@ export function readInTime<T>(
 }
 
 /**
- * Yields consecutive pages of one revision, at least one. While the caller works on a page, the next one is read: at
- * most one is ahead.
+ * Yields consecutive pages of one revision, at least one. While the caller works on a page, the next page is read, but
+ * no more than that.
  *
  * @throws UpstreamError, or the signal's reason.
  */
@@ -94,9 +95,12 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
   }
 }
 
-/** How many streams one list may use: a broken stream is continued by a page, and then by another stream. */
+/**
+ * How many streams one list may use. After a broken stream, the list continues with a page, and then with another
+ * stream.
+ */
 const MAX_STREAMS = 3
-/** Between two attempts to continue. */
+/** Milliseconds between two attempts to continue. */
 const RETRY_MS = 100
 
 interface Place {
@@ -120,7 +124,7 @@ class PageReader {
     this.#signal = signal
   }
 
-  /** @param revision null for the current one. */
+  /** @param revision null for the current revision. */
   first(revision: Revision | null): Promise<Page> {
     return this.#page(revision === null ? {} : { revision })
   }
@@ -159,8 +163,8 @@ class PageReader {
   }
 
   /**
-   * Retries until the source can be reached, for as long as a page may take: whatever broke the stream may be
-   * restarting it.
+   * Retries until the source can be reached, for as long as a page may take. The stream may have broken because the
+   * source is restarting.
    */
   #continue(place: Place): Promise<Page> {
     return this.#inTime(async (signal) => {
@@ -190,14 +194,14 @@ function noop(): void {}
 export interface KeysSummary {
   readonly revision: Revision
   readonly count: number
-  /** The highest mod revision of the existing keys; 0 when there are none. */
+  /** The highest mod revision of the existing keys; 0 if there are none. */
   readonly maxModRevision: number
 }
 
 /**
- * Returns the number of keys and the newest change among them, at one revision. Two such summaries of one history show
- * whether the state is the same: an earlier state that has seen `maxModRevision` contains every key of the later one
- * unchanged, so with the same count it contains no other.
+ * Returns the number of keys and the newest change among them, at one revision. A summary shows whether an earlier
+ * state of the same history equals the later one. If the earlier state has seen `maxModRevision`, it contains every key
+ * of the later state unchanged, so if it also has the same number of keys, it contains no others.
  */
 export async function summariseKeys(options: PagesOptions): Promise<KeysSummary> {
   let revision: Revision | null = null

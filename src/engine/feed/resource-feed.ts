@@ -1,7 +1,7 @@
 /**
- * The source behind one cache: it writes to a `FeedSink` and proves how fresh that is. An upstream
- * (`upstream-feed.ts`), a NATS stream and a worker's primary process are such sources, and the wiring of a resource
- * does not know which one it has.
+ * The source behind one cache. It writes to a `FeedSink` and proves how fresh the delivered content is. The source is
+ * an upstream (`upstream-feed.ts`), a NATS stream or a worker's primary process, and the wiring of a resource does not
+ * know which.
  */
 import type { Resource } from '../model/resource.js'
 import type { CheckedCache } from '../model/checked-cache.js'
@@ -15,20 +15,23 @@ export interface ResourceFeed {
   readonly freshness: FreshnessSource
   readonly status: FeedStatus
   start(): void
-  /** Resolves when nothing runs any more; the sink is not called after this call. */
+  /** The sink is not called after this call. Resolves when nothing runs any more. */
   stop(): Promise<void>
-  /** Compares what the sink has with etcd now. Absent in a worker, where the primary process does it. */
+  /** Compares the sink's contents with etcd now. Absent in a worker, because the primary process does this. */
   checkConsistency?(): Promise<CheckOutcome>
 }
 
 export interface FeedRequest {
-  /** One of the resources served from the prefix; provides the prefix, and names for logs and metrics. */
+  /** One of the resources served from the prefix. It provides the prefix, and names for logs and metrics. */
   readonly resource: Resource
   readonly sink: FeedSink
   readonly metrics: FeedMetrics
-  /** The contents of the sink, for the consistency check that the process with the watch runs from time to time. */
+  /**
+   * The contents of the sink, for the consistency check that the process with the upstream watch runs from time to
+   * time.
+   */
   readonly checked?: CheckedCache
 }
 
-/** Creates one feed per etcd prefix, not started yet. */
+/** Creates the feed of one etcd prefix, without starting it. */
 export type OpenFeed = (request: FeedRequest) => ResourceFeed

@@ -1,8 +1,9 @@
 /**
- * Decides whether this is still the etcd whose events were delivered. A restored backup has the same cluster id when it
- * was restored with the same flags. Its revision is behind ours at first, and may have overtaken it by the time we
- * reconnect. So what we know to be true at our revision is read again at that revision. Comparing only cluster ids and
- * revisions was rejected: it would accept a history that has overtaken ours, and two histories would be served as one.
+ * Decides whether this is still the etcd whose events were delivered. A restored backup has the same cluster id if it
+ * was restored with the same flags. Its revision is behind ours at first, but may have overtaken ours by the time we
+ * reconnect. So the facts that we know about our revision are read again from etcd at that revision. Comparing only
+ * cluster ids and revisions was rejected because it would accept a history that has overtaken ours, and two histories
+ * would be served as one.
  */
 import type { Key, KeyValue } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'
@@ -15,7 +16,7 @@ import { type HistoryFingerprint, isSamePut, type KnownPut } from './history-fin
 export type HistoryVerdict =
   | { readonly kind: 'same'; readonly now: Revision; readonly status: UpstreamStatus }
   | { readonly kind: 'other'; readonly why: string }
-  /** Our revision can no longer be read, so neither can what came after it. */
+  /** etcd has compacted our revision, so the changes after it can no longer be read either. */
   | { readonly kind: 'compacted' }
 
 export interface SameHistoryOptions {
@@ -24,7 +25,7 @@ export interface SameHistoryOptions {
   /** The id of the cluster that was listed. */
   readonly clusterId: string
   readonly place: FeedPlace
-  /** The start revision of the watch: what the watch replays need not be compared here. */
+  /** The start revision of the watch. Revisions that the watch replays need not be compared here. */
   readonly startRevision: Revision
   readonly fingerprint: HistoryFingerprint
   readonly clock: Clock
@@ -40,15 +41,15 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   if (status.clusterId !== options.clusterId) {
     return { kind: 'other', why: `cluster id ${status.clusterId} instead of ${options.clusterId}` }
   }
-  // A small prefix is compared as a whole, in one request instead of one for each key.
+  // A small prefix is compared as a whole, with a single request instead of one for each key.
   const whole = status.isHistoryDear === true ? null : await readWhole(options)
   const now = whole?.currentRevision ?? (await ask(options, (signal) => upstream.currentRevision(signal)))
   if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
 
   try {
-    // When the watch replays everything after our newest event, that event alone is enough where reading history is
-    // expensive: another history contains it only if it repeated it byte for byte. Comparing the other puts would only
-    // rule that out.
+    // If reading history is expensive and the watch replays everything after our newest event, comparing that event is
+    // enough. Another history contains it only if it has repeated the event byte for byte, and comparing the other puts
+    // would rule out nothing else.
     const isReplayed = options.startRevision <= nextRevision(place.settled)
     const isBrief = status.isHistoryDear === true && isReplayed && fingerprint.puts.length > 0
     const puts = isBrief ? fingerprint.puts.slice(-1) : fingerprint.puts
@@ -82,8 +83,8 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
 }
 
 /**
- * Whether a list that bridges a gap (`coalesce`) can belong to the same history, as far as one key can tell. The sink,
- * which has all keys, compares the others.
+ * Whether a list that bridges a gap (`coalesce`) can belong to the same history, judged by one key. The sink has all
+ * keys and compares the others.
  */
 export async function canBridge(
   options: Omit<SameHistoryOptions, 'startRevision'>,
@@ -99,8 +100,8 @@ export async function canBridge(
 }
 
 /**
- * Reads the whole prefix at our revision. Returns null if the fingerprint lacks a key, or if the prefix does not fit
- * into one response or cannot be read at that revision.
+ * Reads the whole prefix at our revision. Returns null if the fingerprint does not contain all keys, or if the prefix
+ * does not fit into one response or cannot be read at that revision.
  */
 async function readWhole(options: SameHistoryOptions): Promise<Page | null> {
   const { upstream, prefix, place, fingerprint } = options
@@ -118,8 +119,8 @@ async function readWhole(options: SameHistoryOptions): Promise<Page | null> {
 }
 
 /**
- * Reads our newest keys at our revision, in order. Only a few are read at a time, since each read adds a listener to
- * the same signal.
+ * Reads the keys of our newest puts at our revision, in order. Only a few are read at a time, because each read adds a
+ * listener to the same signal.
  */
 async function readAtPosition(
   options: SameHistoryOptions,
@@ -136,8 +137,8 @@ async function readAtPosition(
 }
 
 /**
- * Whether the key is absent at our revision and existed just before its deletion. If that revision is compacted, only
- * its absence counts.
+ * Whether the key is absent at our revision and existed just before its deletion. If the revision before the deletion
+ * is compacted, absence is enough.
  */
 async function isDeleted(options: SameHistoryOptions, key: Key, revision: Revision): Promise<boolean> {
   if ((await readFingerprint(options, key, options.place.position)) !== null) return false

@@ -1,6 +1,4 @@
-/**
- * Compares what a watch delivered with what has been delivered before, and lets only new batches through to the sink.
- */
+/** Compares a watch's batches with what has been delivered before, and lets only new batches through to the sink. */
 import type { Batch } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { FeedPlace } from './feed-state.js'
@@ -8,16 +6,16 @@ import type { FeedPlace } from './feed-state.js'
 export interface Screened {
   /** The new batches in ascending order, all above `place.position`. */
   readonly fresh: readonly Batch[]
-  /** The number of repeated events: those at or below what was settled when they came. */
+  /** The number of repeated events: those whose revision was at or below `settled` when they arrived. */
   readonly repeatedEvents: number
   /**
-   * The first batch between `settled` and `position`, where etcd had reported that there was none; nothing after it is
-   * accepted.
+   * The revision of the first batch between `settled` and `position`, where etcd had reported that there was none. No
+   * batch after it is accepted.
    */
   readonly contradiction: Revision | null
 }
 
-/** Allocates nothing per batch in the usual case, in which everything is new. */
+/** Allocates nothing per batch in the usual case, in which every batch is new. */
 export function screen(batches: readonly Batch[], place: FeedPlace): Screened {
   let last = place.position
   for (const batch of batches) {

@@ -1,5 +1,5 @@
 /**
- * The usual source of a cache: this process lists and watches the upstream itself, and reads it where the cache cannot
+ * The usual source of a cache: this process lists and watches the upstream itself, and reads it when the cache cannot
  * answer.
  */
 import { resourceId } from '../model/resource.js'
@@ -21,7 +21,7 @@ export interface UpstreamFeedOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** Bounds how many feeds list at once. All feeds share it. */
+  /** Limits how many feeds list at once. All feeds share it. */
   readonly listSlots: Semaphore
   readonly backfillRevisions: number
   readonly onGap: 'expire' | 'coalesce'
@@ -30,8 +30,8 @@ export interface UpstreamFeedOptions {
 }
 
 /**
- * Rare enough that reading every key costs etcd next to nothing, often enough that a wrong cache does not live for
- * long.
+ * Checks are rare enough that reading every key costs etcd next to nothing, and frequent enough that a wrong cache is
+ * found soon.
  */
 const CHECK_INTERVAL_MS = 5 * 60_000
 

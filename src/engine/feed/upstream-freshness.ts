@@ -1,10 +1,10 @@
 /**
- * Proves how fresh a cached response is, and reads etcd's own state where the cache cannot answer: for consistent
- * reads, and for exact reads of revisions that no snapshot has any more.
+ * Proves how fresh a cached response is, and reads etcd's own state when the cache cannot answer: for consistent reads,
+ * and for exact reads of revisions for which there is no snapshot any more.
  *
- * A request may join only a read that starts after the request arrived, so a burst of requests costs two reads. A state
- * that is read here answers requests and never moves the feed: an equal state does not mean that its events were
- * delivered.
+ * A request may join only a read that starts after the request has arrived, so a burst of requests costs two reads. A
+ * state that is read here answers requests but never advances the feed, because an equal state does not mean that its
+ * events were delivered.
  */
 import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
 import type { Key, KeyValue } from '../model/event.js'
@@ -20,9 +20,9 @@ import { readPages } from './read-pages.js'
 export interface ProgressSource {
   readonly trustsProgress: boolean
   requestProgress(): void
-  /** The position of what has been delivered; null when it is not known here. */
+  /** Everything at or before this revision has been delivered; null if it is not known here. */
   readonly position: Revision | null
-  /** Reports that the upstream has answered with a revision below that position. */
+  /** Called when the upstream has answered with a revision below `position`. */
   doubtHistory(why: string): void
 }
 
@@ -35,18 +35,18 @@ export interface UpstreamFreshnessOptions {
 }
 
 const REVISION_TIMEOUT_MS = 3_000
-/** Includes the wait for a slot. */
+/** The time limit for one object, including the wait for a slot. */
 const OBJECT_TIMEOUT_MS = 10_000
-/** For all pages of a state together. */
+/** The time limit for all pages of a state together. */
 const STATE_TIMEOUT_MS = 30_000
-/** How many reads of old revisions run at once. Each holds a whole state; the others wait. */
+/** How many reads of old revisions run at once, because each holds a whole state in memory. Further reads wait. */
 const EXACT_READS = 2
-/** How many objects are read at once: some have more than a megabyte. */
+/** How many objects are read at once, because some are larger than a megabyte. */
 const KEY_READS = 32
-/** How many different old revisions may wait for each one that is being read. */
+/** Limits how many different old revisions may be waiting or being read: this number for each of the `EXACT_READS`. */
 const WAITING_PER_READ = 16
 
-/** A read of one object, shared by all requests for that object. It is cancelled when the last of them is. */
+/** A read of one object, shared by all requests for that object. It is cancelled when no request wants it any more. */
 interface ObjectReading {
   readonly flight: SingleFlight<KeyValue | null>
   callers: number
@@ -59,7 +59,7 @@ export class UpstreamFreshness implements FreshnessSource {
   readonly #stateFlight: SingleFlight<StateAtRevision>
   readonly #exact = new Map<Revision, Promise<StateAtRevision>>()
   readonly #exactTurns: Semaphore
-  /** The reads in progress, by key. */
+  /** The reads of objects in progress, by key. */
   readonly #objects = new Map<Key, ObjectReading>()
   readonly #objectTurns = new Semaphore(KEY_READS)
 
@@ -128,7 +128,10 @@ export class UpstreamFreshness implements FreshnessSource {
     return revision === null ? this.#stateFlight.join(signal) : this.#readExact(revision, signal)
   }
 
-  /** A source that answers with a revision below ours has not reached it: it may be an older copy. */
+  /**
+   * Reads the source's revision. If it is below ours, the source may be an older copy, so the feed compares histories
+   * and the read fails.
+   */
   async #readRevision(): Promise<Revision> {
     const { upstream, clock, feed } = this.#options
     const before = feed.position
@@ -145,7 +148,7 @@ export class UpstreamFreshness implements FreshnessSource {
     throw new UpstreamError('unavailable', why)
   }
 
-  /** A past revision never changes, so callers that ask for it while it is being read share the read. */
+  /** A past state never changes, so all callers that ask for it while it is being read share the read. */
   #readExact(revision: Revision, signal: AbortSignal | undefined): Promise<StateAtRevision> {
     let reading = this.#exact.get(revision)
     if (reading === undefined) {

@@ -1,4 +1,4 @@
-/** A served resource as requests see it: cached, or opened for each request. */
+/** A served resource as requests see it: either cached, or opened for each request. */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { Revision } from '../model/revision.js'
@@ -26,15 +26,15 @@ export interface UncachedResource<S extends Served> {
 export interface UncachedRequest {
   /** '' for all namespaces. */
   readonly namespace: string
-  /** The only object that is read; '' for all. */
+  /** The name of the only object that is read; '' for all objects. */
   readonly name: string
   readonly isWatch: boolean
-  /** Where a watch without initial state starts; null for every other request. */
+  /** The revision after which a watch without an initial state starts; null for every other request. */
   readonly afterRevision: Revision | null
 }
 
 export interface OpenedResource<S extends Served> {
   readonly live: LiveResource<S>
-  /** Ends the request's own cache and its upstream watch. */
+  /** Closes the request's own cache and its upstream watch. */
   close(): void
 }

@@ -1,4 +1,7 @@
-/** The metrics of one resource that are read at scrape time, instead of being recorded as they happen. */
+/**
+ * The metrics of one resource whose values are read when metrics are scraped, instead of being recorded as events
+ * happen.
+ */
 import { counter, gauge, type Metric } from '../model/metric.js'
 import type { Resource } from '../model/resource.js'
 
@@ -43,8 +46,8 @@ export const RESOURCE_GAUGES = {
 type Rows = typeof RESOURCE_GAUGES
 
 /**
- * A counter has its total since the start. A row with labels has a map from their values, joined by a space, to those of
- * its series.
+ * For a counter, the value is its total since the start. For a metric with labels, it is a map from the label values,
+ * joined by a space, to the value of each series.
  */
 export type ResourceGauges = { readonly resource: Resource } & {
   readonly [Name in keyof Rows]: Rows[Name] extends Metric<'gauge' | 'counter', []>

@@ -1,6 +1,6 @@
 /**
- * One etcd prefix from its source to its watchers: feed → cache → broadcast, wired together. However many versions of a
- * resource are served from it, etcd sees one watch.
+ * Wires one etcd prefix from its source to its watchers: feed → cache → broadcast. However many versions of a resource
+ * are served from the prefix, etcd sees one watch.
  */
 import { Dispatcher, type DispatcherBounds } from '../broadcast/dispatcher.js'
 import type { Pump } from '../broadcast/pump.js'
@@ -28,7 +28,7 @@ export interface PipelineMetrics {
 
 export interface ResourcePipelineOptions {
   readonly openFeed: OpenFeed
-  /** Returns the JSON that selectors read; null if there is none. @param apiVersion as in `JsonOf`. */
+  /** Returns an object's JSON for selectors, as described at `JsonOf`. @param apiVersion as in `JsonOf`. */
   readonly jsonOf: (
     resource: Resource,
     object: StoredObject,
@@ -37,7 +37,9 @@ export interface ResourcePipelineOptions {
   ) => Buffer | null
   /** Returns the function that reads stored values of a resource. */
   readonly ingestOf: (resource: Resource) => Ingest
-  /** Returns what decrypts the stored values of a resource; null where they are not encrypted. Default: null. */
+  /**
+   * Returns the transform that decrypts the stored values of a resource; null if they are not encrypted. Default: null.
+   */
   readonly transformOf?: (resource: Resource) => ValueTransform | null
   readonly onInternalError: (error: StatusError) => void
   readonly pump: Pump
@@ -49,12 +51,14 @@ export interface ResourcePipelineOptions {
   readonly bookmarkIntervalMs: number
 }
 
-/** Limits for one group's log, all logs, and the frames for lagging cursors, as shares of the ring's bytes. */
+/**
+ * Limits for one group's log, for all logs, and for the frames kept for lagging cursors, as shares of the ring's bytes.
+ */
 const LOG_SHARE = 1 / 8
 const ALL_LOGS_SHARE = 1 / 4
 const REPLAY_SHARE = 1 / 8
 
-/** The share of the ring's bytes that is kept when memory is short. */
+/** The share of the ring's bytes that is kept even when memory is short. */
 const KEPT_SHARE = 1 / 8
 
 export class ResourcePipeline {
@@ -67,7 +71,8 @@ export class ResourcePipeline {
   readonly #transform: ValueTransform | null
 
   /**
-   * @param resource any of those that share the pipeline; provides names for logs and metrics, and the shape of keys.
+   * @param resource any of the resources that share the pipeline. It provides names for logs and metrics, and the shape
+   * of keys.
    */
   constructor(
     readonly resource: Resource,
@@ -122,7 +127,7 @@ export class ResourcePipeline {
     this.dispatcher.reread()
   }
 
-  /** Tries again to decrypt the values that no key could decrypt. */
+  /** Tries again to decrypt the values that none of the keys could decrypt. */
   async reopen(): Promise<void> {
     const { sealedValues } = this.cache
     if (this.#transform === null || sealedValues.length === 0) return
@@ -139,20 +144,20 @@ export class ResourcePipeline {
     this.dispatcher.close()
   }
 
-  /** The resource is no longer served: its watchers get what is in the cache, and then end. */
+  /** The resource is no longer served. Its watchers get everything that is in the cache, and then end. */
   async retire(): Promise<void> {
     await this.feed.stop()
     await this.dispatcher.retire()
   }
 
-  /** Changes the limits of the history and its encoded events; a smaller limit evicts at once. */
+  /** Changes the limits of the history and its encoded events. Smaller limits evict at once. */
   setRingBounds(ring: RingBounds): void {
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
     this.cache.setRingBounds({ keepAgeMs: KEPT_HISTORY_MS, ...ring })
     this.dispatcher.setBounds(dispatcherBounds(ring))
   }
 
-  /** Drops a quarter of the history down to a minimum, so that clients need not relist after a short break. */
+  /** Drops a quarter of the history, but keeps a minimum, so that clients need not relist after a short break. */
   relieveMemory(): void {
     const { cache } = this
     if (cache.ringStats.bytes > this.#keptBytes)

@@ -1,7 +1,7 @@
 /**
- * The served resources with their pipelines, in step with the registry: a resource that appears is listed and watched
- * at once, and one that disappears ends its watchers cleanly. Resources under one etcd prefix (versions of a kind, the
- * two kinds of events) share one pipeline.
+ * The served resources with their pipelines, kept in step with the registry. A resource that appears is listed and
+ * watched at once; when one disappears, its watchers end cleanly. Resources under one etcd prefix (versions of a kind,
+ * the two kinds of events) share one pipeline.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
 import type { WatchCache } from '../cache/watch-cache.js'
@@ -14,15 +14,21 @@ import type { RingBounds } from '../cache/ring-buffer.js'
 import { UncachedResources } from './uncached-resources.js'
 
 export interface ResourcesOptions extends ResourcePipelineOptions {
-  /** Returns how many batches of history to keep for a resource: 0 means not cached, null means the size of `ring`. */
+  /**
+   * Returns how many batches of history to keep for a resource. 0 means that it is not cached; null means as many as
+   * `ring` says.
+   */
   readonly historySize: (resource: Resource) => number | null
-  /** Returns where to read and watch a resource that is not cached, its values opened. */
+  /**
+   * Returns the upstream from which a resource that is not cached is read and watched. Its values are already
+   * decrypted.
+   */
   readonly directUpstream: (resource: Resource) => UpstreamReader & UpstreamWatcher
 }
 
 interface Shared {
   readonly pipeline: ResourcePipeline
-  /** The number of served resources that share it. */
+  /** The number of served resources that share the pipeline. */
   users: number
 }
 
@@ -55,7 +61,7 @@ export class Resources<S extends Served> {
     return found?.kind === 'live' ? found : undefined
   }
 
-  /** The cache of a resource, or those of the running requests if it is not cached. */
+  /** The cache of a resource or, if it is not cached, the caches of its running watches. */
   *cachesOf({ group, version, plural }: Resource): Generator<WatchCache> {
     const found = this.find(group, version, plural)
     if (found?.kind === 'live') yield found.cache
@@ -74,13 +80,13 @@ export class Resources<S extends Served> {
     for (const { pipeline } of this.#pipelines.values()) yield pipeline
   }
 
-  /** Changes the history limits of every cached resource; a smaller limit evicts at once. */
+  /** Changes the history limits of every cached resource. Smaller limits evict at once. */
   setRingBounds(ring: RingBounds): void {
     this.#ring = ring
     for (const pipeline of this.pipelines()) pipeline.setRingBounds(this.#ringOf(pipeline.resource))
   }
 
-  /** Tries again to decrypt the values that no key could decrypt. */
+  /** Tries again to decrypt the values that none of the keys could decrypt. */
   async reopen(): Promise<void> {
     await Promise.all([...this.pipelines()].map((pipeline) => pipeline.reopen()))
   }
@@ -96,7 +102,7 @@ export class Resources<S extends Served> {
     await Promise.all([...all.map((pipeline) => pipeline.stop()), ...this.#retiring.values()])
   }
 
-  /** Additions come first: an entry that only changed keeps its pipeline. */
+  /** Additions come first, so that an entry that has only changed keeps its pipeline. */
   #follow({ added, removed }: ServedChange<S>): void {
     const addedPaths = new Set(added.map(pathOf))
     for (const served of added) this.#byPath.set(pathOf(served), this.#open(served))
@@ -167,9 +173,9 @@ export class Resources<S extends Served> {
 }
 
 /**
- * Returns the identity of a pipeline. What is cached of a declared prefix depends on its declaration, so another
- * declaration of the same prefix gets a new pipeline. A definition may return with another scope, and then its keys
- * have another shape.
+ * Returns the identity of a pipeline. The cached objects of a declared prefix depend on its declaration, so another
+ * declaration of the same prefix gets a new pipeline. A definition may be deleted and recreated with another scope, and
+ * then its keys have another shape.
  */
 function sourceOf(resource: Resource): string {
   const { holds, etcdPrefix, kind, namespaced } = resource

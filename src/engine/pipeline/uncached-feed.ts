@@ -1,7 +1,7 @@
 /**
- * The feed of a cache that lives for one request: it reads the state with which the request begins, and for a watch
- * opens one watch on the upstream. It never reconnects: when the upstream's watch is lost, so is the client's, as in an
- * API server without a watch cache.
+ * The feed of a cache that lives for one request. It reads the state with which the request begins, and for a watch it
+ * opens one watch on the upstream. It never reconnects. When the upstream's watch is lost, the client's watch ends, as
+ * in an API server without a watch cache.
  */
 import type { FreshnessSource } from '../model/freshness-source.js'
 import { addInTurns } from '../feed/add-in-turns.js'
@@ -23,7 +23,7 @@ import {
 
 export interface UncachedFeedOptions {
   readonly upstream: UpstreamReader & UpstreamWatcher
-  /** The prefix of the resource, or of one namespace of it. */
+  /** The prefix of the resource, or of one of its namespaces. */
   readonly prefix: Key
   readonly clock: Clock
   /** Called when the upstream's watch is lost. */
@@ -45,7 +45,7 @@ export class UncachedFeed implements ResourceFeed {
     this.#options = options
     const { upstream } = options
     this.freshness = {
-      // The state was read after the request arrived.
+      // Reads need no further proof of freshness, because the state was read after the request arrived.
       trustsProgress: true,
       currentRevision: () => Promise.resolve(this.#revision),
       requestProgress: () => this.#watch?.requestProgress(),
@@ -71,10 +71,10 @@ export class UncachedFeed implements ResourceFeed {
     await this.#hold(await this.#orUnavailable(this.#read(null, signal)), signal)
   }
 
-  /** Loads one object, or that there is none. @throws StatusError */
+  /** Loads one object, or an empty state if it does not exist. @throws StatusError */
   async loadOne(key: Key, signal: AbortSignal): Promise<void> {
     const { upstream } = this.#options
-    // The object is read after its revision, so it is not older.
+    // The object is read after the revision, so it is not older than that.
     const now = await this.#orUnavailable(upstream.currentRevision(signal))
     const keyValue = await this.#orUnavailable(upstream.readKey(key, { signal }))
     const keyValues = keyValue === null ? [] : [keyValue]
@@ -82,8 +82,8 @@ export class UncachedFeed implements ResourceFeed {
   }
 
   /**
-   * Loads the state with which a watch after that revision begins, or the oldest readable one; then the cache rejects
-   * the revision as too old.
+   * Loads the state at `afterRevision`, with which the watch begins. If that revision is compacted, loads the oldest
+   * readable state, and the cache then rejects the revision as too old.
    * @throws StatusError
    */
   async loadAt(afterRevision: Revision, signal: AbortSignal): Promise<void> {
@@ -105,7 +105,7 @@ export class UncachedFeed implements ResourceFeed {
     }
   }
 
-  /** Watches from the loaded state onwards, unless it has been stopped. */
+  /** Watches from the loaded state onwards, unless the feed has been stopped. */
   watch(): void {
     if (this.#isStopped) return
     const { upstream, prefix } = this.#options

@@ -1,5 +1,5 @@
 /**
- * Resources that are not cached (`--watch-cache-sizes=…#0`): every request reads the upstream for itself, into a small
+ * Resources that are not cached (`--watch-cache-sizes=…#0`). Every request reads the upstream itself, into a small
  * pipeline that lives as long as the request.
  */
 import type { Dispatcher } from '../broadcast/dispatcher.js'
@@ -13,11 +13,11 @@ import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipel
 import { UncachedFeed } from './uncached-feed.js'
 
 export interface UncachedResourcesOptions extends Omit<ResourcePipelineOptions, 'openFeed' | 'ring' | 'transformOf'> {
-  /** Its values are already decrypted. */
+  /** Returns the upstream of a resource. Its values are already decrypted. */
   readonly upstreamOf: (resource: Resource) => UpstreamReader & UpstreamWatcher
 }
 
-/** The history for one watch, whose only reader is at the head. */
+/** The history for one watch. It may be short because its only reader is at the head. */
 const RING = { maxItems: 1_024, maxBytes: 4 * 2 ** 20, maxAgeMs: 5 * 60_000 }
 
 interface Opening {
