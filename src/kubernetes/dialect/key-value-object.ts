@@ -1,14 +1,15 @@
 /**
- * Builds an object from one key and its value, so that any prefix of etcd can be served. Its kind is that of its
- * resource, as discovery announces it.
+ * Builds an object from one key and its value, so that any prefix of etcd can be served. Its kind is the one that
+ * discovery announces for the resource.
  *
- *     {"apiVersion":"distributary.io/v1","kind":"Flag","metadata":{"name":"eu:checkout"},"key":"/config/flags/eu/checkout",
- *      "value":{"on":true},"createRevision":7,"version":2,"lease":"7587862094709768000"}
+ *     {"apiVersion":"distributary.io/v1","kind":"Flag","metadata":{"name":"eu:checkout"},
+ *      "key":"/config/flags/eu/checkout","value":{"on":true},
+ *      "createRevision":7,"version":2,"lease":"7587862094709768000"}
  *
- * The value is `value` if it is JSON of any type, inserted unchanged so that every number keeps its digits; `text` if
- * it is other UTF-8; else `bytes` in base64. There is no creationTimestamp, because etcd keeps no times. The lease is a
- * string because lease ids exceed 2^53. The bytes are compact JSON with `metadata` ready for its resourceVersion, so
- * they need no scan.
+ * JSON of any type becomes `value`, inserted unchanged so that every number keeps its digits. Other UTF-8 becomes
+ * `text`, and anything else `bytes` in base64. There is no creationTimestamp, because etcd keeps no times. The lease
+ * is a string because lease ids exceed 2^53. The bytes are compact JSON with `metadata` ready for its
+ * resourceVersion, so they need no scan.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -30,7 +31,7 @@ export function keyValueObject(resource: Resource, name: ObjectName, keyValue: K
   const parts = [start, key, ...value, end]
   let length = 0
   for (const part of parts) length += typeof part === 'string' ? Buffer.byteLength(part) : part.length
-  // The buffer does not come from the pool: it is stored, and a pooled slice would keep 8 KB alive.
+  // The buffer does not come from the pool, because it is stored and a pooled slice would keep 8 KB alive.
   const bytes = Buffer.allocUnsafeSlow(length)
   let at = 0
   for (const part of parts) at += typeof part === 'string' ? bytes.write(part, at) : part.copy(bytes, at)

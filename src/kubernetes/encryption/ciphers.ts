@@ -1,6 +1,7 @@
 /**
- * The ciphers of stored values, behind the prefix that names the key. Each decrypts values that the API server has
- * encrypted, and the reverse. Errors are in the API server's own words.
+ * The ciphers of stored values. Their data follows the prefix that names the key. Each decrypts values that the API
+ * server has encrypted, and encrypts values that the API server can decrypt. Errors are in the API server's own
+ * words.
  *
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt (aes, secretbox), which define the layouts:
  *
@@ -40,7 +41,7 @@ export function aesCbc(key: Buffer): Cipher {
       const blocks = data.subarray(BLOCK_BYTES)
       if (blocks.length % BLOCK_BYTES !== 0)
         throw new CipherError('the stored data is not a multiple of the block size')
-      // Padding is checked here, since Node's error for it has other words.
+      // Padding is checked here, because Node's error message for it differs.
       const decipher = createDecipheriv(name, key, data.subarray(0, BLOCK_BYTES)).setAutoPadding(false)
       const padded = Buffer.concat([decipher.update(blocks), decipher.final()])
       const padding = padded.at(-1) ?? 0

@@ -1,7 +1,7 @@
 /**
- * Reads an EncryptionConfiguration, the file that kube-apiserver's `--encryption-provider-config` names, by the same
- * rules: what the API server refuses is refused here. Problems name the place and never quote its content, which may be
- * a key.
+ * Reads an EncryptionConfiguration, the file that kube-apiserver's `--encryption-provider-config` names. It follows
+ * the API server's rules and refuses the same content. Error messages name the place and never quote the content,
+ * which may be a key.
  *
  * Source: k8s.io/apiserver 0.37 pkg/apis/apiserver/v1 and pkg/apis/apiserver/validation.
  */
@@ -41,12 +41,12 @@ type Fields = Readonly<Record<string, unknown>>
 class Reader {
   readonly problems: string[] = []
   readonly #plugins = new Set<string>()
-  /** Wildcards of earlier entries, which would hide later entries. */
+  /** Wildcards of earlier entries. They would hide later entries. */
   readonly #masks: string[] = []
 
   read(text: string): readonly ResourceConfiguration[] {
     const lines = createLineCounter()
-    // The library's own messages quote the text, and with it keys.
+    // The library's own messages quote the text, which includes keys.
     const document = parseDocument(text, { prettyErrors: false, lineCounter: lines })
     for (const { code, pos } of document.errors) this.problems.push(`line ${lines.linePos(pos[0]).line}: ${code}`)
     if (this.problems.length > 0) return []

@@ -1,7 +1,8 @@
 /**
  * Encryption at rest as an API server does it: decrypts ("opens") and encrypts ("seals") the values of each resource
- * with the providers that the configuration names for it. The first provider encrypts; the one whose prefix a value
- * begins with decrypts it. Values under several keys may be stored side by side, as they are while keys are rotated.
+ * with the providers that the configuration names for it. The first provider encrypts. A value is decrypted by the
+ * provider whose prefix it begins with. Values under several keys may be stored side by side, as happens while keys
+ * are rotated.
  *
  * Messages, log lines and metrics contain neither keys nor values, only the names of keys.
  *
@@ -28,13 +29,13 @@ export interface EncryptionAtRestOptions {
 }
 
 interface Provider {
-  /** Prefix of the values that it seals; '' for none. */
+  /** The prefix of the values that this provider encrypts; '' for none. */
   readonly prefix: string
-  /** null: values are stored as they are. */
+  /** null when values are stored unencrypted. */
   readonly cipher: Cipher | KmsCipher | null
-  /** Begins the names of all keys of this provider: `k8s:enc:aescbc:v1:`. */
+  /** The text with which the names of all keys of this provider begin: `k8s:enc:aescbc:v1:`. */
   readonly family: string
-  /** The error where no key of the family has the name that a value begins with. */
+  /** The error for a value that names a key of the family that is not configured. */
   readonly noKey: string
 }
 
@@ -44,7 +45,7 @@ const IDENTITY: Provider = { prefix: '', cipher: null, family: '', noKey: '' }
 const NO_PROVIDER = 'no matching prefix found'
 const IDENTITY_ONLY = 'identity transformer tried to read encrypted data'
 
-/** How soon values are retried if the plugin did not decrypt their key. */
+/** How soon values are retried when the plugin did not decrypt their key. */
 const RETRY_MS = 5_000
 /** The previous configuration's plugins are closed later, because calls to them may still be running. */
 const CLOSE_AFTER_MS = 30_000
@@ -62,7 +63,7 @@ export class EncryptionAtRest {
     ;({ providers: this.#providers, plugins: this.#plugins } = this.#build(options.configuration))
   }
 
-  /** Uses another configuration from now on. */
+  /** Replaces the configuration. */
   configure(configuration: readonly ResourceConfiguration[]): void {
     const before = this.#plugins
     ;({ providers: this.#providers, plugins: this.#plugins } = this.#build(configuration))
@@ -91,7 +92,7 @@ export class EncryptionAtRest {
 
   /** Returns null for a resource that no entry names, whose values are not encrypted. */
   #providersOf({ group, plural }: Pick<Resource, 'group' | 'plural'>): readonly Provider[] | null {
-    // Events of both groups are stored as those of the core group.
+    // Events of both groups are stored in the core group.
     const stored = group === 'events.k8s.io' ? '' : group
     const found = [`${plural}.${stored}`, `*.${stored}`, '*.*'].map((name) => this.#providers.get(name))
     return found.find((providers) => providers !== undefined) ?? null
@@ -182,7 +183,7 @@ function opened(keyValue: KeyValue, result: Result): KeyValue {
   return result.value === keyValue.value && keyValue.sealed === undefined ? keyValue : { ...bare, value: result.value }
 }
 
-/** Tries one provider after another; the first that decrypts the value wins. */
+/** Tries one provider after another. The first that decrypts the value wins. */
 function openWith(
   providers: readonly Provider[],
   keyValue: KeyValue,
@@ -199,7 +200,7 @@ function openWith(
     }
     if (!startsWith(value, Buffer.from(prefix))) continue
     const failed = (error: unknown): Result | Promise<Result> => {
-      // A failure with one value must not end the feed of all the others.
+      // A failure with one value must not end the feed of all other values.
       return openWith(providers, keyValue, context, i + 1, [...errors, errorMessage(error)])
     }
     try {
@@ -213,7 +214,7 @@ function openWith(
   return { sealed: reasonOf(providers, value, errors) }
 }
 
-/** In the API server's words: what each key said, or that the key is missing. */
+/** Returns, in the API server's words, the error of each key, or that the key is missing. */
 function reasonOf(providers: readonly Provider[], value: Buffer, errors: readonly string[]): string {
   const distinct = [...new Set(errors)]
   if (distinct.length === 1) return distinct[0]!

@@ -1,5 +1,6 @@
 /**
- * A KMS v2 plugin: a gRPC service on a Unix socket that encrypts and decrypts the keys of values, never the values.
+ * A KMS v2 plugin is a gRPC service on a Unix socket. It encrypts and decrypts the keys of values, never the values
+ * themselves.
  *
  * Source: k8s.io/kms 0.37 apis/v2/api.proto, which defines the messages.
  */
@@ -17,7 +18,10 @@ export interface SealedKey {
 }
 
 export interface KeyService {
-  /** @returns the name of the plugin's key for writes. @throws Error also when the plugin calls itself unhealthy. */
+  /**
+   * @returns the name of the plugin's key for writes. @throws Error, also when the plugin reports itself as
+   * unhealthy.
+   */
   currentKeyId(): Promise<string>
   /** @throws Error */
   encrypt(plaintext: Buffer): Promise<SealedKey>
@@ -27,11 +31,11 @@ export interface KeyService {
 }
 
 const SERVICE = '/v2.KeyManagementService/'
-/** The largest response has a key and 32 KiB of annotations. */
+/** The largest response consists of a key and 32 KiB of annotations. */
 const MAX_ANSWER_BYTES = 256 * 1024
 const KEEP_ALIVE_MS = 10_000
 
-/** Connects when it is first used. */
+/** Connects at the first call. */
 export function openKeyService(endpoint: string, timeoutMs: number): KeyService {
   const grpc = new GrpcEndpoint({
     url: endpoint,

@@ -1,9 +1,9 @@
 /**
- * Values encrypted with KMS v2: each carries its key, which the plugin has encrypted. Many values share one key, so the
- * plugin is called once for each key and not for each value. Decrypted keys are kept in memory only.
+ * Values encrypted with KMS v2. Each value carries its key, which the plugin has encrypted. Many values share one
+ * key, so the plugin is called once per key, not once per value. Decrypted keys are kept in memory only.
  *
- * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the limits
- * and when a key for writes is created.
+ * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the
+ * limits, and when to create a key for writes.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { createHash, randomBytes } from 'node:crypto'
@@ -30,17 +30,17 @@ interface Failed {
 interface WriteKey {
   readonly sealed: SealedKey
   readonly cipher: Cipher
-  /** When the plugin last said that this is the key for writes. */
+  /** When the plugin last confirmed that this is the key for writes. */
   readonly confirmedMs: number
 }
 
-/** There are few: one for each start of an API server and each key of the plugin. */
+/** Far more than are in use: one for each start of an API server and each key of the plugin. */
 const MOST_KEYS = 10_000
 const SEED_BYTES = 32
 const MAX_KEY_BYTES = 1_024
-/** For a key that cannot be decrypted, the plugin is called once in this time, however many values share the key. */
+/** If a key cannot be decrypted, the plugin is called at most once in this time, however many values share the key. */
 const FAILED_FOR_MS = 1_000
-/** How often the plugin is asked for its key for writes. If it does not answer, the last key stays in use longer. */
+/** How often the plugin is asked for its key for writes. If it does not respond, the last key stays in use longer. */
 const CONFIRM_EVERY_MS = 60_000
 const WRITE_KEY_LASTS_MS = 180_000
 
@@ -49,14 +49,14 @@ export class KmsCipher {
   #writeKey: WriteKey | null = null
   #renewing: Promise<WriteKey> | null = null
 
-  /** @param onFailure called for each value whose key could not be decrypted; a later attempt may succeed. */
+  /** @param onFailure called for each value whose key could not be decrypted. A later attempt may succeed. */
   constructor(
     private readonly service: KeyService,
     private readonly clock: Clock,
     private readonly onFailure: () => void,
   ) {}
 
-  /** @throws CipherError, which a promise rejects with. */
+  /** @throws CipherError; the returned promise, if any, rejects with it instead. */
   open(data: Buffer, context: Buffer): Buffer | Promise<Buffer> {
     const object = readEncryptedObject(data)
     const name = nameOf(object)
@@ -128,7 +128,7 @@ function cipherOf(key: Buffer, isSeed: boolean): Cipher {
   throw new Error(`invalid seed length ${key.length} used for key generation`)
 }
 
-/** Distinguishes keys by everything that the plugin is given. */
+/** Identifies a key by everything that the plugin receives. */
 function nameOf({ ciphertext, keyId, annotations, isSeed }: EncryptedObject): string {
   const hash = createHash('sha256').update(JSON.stringify([isSeed, keyId, ciphertext.toString('base64')]))
   for (const name of [...annotations.keys()].sort()) {

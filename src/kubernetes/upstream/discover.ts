@@ -1,6 +1,6 @@
 /**
- * Finds the resources of another server that can be listed and watched, from its discovery documents: the aggregated
- * ones, or group by group for servers older than those (1.26). It only reads; what is served is decided elsewhere.
+ * Finds the resources of another server that can be listed and watched. It reads the aggregated discovery documents,
+ * or one document per group from servers older than those (1.26). Other code decides what is served.
  */
 import type { Resource } from '../../engine/model/resource.js'
 import { WatchFailure } from '../../client/reflector/failure.js'
@@ -18,15 +18,15 @@ import { listAt, textAt } from '../../support/fields.js'
 export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'holds'>
 
 export interface Discovered {
-  /** The resources by group, and within a group in the server's preferred order of versions. */
+  /** The resources by group. Within a group, the versions are in the server's order of preference. */
   readonly resources: readonly DiscoveredResource[]
-  /** `group/version` of those that could not be read now: their known resources stay. */
+  /** The `group/version` of each one that could not be read now. Their known resources stay. */
   readonly incomplete: ReadonlySet<string>
   /** `plural.group` of the resources defined by CustomResourceDefinitions; null if these cannot be read. */
   readonly customNames: ReadonlySet<string> | null
   /**
-   * The ETags of the two documents, if both are aggregated and whole: while they stay the same, so does everything
-   * above.
+   * The ETags of the two documents, if both are aggregated and complete. While the ETags stay the same, so does
+   * everything above.
    */
   readonly etags: readonly [api: string, apis: string] | null
 }
@@ -36,8 +36,8 @@ const NEEDED_VERBS = ['get', 'list', 'watch']
 const ROOTS = ['/api', '/apis'] as const
 
 /**
- * @param before the previous result, which is returned unchanged if nothing has changed. @throws UpstreamError when the
- * server does not answer.
+ * @param before the previous result, which is returned unchanged if nothing has changed. @throws UpstreamError when
+ * the server does not respond.
  */
 export async function discover(
   server: RemoteApiServer,
@@ -54,7 +54,7 @@ export async function discover(
       accept: AGGREGATED_DISCOVERY,
       signal,
     })
-    // An API server with only custom resources has no core group, and answers 404.
+    // An API server with only custom resources has no core group, and responds with 404.
     const { document, etag } = path === '/api' ? await asking.catch(noneFor404) : await asking
     if (isAggregated(document)) {
       for (const one of readAggregated(document)) {
@@ -74,7 +74,9 @@ export async function discover(
   }
 }
 
-/** Names of custom resources change with `/apis`: each of them is in it. */
+/**
+ * Whether both documents still have these ETags. `/apis` has every custom resource, so it covers their names as well.
+ */
 async function isUnchanged(
   server: RemoteApiServer,
   etags: readonly [string, string],
@@ -135,7 +137,7 @@ async function readGroups(
   }
 }
 
-/** Only their names are needed: `plural.group`. */
+/** Reads the custom resources' names as `plural.group`, because nothing more is needed. */
 async function readCustomNames(
   server: RemoteApiServer,
   resources: readonly DiscoveredResource[],
@@ -158,7 +160,7 @@ async function readCustomNames(
   }
 }
 
-/** Returns those that can be listed and watched. */
+/** Returns the resources that can be listed and watched. */
 function feedable(resources: readonly ApiResource[]): readonly DiscoveredResource[] {
   return resources.flatMap(({ verbs, ...resource }) => {
     const { plural, kind, singular } = resource

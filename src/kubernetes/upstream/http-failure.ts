@@ -18,7 +18,8 @@ const MAX_STATUS_BYTES = 2 ** 20
 const READYZ_MS = 5_000
 
 /**
- * Wraps a transport so that refusals are in JSON: a server sends them in protobuf if the request accepted nothing else.
+ * Wraps a transport so that refusals arrive as JSON. A server sends them in protobuf if the request accepts nothing
+ * else.
  */
 export function withReadableRefusals(transport: Transport): Transport {
   return {
@@ -35,7 +36,7 @@ async function* statusText(response: TransportResponse): AsyncGenerator<Uint8Arr
   yield Buffer.from(JSON.stringify(statusOf(Buffer.from(body))))
 }
 
-/** While the server is starting, turns its denials into failures, as if it had not answered. */
+/** While the server is starting, turns its denials into failures, as if it had not responded. */
 export function withFirmRefusals(transport: Transport, clock: Clock): Transport {
   const readyz = async (): Promise<number> => {
     const signal = AbortSignal.timeout(READYZ_MS)
@@ -65,10 +66,10 @@ async function* once(body: Uint8Array): AsyncGenerator<Uint8Array> {
 function codeOf({ kind, code }: WatchFailure): UpstreamErrorCode {
   // An aggregated API may refuse a credential that the server itself accepts.
   if (code === 401 || code === 403) return 'permission-denied'
-  // The object exists but cannot be read there (encrypted at rest, or stored in a form that has no JSON).
+  // The object exists but that server cannot read it (it is encrypted, or stored in a form that has no JSON).
   if (code === 501) return 'protocol'
   if (kind === 'expired') return 'compacted'
   if (kind === 'too-large') return 'future-revision'
-  // Includes 404: the resource is not served yet, or no longer, while the server starts or its definition is deleted.
+  // This includes 404: the resource is not served while the server starts or after its definition is deleted.
   return kind === 'unsupported' || kind === 'malformed' ? 'protocol' : 'unavailable'
 }

@@ -1,11 +1,11 @@
 /**
- * Turns an object from a server into what etcd would have: a key, its revision and a value. A value in protobuf already
- * has that form (`protobuf-wire.ts`); JSON members are put into a fixed order.
+ * Turns an object from a server into the form that etcd would have: a key, its revision and a value. A value in
+ * protobuf already has that form (`protobuf-wire.ts`); JSON members are put into a fixed order.
  *
- * Lists leave `kind` and `apiVersion` out of their items and watches do not, and their position differs between
- * servers. Here they always come first, so that one version of an object has the same bytes however it arrived; the
- * rest is unchanged. HTTP does not reveal when an object was created or how often it was written, so both are unknown
- * (version 0): uids tell which objects were recreated.
+ * Lists omit `kind` and `apiVersion` from their items, watches do not, and their position differs between servers.
+ * Here they always come first, so that one version of an object has the same bytes however it arrived. The rest is
+ * unchanged. HTTP does not reveal when an object was created or how often it was written, so both are unknown
+ * (version 0). Recreated objects are recognized by their uids instead.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import { eachMember } from '../../support/json-members.js'
@@ -20,7 +20,7 @@ const NO_BYTES = Buffer.alloc(0)
 
 export class HttpKeyValues {
   readonly #resource: Resource
-  /** The first bytes of a value in which nothing needs to move. */
+  /** The first bytes of a value whose members are already in order. */
   readonly #head: Buffer
 
   constructor(resource: Resource) {

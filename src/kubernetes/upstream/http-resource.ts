@@ -1,11 +1,11 @@
 /**
- * One resource of another server, read and watched like a prefix of etcd: another distributary over SSE, or a
- * kube-apiserver, in protobuf for built-in kinds and in JSON lines for others. The feed that lists, watches, verifies
- * and checks etcd therefore works here unchanged.
+ * One resource of another server, read and watched like a prefix of etcd. The server is another distributary (over
+ * SSE) or a kube-apiserver (in protobuf for built-in kinds and in JSON lines for others). The feed that lists,
+ * watches, verifies and checks etcd therefore works here unchanged.
  *
- * Reads are lists. Consistent lists ask the server for data as fresh as its own quorum read; exact ones name their
- * revision. The whole resource is streamed if the server supports it (WatchList), which costs that server a fraction of
- * the memory of a list, and the watch continues in the same response (`state-stream.ts`).
+ * Reads are lists. Consistent lists ask the server for data as fresh as its own quorum read; exact lists name their
+ * revision. If the server supports it, the whole resource is streamed instead (WatchList). This takes a fraction of
+ * the memory of a list on that server, and the watch continues in the same response (`state-stream.ts`).
  */
 import { bytesCodec, type BytesObject } from '../../client/reflector/bytes-codec.js'
 import { WatchFailure } from '../../client/reflector/failure.js'
@@ -48,7 +48,7 @@ export interface HttpResourceOptions {
   readonly server: RemoteApiServer
   readonly resource: Resource
   readonly random: Random
-  /** Default: 150 s; bookmarks come about every minute. */
+  /** Default: 150 s, because bookmarks come about every minute. */
   readonly silenceMs?: number
 }
 
@@ -57,23 +57,25 @@ const METADATA_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.
 const ASK_HEADER = 'x-distributary-ask'
 const TRUST_HEADER = 'x-distributary-trusts-progress'
 const SILENCE_MS = 150_000
-/** Enough for the pages of a few concurrent lists: a token is used by the next page. */
+/** Enough for the pages of a few concurrent lists, because each token is needed only until the next page. */
 const MAX_TOKENS = 64
 /**
- * How long a kube-apiserver keeps a watch that asks for its progress: its bookmark comes two seconds before the end. A
- * distributary sends one at once.
+ * How long a kube-apiserver keeps a watch that asks for its progress. It sends the bookmark two seconds before the
+ * end. A distributary sends one immediately.
  */
 const API_SERVER_PROOF_SECONDS = 3
 const PROOF_SECONDS = 1
 /**
- * With up to this many objects, listing them all is faster than waiting for a bookmark of a kube-apiserver, which takes
- * a second or two.
+ * Up to this many objects, listing them all is faster than waiting for a kube-apiserver's bookmark, which takes a
+ * second or two.
  */
 const FEW_OBJECTS = 500
-/** How long the watch may take to follow its state, which must be stored first. */
+/** How soon the watch must follow its state. The state must be stored first. */
 const FOLLOW_MS = 60_000
 
-/** The groups of definitions. This server reads them itself, as JSON, which is also how API servers store them. */
+/**
+ * The groups of definitions. This server reads definitions itself, as JSON, which is also how API servers store them.
+ */
 const READ_HERE: ReadonlySet<string> = new Set(['apiextensions.k8s.io', 'apiregistration.k8s.io'])
 
 /** Events are the only objects to which an API server gives a lease. */
@@ -86,7 +88,7 @@ interface Form {
   readonly accept: string
 }
 
-/** The response that a state came from, until a watch follows. */
+/** The response that delivered a state, kept until a watch continues it. */
 interface Continued {
   readonly startRevision: Revision
   readonly stream: StateStream
@@ -97,12 +99,12 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   readonly #options: HttpResourceOptions
   readonly #keyValues: HttpKeyValues
   readonly #path: string
-  /** The server's own tokens, by revision and the first key of the page they lead to. */
+  /** The server's own continue tokens, by revision and first key of the next page. */
   readonly #tokens = recentEntries<string, string>(MAX_TOKENS)
   #canStream = true
-  /** Set by the responses of another distributary. */
+  /** Set from the responses of another distributary. */
   #trustsProgress = false
-  /** False once a kube-apiserver has left out a bookmark that was due. */
+  /** False after a kube-apiserver has failed to send a bookmark that was due. */
   #sendsBookmarks = true
   #objects = 0
   /** null for kinds that are read as JSON. */
@@ -120,7 +122,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     this.#protobuf = hasMessage && !READ_HERE.has(resource.group) ? protobufCodec(resource) : null
   }
 
-  /** A kube-apiserver can always be asked, but for a few objects a read is faster. */
+  /** A kube-apiserver can always be asked for its progress, but for a few objects a read is faster. */
   get trustsProgress(): boolean {
     if (this.#options.server.knownProduct?.isDistributary !== false) return this.#trustsProgress
     return this.#objects > FEW_OBJECTS && this.#sendsBookmarks
@@ -203,7 +205,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       this.#trustsProgress = response.header(TRUST_HEADER) === 'true'
     }
     const { trustsProgress } = this
-    // A distributary has its history in memory; a kube-apiserver would read it from etcd.
+    // A distributary has its history in memory, but a kube-apiserver would read it from etcd.
     return { clusterId, serverVersions: [gitVersion], trustsProgress, isHistoryDear: !isDistributary }
   }
 
@@ -224,7 +226,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       if (opening.isClosed) return stream?.close()
       const { isDistributary } = product
       const { wire, codec } = this.#formOf(product)
-      // resourceVersion 0 would mean "the current state", which the caller does not want.
+      // resourceVersion 0 would mean "the current state" and not what the caller wants.
       if (startRevision <= 1) throw new UpstreamError('protocol', 'there is no resourceVersion before the first')
       const { transport, clock } = server
       opening.opened(
@@ -283,7 +285,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   #continueWith(stream: StateStream, startRevision: Revision): void {
     this.#continued?.timer.cancel()
     this.#continued?.stream.close()
-    // A watch that comes later than that finds the response closed.
+    // A watch that starts later finds the response closed.
     const timer = this.#options.server.clock.setTimer(FOLLOW_MS, () => stream.close())
     this.#continued = { startRevision, stream, timer }
   }
@@ -298,7 +300,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return { wire: protobufWire, codec: this.#protobuf, accept: PROTOBUF_CONTENT_TYPE }
   }
 
-  /** Whether the server has no protobuf for this resource. It is asked for JSON from then on. */
+  /** Whether the server has no protobuf for this resource. If so, later requests ask for JSON. */
   #givesUpProtobuf(error: unknown): boolean {
     const { cause } = asUpstreamError(error, this.#path)
     if (this.#protobuf === null || !(cause instanceof WatchFailure && cause.code === 406)) return false
@@ -306,7 +308,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return true
   }
 
-  /** Gets objects in the form that the server has for them. */
+  /** Gets objects in the form in which the server offers them. */
   async #get(
     path: string,
     query: Readonly<Record<string, string>>,
@@ -334,7 +336,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return { revision, currentRevision: revision, keyValues, more: false, count: keyValues.length }
   }
 
-  /** @throws UpstreamError 'protocol' for two objects of one name. */
+  /** @throws UpstreamError 'protocol' for two objects with the same name. */
   #inOrder(items: readonly BytesObject[], keysOnly: boolean): KeyValue[] {
     const keyValues = items.map((item) => this.#keyValues.keyValue(item, keysOnly))
     keyValues.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
@@ -391,7 +393,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   }
 }
 
-/** A watch that waits until the server's product is known. Ending it ends the watch behind it, and vice versa. */
+/** A watch that waits until the server's product is known. Ending it ends the real watch, and vice versa. */
 class Opening implements UpstreamWatch {
   readonly handlers: WatchHandlers
   readonly #given: WatchHandlers

@@ -1,8 +1,8 @@
 /**
- * Asks a server for its progress with a second watch from the position of ours, which the server bookmarks soon because
- * its time is short: a distributary at once, a kube-apiserver two seconds before the end of that time. Before the
- * bookmark, the server has sent every event after our position. A watch that has received the last of these events has
- * received all of them, and may adopt the bookmark.
+ * Asks a server for its progress with a second watch, which starts at the position of ours and has a short timeout. A
+ * distributary sends its bookmark immediately, a kube-apiserver two seconds before the timeout. The server has sent
+ * every event after our position before the bookmark. A watch that has received the last of these events has
+ * therefore received all of them, and may adopt the bookmark.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
@@ -21,7 +21,7 @@ export interface ProgressProof {
   readonly revision: Revision
 }
 
-/** How much longer than its time a response may take. */
+/** How long after its timeout a response may still end. */
 const GRACE_MS = 2_000
 
 /** @returns null when the server sent no bookmark. @throws WatchFailure */
@@ -29,7 +29,7 @@ export async function proveProgress(options: {
   readonly transport: Transport
   readonly wire: EventWire
   readonly codec: ObjectCodec<BytesObject>
-  /** The requested time of the watch. */
+  /** The timeout to request for the watch. */
   readonly timeoutSeconds: number
   readonly path: string
   readonly clock: Clock

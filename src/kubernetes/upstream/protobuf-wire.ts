@@ -1,7 +1,7 @@
 /**
- * Reads what a kube-apiserver sends in Kubernetes' protobuf: frames of a watch, each with four bytes of length before
- * it, lists and single objects. An object becomes what etcd would have: its message, byte for byte, in its own
- * envelope. Its resourceVersion stays in it, and is replaced when the object is served.
+ * Reads a kube-apiserver's responses in Kubernetes' protobuf: lists, single objects, and the frames of a watch, each
+ * after four bytes of length. An object takes the form that etcd would have: its message, byte for byte, in its own
+ * envelope. The message keeps its resourceVersion, which is replaced when the object is served.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
@@ -26,7 +26,7 @@ import { WireReader } from '../codec/protobuf/wire.js'
 import { bufferOf } from '../../support/buffer-of.js'
 import { FrameSplitter } from '../../support/frame-splitter.js'
 
-/** As for JSON lines. */
+/** The same limit as for JSON lines. */
 const MAX_FRAME_BYTES = 64 * 2 ** 20
 const LENGTH_BYTES = 4
 
@@ -96,7 +96,7 @@ export function protobufCodec(resource: Resource): ObjectCodec<BytesObject> {
   }
 }
 
-/** Returns a Status in its envelope as JSON has it. @throws CodecError */
+/** Returns the JSON form of a Status in its envelope. @throws CodecError */
 export function statusOf(enveloped: Buffer): StatusLike {
   return JSON.parse(decodeObject(enveloped, kubernetesSchema()).bytes.toString('utf8')) as StatusLike
 }

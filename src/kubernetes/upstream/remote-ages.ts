@@ -1,18 +1,18 @@
 /**
- * Remembers how old another server says its resources are, so that the age of a source further up is passed down the
- * chain.
+ * Remembers the ages that another server reports for its resources, so that the age of a source further up is passed
+ * down the chain.
  *
- * Ages are requested for all resources at once, by `GET /readyz?ages`, which needs no permission. A server without this
- * endpoint (a kube-apiserver, an older distributary) is as fresh as its last response.
+ * One request, `GET /readyz?ages`, gets the ages of all resources and needs no permission. A server without this
+ * endpoint (a kube-apiserver, an older distributary) counts as being as fresh as its last response.
  */
 import type { SourceAge } from '../../engine/upstream/upstream.js'
 import { isObject } from '../../support/fields.js'
 
 /** How often the ages are requested. */
 export const AGES_INTERVAL_MS = 1_000
-/** The maximum that polling at this interval adds to the age of a healthy source. */
+/** The most that polling at this interval adds to the age of a healthy source. */
 const STEP_MS = 1_200
-/** How long a confirmation by a source that reports no age is valid. */
+/** How long a confirmation from a source that reports no age is valid. */
 const WITHOUT_AGE_MS = 600
 
 /** Milliseconds; `validMs` is null for a source that is never old while connected. */
@@ -26,7 +26,7 @@ export class RemoteAges {
   #ages: ReadonlyMap<string, ReportedAge> = new Map()
 
   /**
-   * @param body the server's response, in whatever form. @param askedAtMs the time of the request, in monotonic
+   * @param body the server's response, in any form. @param askedAtMs the time of the request, in monotonic
    * milliseconds.
    */
   answered(body: string, askedAtMs: number): void {
@@ -34,7 +34,7 @@ export class RemoteAges {
     this.#ages = parseAges(body)
   }
 
-  /** Returns null before the first response. @param resource its id: `deployments.apps`. */
+  /** Returns null before the first response. @param resource the resource's id: `deployments.apps`. */
   of(resource: string, nowMs: number): SourceAge | null {
     if (this.#askedAtMs === null) return null
     const { ageMs, validMs } = this.#ages.get(resource) ?? { ageMs: 0, validMs: null }

@@ -1,8 +1,8 @@
 /**
- * The other server, shared by all of its resources: its product, its cluster, and whether it answers.
+ * The other server, shared by all of its resources: its product, its cluster, and whether it responds.
  *
- * While a watch is open the server is asked every second how old its resources are, which also shows whether it is
- * alive: a watch alone would notice a dead server only when the next bookmark is overdue.
+ * While a watch is open, the server is asked every second how old its resources are. The response also shows that the
+ * server is alive; a watch alone would notice a dead server only when the next bookmark is overdue.
  */
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import { jsonWire, sseWire } from '../../client/reflector/event-stream.js'
@@ -20,11 +20,11 @@ export interface RemoteApiServerOptions {
   /** The URL, for messages. */
   readonly url: string
   readonly clock: Clock
-  /** The server counts as lost when it has not answered for twice this long, in milliseconds. Default: 5 s. */
+  /** The server counts as lost after not responding for twice this long, in milliseconds. Default: 5 s. */
   readonly heartbeatMs?: number
-  /** A slower response counts as none. Default: 5 s. */
+  /** A slower response counts as no response. Default: 5 s. */
   readonly heartbeatTimeoutMs?: number
-  /** Default: as `/version` says. false treats the server as a kube-apiserver. */
+  /** Default: what `/version` reports. false treats the server as a kube-apiserver. */
   readonly speaksSse?: false
 }
 
@@ -44,9 +44,9 @@ export interface AskOptions {
 }
 
 const HEARTBEAT_MS = 5_000
-/** How long the product is remembered, since all resources ask at once when the server is back. */
+/** How long the product is remembered, because all resources ask for it at once when the server is back. */
 const PRODUCT_MS = 10_000
-/** At the start all resources ask within seconds; nobody replaces a cluster that fast. */
+/** At the start all resources ask within seconds, and a cluster cannot be replaced that fast. */
 const CLUSTER_MS = 250
 const LOST_HEARTBEATS = 2
 /** Enough for the ages of a few thousand resources. */
@@ -83,7 +83,7 @@ export class RemoteApiServer {
     return this.#known
   }
 
-  /** Repeats the request now and then, since another server may have taken over. @throws UpstreamError */
+  /** Repeats the request occasionally, because another server may have taken over. @throws UpstreamError */
   async product(signal?: AbortSignal): Promise<Product> {
     const nowMs = this.clock.monotonic()
     if (this.#known !== null && nowMs - this.#knownAtMs < PRODUCT_MS) return this.#known
@@ -93,8 +93,8 @@ export class RemoteApiServer {
   }
 
   /**
-   * Returns the identity of the cluster: the uid of the namespace `kube-system`, which is created only once. 'unknown'
-   * if that cannot be read; the feed also compares the history. @throws UpstreamError
+   * Returns the identity of the cluster: the uid of the namespace `kube-system`, which is created only once.
+   * 'unknown' if the uid cannot be read; the feed also compares the history. @throws UpstreamError
    */
   async clusterId(signal?: AbortSignal): Promise<string> {
     const isRecent = this.clock.monotonic() - this.#clusterAtMs < CLUSTER_MS
@@ -115,12 +115,12 @@ export class RemoteApiServer {
     }
   }
 
-  /** Returns a small document as a tree. @throws UpstreamError */
+  /** Returns the parsed JSON of a small document. @throws UpstreamError */
   async document(options: AskOptions): Promise<unknown> {
     return (await this.taggedDocument(options)).document
   }
 
-  /** Returns a small document with its ETag; null if it has none. @throws UpstreamError */
+  /** Returns the parsed JSON of a small document with its ETag, or null if it has none. @throws UpstreamError */
   async taggedDocument(options: AskOptions): Promise<{ readonly document: unknown; readonly etag: string | null }> {
     const { body, response } = await this.get(options)
     if (body.length > MAX_DOCUMENT_BYTES) throw new UpstreamError('too-large', `${options.path}: ${body.length} bytes`)
@@ -133,14 +133,14 @@ export class RemoteApiServer {
   }
 
   /**
-   * Returns a resource's age at that server; null before the first response. @param resource its id:
+   * Returns a resource's age at that server; null before the first response. @param resource the resource's id:
    * `deployments.apps`.
    */
   ageOf(resource: string): SourceAge | null {
     return this.#ages.of(resource, this.clock.monotonic())
   }
 
-  /** Calls back when the server no longer answers. @returns a function that stops this. */
+  /** Calls `onLost` when the server no longer responds. @returns a function that stops this. */
   follow(onLost: (error: UpstreamError) => void): () => void {
     this.#watchers.add(onLost)
     if (this.#heart === null) {
@@ -178,7 +178,7 @@ export class RemoteApiServer {
     }
   }
 
-  /** Any response is a sign of life, a refusal too; one from a server in trouble confirms no age. */
+  /** Any response, even a refusal, shows that the server is alive. A response with a 5xx status confirms no age. */
   async #askAges(): Promise<boolean> {
     const { clock, heartbeatTimeoutMs = HEARTBEAT_MS } = this.#options
     const askedAtMs = clock.monotonic()
@@ -211,8 +211,8 @@ export class RemoteApiServer {
   }
 
   async #askCluster(): Promise<string> {
-    // If the id could not be read at first, it is not read again: a permission granted later would look like another
-    // cluster.
+    // If the id could not be read at first, it is not read again, because with a permission granted later it would
+    // look like another cluster.
     if (this.#clusterId === UNKNOWN_CLUSTER) return UNKNOWN_CLUSTER
     try {
       const namespace = await this.document({ path: '/api/v1/namespaces/kube-system' })

@@ -1,14 +1,17 @@
 /**
- * One watch of a resource at another server, in whole revisions.
+ * One watch of a resource at another server, delivered in whole revisions.
  *
- * Over SSE an id marks the last event of a revision. Events of a revision whose end has not arrived wait for the rest.
- * A connection that breaks inside a revision loses nothing, because the feed resumes after the last whole one. JSON
- * lines and protobuf have no such mark: these are for kube-apiservers, which write one object per revision, so each
- * event is a whole revision. Only objects that expire, as Events do, are deleted together: their deletions wait a
- * moment for others of the same revision. If two events of one revision arrive separately anyway, the watch ends and is
- * not resumed, which leads to a list and never to a hole.
+ * Over SSE, an id marks the last event of a revision. Events of a revision whose end has not arrived wait for the
+ * rest. A connection that breaks inside a revision loses nothing, because the feed resumes after the last whole
+ * revision.
  *
- * The server ends every watch after some minutes. Nothing is lost: the next watch begins where it ended.
+ * JSON lines and protobuf have no such mark. They are used for kube-apiservers, which write one object per revision,
+ * so each event is a whole revision. Only objects that expire, such as Events, are deleted several at a time, so
+ * their deletions wait briefly for others of the same revision. If two events of one revision still arrive
+ * separately, the watch ends and is not resumed. This leads to a list and never to a gap.
+ *
+ * The server ends every watch after some minutes. Nothing is lost, because the next watch begins where the last one
+ * ended.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
@@ -33,7 +36,7 @@ export interface RemoteWatchOptions {
   readonly codec: ObjectCodec<BytesObject>
   /** Whether an id or a new revision marks a revision as whole. Otherwise every event is a whole revision. */
   readonly marksRevisions: boolean
-  /** Whether objects expire, several at one revision. Matters only where revisions are not marked. */
+  /** Whether several objects may expire at one revision. Relevant only where revisions are not marked. */
   readonly expires?: boolean
   readonly path: string
   readonly keyValues: HttpKeyValues
@@ -43,20 +46,21 @@ export interface RemoteWatchOptions {
   readonly handlers: WatchHandlers
   /** The longest silence, bookmarks included. */
   readonly silenceMs: number
-  /** The time of a watch that asks for progress (`progress-proof.ts`); null if the server cannot be asked. */
+  /** The timeout of a watch that asks for progress (`progress-proof.ts`); null if the server cannot be asked. */
   readonly proofSeconds: number | null
-  /** Called when the server had no bookmark for such a watch. */
+  /** Called when the server sent no bookmark on such a watch. */
   readonly onNoProof?: () => void
   /**
-   * The response with which the watch begins: the state at `afterRevision` has been read from it. Default: a new one.
+   * The response from which the watch continues, after the state at `afterRevision` was read from it. Default: a new
+   * response.
    */
   readonly stream?: StateStream | null
 }
 
 const OPEN_TIMEOUT_MS = 15_000
-/** A server that ends a watch sooner without an event does not support watching. */
+/** A server that ends a watch sooner than this, without an event, does not support watching. */
 const SHORT_MS = 1_000
-/** How long a deletion waits for others of its revision, which a busy server sends one by one. */
+/** How long a deletion waits for others of its revision, because a busy server sends them one by one. */
 const EXPIRY_MS = 500
 
 export class RemoteWatch implements UpstreamWatch {
@@ -69,7 +73,10 @@ export class RemoteWatch implements UpstreamWatch {
   #isOpen = false
   #isEnded = false
   #hasSpoken = false
-  /** An API server sends no bookmarks for a resource that it does not cache, such as events. */
+  /**
+   * Whether the server sends bookmarks. An API server sends none for resources that it does not cache, such as
+   * events.
+   */
   #sendsBookmarks = false
   #proving: Promise<void> | null = null
   #proof: ProgressProof | null = null
@@ -114,8 +121,8 @@ export class RemoteWatch implements UpstreamWatch {
         this.#hasSpoken = false
         const outcome = await this.#watch()
         if (this.#isEnded) return
-        // Without bookmarks a quiet resource is silent as well: whether the server still answers shows when it is asked
-        // again.
+        // Without bookmarks a quiet resource is silent as well. The next request shows whether the server still
+        // responds.
         const isLost = outcome.kind === 'silent' && this.#sendsBookmarks
         if (isLost || outcome.kind === 'cannot-stream') {
           throw new WatchFailure('network', 'the server has fallen silent')
@@ -126,7 +133,7 @@ export class RemoteWatch implements UpstreamWatch {
         if (this.#pending.length > 0 && this.#options.marksRevisions) {
           throw new WatchFailure('network', 'the answer ended inside a revision')
         }
-        // The next watch brings the deletions that were still waiting.
+        // The next watch delivers the deletions that were still waiting.
         this.#rest?.cancel()
         this.#pending = []
         this.#place = positionAt(formatResourceVersion(this.#handedOn))
@@ -205,7 +212,7 @@ export class RemoteWatch implements UpstreamWatch {
     this.#options.handlers.onProgress(revision)
   }
 
-  /** A new revision shows that earlier ones are whole; the last revision is whole when its id has arrived. */
+  /** A new revision shows that earlier ones are whole. The last revision is whole when its id has arrived. */
   #arrived(place: WatchPosition): void {
     this.#place = place
     if (this.#isEnded) return
@@ -249,7 +256,7 @@ export class RemoteWatch implements UpstreamWatch {
   }
 }
 
-/** How long the server is asked to keep a watch open: as in client-go. */
+/** How long the server is asked to keep a watch open, as in client-go. */
 export function watchSeconds(random: Random): number {
   return randomInteger(random, 300, 600)
 }
@@ -260,7 +267,7 @@ class RevisionInParts extends Error {
   }
 }
 
-/** `too old resource version: N (OLDEST-1)` */
+/** Reads OLDEST from `too old resource version: N (OLDEST-1)`. */
 function oldestIn(message: string): Revision | null {
   const found = /too old resource version: \d+ \((\d+)\)/.exec(message)?.[1]
   return found === undefined ? null : (Math.max(1, Number(found)) as Revision)

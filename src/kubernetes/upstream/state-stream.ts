@@ -1,7 +1,7 @@
 /**
  * The state of a resource at another server as initial events (WatchList), and the watch after them in the same
- * response. Both have one history and cost one request. Between the two, the response is not read: events wait in the
- * connection until the watch begins.
+ * response. Both share one history and cost one request. The response is not read between the initial events and the
+ * watch, so later events wait in the connection until the watch begins.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
@@ -17,7 +17,7 @@ export interface StateStreamOptions {
   readonly codec: ObjectCodec<BytesObject>
   readonly clock: Clock
   readonly path: string
-  /** When the server ends the response. */
+  /** The time after which the server ends the response. */
   readonly timeoutSeconds: number
   /** The longest silence after the initial events, bookmarks included. */
   readonly silenceMs: number
@@ -35,14 +35,14 @@ export interface StreamFollower {
   onProgress(place: WatchPosition): void
 }
 
-/** An API server builds a large state before it answers. */
+/** Long, because an API server builds a large state before it responds. */
 const OPEN_TIMEOUT_MS = 120_000
 const INITIAL_SILENCE_MS = 10_000
 
 export class StateStream {
   readonly #abort = new AbortController()
   readonly #outcome: Promise<WatchOutcome>
-  /** Rejects when no state will come. */
+  /** Rejects when no state can be read. */
   readonly #state: Promise<StreamedState>
   #follower: StreamFollower | null = null
   #goOn: () => void = () => {}
@@ -89,7 +89,10 @@ export class StateStream {
     }
   }
 
-  /** Reads on, after the state and at most once. Resolves when the response has ended. @throws WatchFailure */
+  /**
+   * Continues reading after the state; call it at most once. Resolves when the response has ended. @throws
+   * WatchFailure
+   */
   follow(follower: StreamFollower): Promise<WatchOutcome> {
     this.#follower = follower
     this.#goOn()

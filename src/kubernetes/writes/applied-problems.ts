@@ -1,17 +1,18 @@
 /**
  * Finds what prevents a configuration from being applied: fields that its kind does not declare, values of the wrong
- * type, and list items without a distinct key. The messages are structured-merge-diff's, with maps and lists shortened.
+ * type, and list items without a distinct key. The messages are structured-merge-diff's, with maps and lists
+ * shortened.
  */
 import { extendPath, isNumber, isRecord, type Json } from '../codec/json-tree.js'
 import { elementOf, elementText } from './field-set.js'
 import type { Shape } from './shape.js'
 
-/** The most problems named for one configuration. */
+/** The most problems reported for one configuration. */
 const MAX_TOLD = 100
-/** Longer explanations are cut: keys and values may be as long as the body. */
+/** Longer explanations are cut, because keys and values may be as long as the body. */
 const MAX_LENGTH = 2048
 
-/** @returns null if it can be applied. */
+/** @returns null if the configuration can be applied. */
 export function appliedProblem(configuration: Json, shape: Shape): string | null {
   const problems: string[] = []
   visit(configuration, shape, '', problems)
@@ -54,7 +55,7 @@ function visitItems(list: readonly Json[], shape: Shape, path: string, problems:
     }
     const element = elementOf(item, shape)
     if (element === null) {
-      // A built-in kind has keys that default to ''.
+      // Items of a built-in kind are not checked for a key, because their keys default to ''.
       if (isRecord(item) && shape.goType !== '') {
         visit(item, shape.items, extendPath(path, `[${i}]`), problems)
         continue

@@ -1,13 +1,13 @@
 /**
- * The two steps that a server-side apply performs on the object itself. First it merges the applied configuration over
- * the live object. Then it removes the fields that this manager applied before, no longer applies, and nobody else
- * owns.
+ * The two steps that a server-side apply performs on the object itself. First it merges the applied configuration
+ * over the live object. Then it removes the fields that this manager applied before and no longer applies, unless
+ * another manager owns them.
  */
 import { cloneTree, isEmptyRecord, isRecord, type Json, record } from '../codec/json-tree.js'
 import { type FieldSet, isGranular, itemsByElement } from './field-set.js'
 import { ANY, type Shape } from './shape.js'
 
-/** The arguments are not changed. */
+/** Merges the two values without changing them. */
 export function mergeApplied(live: Json | undefined, applied: Json, shape: Shape): Json {
   if (live === undefined) return cloneTree(applied)
   if (Array.isArray(live) && Array.isArray(applied)) return mergeLists(live, applied, shape)
@@ -33,8 +33,8 @@ function mergeLists(live: readonly Json[], applied: readonly Json[], shape: Shap
 }
 
 /**
- * The applied items keep their order, as the order of environment variables and containers matters. Each of the others
- * stays behind the item that it follows now.
+ * Returns the order of the merged items. The applied items keep their order, because the order of environment
+ * variables and containers matters. Each other item stays behind the item that it follows in the live list.
  *
  * Source: structured-merge-diff v6, typed/merge.go, visitListItems.
  */
@@ -54,7 +54,7 @@ function mergedOrder(live: readonly string[], applied: readonly string[]): reado
       shared[next] !== left &&
       next < shared.length
     ) {
-      // It comes later, at its applied position.
+      // The element comes later, at its applied position.
       i++
     } else {
       if (left !== undefined && (left === right || order.has(left))) i++
@@ -69,7 +69,8 @@ function mergedOrder(live: readonly string[], applied: readonly string[]): reado
 
 /**
  * @param given the fields that the manager has given up.
- * @param kept the fields that still have an owner: neither they nor the objects and lists around them are removed.
+ * @param kept the fields that still have an owner. These fields and the objects and lists around them are not
+ * removed.
  */
 export function removeFields(value: Json, given: FieldSet, kept: FieldSet | undefined, shape: Shape): Json {
   if (Array.isArray(value)) return removeItems(value, given, kept, shape)
@@ -94,8 +95,8 @@ function removeItems(list: readonly Json[], given: FieldSet, kept: FieldSet | un
 }
 
 /**
- * @param keys members that identify an item and stay as long as the item does. @returns undefined when the whole value
- * is removed.
+ * @param keys members that identify an item and stay as long as the item does.
+ * @returns undefined when the whole value is removed.
  */
 function removeOne(
   value: Json,
@@ -109,7 +110,7 @@ function removeOne(
   if (gone === undefined) return value
   const owned = kept?.children.get(element)
   const isOwned = owned !== undefined && !owned.isEmpty
-  // The manager has given up this member. Parts of it without an owner, such as defaults, go with it.
+  // The manager has given up this member. Parts of it without an owner, such as defaults, are removed with it.
   if ((gone.isMember || element.startsWith('f:')) && !isOwned) return undefined
   const rest = removeFields(value, gone, owned, shape)
   if (isRecord(rest) && isRecord(value)) for (const key of keys) if (Object.hasOwn(value, key)) rest[key] = value[key]!

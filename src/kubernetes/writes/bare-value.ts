@@ -1,7 +1,7 @@
 /**
- * Under a declared prefix of values, etcd stores only the bytes of a value. What a client sends as `value`, `text` or
- * `bytes` becomes these bytes, and they determine how it is read back (`kubernetes/dialect/key-value-object.ts`): the
- * text `true` has the same bytes as the value `true`.
+ * Under a declared prefix of values, etcd stores only the bytes of a value. A client sends the value as `value`,
+ * `text` or `bytes`, and it becomes these bytes. They alone determine how the value is read back
+ * (`kubernetes/dialect/key-value-object.ts`): the text `true` has the same bytes as the value `true`.
  */
 import { encodeJsonTree, isDeeperThan, type JsonRecord } from '../codec/json-tree.js'
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
@@ -12,8 +12,8 @@ import { type FieldProblem, forbiddenField, invalid, required } from './field-er
 import { nameProblem } from './object-names.js'
 
 /**
- * Members that a client may send with a value, because reads return them. They are not stored: the server and the key
- * determine them.
+ * Members that a client may send along with a value, because reads return them. They are not stored, because the
+ * server and the key determine them.
  */
 const KEPT: ReadonlySet<string> = new Set([
   'apiVersion',
@@ -33,8 +33,10 @@ const KEPT: ReadonlySet<string> = new Set([
 type ValueMember = (typeof VALUE_MEMBERS)[number]
 
 /**
- * Returns null if the resource holds objects. @param held the object that a patch was applied to: a patch that adds
- * another form of the value replaces the current one. @throws InvalidError
+ * Returns null if the resource holds objects.
+ * @param held the object to which a patch was applied. A patch that adds another form of the value replaces the
+ * current one.
+ * @throws InvalidError
  */
 export function bareValueOf(
   { resource }: ServedResource,
@@ -64,7 +66,7 @@ function isValueMember(field: string): field is ValueMember {
   return (VALUE_MEMBERS as readonly string[]).includes(field)
 }
 
-/** The value may be null. */
+/** Whether the member has a value. Only `value` itself may be null. */
 function isGiven(object: JsonRecord, member: ValueMember): boolean {
   const given = object[member]
   return given !== undefined && (member === 'value' || given !== null)

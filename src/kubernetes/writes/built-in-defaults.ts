@@ -1,7 +1,7 @@
 /**
- * Defaults of the built-in kinds. An object is walked along its messages, and the rows in `default-facts.json` for each
- * message fill in what is unset. The rows follow the API server. Whether a member is set is decided as in Go: a pointer
- * is set when present, any other member when not empty.
+ * Fills in the defaults of the built-in kinds. An object is walked along its messages, and the rows in
+ * `default-facts.json` for each message fill in what is unset. The rows follow the API server. Whether a member is
+ * set is decided as in Go: a pointer is set when present, any other member when not empty.
  *
  * An object that already has its defaults stays unchanged, so writing back a stored object changes nothing.
  */
@@ -24,7 +24,7 @@ import { pullPolicyOf } from './pull-policy.js'
 
 interface Plan {
   readonly rows: readonly Row[]
-  /** The members whose values may need defaults too, and those whose members are inlined into this message. */
+  /** Members whose values may need defaults, and messages that are inlined into this one. */
   readonly children: readonly Child[]
 }
 
@@ -76,7 +76,7 @@ export class BuiltInDefaults {
   #fillMember(plan: Plan, object: JsonRecord, name: string, label: Child['label']): void {
     const value = object[name]
     if (label === 'value' && (value === undefined || value === null)) {
-      // In Go this struct always exists, possibly empty: it is created here when something in it gets a default.
+      // In Go this struct always exists, possibly empty. It is created here when something in it gets a default.
       const made = record()
       this.#fill(plan, made)
       if (!isEmptyRecord(made)) object[name] = made
@@ -94,8 +94,8 @@ export class BuiltInDefaults {
   #planOf(message: Message): Plan {
     const known = this.#plans.get(message.fullName)
     if (known !== undefined) return known
-    // Only schemas contain themselves, and no row applies inside one. A member that leads back to a message being
-    // planned is skipped.
+    // Only schemas contain themselves, and no row applies inside one. So skip a member that leads back to a message
+    // that is still being planned.
     this.#plans.set(message.fullName, NOTHING)
     const { fullName } = message
     const facts = fullName.startsWith(API) ? this.#facts[fullName.slice(API.length)] : undefined

@@ -1,8 +1,8 @@
 /**
- * Turns an object of a built-in kind into the JSON that an API server would return after reading it into its Go types:
- * a null in a map or list becomes the zero value of its type. Any other null disappears, and so does any empty member
- * that may be omitted. Members that Go always writes (`status: {}`) are added. Members are in the order of the Go
- * types. Quantities and times stay as they are written.
+ * Turns an object of a built-in kind into the JSON that an API server would return after reading it into its Go
+ * types. A null in a map or list becomes the zero value of its type. Any other null disappears, and so does any empty
+ * member that may be omitted. Members that Go always writes (`status: {}`) are added. Members are in the order of the
+ * Go types. Quantities and times stay as written.
  */
 import { isEmptyRecord, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
 import { type Field, type Message, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
@@ -21,14 +21,14 @@ export class CanonicalForm {
     Object.assign(object, head, settled)
   }
 
-  /** The same for the metadata of any object. */
+  /** `settle` for the metadata of any object. */
   settleMetadata(object: JsonRecord): void {
     const message = this.schema.message(OBJECT_META)
     const metadata = object['metadata']
     if (message !== undefined && isRecord(metadata)) object['metadata'] = this.#object(metadata, message)
   }
 
-  /** Returns an object of the kind in which nothing is set. */
+  /** Returns an object of the kind with no members set. */
   empty(apiVersion: string, kind: string): JsonRecord {
     const object = record()
     this.settle(apiVersion, kind, object)

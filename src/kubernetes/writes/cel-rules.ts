@@ -1,12 +1,12 @@
 /**
- * The rules of a schema in CEL (`x-kubernetes-validations`). They are not evaluated here; a write to which they apply
- * gets a warning, because an API server would reject a violation.
+ * The rules of a schema in CEL (`x-kubernetes-validations`). They are not evaluated here. Because an API server would
+ * reject a violation, a write to which such rules apply gets a warning.
  */
 import { joinPath } from '../codec/json-tree.js'
 import { entriesAt, field, type Fields, isObject, listAt } from '../../support/fields.js'
 import { oncePer } from '../../support/memo.js'
 
-/** The number of rules named in a warning; the others are only counted. */
+/** The most rules named in a warning; the others are only counted. */
 const MAX_NAMED = 3
 const MAX_RULE_LENGTH = 100
 
@@ -17,12 +17,12 @@ interface Rule {
 }
 
 /**
- * Returns a warning about the rules of a stored schema that are not evaluated; null for none. The result is kept with
- * the schema.
+ * Returns a warning about the rules of a stored schema that are not evaluated; null if it has none. The result is
+ * kept with the schema.
  */
 export const unevaluatedRules = oncePer((schema: object) => wordsOf([...rulesOf(schema as Fields)]))
 
-/** The same for all versions of a definition. */
+/** Returns such a warning for all versions of a definition together. */
 export function unevaluatedRulesOf(definition: Fields): string | null {
   const rules = listAt(definition, 'spec', 'versions').flatMap((version) => {
     const schema = field(version, 'schema', 'openAPIV3Schema')
@@ -39,7 +39,7 @@ function wordsOf(rules: readonly Rule[]): string | null {
   return `rules in x-kubernetes-validations are not evaluated here: ${first}${more}`
 }
 
-/** Walks a schema without recursion, since a definition may nest it deeply. */
+/** Walks a schema without recursion, because a definition may nest it deeply. */
 function* rulesOf(schema: Fields): Generator<Rule> {
   const left: { readonly node: Fields; readonly path: readonly string[] }[] = [{ node: schema, path: [] }]
   for (let next = left.pop(); next !== undefined; next = left.pop()) {

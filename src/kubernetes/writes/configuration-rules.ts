@@ -1,4 +1,7 @@
-/** Checks ConfigMaps and Secrets as the API server does: their keys become names of files and variables in pods. */
+/**
+ * Checks ConfigMaps and Secrets as the API server does, because their keys become names of files and variables in
+ * pods.
+ */
 import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { type FieldProblem, invalid, required, tooLong } from './field-errors.js'
 

@@ -1,8 +1,8 @@
 /**
- * Objects that contain others: a Namespace contains objects, a CustomResourceDefinition its custom resources. In
- * Kubernetes a controller empties a container that is being deleted. Here the delete request does it, after marking the
- * container and before removing it. An object with finalizers stays, and so does its container, until the last
- * finalizer is gone.
+ * Objects that contain others: a Namespace contains objects, and a CustomResourceDefinition its custom resources. In
+ * Kubernetes, a controller empties a container that is being deleted. Here the delete request itself marks the
+ * container, empties it and then removes it. An object with finalizers stays until its last finalizer is gone, and so
+ * does its container.
  */
 import { exactCopy } from '../codec/exact-json.js'
 import { readDefinition } from '../dialect/crd.js'
@@ -22,7 +22,7 @@ export interface ContainersOptions {
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
   readonly resources: () => readonly ServedResource[]
   readonly etcdPrefix: string
-  /** Deletes one object as a request for it would. */
+  /** Deletes one object as a request to delete it would. */
   readonly remove: (place: ObjectLocation) => Promise<'gone' | 'held'>
 }
 
@@ -31,7 +31,7 @@ interface Contents {
   readonly prefix: Key
 }
 
-/** Whether its objects contain others. */
+/** Whether the resource's objects contain others. */
 export function isContainer({ resource }: Pick<ServedResource, 'resource'>): boolean {
   const id = resourceId(resource)
   return id === NAMESPACES || id === DEFINITIONS
@@ -41,8 +41,8 @@ export class Containers {
   constructor(private readonly options: ContainersOptions) {}
 
   /**
-   * @returns what must not change until the custom resource is written.
-   * @throws ForbiddenError when its definition is being deleted, which would never be empty.
+   * @returns the keys that must not change until the custom resource is written.
+   * @throws ForbiddenError when the definition is being deleted, because it would never become empty.
    */
   async assertDefined({ served, name }: ObjectLocation): Promise<readonly Compare[]> {
     const holder = this.#definitionOf(served)
@@ -70,12 +70,12 @@ export class Containers {
     await this.#removeIfEmpty(place, held)
   }
 
-  /** Called after a container was changed: its last finalizer may have been the only thing that kept it. */
+  /** Called after a container was changed, because its last finalizer may have been the only thing that kept it. */
   async afterChange(place: ObjectLocation): Promise<void> {
     try {
       await this.finish(place)
     } catch (error) {
-      // It holds a value that cannot be read, so it stays. The change is made anyway.
+      // The container holds a value that cannot be read, so it stays. The change is made anyway.
       if (!(error instanceof StorageReadError)) throw error
     }
   }
@@ -96,7 +96,7 @@ export class Containers {
       try {
         await this.#removeIfEmpty(holder, held)
       } catch (error) {
-        // It still holds a value that cannot be read, so it stays. The object is gone anyway.
+        // The container still holds a value that cannot be read, so it stays. The object is gone anyway.
         if (!(error instanceof StorageReadError)) throw error
       }
     }
@@ -127,7 +127,10 @@ export class Containers {
     return first === undefined ? [] : [{ served: first, prefix: first.resource.etcdPrefix }]
   }
 
-  /** An object that cannot be removed is left alone. Its container then stays, and the delete can be repeated. */
+  /**
+   * Removes the contents. An object that cannot be removed is left, so its container stays and the delete can be
+   * repeated.
+   */
   async #empty({ served, prefix }: Contents): Promise<void> {
     for await (const { stored } of this.options.store.list(served, prefix)) {
       const { namespace, name } = stored

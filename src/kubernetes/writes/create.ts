@@ -13,7 +13,10 @@ import { strictProblems } from './strict-problems.js'
 import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
-/** As in Kubernetes. With one, a few thousand objects of one `generateName` make it likely that a create fails. */
+/**
+ * As in Kubernetes. With only one attempt, a create is likely to fail once a few thousand objects share a
+ * `generateName`.
+ */
 const MAX_NAMES = 8
 
 /** @throws StatusError */
@@ -45,7 +48,7 @@ export function readWhole(write: Write): JsonRecord {
   return value
 }
 
-/** Creates the object of the write's name. @throws StatusError */
+/** Creates the object under the write's name. @throws StatusError */
 export async function makeObject(write: Write, body: JsonRecord, keepsManagedFields = false): Promise<OneAnswer> {
   const { context, request, name, lease } = write
   const { served, namespace } = request
@@ -88,9 +91,9 @@ function nameOf(
   throw InvalidError.forFields(kind, group, '', [required('metadata.name', 'name or generateName is required')])
 }
 
-/** @param metadata is changed. @throws BadRequestError when the body names another namespace than the path. */
+/** @param metadata is changed. @throws BadRequestError when the body and the path name different namespaces. */
 export function checkNamespace(metadata: JsonRecord, { served, namespace }: WriteRequest): void {
-  // Manifests of cluster-scoped objects often have one; as in Kubernetes, it is dropped.
+  // Manifests of cluster-scoped objects often have a namespace. As in Kubernetes, it is dropped.
   if (!served.resource.namespaced) {
     delete metadata['namespace']
     return
@@ -101,7 +104,7 @@ export function checkNamespace(metadata: JsonRecord, { served, namespace }: Writ
   throw new BadRequestError('the namespace of the provided object does not match the namespace sent on the request')
 }
 
-/** @throws BadRequestError when the body names another object than the path. */
+/** @throws BadRequestError when the body and the path name different objects. */
 export function checkName(metadata: JsonRecord, { served, name }: Pick<WriteRequest, 'served' | 'name'>): void {
   const given = textMember(metadata, 'name')
   if (given === name || (given === '' && served.resource.holds !== 'kubernetes')) return

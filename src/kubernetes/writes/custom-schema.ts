@@ -13,12 +13,12 @@ import type { Schema } from './schema-keywords.js'
 import { schemaProblems } from './schema-validator.js'
 import type { Shape } from './shape.js'
 
-/** The most problems reported for one object: a broken client must not get megabytes back. */
+/** The most problems reported for one object, so that a broken client does not get megabytes back. */
 const MAX_PROBLEMS = 64
 
 /**
- * @param shape of the same schema.
- * @param onUnusable receives parts of a stored schema that cannot be checked here, which then allow everything.
+ * @param shape the shape made from the same schema.
+ * @param onUnusable receives parts of a stored schema that cannot be checked here. Those parts then allow everything.
  */
 export function customProblems(
   object: JsonRecord,

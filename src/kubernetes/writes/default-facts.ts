@@ -1,15 +1,15 @@
 /**
- * The API server's defaults for the built-in kinds, which `built-in-defaults.ts` fills in, by message:
- * `default-facts.json`. Messages are named as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without
- * `k8s.io.api.`. The rows of a message are applied in order, and the rows of an object before those of the objects in
- * it. So the old name of a pod's account is kept in step with the new one, which wins.
+ * The API server's defaults for the built-in kinds by message, in `default-facts.json`. `built-in-defaults.ts` fills
+ * them in. Messages are named as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without `k8s.io.api.`. The
+ * rows of a message are applied in order, and the rows of an object before those of the objects in it. This keeps the
+ * old name of a pod's service account equal to the new name, which wins.
  *
- * Some defaults are omitted, because they need arithmetic or a clock and no client depends on them: quantities are not
- * rounded, the requests of a whole pod are not summed over its containers, a negative grace period does not become 1,
- * `podIP` and `podIPs` are not derived from each other, and a device taint gets no time.
+ * Some defaults are omitted, because they need arithmetic or a clock and no client depends on them: quantities are
+ * not rounded, the requests of a whole pod are not summed over its containers, a negative grace period does not
+ * become 1, `podIP` and `podIPs` are not derived from each other, and a device taint gets no time.
  *
  * Source: the API reference of Kubernetes 1.37, and its `pkg/apis/<group>/<version>/defaults.go`. The tests compare
- * every row with the responses of these functions (`test/data/kubernetes-defaults`).
+ * every row with the results of these functions (`test/data/kubernetes-defaults`).
  */
 import { readPackageFile } from '../../support/package-file.js'
 
@@ -24,16 +24,16 @@ export type DefaultValue =
   | number
   | boolean
   | { readonly literal: unknown }
-  /** Both paths start at the innermost list item on the way, or at the object if there is no list. */
+  /** Both paths start at the innermost list item along the row's path, or at the object if the path has no list. */
   | { readonly copyOf: string }
   | { readonly missingKeysOf: string }
   | { readonly pullPolicyOf: string }
-  /** The member is removed because it has no meaning there. */
+  /** The member is removed because it has no meaning under the row's conditions. */
   | { readonly isRemoved: true }
 
 /**
- * `path` names the member, with `[]` for each item of a list; `value` is its default; the row applies only when all
- * conditions after it hold.
+ * `path` names the member, with `[]` for each item of a list, and `value` is its default. The row applies only when
+ * all conditions after the value hold.
  */
 export type DefaultRow = readonly [path: string, value: DefaultValue, ...when: readonly Condition[]]
 

@@ -1,7 +1,7 @@
 /**
- * DELETE of a collection: object by object, as in Kubernetes. It takes the options of a list, and deletes what that
- * list would contain: with `limit`, one page. The response is a list of the deleted objects, unless it would be very
- * large.
+ * DELETE of a collection removes object by object, as in Kubernetes. It takes the options of a list and deletes the
+ * objects that this list would contain; with `limit`, that is one page. The response is a list of the deleted
+ * objects, unless it would be very large.
  */
 import { record } from '../codec/json-tree.js'
 import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
@@ -115,7 +115,7 @@ async function select(context: WriteContext, { served, namespace, query, apart }
   return { revision, continueToken, small, large }
 }
 
-/** Returns where the list begins in the storage, and at which revision. */
+/** Returns the first key of the list in the storage, and the revision at which to read. */
 function placeOf(read: ListRead, prefix: Key): { startKey?: Key; revision?: Revision } {
   if (read.kind === 'exact') return { revision: read.revision }
   if (read.kind !== 'continue') return {}
@@ -123,7 +123,7 @@ function placeOf(read: ListRead, prefix: Key): { startKey?: Key; revision?: Revi
   return read.revision === null ? { startKey } : { startKey, revision: read.revision }
 }
 
-/** Another request may have removed it first. */
+/** Returns null if another request has removed the object first. */
 async function unlessGone(removal: Promise<OneAnswer | null>): Promise<OneAnswer | null> {
   try {
     return await removal
@@ -133,7 +133,7 @@ async function unlessGone(removal: Promise<OneAnswer | null>): Promise<OneAnswer
   }
 }
 
-/** The objects of the response, in order; drops everything once there is too much, or an item is unavailable. */
+/** The objects of the response, in order. Drops all of them if they are too large together or one is unavailable. */
 class Gathered {
   #objects: (StoredObject | undefined)[] | null = []
   #bytes = 0

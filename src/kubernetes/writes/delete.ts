@@ -1,4 +1,4 @@
-/** DELETE of one object. An object with finalizers is only marked, and is removed when the last of them is gone. */
+/** DELETE of one object. An object with finalizers is only marked. It is removed when the last of them is gone. */
 import {
   cloneTree,
   encodeJsonTree,
@@ -20,8 +20,8 @@ import { typeProblem } from './member-types.js'
 import { type DeleteOptions, parseDeleteOptions } from './write-options.js'
 
 /**
- * The namespaces that a kube-apiserver keeps. Their uids identify clusters, and everything in them would be deleted
- * too.
+ * The namespaces that a kube-apiserver keeps. Their uids identify clusters, and a delete would also remove everything
+ * in them.
  */
 const IMMORTAL: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public'])
 
@@ -41,7 +41,7 @@ export async function deleteObject(context: WriteContext, request: WriteRequest)
   return success(details)
 }
 
-/** Answers with the last state of the object, as for one of a collection. @throws StatusError */
+/** Removes an object and returns its last state, as when a collection is deleted. @throws StatusError */
 export async function removeObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
   const options = deleteOptionsOf(context, request)
   const { changed } = await remove(context, request, options)
@@ -54,8 +54,8 @@ export function deleteOptionsOf(context: WriteContext, { contentType, query, bod
 }
 
 /**
- * A precondition or a dry run of the wrong type must not count as absent. @param options null if there are none.
- * @throws BadRequestError, InvalidError
+ * Reads the options. A precondition or dry run of the wrong type is an error, so that it is not ignored.
+ * @param options null if there are none. @throws BadRequestError, InvalidError
  */
 export function readDeleteOptions(context: WriteContext, query: URLSearchParams, options: Json): DeleteOptions {
   const problem = typeProblem(options, context.deleteOptions)
@@ -97,7 +97,7 @@ export async function remove(
   return { changed, uid }
 }
 
-/** @throws ConflictError when the object is not the one to be removed. */
+/** @throws ConflictError when the object is not the one that the options name. */
 export function checkPreconditions(place: ObjectLocation, { object }: Held, options: DeleteOptions): void {
   const uid = textMember(object, 'metadata', 'uid')
   const version = textMember(object, 'metadata', 'resourceVersion')
@@ -113,7 +113,7 @@ function precondition(what: string, wanted: string, found: string): string {
   return `the ${what} in the precondition (${wanted}) does not match the ${what} in record (${found})`
 }
 
-/** As in the API server, the resource is named by its kind here. */
+/** As in the API server, this error names the resource by its kind. */
 function goneOn({ served: { resource }, name }: ObjectLocation, why: string, what: string): ConflictError {
   const named = { group: resource.group, plural: resource.kind }
   return conflictError(named, name, `${why}. The object might have been ${what}`)

@@ -1,5 +1,5 @@
 /**
- * How PodDisruptionBudgets limit the eviction of pods. A controller counts the healthy pods and writes to the budget's
+ * PodDisruptionBudgets limit the eviction of pods. A controller counts the healthy pods and writes to the budget's
  * status how many disruptions are allowed. An eviction uses up one of them and lists the pod in the status until the
  * controller has seen that the pod is gone.
  *
@@ -37,8 +37,8 @@ import { type Change, type Held, type ObjectLocation, putAgain } from './object-
 import { timestamp, type WriteContext } from './write-context.js'
 
 /**
- * With more pods than this in the map, the controller is not keeping up with evictions; no more are allowed, as in the
- * API server.
+ * With more pods than this in the status, the controller is not keeping up with evictions. Then no more are allowed,
+ * as in the API server.
  */
 const MAX_DISRUPTED_PODS = 2_000
 
@@ -88,8 +88,8 @@ function textOrNone(labels: Json, key: string): string | undefined {
 }
 
 /**
- * Whether an unready pod may be evicted without using up a disruption, since it is not among the healthy pods that the
- * budget protects.
+ * Whether an unready pod may be evicted without using up a disruption, because it is not among the healthy pods that
+ * the budget protects.
  */
 export function letsUnhealthyGo({ object }: Budget): boolean {
   if (textMember(object, 'spec', 'unhealthyPodEvictionPolicy') === 'AlwaysAllow') return true
@@ -159,8 +159,8 @@ function forbidden(name: string, why: string): ForbiddenError {
 }
 
 /**
- * Returns why no disruption is left. If the controller failed to sync, its message says why and its numbers mean
- * nothing.
+ * Returns why no disruption is left. If the controller failed to sync, the reason is in its message, and its numbers
+ * mean nothing.
  */
 function whyNone(budget: JsonRecord, name: string): string {
   const current = count(budget, 'currentHealthy')

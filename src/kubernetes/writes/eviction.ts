@@ -1,7 +1,7 @@
 /**
- * POST of an Eviction, as sent by a node drain: deletes a pod if its PodDisruptionBudget allows that now.
+ * POST of an Eviction, as a node drain sends it, deletes a pod if its PodDisruptionBudget allows that now.
  *
- * The pod gets the condition DisruptionTarget before it is removed, so that its watchers see the reason. Its
+ * The pod gets the condition DisruptionTarget before it is removed, so that its watchers see the reason. The
  * preconditions are checked at both writes.
  *
  * Source: "API-initiated eviction" of the Kubernetes documentation; the eviction storage of kube-apiserver.
@@ -35,7 +35,7 @@ import { checkType, readObject } from './request-body.js'
 import { timestamp, type OneAnswer, type WriteContext, type WriteRequest } from './write-context.js'
 import { type DeleteOptions, parseWriteOptions } from './write-options.js'
 
-/** A constantly changing pod is reread this often, as in the API server, with these pauses. */
+/** How often a constantly changing pod is reread, as in the API server, and the pause before each attempt. */
 const MAX_ATTEMPTS = 20
 const PAUSE_MS = 50
 
@@ -66,8 +66,8 @@ function readEviction(context: WriteContext, request: WriteRequest): DeleteOptio
 }
 
 /**
- * Removes a pod that does no work, whatever its budget says. @returns null; or the pod, left alone, if budgets protect
- * it. @throws StatusError
+ * Removes a pod that does no work, whatever its budget says. @returns null, or the pod if budgets protect it and it was
+ * left alone. @throws StatusError
  */
 async function removeUnguarded(
   context: WriteContext,
@@ -77,10 +77,10 @@ async function removeUnguarded(
   for (let attempt = 1; ; attempt++) {
     const pod = await context.store.read(place)
     if (pod === null) throw objectNotFoundError(place.served.resource, place.name)
-    // Before a disruption is spent.
+    // Check the preconditions before a disruption is spent.
     checkPreconditions(place, pod, options)
     if (!isUnguarded(pod.object)) return pod
-    // A pending pod may be about to become ready.
+    // A pending pod may be about to become ready, so require the version that was read.
     const isOver = isFinished(pod.object) || isDeleting(pod.object)
     const resourceVersion = options.resourceVersion ?? (isOver ? null : versionOf(pod))
     try {
@@ -113,7 +113,7 @@ async function removeGuarded(
   try {
     await removeMarked(context, place, { ...options, resourceVersion: options.resourceVersion ?? versionOf(pod) })
   } catch (error) {
-    // It may have become ready.
+    // The pod may have become ready.
     if (error instanceof ConflictError && options.resourceVersion === null) throw notCountedYet(budget.place.name)
     throw error
   }

@@ -52,8 +52,8 @@ function shown(value: unknown): string {
 }
 
 /**
- * Returns the first characters of the value's JSON without visiting the rest: each of a hundred problems may be about a
- * value of megabytes.
+ * Returns the first characters of the value's JSON without visiting the rest, because each of a hundred problems may
+ * be about a value of megabytes.
  */
 function beginningOf(value: unknown, length: number): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, length))

@@ -1,7 +1,7 @@
 /**
  * A set of fields of an object, as `metadata.managedFields` stores one for each manager: a tree of path elements.
- * `f:NAME` is a member, `k:{"name":"a"}` a list item identified by keys, `v:"a"` an item of a set; `.` marks a node
- * that is in the set itself.
+ * `f:NAME` is a member, `k:{"name":"a"}` a list item identified by keys, and `v:"a"` an item of a set. `.` marks a
+ * node that is in the set itself.
  *
  * Source: the FieldsV1 format of Kubernetes' API conventions and structured-merge-diff's documented rules.
  */
@@ -14,7 +14,7 @@ export class FieldSet {
   isMember = false
   #children: Map<string, FieldSet> | null = null
 
-  /** Most nodes are leaves, which share one empty map. */
+  /** The children by path element. Most nodes are leaves, which share one empty map. */
   get children(): ReadonlyMap<string, FieldSet> {
     return this.#children ?? NO_CHILDREN
   }
@@ -32,7 +32,7 @@ export class FieldSet {
     return new FieldSet()
   }
 
-  /** Anything that is not FieldsV1 is skipped: entries of other managers are accepted as they are. */
+  /** Anything that is not FieldsV1 is skipped, because entries of other managers are accepted as they are. */
   static fromJson(json: Json | undefined): FieldSet {
     const set = new FieldSet()
     if (!isRecord(json)) return set
@@ -55,7 +55,7 @@ export class FieldSet {
     return json
   }
 
-  /** No child is ever empty. */
+  /** Whether nothing is in the set. Children are never empty, so only this node is examined. */
   get isEmpty(): boolean {
     return isBare(this)
   }
@@ -108,7 +108,9 @@ export class FieldSet {
     return equalTrees(this.toJson(), other.toJson()) && this.isMember === other.isMember
   }
 
-  /** Yields paths as the API server names fields in a conflict: `.spec.containers[name="a"].image`. */
+  /**
+   * Yields paths in the form in which the API server names fields in a conflict: `.spec.containers[name="a"].image`.
+   */
   *paths(prefix = ''): Generator<string> {
     if (this.isMember && prefix !== '') yield prefix
     for (const [element, child] of this.children) yield* child.paths(extendPath(prefix, elementText(element)))
@@ -122,7 +124,7 @@ function isBare({ isMember, children }: FieldSet): boolean {
   return !isMember && children.size === 0
 }
 
-/** @param into is changed, and shares no node with another set. */
+/** @param into is changed. It shares no node with another set. */
 function absorb(into: FieldSet, other: FieldSet): void {
   into.isMember ||= other.isMember
   for (const [element, child] of other.children) {
@@ -133,7 +135,7 @@ function absorb(into: FieldSet, other: FieldSet): void {
   }
 }
 
-/** Returns a path element as conflicts show it. */
+/** Returns a path element in the form in which conflicts show it. */
 export function elementText(element: string): string {
   const text = element.slice(2)
   if (element.startsWith('f:')) return `.${text}`
@@ -148,7 +150,8 @@ export function elementText(element: string): string {
 }
 
 /**
- * Returns the items of a list by their path elements, or null if items are indistinguishable and the list is one value.
+ * Returns the items of a list by their path elements, or null if items are indistinguishable and the list is
+ * therefore one value.
  */
 export function itemsByElement(list: readonly Json[], shape: Shape): Map<string, Json> | null {
   if (shape.list === 'atomic') return null
@@ -161,7 +164,7 @@ export function itemsByElement(list: readonly Json[], shape: Shape): Map<string,
   return items
 }
 
-/** Returns the path element of an item in its set or keyed list; null if it has none. */
+/** Returns the path element of an item in its set or keyed list; null if the item has none. */
 export function elementOf(item: Json, shape: Shape): string | null {
   return shape.list === 'set' ? setElement(item) : keyedElement(item, shape)
 }
@@ -188,8 +191,8 @@ export function isGranular(value: Json | undefined, shape: Shape): value is Json
 }
 
 /**
- * Returns the fields that a configuration names: its leaves, the items of lists, and the entries of maps. An empty list
- * whose items would have owners names nothing.
+ * Returns the fields that a configuration names: its leaves, the items of lists, and the entries of maps. An empty
+ * list names no field if its items would have owners.
  *
  * Source: structured-merge-diff v6, typed/tofieldset.go.
  */
@@ -213,7 +216,7 @@ function addFields(set: FieldSet, value: Json, shape: Shape): void {
     for (const name of names) {
       const child = new FieldSet()
       addFields(child, value[name]!, shape.member(name) ?? ANY)
-      // Members of an object are declared, and need no owner other than those of their own members.
+      // A declared member of an object needs no owner besides the owners of the members inside it.
       if (shape.type !== 'object' || shape.member(name) === undefined) child.isMember = true
       set.put(`f:${name}`, child)
     }
@@ -257,7 +260,7 @@ type Part = readonly [element: string, before: Json | undefined, after: Json | u
 /** Returns null when both are compared as one value. */
 function partsOf(was: Json | undefined, is: Json | undefined, shape: Shape): Part[] | null {
   if ((was ?? is) === undefined) return []
-  // In Go, null is an empty list or map.
+  // Go treats null as an empty list or map.
   const [before, after] = [emptyFor(was, is), emptyFor(is, was)]
   if (isGranular(before ?? record(), shape) && isGranular(after ?? record(), shape) && isRecord(before ?? after)) {
     const names = new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])

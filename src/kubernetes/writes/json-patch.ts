@@ -1,13 +1,18 @@
 /**
- * Applies a JSON Patch to a tree as the API server does, which deviates from RFC 6902: a missing member reads as null,
- * so that "test" finds null there and "replace" and "copy" create one; a missing value is null; a pointer need not
- * begin with a slash; an index may count from the end of its array (`-1` is the last item); numbers are equal if their
- * text is. `test/reference/patches.ts` has recorded its responses.
+ * Applies a JSON Patch to a tree as the API server does, which deviates from RFC 6902 in these ways:
+ *
+ * - A missing member reads as null, so "test" finds null there, and "replace" and "copy" create one.
+ * - A missing value is null.
+ * - A pointer need not begin with a slash.
+ * - An index may count from the end of its array (`-1` is the last item).
+ * - Numbers are equal if their text is.
+ *
+ * `test/reference/patches.ts` has recorded the API server's responses.
  *
  * A body of a few kilobytes must not cost seconds of work. The number of operations and of copied bytes has the API
- * server's limits. All other values that an operation visits or moves count as work, and a patch may do a fixed amount
- * of it. A library was rejected: it compared arrays by their edit distance, in time and memory quadratic in their
- * length.
+ * server's limits. Every other value that an operation visits or moves counts as work, and the work of one patch is
+ * limited. A library was rejected, because it compared arrays by their edit distance, in time and memory quadratic in
+ * their length.
  */
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
 import {
@@ -26,20 +31,21 @@ import { BadRequestError, InvalidError, RequestEntityTooLargeError } from '../..
 /** The API server's limit. */
 const MAX_OPERATIONS = 10_000
 /**
- * The most bytes that one patch may copy, which is the API server's limit: a few lines that each double a member would
- * fill memory.
+ * The most bytes that one patch may copy, as in the API server. Without this limit, a few lines that each double a
+ * member would fill memory.
  */
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
-/** The most values that one patch may visit. The largest body holds fewer than half of that. */
+/** The most values that one patch may visit. The largest body holds fewer than half as many. */
 const MAX_WORK = 4_000_000
-/** Items of an array are shifted by one native call: shifting this many costs as much as visiting one value. */
+/** One native call shifts the items of an array. Shifting this many items costs as much as visiting one value. */
 const SHIFTED_PER_WORK = 64
 const MEMBERS: ReadonlySet<string> = new Set(['op', 'path', 'from', 'value'])
 
 /**
  * @param maxWork how many values may be visited.
  * @returns a new tree that shares nothing with the object or the patch.
- * @throws BadRequestError when it is not a patch; InvalidError when it cannot be applied; RequestEntityTooLargeError
+ * @throws BadRequestError when `patch` is not a JSON Patch; InvalidError when it cannot be applied;
+ * RequestEntityTooLargeError
  */
 export function applyJsonPatch(object: JsonRecord, patch: Json, maxWork = MAX_WORK): JsonRecord {
   const operations = operationsOf(patch)
@@ -68,7 +74,7 @@ export function unknownPatchMembers(patch: Json): readonly string[] {
   return unknown
 }
 
-/** As in Go, null is an empty patch, or an operation without members. @throws BadRequestError */
+/** As in Go, a null patch is an empty patch, and a null operation has no members. @throws BadRequestError */
 function operationsOf(patch: Json): readonly JsonRecord[] {
   if (patch === null) return []
   if (!Array.isArray(patch))
@@ -203,7 +209,7 @@ class PatchedDocument {
     return copy
   }
 
-  /** @param wanted comes from the patch, so it is never too deep for recursion. */
+  /** @param wanted is part of the patch, so it is never too deep for recursion. */
   #equals(value: Json, wanted: Json): boolean {
     this.#spend(1)
     if (value instanceof JsonNumber) return wanted instanceof JsonNumber && value.text === wanted.text

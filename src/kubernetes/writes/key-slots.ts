@@ -1,6 +1,6 @@
 /**
- * Admits requests for one key one at a time, in order of arrival. The queue needs no separate limit, because the number
- * of requests is limited.
+ * Admits requests for one key one at a time, in order of arrival. The queue needs no limit of its own, because the
+ * number of requests is limited.
  */
 export class KeySlots {
   readonly #last = new Map<string, Promise<void>>()

@@ -1,7 +1,7 @@
 /**
- * The rules for writes to a served resource: the shape and schema of its objects, its subresources, and the few things
- * that an API server itself does to some built-in kinds. Built-in kinds get their defaults. They are not validated
- * beyond the names and types of their members, and there are no admission plugins: both belong to a kube-apiserver.
+ * The rules for writes to a served resource: the shape and schema of its objects, its subresources, and the few
+ * things that an API server itself does to some built-in kinds. Built-in kinds get their defaults. Only the names and
+ * types of their members are validated, and there are no admission plugins, because both belong to a kube-apiserver.
  */
 import { exactCopy } from '../codec/exact-json.js'
 import {
@@ -40,7 +40,7 @@ export interface KindRules {
   /** The schema of a custom resource. */
   readonly schema: Readonly<Record<string, unknown>> | undefined
   readonly hasStatus: boolean
-  /** As in `well-known-resources.ts`: newer kinds keep all of their metadata. */
+  /** As in `well-known-resources.ts`. A write of the status keeps all metadata of newer kinds. */
   readonly keptByStatus: readonly string[] | null
   readonly hasGeneration: boolean
   readonly scale: ScalePaths | null
@@ -48,7 +48,7 @@ export interface KindRules {
   readonly requiresVersion: boolean
   /** Whether a PUT creates a missing object. */
   readonly createsOnUpdate: boolean
-  /** Strategic merge patches exist only for kinds whose shape is built in. */
+  /** Whether strategic merge patches are accepted. They exist only for kinds whose shape is built in. */
   readonly takesStrategicPatch: boolean
   /** Returns the problem with the first member of a wrong type; null if there is none. */
   readonly typeProblem: (object: JsonRecord) => string | null
@@ -56,7 +56,7 @@ export interface KindRules {
   readonly dropUnknown: (object: JsonRecord) => readonly string[]
   /** Fills in the defaults in place. */
   readonly fillDefaults: (object: JsonRecord) => void
-  /** An object in which nothing is set. */
+  /** An object with no members set. */
   readonly empty: JsonRecord
 }
 
@@ -78,7 +78,7 @@ export class KindRulebook {
     const version = apiVersion(resource)
     const builtIn = origin === 'well-known' ? this.shapes.ofKind(version, resource.kind) : undefined
     const schema = origin === 'custom' ? served.schema : undefined
-    // Only threads check written objects: parsing a schema takes too long for the event loop, which only removes
+    // Only threads check written objects. Parsing a schema takes too long for the event loop, which only removes
     // objects.
     let shape = builtIn
     const shapeOf = (): Shape => (shape ??= customShape(schema?.parsed, this.shapes.objectMeta))
@@ -115,8 +115,8 @@ export class KindRulebook {
   }
 
   /**
-   * The same as what reads do to objects of a definition (`kubernetes/codec/read-rules.ts`), except that removals are
-   * reported.
+   * Does the same to objects of a definition as reads do (`kubernetes/codec/read-rules.ts`), and also reports what
+   * was removed.
    */
   #bySchema(schema: DefinedSchema, keepsUnknown: boolean): Pick<KindRules, 'dropUnknown' | 'fillDefaults'> {
     return {
@@ -178,14 +178,14 @@ function labelWithName(namespace: JsonRecord): void {
   labels['kubernetes.io/metadata.name'] = textMember(namespace, 'metadata', 'name')
 }
 
-/** Without it, an API server over the same etcd would delete the namespace without its contents. */
+/** Without the finalizer, an API server over the same etcd would delete the namespace without its contents. */
 function addFinalizer(namespace: JsonRecord): void {
   const spec = ensureRecord(namespace, 'spec')
   const given = Array.isArray(spec['finalizers']) ? spec['finalizers'] : []
   spec['finalizers'] = given.includes('kubernetes') ? given : [...given, 'kubernetes']
 }
 
-/** Only the subresource `finalize` changes them. */
+/** Restores the finalizers, because only the subresource `finalize` changes them. */
 function keepFinalizers(namespace: JsonRecord, before: JsonRecord): void {
   const finalizers = member(before, 'spec', 'finalizers')
   const spec = ensureRecord(namespace, 'spec')
@@ -193,7 +193,7 @@ function keepFinalizers(namespace: JsonRecord, before: JsonRecord): void {
   else spec['finalizers'] = cloneTree(finalizers)
 }
 
-/** A namespace that only claims to be terminating would refuse every object for good. */
+/** A namespace that is terminating without being deleted would refuse every new object forever. */
 function phaseProblems(before: JsonRecord, namespace: JsonRecord): readonly FieldProblem[] {
   const phase = textMember(namespace, 'status', 'phase')
   if (phase === textMember(before, 'status', 'phase')) return []
@@ -203,7 +203,7 @@ function phaseProblems(before: JsonRecord, namespace: JsonRecord): readonly Fiel
   return [invalid('status.Phase', phase, `may only be '${expected}' if \`deletionTimestamp\` is ${when}`)]
 }
 
-/** A Secret's `stringData` is write-only. */
+/** Moves `stringData` into `data`, because a Secret's `stringData` is write-only. */
 function foldStringData(object: JsonRecord): void {
   const text = object['stringData']
   delete object['stringData']
@@ -215,8 +215,8 @@ function foldStringData(object: JsonRecord): void {
 }
 
 /**
- * A definition is served as soon as it is written, so its conditions say so at once: no controller would set them
- * later.
+ * Sets the conditions of a definition immediately. The definition is served as soon as it is written, and no
+ * controller would set them later.
  */
 function establish(object: JsonRecord, now: string): void {
   const status = ensureRecord(object, 'status')
@@ -237,13 +237,15 @@ function establish(object: JsonRecord, now: string): void {
   status['storedVersions'] = name === '' || earlier.includes(name) ? earlier : [...earlier, name]
 }
 
-/** Returns what an API server would check in an object but this server does not; null for nothing. */
+/**
+ * Returns a warning about the rules that an API server would check but this server does not; null if there are none.
+ */
 export function unchecked(served: ServedResource, object: JsonRecord, schema: KindRules['schema']): string | null {
   if (schema !== undefined) return unevaluatedRules(schema)
   return resourceId(served.resource) === DEFINITIONS ? unevaluatedRulesOf(object) : null
 }
 
-/** Returns the problems with an object that its kind forbids beyond its schema. @param before null for a new object. */
+/** Returns the problems that the kind's rules find beyond the schema. @param before null for a new object. */
 export function kindProblems(
   served: ServedResource,
   before: JsonRecord | null,
@@ -316,7 +318,7 @@ function versionProblems(versions: readonly JsonRecord[]): readonly FieldProblem
   return problems
 }
 
-/** Refuses changes that would make stored objects unreadable, or hide them under other keys. */
+/** Refuses changes that would make stored objects unreadable or leave them under keys that are no longer read. */
 function storedProblems(
   before: JsonRecord | null,
   definition: JsonRecord,

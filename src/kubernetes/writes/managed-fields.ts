@@ -1,9 +1,9 @@
 /**
- * Tracks which manager owns which field, in `metadata.managedFields`; every write keeps it up to date. An update makes
- * its manager the owner of every field it changes. An apply owns the fields it names and removes those it no longer
- * names. It is rejected if it would change a field of another manager, unless forced.
+ * Tracks which manager owns which field, in `metadata.managedFields`; every write keeps it up to date. An update
+ * makes its manager the owner of every field it changes. An apply owns the fields it names and removes those it no
+ * longer names. An apply is rejected if it would change a field of another manager, unless it is forced.
  *
- * A field keeps its name from the version that wrote it: names are not converted between versions of a kind.
+ * A field keeps its name from the version that wrote it, because names are not converted between versions of a kind.
  *
  * Source: "Server-Side Apply" of the Kubernetes documentation.
  */
@@ -45,8 +45,8 @@ interface Entry {
 }
 
 /**
- * Further update entries are merged into one, as the API server does: a client that uses a new name per request must
- * not grow objects.
+ * The most entries of updates. As in the API server, older ones are merged into one, so that a client that uses a new
+ * name per request does not make objects grow.
  */
 const MAX_UPDATE_ENTRIES = 10
 const ANCIENT = 'ancient-changes'
@@ -93,12 +93,12 @@ export function recordUpdate(
   const isReset =
     before !== null && Array.isArray(given) && given.every((entry) => isRecord(entry) && isEmptyRecord(entry))
   if (isReset) return writeEntries(after, [])
-  // As in the API server, fields that were not tracked so far are tracked from the first apply on.
+  // As in the API server, untracked fields are tracked only from the first apply on.
   if (before !== null && managed.length === 0) return writeEntries(after, [])
   writeEntries(after, updatedEntries(managed, before ?? empty, after, shape, manager, 'Update'))
 }
 
-/** Returns the fields without those that have no owner. `metadata` itself is not a field: it only contains some. */
+/** Returns the fields without those that have no owner. `metadata` itself is not a field but only contains some. */
 function ownable(fields: FieldSet): FieldSet {
   const rest = fields.without(UNOWNED)
   const metadata = rest.children.get('f:metadata')
@@ -109,7 +109,7 @@ function ownable(fields: FieldSet): FieldSet {
   return rest
 }
 
-/** Every configuration names it, although no manager owns it. */
+/** Every configuration names this field, although no manager owns it. */
 const OWNED_BY_ALL = FieldSet.fromJson({ 'f:metadata': { 'f:name': {} } })
 
 /**
@@ -146,7 +146,7 @@ export function applyConfiguration(
   const rest = others
     .map((entry) => ({ ...entry, fields: entry.fields.difference(touched).difference(changes.removed) }))
     .filter((entry) => !entry.fields.isEmpty)
-  // Applying the value that a field already has makes the field shared: one owner alone cannot remove it.
+  // Applying the value that a field already has makes the field shared, so that one owner alone cannot remove it.
   const isSame = own !== undefined && own.fields.equals(fields)
   const ours: Entry = {
     manager: manager.name,
@@ -161,7 +161,7 @@ export function applyConfiguration(
   return object
 }
 
-/** Fields without any manager belong to one of this name from the first apply on. */
+/** From the first apply on, fields without a manager belong to a manager of this name. */
 const BEFORE_FIRST_APPLY = 'before-first-apply'
 
 function entriesBeforeApply(live: JsonRecord | null, shape: Shape, manager: Manager): readonly Entry[] {
@@ -174,7 +174,7 @@ function entriesBeforeApply(live: JsonRecord | null, shape: Shape, manager: Mana
 const KUBECTL = 'kubectl'
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 
-/** Returns the fields of the last client-side apply that the object still has: kubectl owns them. */
+/** Returns the fields of the last client-side apply that the object still has. kubectl owns them. */
 function lastAppliedFields(live: JsonRecord, shape: Shape, { apiVersion }: Manager): FieldSet {
   const configuration = parseJsonText(textMember(live, 'metadata', 'annotations', LAST_APPLIED))
   if (!isRecord(configuration) || textMember(configuration, 'apiVersion') !== apiVersion) return FieldSet.empty()
@@ -182,7 +182,7 @@ function lastAppliedFields(live: JsonRecord, shape: Shape, { apiVersion }: Manag
   return fieldsOf(configuration, shape).difference(added).difference(modified).difference(removed)
 }
 
-/** A later client-side apply compares with this annotation. */
+/** Updates the annotation with which a later client-side apply compares. */
 function updateLastApplied(object: JsonRecord, configuration: JsonRecord): void {
   const annotations = member(object, 'metadata', 'annotations')
   if (!isRecord(annotations) || textMember(annotations, LAST_APPLIED) === '') return
@@ -287,7 +287,7 @@ function writeEntries(object: JsonRecord, entries: readonly Entry[]): void {
   })
 }
 
-/** The API server's order: applies come first, then older entries. */
+/** Sorts entries as the API server does: applies come first, then older entries before newer ones. */
 function byPlace(a: Entry, b: Entry): number {
   const key = ({ operation, time, manager, subresource }: Entry): string =>
     [operation, time, manager, subresource].join('\u0000')
@@ -297,7 +297,7 @@ function byPlace(a: Entry, b: Entry): number {
 /** The most conflicts named in one response. */
 const MAX_TOLD_CONFLICTS = 100
 
-/** Words the conflict like the API server, because kubectl prints it. */
+/** Creates the conflict in the API server's words, because kubectl prints them. */
 function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly fields: FieldSet }[]): ConflictError {
   const causes: StatusCause[] = []
   const byManager = new Map<string, string[]>()

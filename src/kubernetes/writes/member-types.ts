@@ -1,6 +1,7 @@
 /**
- * Checks that the members of an object have the declared types of its kind, with the error messages of the API server's
- * decoder. An object with other types could be stored, but then no client in Go could read a list that contains it.
+ * Checks that the members of an object have the types that its kind declares, with the error messages of the API
+ * server's decoder. An object with other types could be stored, but then no client in Go could read a list that
+ * contains it.
  */
 import { isNumber, isRecord, type Json, joinPath } from '../codec/json-tree.js'
 import { GO_FORMATS } from '../codec/go-formats.js'
@@ -18,7 +19,7 @@ const INTEGERS: Readonly<Record<string, readonly [least: bigint, most: bigint]>>
   uint64: [0n, 2n ** 64n - 1n],
   fixed64: [0n, 2n ** 64n - 1n],
 }
-/** Longer strings are not 64-bit integers. */
+/** A longer string cannot be a 64-bit integer. */
 const MAX_INTEGER_LENGTH = 20
 /** Returns the problem with the first member of a wrong type; null if there is none. A null is always allowed. */
 export function typeProblem(value: Json, shape: Shape, path: string[] = [], holder = ''): string | null {
@@ -40,7 +41,7 @@ export function typeProblem(value: Json, shape: Shape, path: string[] = [], hold
       for (const name in value) {
         const member = shape.member(name)
         if (member === undefined) continue
-        // As in Go, a path has the names of members, without map keys and list positions.
+        // As in Go, a path has the names of members but no map keys and list positions.
         if (shape.type === 'object') path.push(name)
         const problem = typeProblem(value[name]!, member, path, here)
         if (problem !== null) return problem

@@ -1,12 +1,12 @@
 /**
  * Applies a JSON Merge Patch (RFC 7386) to a tree. The algorithm is the RFC's ten lines, with the API server's one
- * difference. Existing packages drop members named `constructor`, and mistake a number that keeps its text for an
- * object.
+ * difference. Existing packages were rejected, because they drop members named `constructor` and mistake a number
+ * that keeps its text for an object.
  */
 import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
 import { BadRequestError } from '../../engine/model/status.js'
 
-/** @throws BadRequestError when the patch is not an object, since the result would not be one. */
+/** @throws BadRequestError when the patch is not an object, because the result would not be one either. */
 export function applyMergePatch(object: JsonRecord, patch: Json): JsonRecord {
   if (!isRecord(patch)) throw new BadRequestError('error decoding patch: a merge patch must be an object')
   return merge(object, patch) as JsonRecord
@@ -23,7 +23,7 @@ function merge(target: Json | undefined, patch: Json): Json {
   return merged
 }
 
-/** Unlike the RFC, the API server also drops them inside arrays. */
+/** Drops nulls. Unlike the RFC, the API server drops them inside arrays as well. */
 function withoutNulls(value: Json): Json {
   if (Array.isArray(value)) return value.map(withoutNulls)
   if (!isRecord(value)) return value

@@ -1,6 +1,6 @@
 /**
- * The rules that the `metadata` of every object must obey: names, labels, annotations, finalizers, owners, sizes. Its
- * members have the right types (`member-types.ts`).
+ * The rules that the `metadata` of every object must obey: names, labels, annotations, finalizers, owners, sizes. The
+ * types of its members have been checked before (`member-types.ts`).
  */
 import {
   canonicalText,
@@ -31,7 +31,7 @@ export function areAnnotationsTooLong(annotations: JsonRecord): boolean {
 
 /**
  * @param metadata complete: a generated name has already been filled in.
- * @param isCustom its finalizers may be any string; `finalizerWarnings` warns about unusual ones.
+ * @param isCustom whether finalizers may be any string; `finalizerWarnings` warns about unusual ones.
  */
 export function metadataProblems(resource: Resource, metadata: JsonRecord, isCustom: boolean): readonly FieldProblem[] {
   const problems: FieldProblem[] = []
@@ -93,7 +93,7 @@ export function finalizerWarnings(before: JsonRecord | null, after: JsonRecord):
 }
 
 const OWNER_MEMBERS = ['apiVersion', 'kind', 'name', 'uid'] as const
-/** A group and a version, or a version alone. */
+/** Matches a group and a version, or a version alone. */
 const OWNER_VERSION = /^([^/]*\/)?[^/]+$/
 
 function ownerProblems(metadata: JsonRecord, problems: FieldProblem[]): void {
@@ -122,7 +122,7 @@ function ownerProblems(metadata: JsonRecord, problems: FieldProblem[]): void {
   })
 }
 
-/** Removes duplicate owners. @returns a warning that names them; null if there are none. */
+/** Removes duplicate owners. @returns a warning that names them; null if there are no duplicates. */
 export function dropRepeatedOwners(metadata: JsonRecord, isPatched: boolean): string | null {
   const list = metadata['ownerReferences']
   if (!Array.isArray(list) || list.length < 2) return null
@@ -138,7 +138,7 @@ export function dropRepeatedOwners(metadata: JsonRecord, isPatched: boolean): st
   return `.metadata.ownerReferences contains duplicate entries${when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ${repeated.join(', ')}`
 }
 
-/** An object that is being deleted accepts no new finalizers. */
+/** Reports added finalizers, because an object that is being deleted accepts none. */
 export function newFinalizerProblems(before: JsonRecord, after: JsonRecord): readonly FieldProblem[] {
   const old = new Set(finalizersOf(before))
   const added = finalizersOf(after).filter((name) => !old.has(name))

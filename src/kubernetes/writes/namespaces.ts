@@ -1,7 +1,7 @@
 /**
- * Objects may be created only in a namespace that exists and is not being deleted. If Namespaces are not served, there
- * is no such check. The four namespaces that Kubernetes creates by itself are created here when first written to, so
- * that an empty etcd can be used.
+ * Checks that objects are created only in a namespace that exists and is not being deleted. If Namespaces are not
+ * served, there is no such check. The four namespaces that Kubernetes creates by itself are created here when first
+ * written to, so that an empty etcd can be used.
  */
 import { record, textMember } from '../codec/json-tree.js'
 import { objectNotFoundError } from '../dialect/status-body.js'
@@ -25,8 +25,8 @@ export class Namespaces {
   constructor(private readonly options: NamespacesOptions) {}
 
   /**
-   * @param isDryRun whether a missing namespace must not be created either.
-   * @returns what must not change until the object is written.
+   * @param isDryRun whether the request is a dry run, which does not create a missing namespace either.
+   * @returns the keys that must not change until the object is written.
    * @throws NotFoundError, ForbiddenError
    */
   async assertOpen(

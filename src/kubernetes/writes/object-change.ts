@@ -1,6 +1,7 @@
 /**
- * Turns what a client sends into what is stored: sets the server's fields, removes undeclared fields, fills in
- * defaults, and checks the result. Every verb takes this path, so a patch cannot do what an update may not.
+ * Turns an object from a client into the object to store. It sets the server's fields, removes undeclared fields,
+ * fills in defaults, and checks the result. Every verb takes this path, so a patch cannot make a change that an
+ * update could not.
  */
 import {
   cloneTree,
@@ -44,7 +45,7 @@ export interface ObjectChangeOptions {
 export interface ChangeRequest {
   readonly served: ServedResource
   readonly name: ObjectName
-  /** '' or `status`. Other subresources are written by the server itself. */
+  /** '' or `status`. The server itself writes the other subresources. */
   readonly subresource: string
   /** PUT and PATCH have different error messages for an immutable field. */
   readonly verb: 'update' | 'patch'
@@ -60,12 +61,12 @@ export interface ChangeRequest {
   readonly unreadable?: (why: string) => StatusError
 }
 
-/** Unknown and duplicate fields, each in the words of a strict decoder. */
+/** Unknown and duplicate fields, each in a strict decoder's words. */
 export interface BodyProblems {
   readonly texts: readonly string[]
   /** Whether `texts` already includes the unknown fields, in order. */
   readonly hasUnknown: boolean
-  /** Whether unknown fields are named in the order of the body; otherwise they are sorted. */
+  /** Whether unknown fields are reported in the order of the body; otherwise they are sorted. */
   readonly isInOrder: boolean
 }
 
@@ -128,7 +129,8 @@ export class ObjectChange {
     this.#identify(after, metadata, request)
     for (const field of [...SERVER_SET, 'uid', 'resourceVersion']) restore(metadata, old, field)
     if (subresource === '' && rules.hasStatus) restore(after, before, 'status')
-    // An empty list resets the managers, but it would be dropped as an empty member; a list of one empty entry is not.
+    // An empty list resets the managers. It would be dropped as an empty member, so replace it with a list of one
+    // empty entry.
     const managed = metadata['managedFields']
     if (Array.isArray(managed) && managed.length === 0) metadata['managedFields'] = [record()]
     this.#complete(after, request, rules)
@@ -219,7 +221,7 @@ export function unreadableAs({ kind, version }: Pick<Resource, 'kind' | 'version
   return new BadRequestError(`${kind} in version "${version}" cannot be handled as a ${kind}: ${why}`)
 }
 
-/** Words the problems like a strict decoder. @throws StatusError from `refused`. */
+/** Reports the problems in a strict decoder's words. @throws StatusError from `refused`. */
 export function refuseOrWarn(
   problems: readonly string[],
   validation: FieldValidation,

@@ -14,11 +14,11 @@ const LABEL_RULE =
 const LABEL_1035_RULE =
   "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 
-/** etcd limits a key only by the size of the request; this is longer than any path that people type. */
+/** etcd limits a key only by the size of the request. This limit is longer than any path that people type. */
 const MAX_KEY_LENGTH = 1_024
 const MAX_SUBDOMAIN_LENGTH = 253
 const MAX_LABEL_LENGTH = 63
-/** The API server's limit: the random suffix after a `generateName` must fit too. */
+/** As in the API server, the name leaves room for the random suffix of this length after a `generateName`. */
 const GENERATED_LENGTH = 5
 
 /** @returns what is wrong with the name, or null. */
@@ -44,7 +44,7 @@ export function prefixProblems(resource: Resource, prefix: string): readonly str
   const rule = ruleOf(resource)
   if (rule === 'key') return []
   if (rule === 'path-segment') return segmentProblems(prefix)
-  // A dash at the end is followed by letters.
+  // A dash at the end is allowed, because letters follow it.
   return textProblems(rule, prefix.length > 1 && prefix.endsWith('-') ? `${prefix.slice(0, -1)}a` : prefix)
 }
 
@@ -74,7 +74,7 @@ function textProblems(rule: keyof typeof TEXTS, name: string): readonly string[]
   return name.length <= 2 * most && pattern.test(name) ? problems : [...problems, why]
 }
 
-/** Without vowels and similar-looking characters, so that a suffix never spells a word. */
+/** Has no vowels or similar-looking characters, so that a suffix never spells a word. */
 const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789'
 
 /** @param random at least five bytes. */

@@ -1,9 +1,9 @@
 /**
- * Changes one object in etcd with a transaction that compares the mod revision at which the object was read. The object
- * is written as a whole or not at all, and never over a concurrent write. When the race is lost, the failed transaction
- * returns the current object, and the change is decided again without another read.
+ * Changes one object in etcd with a transaction that compares the mod revision at which the object was read. The
+ * object is written as a whole or not at all, and never over a concurrent write. When another write comes first, the
+ * failed transaction returns the current object, and the change is decided again without another read.
  *
- * Requests of this process for one key take turns, since racing each other would only cause conflicts and retries.
+ * Requests of this process for one key take turns, because racing each other would only cause conflicts and retries.
  */
 import { createIngest, isCbor, isEncrypted } from '../codec/ingest.js'
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
@@ -57,7 +57,7 @@ export interface ObjectStoreOptions {
   /** Fills in the defaults of this resource. */
   readonly fillDefaults: (served: ServedResource, object: JsonRecord) => void
   readonly maxValueBytes: number
-  /** Called when a race was lost and the change is decided again. */
+  /** Called when another write came first and the change is decided again. */
   readonly onRetry: () => void
 }
 
@@ -69,17 +69,17 @@ export interface ObjectLocation extends ObjectName {
 export interface Held {
   readonly stored: StoredObject
   /**
-   * The object in the served version, with its resourceVersion and with the defaults that a read would fill in. Since
-   * stored objects may lack these defaults, a write that changes nothing else does not add them. Copy the object before
-   * changing it.
+   * The object in the served version, with its resourceVersion and with the defaults that a read would fill in.
+   * Stored objects may lack these defaults, and a write that changes nothing else does not add them. Copy the object
+   * before changing it.
    */
   readonly object: JsonRecord
-  /** Whether only a value is stored, and `object` is built from that and its key. */
+  /** Whether only a value is stored, so that `object` is built from the value and its key. */
   readonly isBare: boolean
-  /** Whether it is stored as protobuf, which is read here and never written. */
+  /** Whether the object is stored as protobuf, which is read here and never written. */
   readonly isForeign: boolean
   /**
-   * Whether it is stored in another version than objects are written in now: a write that changes nothing else migrates
+   * Whether the object is stored in an older version than new writes use. A write that changes nothing else migrates
    * it.
    */
   readonly isOldVersion: boolean
@@ -88,11 +88,11 @@ export interface Held {
 export type Change =
   /** `value` is an object, or the bytes of a bare value. `lease` is called at write time and returns '0' for none. */
   | { readonly kind: 'put'; readonly value: JsonRecord | Buffer; readonly lease: () => Promise<string> }
-  /** `last` is the state to answer with. Default: the current one. */
+  /** `last` is the state to return to the client. Default: the current one. */
   | { readonly kind: 'delete'; readonly last?: JsonRecord }
   | { readonly kind: 'none' }
 
-/** @param before null if nothing is there. @throws StatusError to reject the write. */
+/** @param before null if the object does not exist. @throws StatusError to reject the write. */
 export type ConfirmPut = (before: JsonRecord | null, after: JsonRecord) => Promise<void>
 
 /** Returns the comparison that fails once the object has changed. */
@@ -100,7 +100,7 @@ export function guardOf({ stored: { key, modRevision } }: Held): Compare {
   return { key, modRevision }
 }
 
-/** Replaces an object, which keeps its lease. */
+/** Replaces an object and keeps its lease. */
 export function putAgain({ stored }: Held, value: JsonRecord): Change {
   return { kind: 'put', value, lease: () => Promise.resolve(stored.leaseId) }
 }
@@ -111,16 +111,16 @@ export interface ChangeOptions {
   readonly dryRun?: boolean
   readonly confirm?: ConfirmPut | undefined
   /**
-   * Called before each attempt to write. @returns keys that must not change until the write is done. @throws
-   * StatusError
+   * Called before each attempt to write. @returns keys that must not change until the write is done.
+   * @throws StatusError
    */
   readonly guards?: Guards | undefined
-  /** Whether `decide` gets an unreadable value, or one that another server has written, as a bare value. */
+  /** Whether `decide` gets an unreadable value, or a value that another server has written, as a bare value. */
   readonly removes?: boolean
 }
 
 export interface StoredListOptions {
-  /** Default: all under the prefix. */
+  /** Default: the first key under the prefix. */
   readonly startKey?: Key
   /** Default: the current state. */
   readonly revision?: Revision
@@ -131,19 +131,20 @@ export interface StoredListOptions {
 export interface Changed {
   readonly kind: 'created' | 'updated' | 'deleted' | 'unchanged'
   /**
-   * The object after the write. After a deletion, its last state at the revision of the deletion; null if there was no
-   * object and still is none.
+   * The object after the write. After a deletion, its last state at the revision of the deletion. null if there was
+   * no object before and there is none now.
    */
   readonly stored: StoredObject | null
 }
 
 /**
- * A write that loses every race for this long is abandoned, so that the client gets a 504 instead of a hanging request.
+ * A write that keeps losing to others for this long is abandoned, so that the client gets a 504 and not a hanging
+ * request.
  */
 const GIVE_UP_MS = 30_000
 const DELETION_TIMESTAMP = 'metadata.deletionTimestamp'
 const DELETION = planFacts([DELETION_TIMESTAMP])
-/** The first lost races are retried at once. */
+/** How many retries after lost races happen without a pause. */
 const QUICK_RETRIES = 3
 const MAX_PAUSE_MS = 50
 
@@ -164,8 +165,8 @@ export class ObjectStore {
   }
 
   /**
-   * Finds out whether an object is being deleted, without building its tree: for a large definition, that would take
-   * too long to repeat for each of its objects. @returns null if there is no such object. @throws StatusError
+   * Finds out whether an object is being deleted, without building its tree. Building the tree of a large definition
+   * takes too long to repeat for each of its objects. @returns null if there is no such object. @throws StatusError
    */
   async readStanding(place: ObjectLocation): Promise<{ readonly guard: Compare; readonly isDeleting: boolean } | null> {
     const { served } = place
@@ -182,7 +183,7 @@ export class ObjectStore {
     return this.#options.jsonOf(served, stored)
   }
 
-  /** @throws any error of `decide`; StatusError when etcd refuses the write. */
+  /** @throws StatusError when etcd refuses the write, or any error that `decide` throws. */
   async change(
     place: ObjectLocation,
     decide: (held: Held | null) => Change,
@@ -200,7 +201,7 @@ export class ObjectStore {
   /**
    * Yields every object under a prefix, page by page, all at one revision, in time slices.
    *
-   * @throws StorageReadError at an object that cannot be read: without it a namespace would look empty.
+   * @throws StorageReadError at an object that cannot be read, because skipping it could make a namespace look empty.
    */
   async *list(served: ServedResource, prefix: Key): AsyncGenerator<Held> {
     for await (const stored of this.listStored(served, prefix)) {
@@ -209,7 +210,7 @@ export class ObjectStore {
     }
   }
 
-  /** The same without reading the objects. */
+  /** `list` without reading the objects. */
   async *listStored(
     served: ServedResource,
     prefix: Key,
@@ -269,7 +270,7 @@ export class ObjectStore {
           }
           current = result.current[0] ?? null
         } catch (error) {
-          // The lease expired between the read and the write, and etcd has removed the object with it.
+          // The lease expired between the read and the write, and etcd has removed the object along with it.
           if (!(error instanceof UpstreamError) || !/lease not found/.test(error.message))
             throw storageError(error, 'write')
           current = await this.#readKey(key)
@@ -295,13 +296,13 @@ export class ObjectStore {
     )
   }
 
-  /** Ends a lease that a write has granted and no key uses any more. A failure here does not fail the write. */
+  /** Revokes a lease that a write has granted and no key uses any more. A failure here does not fail the write. */
   async #dropLease(leaseId: string): Promise<void> {
     if (!isOwnLease(leaseId)) return
     try {
       await this.#options.upstream.dropLease(leaseId)
     } catch (error) {
-      // It expires by itself, within a year.
+      // The lease expires by itself within a year.
       if (!(error instanceof UpstreamError)) throw error
     }
   }
@@ -318,7 +319,7 @@ export class ObjectStore {
     const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
     // A dry run of a create has no revision yet, so its response has none.
     const modRevision = revision ?? (0 as Revision)
-    // A bare value would be wrapped again, together with everything derived from it.
+    // `last` already wraps a bare value, so encoding it here would wrap the value a second time.
     if (value === null && held?.isBare === true)
       return { kind, stored: Object.assign(new LooseObject(held.stored), { modRevision }) }
     const bytes = value ?? (last === undefined ? null : encodeJsonTree(last))
@@ -397,7 +398,7 @@ export class ObjectStore {
   }
 }
 
-/** Wraps a value of any bytes. */
+/** Wraps a value that may consist of any bytes. */
 function rawObject(resource: Resource, named: ObjectName, keyValue: KeyValue): StoredObject {
   const type = { encoding: 'json', apiVersion: apiVersion(resource), kind: resource.kind } as const
   return new LooseObject({ ...keyValue, ...named, ...type, ...keyValueObject(resource, named, keyValue) })
@@ -410,11 +411,11 @@ function notOurs({ served, name }: ObjectLocation, form: string): NotImplemented
 }
 
 /**
- * The type comes first, where lists expect it; versions of a definition differ only in that here (`None`). The
- * resourceVersion is etcd's and is not stored.
+ * Returns the bytes to store. The type comes first, where lists expect it. The versions of a definition differ only
+ * in their type here, because the conversion is `None`. The resourceVersion is etcd's and is not stored.
  *
- * @throws BadRequestError when the object is nested deeper than stored objects can be read: managed fields nest with
- * it.
+ * @throws BadRequestError when the object is nested deeper than stored objects can be read. Managed fields nest as
+ * deep as the object.
  */
 function bytesOf(value: JsonRecord | Buffer, served: ServedResource): Buffer {
   if (Buffer.isBuffer(value)) return value

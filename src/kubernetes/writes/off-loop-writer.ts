@@ -1,18 +1,17 @@
 /**
- * Expensive writes run in worker threads, so that no write delays a watch; small ones stay on the event loop, where
+ * Expensive writes run in worker threads, so that no write delays a watch. Small writes stay on the event loop, where
  * they finish sooner.
  *
- * A write stays if its body and the stored object are small JSON. Everything done with them (decoding, defaults,
- * merging, comparing, managed fields, checking the metadata) visits each value a bounded number of times, and a value
- * takes at least a byte, so the bytes bound the time; formats that stand for more than their bytes have a smaller
- * limit:
+ * A write stays if its body and the stored object are small JSON. Every step (decoding, defaults, merging, comparing,
+ * managed fields, checking the metadata) visits each value a bounded number of times. A value takes at least one
+ * byte, so the number of bytes bounds the time. Formats that stand for more than their bytes have a smaller limit:
  *
  * - YAML (aliases, a slower parser) and protobuf (an empty message is many members in JSON);
  * - a JSON Patch, whose operations may each visit the whole object.
  *
- * A custom resource always goes to a thread, since nothing known here bounds the cost of its schema. So does a DELETE
- * of an object that is not small, alone or in a collection. The size of the stored object is known only after reading
- * it; then the write starts over in a thread. `npm run bench -- loop` measures the effect.
+ * A custom resource always goes to a thread, because nothing bounds the cost of its schema. So does a DELETE of an
+ * object that is not small, alone or in a collection. The size of the stored object is known only after reading it.
+ * If it is too large, the write starts over in a thread. `npm run bench -- loop` measures the effect.
  */
 import type { JsonRecord } from '../codec/json-tree.js'
 import { EVICTION_NAME, type ServedResource } from '../dialect/resource-registry.js'
@@ -43,19 +42,19 @@ import { type OneVerb, type OwnDecision, Writer, type WriterOptions, type WriteV
 
 export interface OffLoopWriterOptions extends WriterOptions {
   readonly threads: Pick<ThreadPool, 'run'>
-  /** One slot per thread. */
+  /** A semaphore with one slot per thread. */
   readonly semaphore: { acquire(identity: string, signal?: AbortSignal): Promise<() => void> }
   readonly deadlineMs: number
-  /** Called with the seconds that a write took in a thread, or until its thread was ended. */
+  /** Called with the seconds that a write took in a thread, or until the thread was terminated. */
   readonly onJob: (seconds: number) => void
 }
 
 /** The largest body in bytes that may stay on the loop. */
 const MAX_BODY_BYTES = 8 * 1024
 const MAX_DENSE_BODY_BYTES = 512
-/** The largest stored object in bytes that may be replaced on the loop. */
+/** The largest stored object in bytes that the loop may replace. */
 const MAX_HELD_BYTES = 32 * 1024
-/** The number of resources that a thread remembers; beyond it, the thread forgets all of them. */
+/** The number of resources that a thread remembers. Beyond this number, it forgets all of them. */
 const MAX_KNOWN = 200
 
 /** Functions of a request that a thread can call. */
@@ -64,7 +63,7 @@ const ASKED: ReadonlySet<string> = new Set(['mayCreate', 'mayDelete', 'confirm']
 export class OffLoopWriter {
   readonly #options: OffLoopWriterOptions
   readonly #local: Writer
-  /** The same without the limit on stored objects, for writes that only this side can do. */
+  /** A writer without the limit on stored objects, for writes that cannot run in a thread. */
   readonly #unbounded: Writer
   readonly #ids = new WeakMap<ServedResource, number>()
   #lastId = 0
@@ -75,13 +74,16 @@ export class OffLoopWriter {
     this.#local = new Writer({ ...options, upstream: onlySmall(options.upstream) })
   }
 
-  /** Whether the objects of a resource can be answered in protobuf: those of built-in kinds, as in Kubernetes. */
+  /** Whether responses can have a resource's objects in protobuf. Only built-in kinds have it, as in Kubernetes. */
   hasProtobuf({ resource, origin }: ServedResource): boolean {
     if (origin !== 'well-known') return false
     return this.#options.schema.messageOfKind(apiVersion(resource), resource.kind) !== undefined
   }
 
-  /** As `Writer.ensure`; on the event loop, since the server's own objects are few and small. @throws StatusError */
+  /**
+   * Like `Writer.ensure`. It runs on the event loop, because the server's own objects are few and small. @throws
+   * StatusError
+   */
   async ensure(place: ObjectLocation, decide: OwnDecision): Promise<boolean> {
     return await this.#unbounded.ensure(place, decide)
   }
@@ -94,14 +96,14 @@ export class OffLoopWriter {
       try {
         return await this.#local.perform(verb, request)
       } catch (error) {
-        // Nothing was written: the stored object was only read.
+        // Nothing was written, because the stored object was only read.
         if (!(error instanceof StatusError) || !(error.cause instanceof NotSmallError)) throw error
       }
     }
     return await this.#inThread(verb, request, identity, signal)
   }
 
-  /** The collection is listed here, and each of its larger objects is removed in a thread. */
+  /** Lists the collection here and removes each of its larger objects in a thread. */
   async #deleteCollection(request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
     requireSmallBody(request, 'DeleteOptions')
     const remove = (name: ObjectName): Promise<OneAnswer> =>
@@ -217,8 +219,8 @@ export class OffLoopWriter {
 }
 
 /**
- * Objects that contain others are emptied one by one, and an eviction checks the budgets: both involve more than one
- * object.
+ * Whether a thread can do the write. Objects that contain others are emptied one by one, and an eviction checks the
+ * budgets, so both need more than one object and stay here.
  */
 function canLeave(verb: OneVerb, request: WriteRequest): boolean {
   const isEviction = request.subresource === EVICTION_NAME
@@ -226,7 +228,7 @@ function canLeave(verb: OneVerb, request: WriteRequest): boolean {
     requireSmallBody(request, isEviction ? 'an Eviction' : 'DeleteOptions')
     return false
   }
-  // Functions unknown to threads cannot be called from there.
+  // Threads cannot call functions that are not in `ASKED`.
   return Object.entries(request).every(([name, value]) => typeof value !== 'function' || ASKED.has(name))
 }
 
@@ -236,7 +238,10 @@ function requireSmallBody({ body }: WriteRequest, kind: string): void {
   throw new RequestEntityTooLargeError(`Request entity too large: limit of ${kind} is ${MAX_BODY_BYTES}`)
 }
 
-/** Permissions need no lossless tree, which takes several times as long to build on the event loop. */
+/**
+ * Parses JSON for permission checks, which need no lossless tree. Building such a tree here would take several times
+ * as long.
+ */
 function recordFrom(text: string): JsonRecord {
   return JSON.parse(text) as JsonRecord
 }
@@ -247,7 +252,7 @@ function isSmall({ served, body, contentType = '' }: WriteRequest): boolean {
   return body.length <= (isPlain ? MAX_BODY_BYTES : MAX_DENSE_BODY_BYTES)
 }
 
-/** The stored object is too large for the event loop. */
+/** Thrown when the stored object is too large for the event loop. */
 class NotSmallError extends Error {
   override readonly name = 'NotSmallError'
 }

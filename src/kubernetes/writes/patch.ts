@@ -1,5 +1,6 @@
 /**
- * PATCH in its four formats. Each turns the stored object into a complete new one, which is then treated as an update.
+ * PATCH in its four formats. Each format turns the stored object into a complete new one, which is then treated as an
+ * update.
  */
 import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { bodyMediaType } from '../dialect/media-type.js'
@@ -48,7 +49,7 @@ export function readPatch(
   holds?: Resource['holds'],
 ): PatchBody {
   const types: readonly [PatchType, ...PatchType[]] = takesStrategicPatch ? FOR_BUILT_IN : FOR_CUSTOM
-  // Unlike another body, a patch has no usual type.
+  // Unlike other bodies, a patch has no default type.
   const type = bodyMediaType(contentType?.trim() === '' ? 'none' : (contentType ?? 'none'), types)
   const { value, duplicates } = decode(body, type === APPLY_PATCH, holds)
   return { type, patch: value, duplicates }
@@ -82,7 +83,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
   const options = parseWriteOptions(request.query, request.userAgent, 'Patch', isApply)
   const write = new Write(context, request, options)
   const { lease, manager } = write
-  // As in the API server, an invalid result is an invalid patch, but a bad request for an apply.
+  // As in the API server, an invalid result is reported as an invalid patch, but for an apply as a bad request.
   const invalidPatch = (why: string): StatusError =>
     InvalidError.forFields('', '', '', [invalid('patch', request.body.toString('utf8'), why)])
   const strictly = (why: string): StatusError =>
@@ -170,9 +171,9 @@ function readConfiguration(patch: Json, write: Write, shape: Shape): JsonRecord 
 }
 
 /**
- * Keeps the part of a configuration that can be owned here: the main resource does not own its status, and the status
- * subresource owns nothing else, except for the metadata of some kinds.
- * @param kept as `KindRules.keptByStatus`.
+ * Keeps the part of a configuration that this resource or subresource can own. The main resource does not own its
+ * status. The status subresource owns nothing else, except for the metadata of some kinds.
+ * @param kept as in `KindRules.keptByStatus`.
  */
 function keepOwnPart(configuration: JsonRecord, subresource: string, kept: KindRules['keptByStatus']): void {
   if (subresource === '') {

@@ -1,5 +1,5 @@
 /**
- * Patterns of schemas, in RE2's grammar and in time linear in the text: the author of a definition must not be able to
+ * Patterns of schemas, in RE2's grammar and in time linear in the text, so that the author of a definition cannot
  * stop the server with `^([a-z0-9]+-?)+$`. Look-ahead and back references do not exist in that grammar, as in the API
  * server.
  */
@@ -7,16 +7,18 @@ import { LRUCache } from 'lru-cache'
 import { RE2JS } from 're2js'
 import { errorMessage } from '../../support/error-message.js'
 
-/** Compiling takes more than linear time in the length of a pattern; those of real definitions are a tenth as long. */
+/**
+ * Compiling takes more than linear time in the length of a pattern. Patterns of real definitions are a tenth as long.
+ */
 const MAX_LENGTH = 4_096
 const compiled = new LRUCache<string, RE2JS>({ max: 1_000 })
 
 export interface Pattern {
-  /** Whether it matches anywhere in the text. */
+  /** Whether the pattern matches anywhere in the text. */
   test(text: string): boolean
 }
 
-/** @throws SyntaxError if it is not an RE2 pattern, or too long to compile here. */
+/** @throws SyntaxError if the source is not an RE2 pattern, or is too long to compile here. */
 export function compilePattern(source: string): Pattern {
   const known = compiled.get(source)
   if (known !== undefined) return known

@@ -6,7 +6,7 @@ import type { ServedResource } from '../dialect/resource-registry.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import type { OneAnswer, WriteContext } from './write-context.js'
 
-/** The write is done, so a response that protobuf cannot express is sent as JSON. */
+/** Encodes a response. One that protobuf cannot express is sent as JSON, because the write is already done. */
 export function inProtobuf(
   { store, schema }: Pick<WriteContext, 'store' | 'schema'>,
   served: ServedResource,

@@ -12,8 +12,8 @@ const TAG = '\\w[\\w.-]{0,127}'
 const DIGEST = '[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}'
 const REFERENCE = new RegExp(`^(?:${HOST}/)?${PART}(?:/${PART})*(?::(${TAG}))?(?:@(${DIGEST}))?$`)
 /**
- * Longer names fail when the image is pulled; the limit keeps the regular expression from running on strings of any
- * length.
+ * Longer names fail anyway when the image is pulled. The limit keeps the regular expression from running on strings
+ * of any length.
  */
 const MAX_LENGTH = 1024
 

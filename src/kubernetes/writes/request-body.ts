@@ -1,4 +1,4 @@
-/** Parses the body of a write into a tree, whatever its format. kubectl sends built-in kinds as protobuf. */
+/** Parses the body of a write in any format into a tree. kubectl sends built-in kinds as protobuf. */
 import { CodecError } from '../codec/protobuf/codec-error.js'
 import { decodeObject } from '../codec/protobuf/decode.js'
 import type { Schema } from '../codec/protobuf/schema.js'
@@ -16,7 +16,7 @@ import { bodyMediaType } from '../dialect/media-type.js'
 import { apiVersion, type Resource } from '../../engine/model/resource.js'
 import { BadRequestError, RequestEntityTooLargeError, UnsupportedMediaTypeError } from '../../engine/model/status.js'
 
-/** The limit for a protobuf body. The largest objects of real clusters have a tenth of that. */
+/** The limit on the messages in a protobuf body. The largest objects of real clusters have a tenth as many. */
 const MAX_MESSAGES = 100_000
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 const OBJECT_TYPES = ['application/json', 'application/yaml', PROTOBUF] as const
@@ -28,7 +28,7 @@ export interface ReadBody extends ParsedJson {
 }
 
 /**
- * @param holds what the resource stores; undefined for a body that is not stored.
+ * @param holds what the resource stores; undefined if the body is not stored.
  * @throws BadRequestError, UnsupportedMediaTypeError
  */
 export function readObject(
@@ -64,7 +64,7 @@ export function parseReviewBody(
   return JSON.parse(jsonText(value)) as object
 }
 
-/** Fields that the schema does not know would be lost, so the client must send JSON instead. */
+/** Fields that are not in the schema would be lost, so a client that sends some must send JSON instead. */
 function fromProtobuf(body: Buffer, schema: Schema): Buffer {
   try {
     const { bytes, unknownFields } = decodeObject(body, schema, {
@@ -84,8 +84,8 @@ function fromProtobuf(body: Buffer, schema: Schema): Buffer {
 }
 
 /**
- * Refuses numbers beyond a double, except for values of a declared prefix, which are then read as text.
- * @throws BadRequestError with the position, as far as known.
+ * Refuses numbers beyond a double, except in values of a declared prefix, which then become text.
+ * @throws BadRequestError with the position, if it is known.
  */
 export function decode(body: Buffer, isYaml: boolean, holds?: Resource['holds']): ParsedJson {
   try {

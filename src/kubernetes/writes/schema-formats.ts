@@ -1,6 +1,6 @@
 /**
- * `format:` of a definition's schema: those that Kubernetes' validator checks, by name. Each check takes time linear in
- * the text; names and addresses are limited in length before an expression sees them.
+ * The `format:` values of a definition's schema that Kubernetes' validator checks, by name. Each check takes time
+ * linear in the text. Names and addresses are limited in length before an expression sees them.
  */
 import { isIPv4, isIPv6 } from 'node:net'
 import { isDate } from '../codec/go-formats.js'
@@ -13,7 +13,7 @@ const HOST_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/i
 const LOCAL_PART = /^[-a-z0-9!#$%&'*+/=?^_`{|}~.]+$/i
 const URI = /^[a-z][-a-z0-9+.]*:(?:%[0-9a-f]{2}|[-a-z0-9._~:/?#[\]@!$&'()*+,;=])+$/i
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
-/** Go's format, not ISO 8601's. */
+/** Go's duration format, not ISO 8601's. */
 const DURATION = /^[-+]?((\d+(\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h|d|w))+$|^0$/
 const CIDR = /^([0-9.]{1,15}|[0-9a-f:.]{2,45})\/\d{1,3}$/i
 const MAC = /^([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i
@@ -44,7 +44,7 @@ const matching =
   (text) =>
     text.length <= maxLength && expression.test(text)
 
-/** Unknown formats are not checked. */
+/** Checks by format. Unknown formats are not checked. */
 export const FORMATS: ReadonlyMap<string, (text: string) => boolean> = new Map([
   ['date', isDate],
   ['date-time', isDateTime],

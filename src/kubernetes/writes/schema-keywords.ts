@@ -1,7 +1,7 @@
 /**
- * The keywords of one schema in a definition (OpenAPI v3). A schema is read only when a value reaches it: a definition
- * may have tens of thousands of properties, of which an object has a few. Compiling schemas to functions was rejected:
- * it took 11 seconds for 20,000 properties.
+ * The keywords of one schema in a definition (OpenAPI v3). A schema is read only when a value reaches it, because a
+ * definition may have tens of thousands of properties, of which an object has a few. Compiling schemas to functions
+ * was rejected, because it took 11 seconds for 20,000 properties.
  */
 import { exactCopy } from '../codec/exact-json.js'
 import { canonicalText, type Json, treeFrom } from '../codec/json-tree.js'
@@ -25,7 +25,7 @@ const BOUNDS = [
   'maxProperties',
 ] as const
 
-/** Empty means any type. */
+/** Returns the allowed types; empty means any type. */
 export function typesOf(schema: Schema): readonly string[] {
   if (isIntOrString(schema)) return ['integer', 'string']
   const { type } = schema
@@ -48,7 +48,7 @@ export function propertyOf(schema: Schema, name: string): Schema | undefined {
   return isObject(property) ? property : undefined
 }
 
-/** Returns a schema inside this one. */
+/** Returns the schema under one of the schema's keywords. */
 export function innerOf(schema: Schema, name: 'items' | 'not' | 'additionalProperties'): Schema | undefined {
   const inner = schema[name]
   return isObject(inner) ? inner : undefined
@@ -60,7 +60,7 @@ export function branchesOf(schema: Schema, name: (typeof JUNCTORS)[number]): rea
 
 const patterns = new WeakMap<Schema, Pattern | null>()
 
-/** @param onUnusable receives a pattern that does not compile, which then allows everything. */
+/** @param onUnusable receives a pattern that does not compile. Such a pattern then allows everything. */
 export function patternOf(schema: Schema, source: string, onUnusable: (problem: string) => void): Pattern | null {
   let pattern = patterns.get(schema)
   if (pattern !== undefined) return pattern
@@ -69,7 +69,7 @@ export function patternOf(schema: Schema, source: string, onUnusable: (problem: 
     pattern = compilePattern(source)
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error
-    // Rejected when a definition is written here, but one in etcd may have been written elsewhere.
+    // A definition with such a pattern is rejected here, but one in etcd may have been written elsewhere.
     onUnusable(error.message)
   }
   patterns.set(schema, pattern)

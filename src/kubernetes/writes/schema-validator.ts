@@ -20,20 +20,20 @@ import {
 } from './schema-keywords.js'
 
 export interface ValidationOptions {
-  /** Ends the walk. */
+  /** The walk ends after this many problems. */
   readonly maxProblems: number
-  /** Receives parts of a stored schema that cannot be checked here, which then allow everything. */
+  /** Receives parts of a stored schema that cannot be checked here. Those parts then allow everything. */
   readonly onUnusable: (problem: string) => void
 }
 
-/** @returns each problem once. */
+/** @returns the problems without duplicates. */
 export function schemaProblems(schema: Schema, object: Json, options: ValidationOptions): readonly FieldProblem[] {
   const validation = new Validation(schema, options)
   validation.check(schema, object)
   return validation.problems
 }
 
-/** The members of an object that are checked by our own rules, whatever the schema says about them. */
+/** Members of an object that our own rules check, whatever the schema says about them. */
 const OURS: ReadonlySet<string> = new Set(['metadata', 'apiVersion', 'kind'])
 
 class Validation {
@@ -158,7 +158,7 @@ class Validation {
     this.#refuse(value, why)
   }
 
-  /** Returns the problems of one branch, not reported yet. */
+  /** Returns the problems of one branch without reporting them. */
   #try(branch: Schema, value: Json): readonly FieldProblem[] {
     const outer = this.problems
     this.problems = []
@@ -204,7 +204,7 @@ function typeName(value: Json): string {
   return typeof value
 }
 
-/** In characters, as Go counts them. */
+/** Returns the length in characters, as Go counts them. */
 function lengthOf(text: string): number {
   let length = text.length
   for (let i = 0; i < text.length; i++) {

@@ -1,8 +1,8 @@
 /**
  * The part of an object's schema that writes need: which members are declared, and how lists and maps are merged. The
- * shape of a built-in kind comes from the table of messages and from Kubernetes' OpenAPI documents, that of a custom
- * kind from the schema of its definition. A kind with neither gets `ANY`: every member is allowed, and lists are one
- * value.
+ * shape of a built-in kind comes from the table of messages and from Kubernetes' OpenAPI documents. The shape of a
+ * custom kind comes from the schema of its definition. A kind with neither gets `ANY`: every member is allowed, and a
+ * list is one value.
  */
 import { field, type Fields, isObject, textsAt } from '../../support/fields.js'
 import { type Json, record } from '../codec/json-tree.js'
@@ -11,7 +11,7 @@ import { type Field, type Message, META_PACKAGE, OBJECT_META, type Schema } from
 import { getOrMake } from '../../support/memo.js'
 
 export interface Shape {
-  /** `object` has declared members; `map` has any members, all of one shape; `any` is unknown. */
+  /** An `object` has declared members, a `map` any members of one shape; `any` means that the type is unknown. */
   readonly type: 'object' | 'map' | 'list' | 'scalar' | 'any'
   /** The type of a scalar, as named in the table of messages; '' if unknown. */
   readonly scalar: string
@@ -26,7 +26,7 @@ export interface Shape {
   /** How a list is merged: as one value, as a set of scalars, or item by item with keys that identify an item. */
   readonly list: 'atomic' | 'set' | 'keyed'
   readonly keys: readonly string[]
-  /** The defaults of keys: an item that omits one is the item with the default. */
+  /** The defaults of keys. An item that omits a key is the same item as one with the default. */
   readonly keyDefaults: Readonly<Record<string, Json>>
   /** Whether a map or object belongs to one owner as a whole. */
   readonly isAtomic: boolean
@@ -63,7 +63,7 @@ export const ANY: Shape = {
 const SCALAR: Shape = { ...BASE, type: 'scalar', member: () => undefined, items: ANY }
 const STRING: Shape = { ...SCALAR, scalar: 'string', goType: 'string' }
 
-/** Scalars of the table whose type in Go has another name. */
+/** Scalars of the table that have another name in Go. */
 const GO_TYPES: Readonly<Record<string, string>> = {
   bytes: '[]uint8',
   double: 'float64',
@@ -121,7 +121,7 @@ export class BuiltInShapes {
     }
   }
 
-  /** @param facts also of the members of inlined messages. */
+  /** @param facts include those of the members of inlined messages. */
   #members(message: Message, facts: MessageFacts): Map<string, Shape> {
     const members = new Map<string, Shape>()
     for (const field of message.fields) {
@@ -172,7 +172,7 @@ function isAtomicMap(facts: SchemaFacts): boolean {
   return facts['x-kubernetes-map-type'] === 'atomic'
 }
 
-/** How a list is merged. @param items the facts about its items. */
+/** Returns how a list is merged. @param items the facts about its items. */
 function mergeOf(list: Fields, items: Fields): Pick<Shape, 'list' | 'keys' | 'keyDefaults'> {
   const type = list['x-kubernetes-list-type']
   const keys = textsAt(list, 'x-kubernetes-list-map-keys')

@@ -1,4 +1,4 @@
-/** The Status for a client when etcd refuses a write or does not answer. */
+/** The Status that a client gets when etcd refuses a write or does not respond. */
 import {
   ExpiredError,
   InternalError,
@@ -10,7 +10,7 @@ import {
 } from '../../engine/model/status.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 
-/** @param during an unanswered write may still have happened, and the Status says so. */
+/** @param during a write without a response may still have happened, and the Status says so. */
 export function storageError(error: unknown, during: 'read' | 'write'): StatusError {
   if (!(error instanceof UpstreamError)) return StatusError.from(error)
   const options = { cause: error }

@@ -1,7 +1,7 @@
 /**
- * Strategic merge patch: a merge patch that knows the lists of the built-in kinds. A list with a merge key is merged
- * item by item, sets are united, and directives express what a merge cannot: `$patch` (`delete`, `replace`, `merge`),
- * `$deleteFromPrimitiveList/NAME`, `$setElementOrder/NAME`, `$retainKeys`.
+ * Applies a strategic merge patch: a merge patch with rules for the lists of the built-in kinds. A list with a merge
+ * key is merged item by item, sets are united, and directives express what a merge cannot: `$patch` (`delete`,
+ * `replace`, `merge`), `$deleteFromPrimitiveList/NAME`, `$setElementOrder/NAME`, `$retainKeys`.
  *
  * Source: "Strategic Merge Patch" in the Kubernetes API conventions.
  */
@@ -24,7 +24,7 @@ export function applyStrategicPatch(object: JsonRecord, patch: Json, shape: Shap
   return patched
 }
 
-/** Not every name with a `$` is a directive: a schema has `$ref`. */
+/** Not every name with a `$` is a directive; a schema has `$ref`, for example. */
 function isDirective(name: string): boolean {
   return name === PATCH || name === RETAIN || name.startsWith(DELETE_FROM) || name.startsWith(ORDER)
 }
@@ -106,8 +106,8 @@ function mergeByKey(target: readonly Json[], patch: readonly Json[], shape: Shap
 }
 
 /**
- * Orders a merged list as the API server does: the items of the patch keep their order, and so do the others. Between
- * the two groups the old order decides if both items were in the list before; otherwise the item of the patch comes
+ * Orders a merged list as the API server does. The items of the patch keep their order, and so do the others. For an
+ * item of each group, the old order decides if both were in the list before; otherwise the item of the patch comes
  * first.
  */
 function interleaved(
@@ -162,7 +162,7 @@ class KeyedItems {
       this.#note(item, this.#items.push(item) - 1)
     } else {
       this.#items[place] = item
-      // A patch can remove an item's key (`null`).
+      // A patch may have removed the item's key (`null`).
       if (keyTextOf(item, this.keyName) !== key) places!.shift()
     }
   }
@@ -195,7 +195,7 @@ function deleteFrom(merged: JsonRecord, name: string, values: Json): void {
   merged[name] = list.filter((item) => !deleted.has(canonicalText(item)))
 }
 
-/** Puts the named items into the wanted order; an unnamed item stays behind the item it followed before. */
+/** Puts the named items into the wanted order. An unnamed item stays behind the item that it followed before. */
 function order(merged: JsonRecord, name: string, wanted: Json, patchKey: string): void {
   const list = merged[name]
   if (!Array.isArray(list) || !Array.isArray(wanted)) return

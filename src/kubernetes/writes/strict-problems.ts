@@ -1,7 +1,7 @@
 /**
- * Finds the unknown and duplicate fields of a JSON body, in the order in which the API server's strict decoder meets
- * them. It does not look inside unknown fields, or fields that take any JSON. The parsed tree has lost the duplicates,
- * so bodies with duplicates are read a second time here.
+ * Finds the unknown and duplicate fields of a JSON body, in the order in which the API server's strict decoder finds
+ * them. It does not look inside unknown fields, or inside fields that take any JSON. The parsed tree has lost the
+ * duplicates, so bodies with duplicates are read a second time here.
  */
 import { ARRAY, JsonCursor, OBJECT } from '../codec/json-cursor.js'
 import { duplicateField, joinPath, MAX_DUPLICATES } from '../codec/json-tree.js'
@@ -15,7 +15,7 @@ export function strictProblems(json: Buffer, shape: Shape): readonly string[] {
 }
 
 class Walk extends JsonCursor {
-  /** As in the API server, equal problems are reported once. */
+  /** As in the API server, a repeated problem is reported once. */
   readonly problems = new Set<string>()
   #found = 0
   readonly #path: string[] = []
@@ -50,7 +50,7 @@ class Walk extends JsonCursor {
     this.#path.pop()
   }
 
-  /** Equal problems count as well, because a path's text can be as long as the body. */
+  /** Repeated problems count towards the limit, because a path's text can be as long as the body. */
   #add(problemAt: (path: string) => string, name: string): void {
     if (this.#found++ < MAX_DUPLICATES) this.problems.add(problemAt(joinPath([...this.#path, name])))
   }

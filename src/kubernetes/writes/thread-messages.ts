@@ -10,7 +10,7 @@ import type { OneAnswer } from './write-context.js'
 import type { OneVerb } from './writer.js'
 import { bufferOf } from '../../support/buffer-of.js'
 
-/** A served resource by number. A thread's first job that needs it includes the resource itself. */
+/** A served resource by number. The first job of a thread that needs the resource includes it. */
 export interface ServedMessage {
   readonly id: number
   readonly resource: SharedResource | null
@@ -21,7 +21,7 @@ export interface WriteMessage {
   readonly served: ServedMessage
   /** The Namespace resource, if it is served. */
   readonly namespaces: ServedMessage | null
-  /** Forget the resources from earlier jobs. */
+  /** Whether to forget the resources from earlier jobs. */
   readonly forgets: boolean
   readonly namespace: string
   readonly name: string
@@ -46,7 +46,7 @@ export type Returned<T> =
   | { readonly kind: 'value'; readonly value: T }
   | { readonly kind: 'error'; readonly error: ErrorMessage }
 
-/** Never rejects: an error is returned as well. */
+/** Returns the result of the work. An error is also returned, so this never rejects. */
 export async function returnedBy<T>(work: () => Promise<T>): Promise<Returned<T>> {
   try {
     return { kind: 'value', value: await work() }
@@ -71,7 +71,7 @@ function errorMessage(error: unknown): ErrorMessage {
   return { kind: 'status', status: status.toStatus(), cause: isOurs ? cause : null }
 }
 
-/** A structured clone returns plain byte arrays; everything here expects Buffers. */
+/** Converts byte arrays to Buffers. A structured clone returns plain arrays, but all other code expects Buffers. */
 export function withBuffers<T>(value: T): T
 export function withBuffers(value: unknown): unknown {
   if (value instanceof Uint8Array) return bufferOf(value)
@@ -80,12 +80,12 @@ export function withBuffers(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withBuffers(inner as unknown)]))
 }
 
-/** A structured clone copies the fields of an object but none of its accessors. */
+/** A stored object without its accessors, because a structured clone copies only fields. */
 type StoredMessage = Omit<StoredObject, 'size' | 'notes'>
 
 type ObjectAnswer = Extract<OneAnswer, { kind: 'object' }>
 
-/** A response on its way from a thread. */
+/** A response in the form in which a thread sends it. */
 export type AnswerMessage =
   | Exclude<OneAnswer, ObjectAnswer>
   | (Omit<ObjectAnswer, 'stored'> & { readonly stored: StoredMessage })

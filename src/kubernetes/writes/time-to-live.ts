@@ -1,7 +1,7 @@
 /**
- * The lifetime of an object. An annotation sets a lifetime that restarts with each write; the query of a write sets it
- * for that write alone. etcd keeps it as a lease. When the lease expires, the object is gone and its watchers see
- * DELETED.
+ * The lifetime of an object. An annotation sets a lifetime that restarts with each write. A write's query sets one
+ * for that write alone. etcd keeps the lifetime as a lease. When the lease expires, the object is gone and its
+ * watchers see DELETED.
  */
 import { type JsonRecord, textMember } from '../codec/json-tree.js'
 import { type FieldProblem, invalid } from './field-errors.js'
@@ -9,7 +9,7 @@ import { type FieldProblem, invalid } from './field-errors.js'
 const TTL_ANNOTATION = 'distributary.io/ttl'
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3_600, d: 86_400 }
-/** A year. etcd would accept about 285, but a lease of more than a year is most likely a mistake. */
+/** A year. etcd would accept about 285 years, but a lease of more than one is most likely a mistake. */
 const MAX_SECONDS = 366 * 86_400
 
 export const TIME_TO_LIVE_RULE = 'must be a time from one second to 366 days, such as 30s, 10m, 12h or 7d'
@@ -38,7 +38,7 @@ export type LeaseChoice =
 
 /**
  * @param before null when the object is being created.
- * @param asked the seconds in the query: 0 means no limit, null that none is given.
+ * @param asked the seconds in the query: 0 means no limit, null that the query gives none.
  */
 export function chooseLease(
   before: { readonly object: JsonRecord; readonly leaseId: string } | null,

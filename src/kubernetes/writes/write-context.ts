@@ -1,4 +1,4 @@
-/** The context that all verbs share, and the types of their requests and answers. */
+/** The context that all verbs share, and the types of their requests and responses. */
 import { equalTrees, type JsonRecord } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
@@ -43,7 +43,7 @@ export interface WriteContext {
 }
 
 interface RemovalApart {
-  /** For objects larger than this. */
+  /** The size in bytes above which an object is removed by `remove`. */
   readonly overBytes: number
   /** @returns the last state of the object; null if it was gone already. @throws StatusError */
   remove(name: ObjectName): Promise<OneAnswer | null>
@@ -64,9 +64,11 @@ export interface WriteRequest {
   readonly asProtobuf?: boolean
   /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
-  /** Called before an object without a time to live gets one, which will delete it. @throws ForbiddenError */
+  /**
+   * Called before an object without a time to live gets one, because the lease will delete it. @throws ForbiddenError
+   */
   readonly mayDelete: () => Promise<void>
-  /** How larger objects are removed, if not on the event loop. */
+  /** How larger objects are removed, if the event loop does not remove them. */
   readonly apart?: RemovalApart
   /** Called before an object is put that the caller may not write freely. @throws StatusError */
   readonly confirm?: ConfirmPut
@@ -75,14 +77,15 @@ export interface WriteRequest {
 export type WriteAnswer = OneAnswer | CollectionAnswer
 
 /**
- * The deleted objects of a collection, each in its last state. Only for the process itself; never comes from a thread.
+ * The deleted objects of a collection, each in its last state. This response is used only within the process and
+ * never comes from a thread.
  */
 export interface CollectionAnswer {
   readonly kind: 'objects'
   readonly code: number
   /** The revision at which the collection was read. */
   readonly revision: Revision
-  /** Finds the rest of the collection; '' if there is none. */
+  /** The token for the rest of the collection; '' if there is none. */
   readonly continueToken: string
   readonly warnings: readonly string[]
   readonly objects: readonly StoredObject[]
@@ -121,7 +124,7 @@ export function timestamp(clock: Clock): string {
   return new Date(clock.now()).toISOString().replace(/\.\d{3}Z$/, 'Z')
 }
 
-/** The lease of one request's write. It is granted once, however often the race is lost. */
+/** The lease of one request's write. It is granted once, even if the write is retried after lost races. */
 class RequestLease {
   #granted: { readonly seconds: number; readonly id: Promise<string> } | null = null
 
@@ -191,13 +194,13 @@ export class Write {
     this.name = name
   }
 
-  /** @throws StatusError if the client wants unknown and duplicate fields refused. */
+  /** @throws StatusError if the request asks to refuse unknown and duplicate fields. */
   refuseOrWarn(problems: readonly string[]): void {
     const refused = this.unreadable ?? ((why: string) => unreadableAs(this.request.served.resource, why))
     refuseOrWarn(problems, this.options.fieldValidation, this.warnings.add, refused)
   }
 
-  /** Returns what `ObjectChange` needs to know. */
+  /** Returns the request for `ObjectChange`. */
   asked(more: Pick<ChangeRequest, 'verb'> & Partial<ChangeRequest>): ChangeRequest {
     const { served, namespace, subresource } = this.request
     return {
@@ -220,7 +223,7 @@ export class Write {
     const place = { served: request.served, namespace: request.namespace, name }
     const changed = await context.store.change(place, decide, { ...options, confirm: request.confirm, guards })
     if (changed.kind === 'deleted') await context.containers.afterGone(place)
-    // Its last finalizer may have been the only thing that kept it.
+    // The container's last finalizer may have been the only thing that kept it.
     else if (changed.kind === 'updated' && isContainer(request.served) && !options.dryRun)
       await context.containers.afterChange(place)
     return answerOf(changed, this.warnings, options.dryRun)

@@ -18,9 +18,9 @@ export interface WriteOptions {
   readonly ttlSeconds: number | null
 }
 
-/** In bytes. */
+/** The limit in bytes. */
 const MAX_MANAGER_LENGTH = 128
-/** What Go's `unicode.IsPrint` excludes. */
+/** The characters that Go's `unicode.IsPrint` excludes. */
 const UNPRINTABLE = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu
 
 /** @param verb the kind of the options in error messages. @throws InvalidError, BadRequestError */
@@ -64,10 +64,10 @@ export function parseWriteOptions(
 }
 
 /**
- * The default field manager, as in the API server: the printable characters of the user agent before its first slash,
- * as many as fit.
+ * Returns the default field manager, as in the API server: the printable characters of the user agent before its
+ * first slash, as many as fit.
  *
- * @param userAgent as in HTTP headers, a character for each byte.
+ * @param userAgent as in HTTP headers, one character per byte.
  */
 function defaultManager(userAgent: string): string {
   const [first = ''] = Buffer.from(userAgent, 'latin1').toString('utf8').split('/', 1)
@@ -96,7 +96,8 @@ export interface DeleteOptions {
 const PROPAGATION = ['Foreground', 'Background', 'Orphan']
 
 /**
- * Grace periods and propagation policies are checked but have no effect: nothing here runs pods or collects garbage.
+ * Grace periods and propagation policies are checked but have no effect, because nothing here runs pods or collects
+ * garbage.
  *
  * @param body whose members have the right types; null if there was none. @throws BadRequestError, InvalidError
  */
@@ -120,7 +121,7 @@ export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOp
   const dryRun = readDryRun([...query.getAll('dryRun'), ...listed], problems)
   if (problems.length > 0) throw InvalidError.forFields('DeleteOptions', 'meta.k8s.io', '', problems)
   const precondition = (name: string): string | null => {
-    // As in the API server: with a body, a resourceVersion in the query only says which collection is deleted.
+    // As in the API server, with a body, a resourceVersion in the query only determines which collection is deleted.
     if (body === null) return parameter(query, name) || null
     const value = member(body, 'preconditions', name)
     return typeof value === 'string' ? value : null

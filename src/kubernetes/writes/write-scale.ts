@@ -24,7 +24,7 @@ import { checkName } from './create.js'
 import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
-/** PUT and PATCH. @throws StatusError */
+/** Handles PUT and PATCH. @throws StatusError */
 export async function writeScale(
   context: WriteContext,
   request: WriteRequest,

@@ -1,6 +1,6 @@
 /**
- * The program of the threads that compute writes: the same `Writer` as on the event loop. Whatever only the process has
- * (etcd, permissions, the contents of a namespace) is requested from it.
+ * The program of the threads that compute writes. They run the same `Writer` as the event loop. They ask the process
+ * for everything that only the process has: etcd, permissions, the contents of a namespace.
  */
 import type { Transferable } from 'node:worker_threads'
 import { ObjectViews } from '../codec/object-views.js'
@@ -72,14 +72,14 @@ async function ask<T>(name: string, ...values: readonly unknown[]): Promise<T> {
   return withBuffers(valueOf((await call(name, values)) as Returned<T>))
 }
 
-/** Copy here, because a copy made by the other side would take event-loop time. */
+/** Copies the values here, because a copy made by the other side would take event-loop time. */
 async function write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
   const copies = operations.map((one) => (one.type === 'put' ? { ...one, value: new Uint8Array(one.value) } : one))
   const memory = copies.flatMap((one) => (one.type === 'put' ? ownMemory(one.value) : []))
   return withBuffers(valueOf((await call('write', [compares, copies], memory)) as Returned<WriteResult>))
 }
 
-/** As text: a structured clone would lose the class of a number that keeps its digits. */
+/** Sends the objects as text, because a structured clone would lose the class of a number that keeps its digits. */
 const confirm: ConfirmPut = async (before, after) => {
   await ask('confirm', before === null ? null : jsonText(before), jsonText(after))
 }

@@ -1,5 +1,6 @@
 /**
- * The entry point for writes: passes each verb to its function. It knows nothing of HTTP except the terms of a request.
+ * The entry point for writes passes each verb to its function. It does not depend on HTTP, except that requests use
+ * HTTP's terms.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { encodeJsonTree, type JsonRecord, textMember } from '../codec/json-tree.js'
@@ -37,16 +38,16 @@ export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fil
   readonly etcdPrefix: string
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
   readonly resources: () => readonly ServedResource[]
-  /** As `--select-any-field`. Default: false. */
+  /** As in `--select-any-field`. Default: false. */
   readonly isAnyFieldSelectable?: boolean
   readonly onRetry?: () => void
   /** Called with parts of a stored schema that cannot be checked here. */
   readonly onUnusable?: (problem: string) => void
-  /** Default: this writer finds objects that contain others, and empties them. */
+  /** Default: this writer itself finds and empties objects that contain others. */
   readonly containers?: WriteContext['containers']
 }
 
-/** Returns what to write for one of the server's own objects, and whether to delete and recreate it; null leaves it. */
+/** Returns the content for one of the server's own objects, and whether to delete and recreate it; null leaves it. */
 export type OwnDecision = (
   held: JsonRecord | null,
 ) => Promise<{ readonly object: JsonRecord; readonly recreates: boolean } | null>
@@ -54,7 +55,7 @@ export type OwnDecision = (
 /** The verbs of requests. */
 export type WriteVerb = 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
 
-/** The writes of one object; `remove` is a DELETE that answers with the last state of the object. */
+/** The writes of one object. `remove` is a DELETE that returns the last state of the object. */
 export type OneVerb = Exclude<WriteVerb, 'deletecollection'> | 'remove'
 
 export class Writer {
@@ -110,7 +111,7 @@ export class Writer {
     }
   }
 
-  /** For another writer, which asks and reports to this one. */
+  /** For writers in threads, which pass on to this one what concerns containers. */
   get containers(): WriteContext['containers'] {
     return this.#context.containers
   }
@@ -118,7 +119,7 @@ export class Writer {
   /**
    * Writes one of the server's own objects, and tries again if another writer changes it in the meantime.
    *
-   * @param decide gets the current object, or null.
+   * @param decide receives the current object, or null if there is none.
    * @returns whether something was written.
    * @throws StatusError
    */
