@@ -1,16 +1,16 @@
 /**
- * The message broker of a fleet, in five verbs: append to a stream, follow a stream, lease a value, keep a blob, and
- * ask another replica. `stream/` knows no more about a broker; `nats/` implements it.
+ * The message broker of a fleet, reduced to five operations: append to a stream, follow a stream, lease a value, store
+ * a blob, and send a request to another replica. `stream/` uses only this interface, and `nats/` implements it.
  */
 
 /** A connection to the broker, which reconnects by itself. */
 export interface Broker extends Streams, Subjects {
   readonly isConnected: boolean
-  /** To be called when a reply or a message is overdue, which only the caller can know. */
+  /** The caller calls this when a reply or a message is overdue, because only the caller can tell. */
   doubt(): void
   /** The most bytes of data in one message. */
   readonly maxPayloadBytes: number
-  /** Returns a bucket, which is created on first use. An existing one keeps its own limits. */
+  /** Returns a bucket, and creates it on first use. An existing bucket keeps its own limits. */
   bucket(name: string, limits: BucketLimits): Bucket
 }
 
@@ -18,16 +18,16 @@ export type Bucket = Leases & Blobs
 
 export interface BucketLimits {
   readonly replicas: number
-  /** Blobs are deleted at this age, and values never. */
+  /** Blobs are deleted at this age. Values are never deleted. */
   readonly blobAgeMs: number
 }
 
-/** The connection of a process, open while it has users. */
+/** The connection that all users in a process share. It is open while at least one of them uses it. */
 export interface SharedBroker {
   /**
-   * Resolves at the first connection, or to null if every user has released it before.
+   * Resolves once the connection is established, or to null if every user has released it first.
    *
-   * @param onTrouble called with the reason why there is no connection yet; at once, if a reason is already known.
+   * @param onTrouble called with the reason why there is no connection yet, immediately if the reason is already known.
    */
   use(onTrouble: (reason: string) => void): Promise<Broker | null>
   release(onTrouble: (reason: string) => void): void
@@ -37,11 +37,11 @@ export interface SharedBroker {
 
 export interface Streams {
   /**
-   * Creates the stream if it does not exist; an existing one keeps its own limits. It discards its oldest messages by
-   * bytes and age. @throws BrokerError
+   * Creates the stream if it does not exist. An existing stream keeps its own limits. A stream discards its oldest
+   * messages when it exceeds its limits for bytes or age. @throws BrokerError
    */
   ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void>
-  /** @param subject whose messages a stream stores. */
+  /** @param subject a subject whose messages a stream stores. */
   openWriter(subject: string): Appender
   /** Returns the first and last message of a stream; null if there is no such stream. @throws BrokerError */
   streamState(name: string): Promise<StreamState | null>
@@ -57,19 +57,23 @@ export interface StreamLimits {
 }
 
 export interface StreamState {
-  /** The first message still in the stream; one beyond `last` if there is none. */
+  /** The sequence of the first message still in the stream; `last + 1` if the stream is empty. */
   readonly first: number
   readonly last: number
-  /** When the stream was created. One recreated under the same name has another time, and counts from one again. */
+  /**
+   * When the stream was created. A stream recreated under the same name has a different time, and its sequences start
+   * at 1 again.
+   */
   readonly created: string
 }
 
 export interface Appender extends Closable {
   /**
-   * @param expectedLastSequence the last message of the stream; if another was written, the stream takes nothing.
-   * @returns the message's own sequence.
-   * @throws BrokerError; `unavailable` leaves open whether it was written. After the first failure every write fails in
-   * the same way.
+   * @param expectedLastSequence the sequence of the stream's last message. If another message was written since, the
+   * stream rejects the write.
+   * @returns the sequence of the new message.
+   * @throws BrokerError. `unavailable` means that the message may or may not have been written. After the first
+   * failure, every later write fails in the same way.
    */
   write(data: Buffer, expectedLastSequence: number): Promise<number>
 }
@@ -85,12 +89,13 @@ export interface FollowHandlers {
 
 // Lease
 
-/** Values that are swapped by their revision. */
+/** Values that are updated by compare-and-swap on their revision. */
 export interface Leases {
   /** @throws BrokerError */
   kvGet(key: string): Promise<KvEntry | null>
   /**
-   * Writes a value. @param expected the revision that it must have now; 0 if there must be none. @throws BrokerError
+   * Writes a value. @param expected the revision that the value must have now; 0 if the key must not exist yet. @throws
+   * BrokerError
    */
   kvUpdate(key: string, value: Buffer, expected: number): Promise<number>
 }
@@ -106,7 +111,7 @@ export interface Blobs {
   /** @throws BrokerError */
   putObject(name: string, chunks: Iterable<Buffer>): Promise<void>
   /**
-   * Reads a whole object and verifies its checksum; null if there is no such object.
+   * Reads a whole object and verifies its checksum. Resolves to null if there is no such object.
    *
    * @throws BrokerError `corrupt` when the checksum is wrong or chunks are missing.
    */
@@ -119,15 +124,17 @@ export interface Blobs {
 
 export interface Subjects {
   publish(subject: string, data: Buffer): void
-  /** A closed connection receives nothing. */
+  /** After the connection is closed, no messages arrive. */
   subscribe(subject: string, onMessage: (data: Buffer) => void): Closable
   /**
    * Answers the requests on a subject.
    *
-   * @param answer must never reject; null sends nothing.
+   * @param answer must never reject; if it resolves to null, no reply is sent.
    */
   respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable
-  /** Sends a request on a subject, and resolves to the whole reply. @throws BrokerError when nobody answers in time. */
+  /**
+   * Sends a request on a subject, and resolves to the whole reply. @throws BrokerError when no reply arrives in time.
+   */
   ask(subject: string, question: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer>
 }
 
@@ -141,7 +148,10 @@ export type BrokerErrorCode =
   | 'not-found'
   /** No response arrived in time, so the request may or may not have been performed. */
   | 'unavailable'
-  /** The server refuses us or the request, or we refuse it (credentials, storage): a retry alone does not help. */
+  /**
+   * The server rejects us or the request, or we reject the server (credentials, storage), so a retry alone does not
+   * help.
+   */
   | 'refused'
   /** The bytes read differ from the bytes written. */
   | 'corrupt'

@@ -33,7 +33,7 @@ export class ByteWriter {
     return this
   }
 
-  /** Writes a revision, a version or a time: whole numbers are exact up to 2^53. */
+  /** Writes a revision, a version or a time as a double, so whole numbers are exact up to 2^53. */
   number(value: number): this {
     this.#reserve(8)
     this.#view.setFloat64(this.#at, value)
@@ -45,7 +45,7 @@ export class ByteWriter {
     return this.bytes(Buffer.from(value, 'utf8'))
   }
 
-  /** Writes a binary string, of which each UTF-16 unit is one byte. */
+  /** Writes a binary string: each of its UTF-16 code units is one byte. */
   key(value: string): this {
     this.count(value.length)
     this.#reserve(value.length)
@@ -60,7 +60,7 @@ export class ByteWriter {
     return this
   }
 
-  /** Returns everything written, as a slice of the buffer: nothing may be written after the call. */
+  /** Returns everything written, as a slice of the buffer. Nothing may be written after this call. */
   done(): Buffer {
     return this.#buffer.subarray(0, this.#at)
   }
@@ -82,7 +82,8 @@ export class ByteReader {
   #at = 0
 
   /**
-   * @param values `copied` if a slice would keep a large message alive, `sliced` if the caller copies what it keeps.
+   * @param values `copied` if slices would keep a large message in memory; `sliced` if the caller copies the values
+   * that it keeps.
    */
   constructor(buffer: Buffer, values: 'copied' | 'sliced') {
     this.#buffer = buffer

@@ -1,9 +1,9 @@
-/** The metrics of a replica that is fed by NATS, or publishes to it, for one resource. */
+/** The metrics for one resource of a replica that receives the resource from NATS or publishes it there. */
 import { announced, counter, gauge, only, type Recorders } from '../engine/model/metric.js'
 import { DELAY } from '../engine/model/stage-metrics.js'
 
 export const FLEET_METRICS = {
-  /** By two machines' clocks. */
+  /** Computed from the clocks of two machines. */
   delay: only(DELAY, 'publisher-to-replica'),
   publishing: gauge(
     'sum',

@@ -1,5 +1,6 @@
 /**
- * Writes and reads key-values and batches: in streams, in snapshots, and between a primary and its workers.
+ * Encodes and decodes key-values and batches for streams, for snapshots, and for the link between a primary and its
+ * workers.
  */
 import type { Batch, KeyEvent, KeyValue } from '../engine/model/event.js'
 import { toRevision } from '../engine/model/revision.js'
@@ -41,8 +42,8 @@ export function readKeyValues(reader: ByteReader): KeyValue[] {
 }
 
 /**
- * The size at which batches and states are split: a few of a socket's buffers, so that a long state does not hold up
- * what comes after it.
+ * Batches and states are split into pages of this size. A page fills only a few socket buffers, so a long state does
+ * not hold up the frames after it.
  */
 export const PAGE_BYTES = 256 * 1024
 
@@ -61,12 +62,12 @@ export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyV
   if (page.length > 0) yield page
 }
 
-/** Returns their encoded size in bytes, roughly. */
+/** Returns the approximate encoded size of the key-values in bytes. */
 export function bytesOf(keyValues: readonly KeyValue[]): number {
   return keyValues.reduce((bytes, keyValue) => bytes + keyValueBytes(keyValue), 0)
 }
 
-/** Returns the size of a batch in bytes, roughly equal to its size in memory. */
+/** Returns the approximate size of a batch in memory, in bytes. */
 export function batchBytes({ events }: Batch): number {
   let bytes = BATCH_BYTES
   for (const event of events) {

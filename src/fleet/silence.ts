@@ -1,18 +1,18 @@
 /**
  * Detects that the other end of a connection has fallen silent.
  *
- * It counts its own ticks instead of time, because between two ticks the event loop has read what had arrived. A
- * process that was itself held up (or a machine that slept) sees one late tick, not silence.
+ * It counts its own ticks instead of measuring time, because between two ticks the event loop reads everything that has
+ * arrived. A process that was held up (or a machine that slept) therefore sees one late tick, not silence.
  */
 import type { Clock, Timer } from '../support/clock.js'
 
 export interface SilenceOptions {
   readonly clock: Clock
   readonly tickMs: number
-  /** The number of ticks without `heard` after which the other end counts as silent. */
+  /** The number of ticks without a call of `heard` after which the other end counts as silent. */
   readonly ticks: number
   readonly onTick?: () => void
-  /** Called once for each silence, with its length until then. */
+  /** Called once for each silence, with its length so far. */
   readonly onSilent: (silentMs: number) => void
 }
 

@@ -1,7 +1,8 @@
 /**
- * A key-value bucket and an object store of one name, opened or created on first use.
+ * A key-value bucket and an object store with the same name. Both are opened or created on first use.
  *
- * Values are read only from a stream's leader, because any replica may answer a direct get, however far behind it is.
+ * Values are read only from a stream's leader. A direct get would not do, because any replica may answer it, even one
+ * that is far behind.
  */
 import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, nanos, type ObjectStore } from 'nats'
 import type { Clock } from '../../support/clock.js'
@@ -28,8 +29,9 @@ export interface NatsBucketOptions {
 const CHUNK_TIMEOUT_MS = 5_000
 const CHUNK_BYTES = 128 * 1024
 /**
- * The bytes of an object that may be in flight to the server. The library would hash and send everything in one turn of
- * the event loop, and messages published in the meantime would wait behind 50 MB of a snapshot.
+ * How many bytes of an object may be in flight to the server. Without this limit, the library would hash and send
+ * everything in one turn of the event loop, and messages published in the meantime would wait behind 50 MB of a
+ * snapshot.
  */
 const UNTAKEN_BYTES = 256 * 1024
 
@@ -61,7 +63,7 @@ export class NatsBucket implements Bucket {
 
   // Objects
 
-  /** The library cuts the object into chunks and adds a SHA-256 of the whole. */
+  /** The library cuts the object into chunks and adds a SHA-256 digest of the whole. */
   async putObject(name: string, chunks: Iterable<Buffer>): Promise<void> {
     await this.#answered(async () => {
       const store = await this.#openStore()
@@ -96,7 +98,7 @@ export class NatsBucket implements Bucket {
       const found = await (await this.#openStore()).get(name)
       if (found === null) return null
       const { info, data, error } = found
-      // The library would wait for the first chunk forever.
+      // If the chunks are missing, the library would wait for the first one forever.
       const isEmpty = info.size > 0 && !(await this.#hasChunks(info.nuid))
       void error.catch(() => {})
       const reader = data.getReader()
@@ -123,7 +125,7 @@ export class NatsBucket implements Bucket {
     })
   }
 
-  /** After a failure the bucket may be gone with its server: the next call opens or creates it again. */
+  /** After a failure, the bucket may have been lost with its server, so the next call opens or creates it again. */
   async #answered<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
@@ -159,8 +161,8 @@ export class NatsBucket implements Bucket {
   }
 
   /**
-   * Like the library, except for a field that NATS 2.12 and newer reject. An existing store keeps its own limits, as
-   * streams do.
+   * Creates the store as the library does, but without a field that NATS 2.12 and newer reject. An existing store keeps
+   * its own limits, as streams do.
    */
   async #ensureStore(): Promise<void> {
     const { manager, name, limits } = this.#options

@@ -45,9 +45,9 @@ export interface NatsConnectOptions {
   readonly credentials?: () => Buffer
   /** The seed of an nkey. */
   readonly nkeySeed?: () => Buffer
-  /** The contents of the PEM files; without any of them, TLS trusts the system's authorities. */
+  /** The contents of the PEM files. If there are none, TLS trusts the system's authorities. */
   readonly tls?: () => Pem
-  /** Called when an established connection is in trouble and is being retried; `reason` is what the server said. */
+  /** Called when an established connection has failed and is being retried; `reason` is the server's message. */
   readonly onTrouble?: (reason: string) => void
   /** Called when a lost connection is back. */
   readonly onReconnect?: () => void
@@ -64,12 +64,12 @@ export interface Pem {
 
 /** A response larger than a message arrives in parts; no publisher sends more parts than this. */
 const MAX_PARTS = 256
-/** The share of the server's message size reserved for headers and protocol. */
+/** How much of the server's maximum message size is reserved for headers and protocol. */
 const ENVELOPE_BYTES = 4_096
 const PART_HEADER_BYTES = 4
-/** A server is tried again after this, and up to as long again at random. */
+/** A server is retried after this delay plus a random delay of up to the same length. */
 const RECONNECT_MS = 250
-/** If the clock is set back by less than this, an attempt merely waits that much longer. */
+/** If the clock is set back by less than this, the next attempt just waits that much longer. */
 const SET_BACK_MS = 1_000
 const CLOSED = 'the connection is closed'
 const NOTHING: Closable = { close: () => {} }
@@ -79,7 +79,7 @@ export class NatsClient implements Broker {
   readonly #clock: Clock
   readonly #servers: readonly string[]
   #onDoubt: () => void = () => {}
-  /** By name: the resources of a cluster share one. */
+  /** Buckets by name. All resources of a cluster share one bucket. */
   readonly #buckets = new Map<string, NatsBucket>()
   readonly #jetStream: JetStreamClient
   #jsm: Promise<JetStreamManager> | null = null
@@ -145,7 +145,7 @@ export class NatsClient implements Broker {
     if (!this.#connection.isClosed()) void this.#connection.reconnect()
   }
 
-  /** @param onDoubt called when something is not answered although the connection is healthy. */
+  /** @param onDoubt called when a request stays unanswered although the connection looks healthy. */
   onDoubt(onDoubt: () => void): void {
     this.#onDoubt = onDoubt
   }
@@ -161,7 +161,7 @@ export class NatsClient implements Broker {
   // Streams
 
   async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
-    // An existing stream can answer without the cluster's leader, which is needed to create streams.
+    // An existing stream can be found without the cluster's leader, which is needed only to create one.
     if ((await this.streamState(name)) !== null) return
     try {
       const { streams } = await this.#manager()
@@ -337,12 +337,12 @@ export class NatsClient implements Broker {
 }
 
 /**
- * Returns the function by which the library learns how long after its last attempt a server may be tried again.
+ * Returns a function that tells the library how long after the last attempt it may retry a server.
  *
- * The library compares times of the wall clock. After that is set back, the last attempts lie in the future, so that no
- * server would be tried until it has caught up: each attempt after that must come without a wait.
+ * The library uses the wall clock for this. After that clock is set back, the last attempts are in the future, and the
+ * library would try no server until the clock has caught up. So the next attempt on each known server must not wait.
  *
- * @param servers returns how many are known.
+ * @param servers returns the number of known servers.
  */
 function reconnectDelays(clock: Clock, servers: () => number): () => number {
   const offset = (): number => clock.now() - clock.monotonic()
@@ -368,8 +368,8 @@ function authenticatorOf(options: NatsConnectOptions): Authenticator | null {
 }
 
 /**
- * The library gets each of these for each connection. It would read the files itself, but a named pipe among them would
- * keep one of the process's few threads for every attempt.
+ * Returns options whose getters read the PEM files for each connection. The library can read the files itself, but if
+ * one of them were a named pipe, every attempt would block one of the process's few threads.
  */
 function tlsOf({ tls, onTrouble }: NatsConnectOptions): TlsOptions | null {
   if (tls === undefined) return null
@@ -386,9 +386,9 @@ function tlsOf({ tls, onTrouble }: NatsConnectOptions): TlsOptions | null {
 }
 
 /**
- * Reads a secret for each connection, and returns what `use` makes of it. A secret that cannot be used, such as one
- * from a missing or half-written file, is reported, and the last usable one is used instead: the library closes a
- * connection for good when its authenticator throws.
+ * Reads a secret for each connection, and returns what `use` makes of it. If the secret is unusable, for example
+ * because its file is missing or half-written, that is reported, and the last usable secret is used instead. The
+ * library would close a connection for good if its authenticator threw.
  *
  * The first secret has no predecessor, so its error ends the attempt to connect.
  */
@@ -412,7 +412,7 @@ function lastUsable<Secret, Asked extends unknown[], Answer>(
   }
 }
 
-/** Returns `host:port`, as servers advertise themselves. */
+/** Returns `host:port`, the form in which servers advertise themselves. */
 function addressOf(server: string): string {
   return server.replace(/^[a-z]+:\/\//, '')
 }

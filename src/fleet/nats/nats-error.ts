@@ -2,11 +2,11 @@
 import type { NatsError } from 'nats'
 import { BrokerError, type BrokerErrorCode } from '../broker.js'
 
-/** The server's error code for a write that expected another sequence before it. */
+/** The server's error code for a write that expected a different last sequence. */
 const WRONG_LAST_SEQUENCE = 10_071
 /**
- * Error codes that leave the outcome open: the server sees no leader of the cluster or of a stream, or a message with
- * the same id is still being written.
+ * Error codes after which the outcome is unknown: the server sees no leader of the cluster or of a stream, or a message
+ * with the same id is still being written.
  */
 const NO_ANSWER: readonly (number | undefined)[] = [10_008, 10_158]
 
@@ -27,7 +27,7 @@ export function asBrokerError(error: unknown): BrokerError {
   return new BrokerError(code, cause.message, { cause })
 }
 
-/** Resolves to null when there is no such thing. @throws BrokerError */
+/** Resolves to null when NATS reports that the requested item does not exist. @throws BrokerError */
 export async function ifFound<T>(asked: Promise<T>): Promise<T | null> {
   try {
     return await asked
@@ -38,24 +38,24 @@ export async function ifFound<T>(asked: Promise<T>): Promise<T | null> {
   }
 }
 
-/** Whether the server did not answer: another NATS server may reach the one that can. */
+/** Whether the request went unanswered. Another NATS server may be able to reach the one that can answer it. */
 export function isUnanswered({ code, cause }: BrokerError): boolean {
   if (code !== 'unavailable' || !(cause instanceof Error) || !isNatsError(cause)) return false
   if (cause.api_error !== undefined) return NO_ANSWER.includes(cause.api_error.err_code)
   return cause.code === 'TIMEOUT' || cause.code === '503'
 }
 
-/** Whether nobody listens to the subject: the stream that does may be without a leader. */
+/** Whether nothing listens to the subject. The stream that stores it may have no leader at the moment. */
 export function isNoResponder({ cause }: BrokerError): boolean {
   return cause instanceof Error && isNatsError(cause) && cause.code === '503' && cause.api_error === undefined
 }
 
-/** By name: importing the class would load the whole package, even in a server without NATS. */
+/** Compares names, because importing the class would load the whole package, even in a server without NATS. */
 function isNatsError(error: Error): error is NatsError {
   return error.name === 'NatsError'
 }
 
-/** Matches refusals: error codes of NATS and of TLS, and the messages of the parsers of credentials. */
+/** Matches refusals by the error codes of NATS and TLS, and by the messages of the credential parsers. */
 const REFUSALS =
   /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPT|nkey|seed|credentials|certificate/i
 

@@ -1,8 +1,8 @@
 /**
- * One connection for all resources of a process, open while one of them is fed.
+ * One connection that all resources of a process share. It is open while at least one of them is fed.
  *
  * A server that refuses the connection is retried like an unreachable one, because passwords and certificates change on
- * one side before the other. Each reason is logged once, whatever the number of resources and attempts.
+ * one side before the other. Each reason is logged only once, however many resources and attempts fail for it.
  */
 import { backoffMs } from '../../support/backoff.js'
 import { type Clock, sleep } from '../../support/clock.js'
@@ -54,7 +54,8 @@ export class SharedClient implements SharedBroker {
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
     const { connection, clock, random, logger } = this.#options
-    // Loaded on demand: most servers run without NATS, and its package is a tenth of what a start loads.
+    // Loaded on demand, because most servers run without NATS, and its package is a tenth of the code loaded at
+    // startup.
     const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {
@@ -83,7 +84,7 @@ export class SharedClient implements SharedBroker {
     return null
   }
 
-  /** A missing permission shows in every resource and every attempt; the first report is enough to find it. */
+  /** Every resource and every attempt would report a missing permission, so only the first report is logged. */
   #onDenied(): (denied: string) => void {
     let isSaid = false
     return (denied) => {

@@ -1,11 +1,11 @@
 /**
  * Moves the connection to the next NATS server when this one leaves requests unanswered.
  *
- * NATS servers pass on only what they receive themselves. When two of them lose contact, a client of one hears nothing
- * from the streams, leases and publishers behind the other until they reconnect, although its own connection looks
- * healthy. A server that can reach both is one or two moves away. Finding out in advance which one was rejected,
- * because it takes a connection to every server. If moving does not help, because NATS is electing or nobody publishes,
- * further moves wait longer.
+ * A NATS server does not relay messages between two other servers. When two servers lose contact, a client of one hears
+ * nothing from the streams, leases and publishers behind the other until they reconnect, although its own connection
+ * looks healthy. A server that can reach both is one or two moves away. Finding out in advance which server that is was
+ * rejected, because it takes a connection to every server. If a move does not help, because NATS is electing a leader
+ * or there is no publisher, further moves wait longer.
  */
 import { backoffMs } from '../../support/backoff.js'
 import type { Clock } from '../../support/clock.js'
@@ -20,7 +20,10 @@ export interface SilentServerOptions {
   readonly logger: Logger
 }
 
-/** Longer than most elections in NATS take. The jitter keeps the replicas of a fleet from moving together. */
+/**
+ * How long to wait before a move: longer than most elections in NATS take. The jitter keeps the replicas of a fleet
+ * from moving together.
+ */
 const PATIENCE = { firstMs: 6_000, capMs: 5 * 60_000 }
 /** After this long without trouble, the server counts as healthy again. */
 const WELL_AFTER_MS = 10_000
@@ -54,7 +57,7 @@ export class SilentServer {
     client.moveOn()
   }
 
-  /** Every server is tried before the moves become rare. */
+  /** The pauses between moves grow only after every server has been tried. */
   #next(moves: number, nowMs: number): Spell {
     const { client, random } = this.#options
     const attempt = Math.max(1, moves - client.servers + 1)

@@ -22,11 +22,14 @@ import type { Closable, FollowHandlers } from '../broker.js'
 import { bufferOf } from '../../support/buffer-of.js'
 
 const HEARTBEAT_MS = 1_000
-/** The number of seconds in which a heartbeat must come; otherwise the follower ends. */
+/** The follower ends after this many seconds without a heartbeat. */
 const SILENT_TICKS = 4
 
 interface FollowerHandlers extends FollowHandlers {
-  /** Called before the end of a follower that has heard nothing for too long, or whose consumer was never created. */
+  /**
+   * Called before the follower ends because it has received nothing for too long, or because its consumer was never
+   * created.
+   */
   onSilent(): void
 }
 
@@ -111,7 +114,8 @@ export class StreamFollower implements Closable {
     if (message.headers !== undefined && message.headers.code === 100) return this.#control(message)
     if (message.headers !== undefined && message.headers.code >= 400) return this.end(message.headers.description)
     const tokens = message.reply?.split('.') ?? []
-    // $JS.ACK.stream.consumer.delivered.sequence.consumerSequence.time.pending; with a domain, two more in front.
+    // $JS.ACK.stream.consumer.delivered.sequence.consumerSequence.time.pending; with a domain, two more tokens precede
+    // the stream.
     const at = tokens.length >= 11 ? 7 : 5
     const sequence = Number(tokens[at])
     const delivered = Number(tokens[at + 1])

@@ -1,17 +1,18 @@
 /**
  * Writes to a stream, one message after the other, in call order.
  *
- * Each write names the sequence that it expects to follow, and is sent when the previous one has been answered. That is
- * the fence: once another publisher has written, the one write that may be in flight is rejected, and no later one is
- * made. Several writes in flight were rejected as a design. One of them may expect exactly the sequence that another
- * publisher has written, and would be accepted after all; and a second fence, the message that each expects to follow
- * (`Nats-Expected-Last-Msg-Id`), ends the stream on every replica of NATS 2.15 when it rejects one. What arrives in the
- * meantime shares the next message.
+ * Each write names the sequence that it must follow, and is sent only after the previous write was answered. This is
+ * the fence: once another publisher has written, the single write in flight is rejected, and no further write is sent.
+ * Data that arrives while a write is in flight shares the next message.
  *
- * An unanswered write is resent (`until-answered.ts`). The fence and the message's id make that harmless: the stream
- * accepts one of two copies. If it accepted the first, the response to it comes first; only if that response was lost
- * does the rejection of the second end the session, and the next session finds its own message at the end of the
- * stream.
+ * Allowing several writes in flight was rejected. One of them could expect exactly the sequence that another publisher
+ * has just written, and would then be accepted despite the fence. A second fence by message id
+ * (`Nats-Expected-Last-Msg-Id`) does not help: with NATS 2.15, a rejection by it ends the stream on every replica.
+ *
+ * An unanswered write is resent (`until-answered.ts`). The fence and the message's id make this harmless, because the
+ * stream accepts only one of the copies. If it accepted the first copy, the response to that copy arrives first. If
+ * that response was lost, the rejection of the second copy ends the session, and the next session finds the message at
+ * the end of the stream.
  */
 import { type JetStreamClient, type JetStreamPublishOptions, nuid } from 'nats'
 import type { Clock } from '../../support/clock.js'
@@ -22,17 +23,17 @@ export interface StreamWriterOptions {
   readonly jetStream: Pick<JetStreamClient, 'publish'>
   readonly subject: string
   readonly clock: Clock
-  /** Called whenever a write is resent after a second or longer, and when it was not answered. */
+  /** Called each time a write is resent after a second or more, and when a write was never answered. */
   readonly onUnanswered: () => void
 }
 
 export class StreamWriter implements Appender {
   readonly #options: StreamWriterOptions
   readonly #closing = new AbortController()
-  /** Unique, so that no message of another writer is mistaken for one of this one. */
+  /** Unique, so that messages of other writers are never mistaken for messages of this writer. */
   readonly #session = nuid.next()
   #next = 0
-  /** Rejects after the first failure, and with it every later write. */
+  /** Rejects after the first failure, so that every later write fails too. */
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: StreamWriterOptions) {
@@ -55,8 +56,8 @@ export class StreamWriter implements Appender {
 
   #write(data: Buffer, options: Partial<JetStreamPublishOptions>): Promise<number> {
     const { jetStream, subject, clock, onUnanswered } = this.#options
-    // The response to a second copy while the first is still being written: 2.9 gives it no sequence, later releases
-    // reject it.
+    // If a second copy arrives while the first is still being written, NATS 2.9 responds without a sequence, and later
+    // releases reject the copy.
     const send = (): Promise<number | null> => jetStream.publish(subject, data, options).then(({ seq }) => seq || null)
     return untilAnswered(send, { clock, signal: this.#closing.signal, onUnanswered })
   }

@@ -1,7 +1,7 @@
 /**
- * Repeats a request to NATS until one copy is answered: a stream that changes its leader loses what it was sent in the
- * meantime, and may have a leader a moment later. The pauses grow, so that a slow NATS does not get more work. A
- * shorter timeout for each copy was rejected: a slow NATS would never be heard.
+ * Repeats a request to NATS until one copy is answered. A stream that is changing its leader loses the requests sent to
+ * it, and may have a leader again a moment later. The pauses grow, so that the copies do not overload a slow NATS. A
+ * shorter timeout for each copy was rejected, because the responses of a slow NATS would then always come too late.
  */
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
@@ -11,18 +11,18 @@ import { asBrokerError, isNoResponder, isUnanswered } from './nats-error.js'
 export interface Asking {
   readonly clock: Clock
   readonly signal?: AbortSignal
-  /** Called whenever a copy is sent after a second or longer, and when none was answered. */
+  /** Called each time a copy is sent after a second or more, and when no copy was answered. */
   readonly onUnanswered: () => void
 }
 
 /** A request that is not answered within this time has failed. */
 export const ANSWER_TIMEOUT_MS = 5_000
 const AGAIN_MS = 1_000
-/** When NATS reports that nobody listens for the request. */
+/** The first pause if NATS reports that nothing listens for the request. */
 const NOBODY_AGAIN_MS = 200
 
 /**
- * @param send sends a copy; resolves to null if its response says nothing about the others.
+ * @param send sends a copy; resolves to null if the response to this copy says nothing about the other copies.
  * @throws BrokerError; the signal's reason when it aborts.
  */
 export async function untilAnswered<T>(

@@ -5,7 +5,7 @@
  *        ▲                      │                     │
  *        └──── lease lost ──────┴─────────────────────┘
  *
- * After some failures in a row it takes no part in the election for a while, so that another may try.
+ * After several failures in a row, it stays out of the election for a while, so that another candidate can try.
  */
 import { backoffMs } from '../../support/backoff.js'
 import type { Timer } from '../../support/clock.js'
@@ -20,11 +20,15 @@ export interface CandidateOptions extends Omit<ElectionOptions, 'onElected' | 'o
 const RETRY = { firstMs: 200, capMs: 2_000 }
 /** After this many consecutive failures the lease is released for a while. */
 const FAILURES_BEFORE_REST = 3
-/** The share of a lease for which it is released: longer than the interval at which others check it. */
+/**
+ * How long the lease is released, as a share of its length: longer than the interval at which other candidates check
+ * it.
+ */
 const REST_SHARE = 0.35
 /**
- * A publisher that has run this long is healthy. One that repeatedly starts and soon ends (NATS has room for the
- * stream, but none for its snapshots) is retried with back-off, and its reason is logged once.
+ * A publisher that has run this long is healthy. A publisher that repeatedly ends soon after it starts (for example
+ * because NATS has room for the stream but not for its snapshots) is retried with back-off, and the reason is logged
+ * once.
  */
 const WELL_AFTER_MS = 10_000
 
@@ -37,7 +41,7 @@ const NO_FAILURES: Failures = { count: 0, reason: null }
 
 type State =
   | { readonly kind: 'waiting' }
-  /** @param startedMs when the publisher had started; infinite before. */
+  /** @param startedMs when the publisher finished starting; infinite before that. */
   | { readonly kind: 'publishing'; readonly publisher: Publisher; startedMs: number }
   | { readonly kind: 'retrying'; readonly timer: Timer }
   | { readonly kind: 'stopped' }
@@ -46,7 +50,7 @@ export class Candidate {
   readonly #options: CandidateOptions
   readonly #election: Election
   #state: State = { kind: 'waiting' }
-  /** Consecutive publishers that have not run well, and the reason why the last one ended. */
+  /** The number of consecutive publishers that were not healthy, and the reason why the last one ended. */
   #failures = NO_FAILURES
   readonly #ending = new Set<Promise<void>>()
 
@@ -83,7 +87,7 @@ export class Candidate {
 
   #publish(): void {
     if (this.#state.kind === 'stopped' || !this.#election.isLeader) return
-    // Another may hold the lease by now, and must not lose the stream to us.
+    // Another candidate may hold the lease by now, and this one must not take the stream away from it.
     if (!this.#election.isCertain) return this.#retryIn(RETRY.firstMs)
     const publisher = this.#options.openPublisher((reason) => this.#ended(publisher, reason))
     const publishing: State = { kind: 'publishing', publisher, startedMs: Number.POSITIVE_INFINITY }
@@ -121,7 +125,7 @@ export class Candidate {
     this.#state = { kind: 'retrying', timer: this.#options.clock.setTimer(delayMs, () => this.#publish()) }
   }
 
-  /** Ends what this state runs. */
+  /** Changes the state, and ends whatever the previous state was running. */
   #leave(next: State): void {
     const state = this.#state
     if (state.kind === 'stopped') return
@@ -138,7 +142,7 @@ export class Candidate {
     this.#ending.add(ended)
   }
 
-  /** After a failure the same lines would recur, with a reason that is logged elsewhere. */
+  /** Logs at debug level after a failure, because the same lines would recur, and the reason is logged elsewhere. */
   #log(level: 'info' | 'warn', message: string, reason?: string): void {
     const { logger, names } = this.#options
     const fields = { stream: names.stream, ...(reason === undefined ? {} : { reason }) }

@@ -1,13 +1,14 @@
 /**
  * Computes the maximum age of a replica's content from the statuses that the publisher sends every second.
  *
- * A status says that the stream up to message S has everything that etcd had a number of milliseconds before the status
- * was written. It counts once the replica has message S. The clocks of two machines are never compared directly: the
- * smallest difference between the two clocks seen so far is the reference, and anything above it counts as time in
- * transit, so a status that a stalled server delivers late does not make old data look fresh.
+ * A status says that the stream up to message S contains everything that etcd had a given number of milliseconds before
+ * the status was written. It takes effect once the replica has message S. The clocks of two machines are never compared
+ * directly. Instead, the smallest difference between them seen so far is the reference, and anything above it is
+ * treated as time in transit. A status that a stalled server delivers late therefore does not make old data look fresh.
  *
- * NATS may redeliver a signed status any number of times. A status counts once, and only if it is newer than the last
- * one of its publisher; what is known of a publisher's clock is kept while statuses of another one come in between.
+ * NATS may redeliver a signed status any number of times. Each status is used only once, and only if it is newer than
+ * the last one from the same publisher. For this check, the clock of a publisher is remembered even while statuses from
+ * other publishers arrive.
  */
 import type { PublisherStatus } from './publisher-status.js'
 
@@ -17,11 +18,14 @@ interface Waiting {
   readonly confirmedMs: number
 }
 
-/** The most statuses that wait for their messages, one a second; beyond it the newest replaces the previous one. */
+/**
+ * The most statuses that wait for their messages (one arrives each second). Beyond this limit, each new status replaces
+ * the one before it.
+ */
 const MOST_WAITING = 64
 /** Two clocks drift apart by less than this fraction of the elapsed time. */
 const DRIFT = 0.0005
-/** The most publishers whose clocks are remembered; statuses of earlier ones no longer count. */
+/** The most publishers whose clocks are remembered; statuses from forgotten publishers are ignored. */
 const MOST_PUBLISHERS = 64
 
 type Publisher = Pick<PublisherStatus, 'epoch' | 'session'>
@@ -38,18 +42,21 @@ interface PublisherClock extends Publisher {
 export class Confirmations {
   #waiting: Waiting[] = []
   readonly #clocks = new Map<string, PublisherClock>()
-  /** Statuses of publishers up to this one do not count. */
+  /** Statuses from this publisher and from all earlier ones are ignored. */
   #forgotten: Publisher | null = null
   #confirmedMs: number | null = null
 
-  /** The monotonic time at which etcd had nothing that the replica lacks now; null before the first confirmation. */
+  /**
+   * The latest monotonic time for which the replica is known to have everything that etcd had then; null before the
+   * first confirmation.
+   */
   get confirmedMs(): number | null {
     return this.#confirmedMs
   }
 
   /**
-   * @returns when the status was sent, as far as can be known; null if it does not count, because it or a later one has
-   * already been seen.
+   * @returns the estimated time at which the status was sent; null if the status is ignored, because it or a later one
+   * has already been seen.
    */
   note(status: PublisherStatus, nowMs: number): number | null {
     const clock = this.#clocks.get(keyOf(status))
@@ -58,13 +65,16 @@ export class Confirmations {
     return nowMs - this.#late(status, clock, nowMs)
   }
 
-  /** The status confirms what etcd had at that time, once its messages have arrived. */
+  /**
+   * Notes that the status will confirm the content that etcd had at `confirmedMs`, once the messages up to `sequence`
+   * have arrived.
+   */
   expect({ sequence, epoch }: PublisherStatus, confirmedMs: number): void {
     if (this.#waiting.length === MOST_WAITING) this.#waiting.pop()
     this.#waiting.push({ sequence, epoch, confirmedMs })
   }
 
-  /** Called when the replica has everything up to that message. @returns whether this confirms more than before. */
+  /** Called when the replica has everything up to this message. @returns whether this confirms more than before. */
   reached(sequence: number, epoch: number): boolean {
     const before = this.#confirmedMs
     while (this.#waiting[0] !== undefined && this.#waiting[0].sequence <= sequence && this.#waiting[0].epoch <= epoch) {
@@ -74,19 +84,19 @@ export class Confirmations {
     return this.#confirmedMs !== before
   }
 
-  /** Etcd itself has confirmed the replica's content. */
+  /** Called when etcd itself has confirmed the replica's content. */
   confirm(atMs: number): void {
     this.#confirmedMs = Math.max(this.#confirmedMs ?? atMs, atMs)
   }
 
-  /** Forgets the statuses about a stream that was recreated, whose messages count from one again. */
+  /** Forgets all statuses. Called after the stream was recreated, because its sequences then start at 1 again. */
   forget(): void {
     this.#waiting = []
     this.#clocks.clear()
     this.#forgotten = null
   }
 
-  /** Returns how long a status was in transit, as far as can be known. */
+  /** Returns the estimated time that a status was in transit, in milliseconds. */
   #late({ epoch, session, at }: PublisherStatus, clock: PublisherClock | undefined, nowMs: number): number {
     const differenceMs = nowMs - at
     const expectedMs =

@@ -3,15 +3,15 @@
  *
  * A lease is taken by compare-and-swap on its revision, once it is released or has expired (`lease-state.ts`).
  *
- * The holder counts its time from before it requested the renewal. After that time it does not know whether another has
- * the lease, and holds it in doubt: NATS may be electing a leader for the bucket, and then nobody else could take it
- * either. The fence in the stream, not the lease, makes a second publisher harmless. So a holder in doubt keeps writing
- * until the stream rejects it, and takes over no other stream. Giving up at once was rejected: each election in NATS
- * interrupted all other streams.
+ * The holder measures the lease from the moment before it requested the renewal. When that time has passed, another
+ * candidate may have the lease, so the holder is in doubt. But NATS may just be electing a leader for the bucket, and
+ * then no other candidate could take the lease either. A second publisher is harmless because of the stream's fence,
+ * not because of the lease. So a holder in doubt keeps writing until the stream rejects a write, but takes over no
+ * other stream. Giving up at once was rejected, because then each election in NATS interrupted all other streams.
  *
- * A response of NATS may be lost after a successful write. The lease then names a candidate that does not know it, so
- * its value includes a mark that no other process has. A candidate that finds its own mark continues from there instead
- * of waiting for its own lease to expire.
+ * A response from NATS may be lost after a successful write, so that a candidate holds the lease without knowing it.
+ * The lease's value therefore includes a mark that no other process has. A candidate that finds its own mark continues
+ * as the holder instead of waiting for its own lease to expire.
  */
 import { randomBytes } from 'node:crypto'
 import type { Timer } from '../../support/clock.js'
@@ -29,7 +29,7 @@ import {
 import type { StreamContext } from './stream-context.js'
 
 export interface ElectionOptions extends Pick<StreamContext, 'names' | 'clock' | 'random' | 'logger'> {
-  /** Where the lease is read and swapped. */
+  /** The store in which the lease is read and swapped. */
   readonly leases: Leases
   /** Called when NATS does not answer in time. */
   readonly onLate: () => void
@@ -42,7 +42,9 @@ export interface ElectionOptions extends Pick<StreamContext, 'names' | 'clock' |
 }
 
 const RELEASED = ''
-/** The share of the lease within which NATS must answer, so that a lost request leaves time for others. */
+/**
+ * The share of the lease within which NATS must answer, so that after a lost request there is time for more attempts.
+ */
 const ANSWER_SHARE = 1 / 4
 
 export class Election {
@@ -50,7 +52,7 @@ export class Election {
   #timer: Timer | null = null
   #isStopped = true
   #state: LeaseState = NOT_SEEN
-  /** Why NATS last refused the lease; null once it has answered. */
+  /** Why NATS last refused a request for the lease; null once a request has succeeded. */
   #refusal: string | null = null
   #working: Promise<void> = Promise.resolve()
   /** The lease's value while this process holds it: its name, and a mark that makes the value unique. */
@@ -66,7 +68,7 @@ export class Election {
     return this.#state.kind === 'holding'
   }
 
-  /** Whether nobody else can hold the lease now. */
+  /** Whether no other candidate can hold the lease now. */
   get isCertain(): boolean {
     const { clock, leaseMs } = this.#options
     return isCertain(this.#state, clock.monotonic(), leaseMs)
@@ -81,7 +83,7 @@ export class Election {
     this.#schedule(this.#options.leaseMs * 0.1 * this.#options.random.next())
   }
 
-  /** Releases the lease, so that nobody needs to wait for its expiry. The election may be started again. */
+  /** Releases the lease, so that other candidates need not wait for it to expire. The election may be started again. */
   async stop(): Promise<void> {
     if (this.#isStopped) return
     this.#isStopped = true
@@ -106,14 +108,14 @@ export class Election {
     const { leaseMs, random, clock } = this.#options
     let pauseMs = leaseMs / 4
     if (isHopeless(this.#state, clock.monotonic(), leaseMs)) this.#lose('the lease could not be renewed')
-    // After a lost request there is little time left to renew the lease.
+    // After a lost request, little time is left to renew the lease, so the next attempt comes sooner.
     if (this.#state.kind === 'holding') pauseMs = (await this.#renew(this.#state.revision)) ? pauseMs : pauseMs / 4
     else
       await this.#tryToTake().then(
         () => (this.#refusal = null),
         (error: unknown) => this.#notTaken(error),
       )
-    // Jitter, so that candidates do not ask in step.
+    // Jitter keeps candidates from sending their requests in lockstep.
     this.#schedule(pauseMs * (0.75 + random.next() / 2))
   }
 
@@ -134,13 +136,13 @@ export class Election {
   async #renewAt(revision: number): Promise<void> {
     const askedMs = this.#options.clock.monotonic()
     const written = this.#write(this.#mine, revision)
-    // A late response counts as well.
+    // A late response is accepted as well.
     await this.#answered(written.then((renewed) => this.#next({ kind: 'renewed', revision: renewed, askedMs })))
   }
 
   /**
-   * The lease is at a revision that this process does not know: through its own unanswered renewal, or through another
-   * process.
+   * Called when the lease has a revision that this process does not know. Either its own renewal went unanswered, or
+   * another process took the lease.
    */
   async #renewAgain(): Promise<void> {
     const found = await this.#read()
@@ -169,7 +171,10 @@ export class Election {
     this.#options.onElected()
   }
 
-  /** NATS may have no room for leases, or fewer servers than replicas: only an operator can change that. */
+  /**
+   * Logs a refusal. NATS may have no room for leases, or fewer servers than replicas, and only an operator can change
+   * that.
+   */
   #notTaken(error: unknown): void {
     if (!(error instanceof BrokerError)) return this.#bug(error)
     if (error.code !== 'refused' || error.message === this.#refusal) return

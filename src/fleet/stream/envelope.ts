@@ -1,17 +1,19 @@
 /**
  * Signs what replicas exchange over NATS, so that access to NATS is not enough to forge it.
  *
- * The signature is an HMAC-SHA-256 with a key that all replicas have and NATS does not: other users of NATS, or a leaf
- * node in between, cannot produce one. Ed25519 was rejected: every candidate can be elected and needs the private key,
- * so it would protect only against edges, and it costs about forty times as much per message and edge.
+ * The signature is an HMAC-SHA-256 with a key that all replicas have and NATS does not, so other users of NATS, or a
+ * leaf node in between, cannot produce a signature. Ed25519 was rejected for two reasons. It would protect only against
+ * edges, because every candidate can be elected and so needs the private key. It also costs about forty times as much
+ * per message and edge.
  *
  *     magic 'S' │ format │ key id (4 bytes) │ HMAC-SHA-256 (32 bytes) │ data …
  *
  * The signature covers the kind of the data, the resource with its cluster, the place (for a message its sequence, for
- * a snapshot its name) and the data, which begins with epoch and revisions. So nothing can be moved to another place. A
- * broker can still withhold data, but then the data's age shows it, because the statuses that confirm the age are
- * signed too. Only a replica that holds nothing yet, or whose stream was recreated, can be given an old stream with its
- * old statuses. Leases are not signed: anyone who can write them could stop the fleet anyway, and the content is safe.
+ * a snapshot its name) and the data, which begins with epoch and revisions. So signed data is invalid in any other
+ * place. A broker can still withhold data, but then the reported age grows, because the statuses that confirm the age
+ * are signed too. Only a replica that holds nothing yet, or whose stream was recreated, accepts an old stream with its
+ * old statuses. Leases are not signed, because a forged lease cannot harm the content, and anyone who can write leases
+ * could stop the fleet anyway.
  *
  * Without keys nothing is signed, and signed data cannot be read.
  */
@@ -19,7 +21,10 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 
-/** Keys that may change at run time. The first one signs; all are accepted. Empty means that nothing is signed. */
+/**
+ * Keys that may change at run time. The first key signs, and signatures by any of the keys are accepted. If the list is
+ * empty, nothing is signed.
+ */
 export interface SigningKeys {
   readonly value: readonly Buffer[]
   /** @returns a function that removes the listener. */
@@ -85,7 +90,7 @@ export class Envelope {
     return key === undefined ? chunks : [this.#header(key, kind, place, chunks), ...chunks]
   }
 
-  /** @returns the data; null, after counting and logging it, for data that must not be used. */
+  /** @returns the data; null for data that must not be used, which is counted and logged. */
   open(kind: Sealed, place: string | number, bytes: Buffer): Buffer | null {
     const { keys } = this.#options
     if (keys.value.length === 0) return bytes
@@ -106,7 +111,10 @@ export class Envelope {
     return Buffer.concat([Buffer.from([MAGIC, FORMAT]), this.#id(key), this.#mac(key, kind, place, chunks)])
   }
 
-  /** Neither the kind nor the subject contains a line feed, and the place ends at the NUL that no place contains. */
+  /**
+   * The input is unambiguous: neither the kind nor the subject contains a line feed, and no place contains the NUL that
+   * ends it.
+   */
   #mac(key: Buffer, kind: Sealed, place: string | number, chunks: readonly Buffer[]): Buffer {
     const mac = createHmac('sha256', key).update(`${kind}\n${this.#options.subject}\n${place}\0`)
     for (const chunk of chunks) mac.update(chunk)

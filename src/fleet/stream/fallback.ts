@@ -7,7 +7,7 @@
  *      └────── confirmed ────┘   └────────── the stream takes over ─────────┘
  *
  * Each resource waits for a random time, so that a fleet that loses NATS does not hit etcd all at once. `subscriber.ts`
- * decides when the stream is worth returning to.
+ * decides when to return to the stream.
  */
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
 import type { FeedRequest } from '../../engine/feed/resource-feed.js'
@@ -52,29 +52,29 @@ export class Fallback {
     return this.#state.kind === 'direct' ? this.#state.feed : null
   }
 
-  /** The stream confirms nothing at the moment. */
+  /** Called when the stream no longer confirms the content. */
   unconfirmed(): void {
     if (this.#state.kind === 'idle') this.#wait(this.#options.content()?.ageMs ?? 0)
   }
 
-  /** The stream confirms that the sink has everything. */
+  /** Called when the stream confirms that the sink has everything. */
   confirmed(): void {
     if (this.#state.kind !== 'waiting') return
     this.#state.timer.cancel()
     this.#state = { kind: 'idle' }
   }
 
-  /** The stream feeds the sink from now on: etcd no longer does when this returns. */
+  /** Lets the stream feed the sink. When this returns, etcd no longer does. */
   streamTakesOver(): void {
     if (this.#state.kind !== 'direct') return
     const { feed } = this.#state
-    // Whatever the age of the content, the stream has time to confirm it.
+    // However old the content is, the stream gets the full time to confirm it.
     this.#wait(0)
     const { sink, onStream } = this.#options
     const isFresh = feed.status.state === 'watching'
     this.#end(feed)
     sink.etcd = null
-    // Nobody confirms the content until the stream does.
+    // Until the stream confirms the content, nothing does.
     if (!isFresh) sink.disconnected('etcd was left before it had been read')
     onStream(isFresh)
   }

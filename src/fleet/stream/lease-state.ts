@@ -5,23 +5,24 @@
  *        ▲                 │   ▲   │ renewed
  *        └──── lost ───────┘   └───┘
  *
- * A holder is certain of its lease for most of its length, counted from its request for the last renewal that was
- * granted. After that it is in doubt: another may have the lease.
+ * A holder is certain of its lease for most of the lease's length, measured from its request for the last granted
+ * renewal. After that it is in doubt, because another candidate may have the lease.
  *
  * A lease has expired when its revision has not changed for its whole length *by the candidate's own clock*, so that
- * the clocks of two machines are never compared. Only a higher revision is a renewal: a NATS replica that lags, or has
- * lost its latest writes, answers with an older one. But NATS can lose an acknowledged write, and the next holder then
- * renews the lease below the revision seen before: there, each higher revision counts too.
+ * the clocks of two machines are never compared. Only a higher revision is a renewal, because a NATS replica that lags
+ * or has lost its latest writes answers with an older revision. But if NATS loses an acknowledged write, the next
+ * holder renews the lease below the highest revision seen so far. Below that revision, each increase is therefore a
+ * renewal too.
  */
 export type LeaseState =
   | { readonly kind: 'waiting'; readonly seen: Seen | null }
-  /** @param askedMs when the request was sent that took or last renewed the lease. */
+  /** @param askedMs when the request that took or last renewed the lease was sent. */
   | { readonly kind: 'holding'; readonly revision: number; readonly askedMs: number }
 
 interface Seen {
   /** The highest revision of the lease, and when it was first read. */
   readonly top: SeenRevision
-  /** The highest one below it that was read since. */
+  /** The highest revision below `top` that was read since then; null if there is none. */
   readonly below: SeenRevision | null
   /** When the lease was last read. */
   readonly readMs: number
@@ -35,22 +36,22 @@ interface SeenRevision {
 export type LeaseInput =
   | { readonly kind: 'read'; readonly revision: number; readonly nowMs: number; readonly leaseMs: number }
   | { readonly kind: 'taken' | 'renewed'; readonly revision: number; readonly askedMs: number }
-  /** NATS has lost a renewal that it had acknowledged, and has this revision of it. */
+  /** NATS has lost a renewal that it had acknowledged, and the lease is back at this revision. */
   | { readonly kind: 'set-back'; readonly revision: number }
   | { readonly kind: 'lost' }
 
 export const NOT_SEEN: LeaseState = { kind: 'waiting', seen: null }
 /**
- * The share of a lease after which NATS counts as silent: the holder could not renew it either, and gets the same time
- * again.
+ * If the lease could not be read for this share of its length, NATS was silent, and the holder could not renew the
+ * lease either. So the lease gets its whole length again.
  */
 const SILENT_SHARE = 3 / 4
 /** The share of a lease for which its holder is certain. */
 const CERTAIN_SHARE = 0.8
-/** A lease in doubt is given up after this many leases: longer than an election in NATS takes. */
+/** A lease in doubt is given up after this many times its length, which is longer than an election in NATS takes. */
 const DOUBTED_LEASES = 6
 
-/** An input without a meaning in a state leaves the state as it is. */
+/** An input that has no meaning in the current state leaves it unchanged. */
 export function nextLeaseState(state: LeaseState, input: LeaseInput): LeaseState {
   if (state.kind === 'waiting') {
     if (input.kind === 'read') return { kind: 'waiting', seen: nextSeen(state.seen, input) }
@@ -58,7 +59,7 @@ export function nextLeaseState(state: LeaseState, input: LeaseInput): LeaseState
   }
   switch (input.kind) {
     case 'renewed':
-      // Answers may arrive late.
+      // Responses may arrive out of order.
       return input.revision > state.revision ? { ...state, revision: input.revision, askedMs: input.askedMs } : state
     case 'set-back':
       return { ...state, revision: Math.min(state.revision, input.revision) }

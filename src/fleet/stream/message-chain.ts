@@ -1,12 +1,14 @@
 /**
- * Checks the messages of a stream one by one, and says what each brings to the sink. `subscriber.ts` then delivers it.
+ * Checks the messages of a stream one by one, and determines what each adds to the sink. `subscriber.ts` then delivers
+ * that.
  *
- * The order of messages is checked, not trusted: each must follow the revision that the previous one left, under the
- * same epoch or a later one that begins with a claim or a state. A message that does not follow breaks the chain.
+ * The order of messages is checked, not trusted. Each message must continue from the revision at which the previous one
+ * ended, in the same epoch or in a later epoch that begins with a claim or a state. A message that does not follow
+ * breaks the chain.
  *
- * The sink may be ahead of the chain, because etcd itself fed it in the meantime or the stream was recreated. Then
- * batches that the sink has are skipped, and its last batch is compared with the stream's: the stream may tell another
- * history.
+ * The sink may be ahead of the chain, because etcd itself fed it in the meantime or the stream was recreated. Batches
+ * that the sink already has are then skipped, and the sink's last batch is compared with the stream's, because the
+ * stream may contain a different history.
  */
 import type { Batch } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
@@ -14,19 +16,22 @@ import type { Message, StreamPlace } from './message.js'
 
 export type StateMessage = Extract<Message, { kind: 'state' }>
 
-/** The end of what was read of a stream. */
+/** How far a stream has been read. */
 export interface Chain extends StreamPlace {
-  /** The sink's last batch, while the sink is ahead of the chain and not yet proven to be of the same history. */
+  /**
+   * The sink's last batch, while the sink is ahead of the chain and its history is not yet proven to be the stream's;
+   * otherwise null.
+   */
   readonly expected: Batch | null
 }
 
-/** The message follows. */
+/** The message follows the previous one. */
 export interface ChainStep {
   readonly kind: 'follows'
   readonly chain: Chain
   /** The batches of the message that the sink does not have yet. */
   readonly fresh: readonly Batch[]
-  /** When that was written, by the publisher's clock. A claim only announces a publisher, and has null. */
+  /** When the message was written, by the publisher's clock; null for a claim, which only announces a publisher. */
   readonly writtenAt: number | null
 }
 
@@ -40,14 +45,14 @@ export type ChainEnd =
       readonly isOtherHistory?: true
       /**
        * The message does not follow the one read before it. NATS may have lost the end of the stream after it was read,
-       * with another publisher writing in its place: the stream's current messages may well lead up to this one.
+       * and another publisher may have written new messages in its place. Those messages may well lead up to this one.
        */
       readonly isMisplaced?: true
     }
   /** A whole state replaces everything: read its snapshot, and begin the chain there. */
   | { readonly kind: 'state'; readonly message: StateMessage; readonly sequence: number }
 
-/** @param position how far the sink is. */
+/** @param position the revision that the sink has reached. */
 export function followed(chain: Chain, sequence: number, message: Message, position: Revision): ChainStep | ChainEnd {
   const { kind, epoch, previous, revision, clusterId, isSynced, sentAt } = message
   const broken = (reason: string): ChainEnd => ({ kind: 'broken', reason, sequence })
@@ -68,7 +73,7 @@ export function followed(chain: Chain, sequence: number, message: Message, posit
   return { kind: 'follows', chain: next, fresh, writtenAt: kind === 'claim' ? null : sentAt }
 }
 
-/** Returns what the chain must contain later; null if it need not, or contains it now. */
+/** Returns the batch that later messages must contain; null if there is none, or if these batches contain it. */
 function stillExpected(expected: Batch | null, batches: readonly Batch[]): Batch | 'differs' | null {
   if (expected === null) return null
   const told = batches.find(({ revision }) => revision >= expected.revision)

@@ -2,9 +2,9 @@
  * The messages of a stream, and their bytes.
  *
  * Every message carries its own fence: the epoch of the publisher that wrote it and the revision it follows. So a
- * reader of the stream finds every hole, every repetition and every foreign message in the data itself, whatever the
- * broker does. A batch is never split between messages: a message that is too large for NATS is sent in numbered parts,
- * which mean nothing before the last has arrived. JSON was rejected, because most of a message is values, and values
+ * reader of the stream detects every hole, repetition and foreign message from the data itself, whatever the broker
+ * does. A batch is never split between messages. A message that is too large for NATS is sent in numbered parts, which
+ * are not used before the last has arrived. JSON was rejected, because a message consists mostly of values, and values
  * are bytes.
  *
  *     magic 'D' │ format │ kind │ flags │ part u16 │ parts u16 │ epoch f64 │ previous f64 │ revision f64 │ settled f64
@@ -21,18 +21,19 @@ import { BrokerError } from '../broker.js'
 import { isSealed } from './envelope.js'
 
 export interface Header {
-  /** The number of the publisher; each one that takes over the stream increments it. */
+  /** The publisher's number. Each publisher that takes over the stream increments it. */
   readonly epoch: number
   /** The stream's revision before this message. */
   readonly previous: Revision
   /** The stream's revision after this message. */
   readonly revision: Revision
-  /** The newest revision delivered as events or state; `revision` may be ahead of it through progress. */
+  /** The newest revision delivered as events or state; `revision` may be higher because of progress messages. */
   readonly settled: Revision
-  /** When it was written: Unix milliseconds, by the publisher's clock. */
+  /** When the message was written, in Unix milliseconds by the publisher's clock. */
   readonly sentAt: number
   /**
-   * Whether the publisher has proven that it reached the revision that etcd had when it began: edges may answer reads.
+   * Whether the publisher has proven that it reached the revision that etcd had when the publisher began. If so, edges
+   * may answer reads.
    */
   readonly isSynced: boolean
   /** Whether this etcd's responses to progress requests can be trusted. */
@@ -45,7 +46,7 @@ export type Body =
   | { readonly kind: 'progress' }
   /** A publisher takes over, and continues from the end of the stream. */
   | { readonly kind: 'claim' }
-  /** A whole state replaces everything before; its snapshot is in the object store. */
+  /** A whole state replaces everything before it; its snapshot is in the object store. */
   | { readonly kind: 'state'; readonly reason: StateReason; readonly snapshot: string }
 
 export type StateReason = 'gap' | 'coalesce' | 'history-changed'
@@ -54,8 +55,9 @@ export interface Origin {
   /** Names the etcd that was read. */
   readonly clusterId: string
   /**
-   * The history's fingerprint after this message, by which the next publisher recognizes it. Every mark has one, and
-   * one in eight messages of batches; the others continue the one before them.
+   * The fingerprint of the history up to this message, by which the next publisher recognizes the history. Every mark
+   * has a fingerprint, and so does one in eight messages of batches. For the other messages, a reader computes it from
+   * the last fingerprint before them.
    */
   readonly fingerprint?: DigestedHistory
 }
@@ -165,7 +167,7 @@ function flagsOf({ isSynced, trustsProgress, fingerprint }: Header & Origin): nu
   return flags | (fingerprint === undefined ? 0 : HAS_FINGERPRINT)
 }
 
-/** The body, after its origin's cluster and before its fingerprint. */
+/** Encodes the cluster id, the body, and the fingerprint if there is one. */
 function encodeBody(body: Body & Origin): Buffer {
   const writer = new ByteWriter()
   writer.text(body.clusterId)

@@ -14,7 +14,7 @@ export interface Names {
   readonly bucket: string
   readonly leaseKey: string
   readonly indexKey: string
-  /** @param madeAtMs the time by the publisher's clock, so that a retaken snapshot has another name. */
+  /** @param madeAtMs the time by the publisher's clock, so that a retaken snapshot has a different name. */
   snapshot(epoch: number, revision: number, madeAtMs: number): string
 }
 

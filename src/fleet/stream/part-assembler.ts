@@ -14,7 +14,7 @@ export class PartAssembler {
    */
   add(data: Buffer): Message | null {
     const part = decodePart(data)
-    // A first part after an incomplete message means that an earlier publisher died before its last part.
+    // A first part after an incomplete message means that an earlier publisher died before it wrote the last part.
     if (part.index === 0) this.clear()
     if (part.index !== this.#parts.length) throw corrupt(`part ${part.index} without those before it`)
     const [first] = this.#parts

@@ -6,7 +6,7 @@ import type { Revision } from '../../engine/model/revision.js'
 
 export class PlacedSink implements FeedSink {
   readonly #sink: FeedSink
-  /** null before the first state. */
+  /** The sink's position; null before the first state. */
   place: { readonly settled: Revision; readonly position: Revision } | null = null
   lastBatch: Batch | null = null
   /** The etcd that feeds the sink; null while the stream does. */

@@ -1,13 +1,14 @@
 /**
- * Holds what a publisher has received from its feed and not yet written, in order. Waiting batches share a message, so
- * a burst costs few messages; progress and states are separate messages.
+ * Holds, in order, everything that a publisher has received from its feed and not yet written. Waiting batches share a
+ * message, so a burst costs few messages; progress and states are separate messages.
  *
- * Only the newest progress waits, and only until batches or a state arrive, which imply it. It is also handed out at a
- * limited rate: every consistent read of every replica asks for progress, and a message for each response would push
- * the history out of the stream of a quiet resource. The first progress after a pause is handed out at once, so that a
- * single read does not wait.
+ * Only the newest progress is kept, and only until batches or a state arrive, because they imply it. Progress is also
+ * handed out at a limited rate. Every consistent read on every replica requests progress, and a message for each
+ * response would push the history out of the stream of a quiet resource. The first progress after a pause is handed out
+ * at once, so that a single read does not wait.
  *
- * A proof of how old the stream is also waits for its turn: when it is handed out, the stream has everything before it.
+ * A proof of the stream's age also waits its turn, so that the stream has everything before the proof when it is handed
+ * out.
  */
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch } from '../../engine/model/event.js'
@@ -36,7 +37,7 @@ interface QueuedProgress {
   readonly revision: Revision
 }
 
-/** A response of etcd to a read that was sent then. */
+/** A response from etcd to a read that was sent at `askedAtMs`. */
 interface QueuedProof {
   readonly kind: 'proof'
   readonly askedAtMs: number
@@ -46,9 +47,15 @@ export type Queued = QueuedBatches | QueuedState | QueuedProgress | QueuedProof 
 
 /** Batches share a message up to this size. */
 const MESSAGE_BYTES = 256 * 1024
-/** Counted for a waiting message without batches. Its fingerprint, about 2 KB, is only made when it is written. */
+/**
+ * The size assumed for a waiting message without batches. Its fingerprint, about 2 KB, is made only when the message is
+ * written.
+ */
 const MARK_BYTES = 64
-/** The time between two progresses: at most twenty a second, and no read waits longer than this for its own. */
+/**
+ * The shortest time between two progress messages. It allows twenty a second, and no read waits longer than this for
+ * its progress.
+ */
 const PROGRESS_GAP_MS = 50
 
 export class PublishQueue {
@@ -58,10 +65,10 @@ export class PublishQueue {
   /** The newest progress, which comes after all items; null if there is none. */
   #progress: Revision | null = null
   #progressedMs = Number.NEGATIVE_INFINITY
-  /** Whether the last queued item is known to complete everything that etcd had. */
+  /** Whether the stream is known to have everything that etcd had once the last queued item is written. */
   #endsSynced = false
   #isClosed = false
-  /** Whether the caller waits for an item: it has written everything else. */
+  /** Whether the caller is waiting for an item, which means that it has written all earlier ones. */
   #isAwaited = false
   /** Ends the wait for an item. */
   #wake = (): void => {}
@@ -107,7 +114,10 @@ export class PublishQueue {
     this.#addMark(state)
   }
 
-  /** The stream has everything once the items before this are in it; redundant if it is known to. */
+  /**
+   * Called when the stream will have everything once the queued items are written. Does nothing if that is already
+   * known.
+   */
   addSynced(): void {
     if (this.#endsSynced) return
     this.#endsSynced = true
@@ -124,8 +134,8 @@ export class PublishQueue {
   }
 
   /**
-   * Removes the oldest item once there is one; resolves to null when the queue is closed. The one before must have been
-   * written.
+   * Waits for an item and removes the oldest; resolves to null when the queue is closed. The caller must have written
+   * the previous item.
    */
   async next(): Promise<Queued | null> {
     while (!this.#isClosed) {

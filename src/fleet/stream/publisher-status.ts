@@ -2,13 +2,14 @@
 export interface PublisherStatus {
   readonly epoch: number
   /**
-   * When this publisher began to send statuses, in milliseconds of its wall clock. One that ends before it has written
-   * anything leaves its epoch to the next, although their clocks differ.
+   * When this publisher began to send statuses, in milliseconds of its wall clock. It distinguishes publishers with the
+   * same epoch: a publisher that ends before it has written anything leaves its epoch to the next one, whose clock is a
+   * different one.
    */
   readonly session: number
-  /** The stream has everything up to this message. */
+  /** The message up to which the stream is complete. */
   readonly sequence: number
-  /** When this was written, by a clock that only the publisher knows. */
+  /** When this status was written, by a clock that only the publisher can read. */
   readonly at: number
   /**
    * The stream up to that message has everything that etcd had this many milliseconds ago; null if the publisher cannot

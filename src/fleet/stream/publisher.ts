@@ -5,10 +5,10 @@
  *                       └─ while a message is in flight, batches accumulate and share the next message
  *
  * A session continues exactly after the stream's last message: the feed compares the history and watches etcd from
- * there. The first write of a session (a claim, or a whole state) raises the epoch; from then on every write of an
- * earlier publisher expects a sequence that is gone, and is rejected. The first failed write ends the session, because
- * all later ones fail too: the next session reads the tail again, no matter who wrote it. Retrying single messages was
- * rejected, because a retry can only guess whether the first attempt was written.
+ * there. The first write of a session (a claim, or a whole state) raises the epoch. From then on, every write of an
+ * earlier publisher is rejected, because it expects a sequence that is no longer the last. The first failed write ends
+ * the session, because all later writes would fail too. The next session reads the tail again, no matter who wrote it.
+ * Retrying single messages was rejected, because a retry can only guess whether the first attempt was written.
  *
  * `snapshot-taker.ts` decides when snapshots are taken; `status-sender.ts` reports how old the stream is.
  */
@@ -41,14 +41,19 @@ export interface PublisherOptions extends StreamContext {
   readonly upstream: StateReader
   readonly openFeed: (sink: FeedSink) => PublishedFeed
   readonly limits: StreamLimits
-  /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
+  /**
+   * A snapshot is due after this many messages, or after as many bytes as `snapshotBytes` or the last snapshot,
+   * whichever is larger.
+   */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
   /** Called once, when the session is over and nothing more is written. */
   readonly onEnd: (reason: string) => void
 }
 
-/** Beyond this the session ends, and the next one reads from etcd what this one could not keep. */
+/**
+ * If the queue grows beyond this, the session ends, and the next session reads from etcd what this one could not hold.
+ */
 const QUEUE_BYTES = 64 * 2 ** 20
 
 export class Publisher {
@@ -62,7 +67,7 @@ export class Publisher {
   /** Removes the responder to subscribers, and the listener for new keys. */
   #detach: () => void = () => {}
   #session: Session = NOT_BEGUN
-  /** Describes what was written, not what is queued. */
+  /** Covers everything written, but not what is queued. */
   #fingerprint = new HistoryFingerprint()
   /** When the last message was sent, in monotonic milliseconds. */
   #sentMs = 0
@@ -98,7 +103,7 @@ export class Publisher {
   }
 
   /**
-   * Nothing is written to the stream after the call. Resolves when nothing of the session is running any more, except
+   * Nothing is written to the stream after this call. Resolves when no work of the session is running any more, except
    * an upload under way.
    */
   async stop(): Promise<void> {
@@ -120,7 +125,8 @@ export class Publisher {
       this.#feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
     } else this.#feed.start()
     const answering = this.#answer()
-    // Data that the new key has not signed becomes unreadable once the old key is gone.
+    // Data that was not signed with the new key becomes unreadable once the old key is removed, so a new snapshot is
+    // needed.
     const unfollowKeys = envelope.onKeysChanged(() => this.#snapshots.request())
     this.#detach = () => {
       answering.close()
@@ -130,7 +136,9 @@ export class Publisher {
     this.#snapshots.consider()
   }
 
-  /** Continues after the last message of the previous publisher. @throws BrokerError when another was faster. */
+  /**
+   * Continues after the last message of the previous publisher. @throws BrokerError when another publisher was faster.
+   */
   async #claim({ fingerprint }: StreamEnd): Promise<void> {
     this.#queue.continueSynced()
     this.#fingerprint = HistoryFingerprint.recalled(fingerprint)
@@ -268,8 +276,8 @@ export class Publisher {
   }
 
   /**
-   * Every message expects the sequence left by the previous one. Resolves when the stream has the message and
-   * everything before it; only then may the next be written. @throws BrokerError
+   * Writes one message, which expects the sequence of the previous one. Resolves when the stream has the message and
+   * everything before it; only then may the next message be written. @throws BrokerError
    */
   async #write(body: Body, changes: Partial<Pick<Session, 'revision' | 'isSynced'>> = {}): Promise<void> {
     this.#stopping.signal.throwIfAborted()
@@ -304,8 +312,8 @@ export class Publisher {
   }
 
   /**
-   * Returns the wall-clock time of the etcd content in the stream: until more is known, a continued stream is as old as
-   * its last message.
+   * Returns the wall-clock time at which etcd had the content of the stream. Until more is known, a continued stream
+   * counts as being as old as its last message.
    */
   #asOf(): number {
     const { ageMs } = this.#status
@@ -314,15 +322,15 @@ export class Publisher {
   }
 
   /**
-   * Writes a mark before the last message grows too old to be kept: no publisher can continue after a discarded
-   * message.
+   * Writes a mark before the stream discards its last message for its age, because no publisher can continue after a
+   * discarded message.
    */
   #keepAlive(): void {
     const { clock, limits } = this.#options
     if (!this.#session.isSynced || this.#status.trouble !== null) return
     if (clock.monotonic() - this.#sentMs <= limits.maxAgeMs / 4) return
     this.#queue.addProgress(ZERO_REVISION)
-    // The older messages will be discarded for their age, and with them the places of the snapshots taken there.
+    // The stream will soon discard the older messages, and with them the places of the existing snapshots.
     this.#snapshots.request()
   }
 }

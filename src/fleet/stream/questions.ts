@@ -2,9 +2,9 @@
  * Reads of etcd through the publisher, for edges that have no route to etcd and whose cache cannot answer.
  *
  * Each request is for one page, one key or one revision, so the publisher keeps no state between two requests. It reads
- * only keys of its resource, and few pages at a time: other requests wait until their edges give up.
+ * only keys of its resource, and only a few pages at a time. Further requests wait until their edges give up.
  *
- * A signed response belongs to one request, and no two requests are the same.
+ * A signed response is valid only for its own request, and no two requests are the same.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Key, KeyValue } from '../../engine/model/event.js'
@@ -23,8 +23,9 @@ import { type Broker, BrokerError } from '../broker.js'
 import type { Envelope } from './envelope.js'
 
 /**
- * A request from an edge that gets no reply: for etcd's progress to be written to the stream, for a snapshot soon, or
- * for the publisher's status now rather than at the next second. It may be lost, so the edge repeats it.
+ * A request from an edge that gets no reply. `progress` asks for etcd's progress in the stream, `snapshot` for a
+ * snapshot soon, and `word` for the publisher's status now instead of at the next second. The request may be lost, so
+ * the edge repeats it.
  */
 export type Wish = 'progress' | 'snapshot' | 'word'
 
@@ -58,10 +59,10 @@ const MOST_KEYS = 1_000
 const MOST_PAGE_BYTES = 8 * 2 ** 20
 /** The number of pages that a publisher reads and encodes at once, which limits the memory for many edges. */
 const PAGES_AT_ONCE = 8
-/** The values of one response take at most this many messages: the client rejects replies with many more. */
+/** The values of one response take at most this many messages, because the client rejects replies with many more. */
 const MOST_PARTS = 200
 
-/** @returns a function that answers a request; null for one that this fleet has not signed. */
+/** @returns a function that answers a request, with null if this fleet has not signed the request. */
 export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer | null> {
   const { envelope } = options
   const pages = new Semaphore(PAGES_AT_ONCE)
@@ -72,7 +73,7 @@ export function answerQuestions(options: AnswerOptions): (question: Buffer) => P
   }
 }
 
-/** A response is signed for this one request. */
+/** The place under which a response is signed, which identifies its request. */
 function placeOf(question: Buffer): string {
   return createHash('sha256').update(question).digest('hex')
 }
@@ -151,7 +152,7 @@ async function readPage(
   return cutPage(page, Math.min(MOST_PAGE_BYTES, maxBytes * MOST_PARTS))
 }
 
-/** Cuts a page that is too large, to at least one key-value; the caller continues after its last key. */
+/** Shortens a page that is too large, but keeps at least one key-value. The caller continues after its last key. */
 function cutPage(page: Page, maxBytes: number): Page {
   let bytes = 0
   const most = page.keyValues.findIndex(({ key, value }, i) => {

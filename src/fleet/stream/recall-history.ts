@@ -1,13 +1,14 @@
 /**
- * Recognizes a history by the end of its stream: every mark and some batches carry the fingerprint, and the batches
- * after it continue it. So a new publisher can check etcd as thoroughly as a feed that merely continues.
+ * Computes the fingerprint of a history from the end of its stream. Every mark and some messages of batches carry the
+ * fingerprint, and the batches after it are added to it. So a new publisher can check etcd as thoroughly as a feed that
+ * was not interrupted.
  */
 import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Message } from './message.js'
 
 /**
- * One in this many messages of batches carries the fingerprint as well: more often costs the stream 2 KB each, less
- * often makes the next publisher read more.
+ * One in this many messages of batches carries the fingerprint as well. A smaller number would add more fingerprints of
+ * 2 KB to the stream, and a larger one would make the next publisher read more.
  */
 export const FINGERPRINT_EVERY = 8
 

@@ -1,5 +1,6 @@
 /**
- * The state of a publishing session as a plain value, and which message comes next. `publisher.ts` does the writing.
+ * The state of a publishing session as a plain value, and the choice of its next message. `publisher.ts` does the
+ * writing.
  *
  *     continues the stream ── claim ─▶ synced ◀──── progress ────┐
  *                                        └── a whole state ─▶ unsynced
@@ -11,12 +12,13 @@ import { FINGERPRINT_EVERY } from './recall-history.js'
 import type { Tail } from './tail.js'
 
 /**
- * The last message is the last that the stream is known to have; epoch 0: the session has not begun. Replicas answer
- * reads only from a stream that is synced, so after a whole state it takes another message that says so.
+ * `sequence` is the last message that the stream is known to have. Epoch 0 means that the session has not begun.
+ * Replicas answer reads only from a synced stream, so after a whole state another message must say that the stream is
+ * synced.
  */
 export interface Session extends StreamPlace {
   readonly settled: Revision
-  /** Messages of batches since the last fingerprint. */
+  /** The number of messages of batches since the last fingerprint. */
   readonly sinceFingerprint: number
   /** When the last message of the previous publisher was written; null if there is nothing to continue. */
   readonly continuedAt: number | null
@@ -36,14 +38,18 @@ export const NOT_BEGUN: Session = {
 /** Begins after the end of the stream. */
 export function beginAfter({ sequence, end }: Tail): Session {
   const last = end?.message
-  // If no epoch is left to count from, the sequence is at least as high as any: each has written a message.
+  // If the stream no longer shows its epoch, its sequence is at least as high as any epoch so far, because each epoch
+  // has written at least one message.
   const begun = { ...NOT_BEGUN, epoch: (last?.epoch ?? sequence) + 1, sequence }
   if (last?.isSynced !== true) return begun
   const { revision, settled, clusterId, sentAt } = last
   return { ...begun, revision, settled, clusterId, isSynced: true, continuedAt: sentAt }
 }
 
-/** Whether the next message has the fingerprint: a mark may be the only message that a quiet stream still has. */
+/**
+ * Whether the next message must carry the fingerprint. A mark always does, because it may be the only message that a
+ * quiet stream still has.
+ */
 export function isFingerprintDue({ sinceFingerprint }: Session, { kind }: Body): boolean {
   return kind !== 'batches' || sinceFingerprint + 1 >= FINGERPRINT_EVERY
 }

@@ -1,8 +1,9 @@
 /**
  * Keeps whole states in the object store, and an index that lists them with the place of each in the stream.
  *
- * The index is one value next to the leases, so that a new edge reads it with one request. It is in stream order. The
- * oldest snapshot that the stream still reaches is kept: from there an edge replays as much history as there is.
+ * The index is one value next to the leases, so that a new edge reads it with one request. It is sorted in stream
+ * order. The oldest snapshot whose following messages are still in the stream is kept, because an edge that starts
+ * there replays as much history as there is.
  */
 import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
@@ -22,15 +23,15 @@ export interface SnapshotEntry extends StreamPlace {
   readonly keys: number | null
   readonly trustsProgress: boolean
   /**
-   * When etcd had its content, as far as the publisher knows, by its clock. Absent for a state read from the stream,
+   * When etcd had the content, as far as the publisher knows and by its clock. Absent for a state read from the stream,
    * which is not in the index.
    */
   readonly takenAt?: number
 }
 
 /**
- * Returns when etcd had the content of a snapshot, by its publisher's clock: from the index, else from the time in its
- * name; null if neither says.
+ * Returns the time at which etcd had the content of a snapshot, by its publisher's clock. The time comes from the
+ * index, or else from the snapshot's name; null if neither contains it.
  */
 export function takenAtOf({ name, takenAt }: Pick<SnapshotEntry, 'name' | 'takenAt'>): number | null {
   if (takenAt !== undefined) return takenAt
@@ -46,7 +47,7 @@ const INDEX_ATTEMPTS = 5
 /** The most unreadable snapshots remembered. */
 const MOST_UNUSABLE = 64
 
-/** Encodes a state page by page, so that only its bytes are held. */
+/** Encodes a state page by page, so that only the encoded bytes are held. */
 export class SnapshotWriter {
   readonly chunks: Buffer[] = []
   #writer = new ByteWriter()
@@ -120,8 +121,8 @@ export class SnapshotStore {
   }
 
   /**
-   * Whether the snapshot can be a later state of the history that the batch belongs to: it holds none of the batch's
-   * keys at an older revision, and no key that the batch deleted from before the batch. @throws BrokerError
+   * Whether the snapshot can be a later state of the batch's history. It must hold none of the batch's keys at an older
+   * revision, and no key that the batch deleted unless it was written after the batch. @throws BrokerError
    */
   async canFollow(entry: SnapshotEntry, batch: Batch): Promise<boolean> {
     const expected = new Map<Key, Revision | null>()
@@ -206,7 +207,7 @@ export class SnapshotStore {
   }
 }
 
-/** Returns no entries for an unreadable index: the next snapshot writes a new one. */
+/** Returns no entries for an unreadable index, because the next snapshot writes a new one. */
 function readEntries(index: Buffer): readonly SnapshotEntry[] {
   try {
     const entries = JSON.parse(index.toString('utf8')) as SnapshotEntry[]

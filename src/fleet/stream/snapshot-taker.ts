@@ -1,8 +1,8 @@
 /**
  * Decides when a publisher's next snapshot is due, and takes it.
  *
- * A snapshot is read from etcd at a revision whose message is acknowledged, instead of from a copy kept here: that
- * costs etcd one paged read for each stretch of stream at least as long as the state itself, and no memory.
+ * A snapshot is read from etcd at a revision whose message is acknowledged, not from a copy kept here. This needs no
+ * memory, and costs etcd one paged read for each stretch of the stream that is at least as large as the state itself.
  */
 import { readPages } from '../../engine/feed/read-pages.js'
 import type { Key } from '../../engine/model/event.js'
@@ -19,10 +19,13 @@ export interface SnapshotTakerOptions extends Pick<StreamContext, 'names' | 'sto
   readonly prefix: Key
   readonly upstream: StateReader
   readonly metrics: Pick<StreamContext['metrics'], 'snapshot'>
-  /** A snapshot is due after this many messages, or after as many bytes as the larger of this and the last snapshot. */
+  /**
+   * A snapshot is due after this many messages, or after as many bytes as `snapshotBytes` or the last snapshot,
+   * whichever is larger.
+   */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
-  /** Returns the certain end of the stream; null while no snapshot may be taken there. */
+  /** Returns the acknowledged end of the stream; null while no snapshot may be taken there. */
   readonly place: () => SnapshotPlace | null
 }
 
@@ -30,7 +33,8 @@ export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys'>
 
 const RETRY_MS = 2_000
 /**
- * A snapshot is due after this share of the stream's bytes, long before the stream discards the place of the last one.
+ * A snapshot is due after this share of the stream's byte limit was written, long before the stream discards the place
+ * of the last snapshot.
  */
 const STREAM_SHARE = 0.5
 const NOTHING = { messages: 0, bytes: 0, allBytes: 0 }
@@ -65,8 +69,9 @@ export class SnapshotTaker {
   }
 
   /**
-   * Called when a subscriber finds no helpful snapshot. It asks until there is one, and one that is about to be listed
-   * may help it: at the start of a fleet every replica asks, and would make etcd read once for each.
+   * Called when a subscriber finds no usable snapshot. The subscriber repeats the request until there is one, so a
+   * snapshot that is already being taken or listed may be enough. Otherwise, at the start of a fleet, every replica's
+   * request would cause another read of etcd.
    */
   requestForSubscriber(): void {
     if (this.#listing === 0 && this.#taking === null && this.#options.place() !== null) this.request()

@@ -2,9 +2,9 @@
  * Listens to the publisher's statuses. Reports to the subscriber's sink how old its content is, when reads may be
  * answered (`synced`), and what is unreachable.
  *
- * Heartbeats of NATS say nothing about etcd: only the publisher's statuses count. A consumer may be alive and deliver
- * nothing (because its server has lost touch with the others), so the end of the stream in each status is compared with
- * what has arrived.
+ * NATS heartbeats say nothing about etcd, so only the publisher's statuses are used. A consumer may be alive and yet
+ * deliver nothing, because its server has lost contact with the others. So the end of the stream in each status is
+ * compared with what has arrived.
  */
 import type { FeedSink } from '../../engine/model/feed-sink.js'
 import type { Timer } from '../../support/clock.js'
@@ -23,9 +23,12 @@ interface StreamPosition {
 export interface StatusListenerOptions extends Pick<StreamContext, 'names' | 'envelope' | 'clock'> {
   readonly client: Pick<Broker, 'subscribe' | 'doubt'>
   readonly sink: FeedSink & Pick<PlacedSink, 'etcd'>
-  /** Returns how far the stream has brought the sink; null before it has. */
+  /** Returns the position in the stream that the sink has reached; null before the first. */
   readonly position: () => StreamPosition | null
-  /** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
+  /**
+   * Whether reads may be answered from the stream, and the sink has everything that the stream had when the follower
+   * started.
+   */
   readonly isCurrent: () => boolean
   /** Called when messages were written but do not arrive. */
   readonly onStuck: (reason: string) => void
@@ -37,12 +40,12 @@ export interface StatusListenerOptions extends Pick<StreamContext, 'names' | 'en
 
 const CHECK_MS = 500
 /**
- * After this long without a status from the publisher, moving to another server will not help: NATS has elected its
- * leaders, and the connection has tried every server. Other publishers may be fine, and all resources share the
- * connection.
+ * After this long without a status from the publisher, moving to another server will not help, because by then NATS has
+ * elected its leaders and the connection has tried every server. Another move would only disturb the other resources,
+ * which share the connection and whose publishers may be fine.
  */
 const SERVER_DOUBTED_MS = 2 * 60_000
-/** A confirmation of the age is valid for this long, which is less than two of the publisher's statuses. */
+/** A confirmation of the age is valid for this long, which is less than two of the publisher's status intervals. */
 export const CONFIRMED_FOR_MS = 1_800
 
 export class StatusListener {
@@ -53,14 +56,14 @@ export class StatusListener {
   /** The epoch in that status. */
   #heardEpoch = 0
   #trouble: PublisherStatus['trouble'] = null
-  /** When following the stream began; null while it is not followed. */
+  /** When the subscriber began to follow the stream; null while it does not. */
   #followedSinceMs: number | null = null
-  /** How old the newest message or snapshot held was when it came, by the clocks of two machines. */
+  /** The age of the newest message or snapshot when it arrived, computed from the clocks of two machines. */
   #written: { readonly ageMs: number; readonly cameMs: number } | null = null
   #told: Told = 'nothing'
   /** The message after which nothing has arrived although the stream has more; null while nothing is missing. */
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
-  /** Waits for a publisher whose stream is fresh. */
+  /** Callers that wait for a publisher whose stream is fresh. */
   readonly #waiters = new Set<() => void>()
   #subscription: Closable | null = null
   #timer: Timer | null = null
@@ -70,15 +73,16 @@ export class StatusListener {
     this.#heardMs = options.clock.monotonic()
   }
 
-  /**
-   * The milliseconds for which etcd may have had more than the sink holds; null before the publisher has reported it.
-   */
+  /** How far the sink may be behind etcd, in milliseconds; null before the publisher has reported it. */
   get ageMs(): number | null {
     const { confirmedMs } = this.#confirmations
     return confirmedMs === null ? null : this.#options.clock.monotonic() - confirmedMs
   }
 
-  /** How old the content is, by the clocks of two machines if no publisher has reported it; null if unknown. */
+  /**
+   * The age of the content in milliseconds; null if unknown. If no publisher has reported it, it is computed from the
+   * clocks of two machines.
+   */
   get writtenMs(): number | null {
     if (this.ageMs !== null || this.#written === null) return this.ageMs
     const { ageMs, cameMs } = this.#written
@@ -97,18 +101,18 @@ export class StatusListener {
     this.#timer?.cancel()
   }
 
-  /** The sink has everything that etcd has now: older statuses say nothing about its age. */
+  /** Called when the sink has everything that etcd has now. Older statuses then say nothing about its age. */
   contentIsFresh(): void {
     this.#confirmations.confirm(this.#options.clock.monotonic())
     this.#tellAge()
   }
 
-  /** The stream was recreated: statuses about messages of the old one no longer count. */
+  /** Called when the stream was recreated. Statuses about messages of the old stream are then ignored. */
   forget(): void {
     this.#confirmations.forget()
   }
 
-  /** Resolves when the next status arrives that calls the stream fresh, or when the signal aborts. */
+  /** Resolves when the next status that reports a fresh stream arrives, or when the signal aborts. */
   publisherHeard(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const finish = (): void => {
@@ -135,8 +139,8 @@ export class StatusListener {
   }
 
   /**
-   * Called when the stream has brought the sink there. @param writtenAt when that was written; null if unknown, or if
-   * the sink was there before.
+   * Called when the sink has reached this position in the stream. @param writtenAt when the content there was written;
+   * null if unknown, or if the sink had it before.
    */
   moved({ sequence, epoch }: StreamPosition, writtenAt: number | null): void {
     const { clock } = this.#options
@@ -146,7 +150,7 @@ export class StatusListener {
     this.#reached(sequence, epoch)
   }
 
-  /** Tells the sink what has changed: that reads may be answered, or that nobody confirms the content any more. */
+  /** Reports changes to the sink: reads may be answered, or no publisher confirms the content any more. */
   consider(): void {
     const { sink, clock, isCurrent, onConfirmed } = this.#options
     const nowMs = clock.monotonic()
@@ -162,11 +166,11 @@ export class StatusListener {
       onConfirmed(true)
       return sink.synced()
     }
-    // Whatever knows why the stream is unavailable reports it to the sink.
+    // The component that knows why the stream is unavailable reports it to the sink.
     if (this.#followedSinceMs === null) return
     if (before === 'nothing') {
-      // The age by the clocks of two machines. If that is unknown too, the sink keeps counting from its last
-      // confirmation.
+      // Report the age computed from the clocks of two machines. If that is unknown too, the sink keeps counting from
+      // its last confirmation.
       if (this.ageMs === null && this.writtenMs !== null) sink.confirmed?.(this.writtenMs, CONFIRMED_FOR_MS)
       sink.synced()
     }
@@ -182,10 +186,11 @@ export class StatusListener {
     const nowMs = clock.monotonic()
     const sentMs = this.#confirmations.note(status, nowMs)
     if (sentMs === null) return
-    // Even one of a lower epoch: the stream may have been recreated.
+    // This includes statuses of a lower epoch, because the stream may have been recreated.
     if (trouble === null && ageMs !== null && ageMs <= SILENT_MS) for (const heard of this.#waiters) heard()
     const place = position()
-    // Another publisher has taken over from the sender. One that has fallen silent may have been lost with its epoch.
+    // Ignore a sender from which another publisher has taken over. If that publisher has fallen silent, it may have
+    // been lost together with its epoch, so the sender is believed.
     const isNextHeard = epoch < this.#heardEpoch && nowMs - this.#heardMs <= SILENT_MS
     if (isNextHeard || epoch < (place?.epoch ?? 0)) return
     if (ageMs !== null) this.#confirmations.expect(status, sentMs - ageMs)
@@ -196,7 +201,7 @@ export class StatusListener {
     if (place !== null) this.#reached(place.sequence, place.epoch)
     const before = this.#told
     this.consider()
-    // The reason may be another one than before.
+    // The reason may have changed.
     if (trouble !== null && before === 'stale' && this.#followedSinceMs !== null) this.#tellTrouble()
   }
 
@@ -224,8 +229,9 @@ export class StatusListener {
     if (this.#followedSinceMs !== null) {
       const silentMs = clock.monotonic() - this.#heardMs
       const isSilent = silentMs > SILENT_MS
-      // The stream is reachable but its writer is not: perhaps this NATS server does not hear the publisher. One that
-      // was never heard may not exist, and the connection is shared by all resources.
+      // The stream is reachable but its publisher is silent, perhaps because this NATS server cannot reach the
+      // publisher. A publisher that was never heard may not exist, and then the connection, which all resources share,
+      // should stay.
       if (isSilent && this.#heardEpoch > 0 && silentMs <= SERVER_DOUBTED_MS) client.doubt()
       const isOld = this.ageMs === null || this.ageMs > SILENT_MS
       if (isOld && (isSilent || this.#trouble === null)) onConfirmed(false)

@@ -1,10 +1,10 @@
 /**
- * Sends the publisher's status once a second and on request: the end of the stream, how old that is, and whether etcd
+ * Sends the publisher's status once a second and on request: the end of the stream, the stream's age, and whether etcd
  * answers.
  *
- * The age counts from the newest request to etcd that was sent after the feed had caught up, once the stream has
- * everything that etcd had sent before its response. The arrival of an event proves nothing: it may have waited while
- * this process was stopped.
+ * The age is measured from the newest request to etcd that was sent after the feed had caught up, as soon as the stream
+ * has everything that etcd had sent before its response. The arrival of an event proves nothing, because the event may
+ * have waited while this process was stopped.
  */
 import type { Feed } from '../../engine/feed/feed.js'
 import type { Timer } from '../../support/clock.js'
@@ -19,10 +19,10 @@ export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'enve
   /** Returns the message up to which the stream is known to be complete. */
   readonly position: () => { readonly epoch: number; readonly sequence: number }
   /**
-   * Called with each response of etcd that proves how old the stream is, once the stream has everything received before
-   * it.
+   * Called for each response from etcd that proves the stream's age once the stream has everything received before the
+   * response.
    *
-   * @returns whether it has; otherwise `proven` is called then.
+   * @returns whether the stream already has all that; if not, `proven` is called as soon as it does.
    */
   readonly prove: (askedAtMs: number) => boolean
   /** Called after each regular status. */
@@ -32,9 +32,11 @@ export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'enve
 const INTERVAL_MS = 1_000
 /** A status waits no longer than this for etcd's response. */
 const PATIENCE_MS = 300
-/** A request sent before the feed had caught up proves nothing; the next one follows after this. */
+/** A request sent before the feed had caught up proves nothing; the next request follows after this time. */
 const ASK_AGAIN_MS = 500
-/** The shortest time between two statuses: edges that start together all request one at once. */
+/**
+ * The shortest time between a status and a requested one, because edges that start together all request one at once.
+ */
 const REQUEST_GAP_MS = 200
 
 export class StatusSender {
@@ -46,7 +48,10 @@ export class StatusSender {
   #trouble: PublisherStatus['trouble'] = null
   /** When the feed last caught up with etcd. */
   #caughtUpAtMs = 0
-  /** The monotonic time at which etcd had nothing that the stream lacks now. */
+  /**
+   * The latest monotonic time for which the stream is known to have everything that etcd had then; null before the
+   * first proof.
+   */
   #vouchedMs: number | null = null
 
   constructor(options: StatusSenderOptions) {
@@ -84,13 +89,15 @@ export class StatusSender {
     if (this.#timer !== null) this.#tellIn(0)
   }
 
-  /** Called when etcd is unreachable, or refuses. */
+  /** Called when etcd is unreachable, or refuses requests. */
   troubled(reason: string, isRefusal: boolean): void {
     this.#trouble = { reason, isRefusal }
     this.#publish()
   }
 
-  /** The regular status was sent before the stream had what came before this response. */
+  /**
+   * Called when the stream has everything received before this response, if that was too late for the regular status.
+   */
   proven(askedAtMs: number): void {
     this.#vouch(askedAtMs)
     this.#publish()

@@ -5,8 +5,8 @@
  *     candidates     etcd ─▶ feed ─▶ publisher ─▶ stream          (the elected candidate of each resource)
  *     all replicas                                stream ─▶ subscriber ─▶ cache
  *
- * The publisher's own cache is fed from the stream as well: no replica can serve what was never published, and only one
- * path has to be tested. That costs this replica one hop.
+ * The publisher's own cache is fed from the stream as well, so that no replica can serve data that was never published,
+ * and only one path has to be tested. This costs the publishing replica one hop.
  */
 import { resourceId } from '../../engine/model/resource.js'
 import { ConsistencyCheck, type CheckOutcome, reportOutcomes } from '../../engine/feed/consistency-check.js'
@@ -41,7 +41,10 @@ export interface StreamFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'>
   readonly role: FleetRole
   /** Unused if the role is `edge`. */
   readonly upstream: Upstream
-  /** With `etcd`, a replica of the role `auto` continues from etcd when the stream confirms nothing for this long. */
+  /**
+   * With `etcd`, a replica of the role `auto` continues from etcd when the stream confirms nothing for
+   * `fallbackAfterMs`.
+   */
   readonly fallback: 'none' | 'etcd'
   readonly fallbackAfterMs: number
   readonly leaseMs: number
@@ -53,18 +56,19 @@ export interface StreamFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'>
 }
 
 /**
- * Every replica reads all keys through the publisher, so it checks less often than a process that watches etcd alone.
+ * How often a replica checks its content. Every replica reads all keys through the publisher, so it checks less often
+ * than a process that watches etcd alone.
  */
 const CHECK_INTERVAL_MS = 30 * 60_000
 /**
- * NATS deletes a snapshot after this many times the age of the stream. By then the stream has discarded the messages
- * that followed the snapshot, because a publisher marks its stream several times within that age. This also cleans up
- * after dead publishers.
+ * NATS deletes a snapshot after this many times the age limit of the stream. By then the stream has discarded the
+ * messages that followed the snapshot, because a publisher marks its stream several times within that limit. This also
+ * cleans up after dead publishers.
  */
 const SNAPSHOT_AGES = 2
-/** No upload takes longer. */
+/** No upload of a snapshot takes longer than this. */
 const UPLOAD_MS = 3_600_000
-/** A replica stays with etcd for several times the time after which it left NATS. */
+/** A replica that has left NATS stays with etcd for about this many times `fallbackAfterMs`. */
 const STAY_SHARE = 4
 
 export function streamFeeds(options: StreamFeedOptions): OpenFeed {
@@ -166,7 +170,8 @@ export class StreamFeed implements ResourceFeed {
   }
 
   /**
-   * Compares what this replica holds with etcd, through the publisher, because the stream itself may have been wrong.
+   * Compares this replica's content with etcd, because the stream itself may have been wrong. Reads etcd through the
+   * publisher.
    */
   async checkConsistency(): Promise<CheckOutcome> {
     return this.#check === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#check.run()
@@ -262,7 +267,9 @@ export class StreamFeed implements ResourceFeed {
     })
   }
 
-  /** NATS refuses the connection or is unreachable: the sink is notified at once, even if it holds nothing yet. */
+  /**
+   * Called when NATS refuses the connection or is unreachable. Notifies the sink at once, even if it holds nothing yet.
+   */
   readonly #onTrouble = (reason: string): void => {
     this.#noteAway(reason)
     if (this.#fallback.direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
@@ -275,7 +282,7 @@ export class StreamFeed implements ResourceFeed {
     this.#fallback.unconfirmed()
   }
 
-  /** The stream is being followed again. */
+  /** Called when the stream is followed again. */
   #following(): void {
     this.#reason = null
     this.#fallback.streamTakesOver()

@@ -18,18 +18,18 @@ import type { Chain, ChainEnd, StateMessage } from './message-chain.js'
 import type { SnapshotEntry } from './snapshot-store.js'
 
 export interface SubscriberState {
-  /** When the stream was created. A recreated stream counts from one again. */
+  /** When the stream was created. The sequences of a recreated stream start at 1 again. */
   readonly created: string
   /** The last message in the stream when the follower started. */
   readonly target: number
   /**
-   * The newest message of the stream that this fleet has not signed. It is skipped: the chain shows whether one is
-   * missing.
+   * The newest message of the stream that this fleet has not signed. It is skipped, because the chain shows whether a
+   * message is missing.
    */
   readonly refused: number
   /** How far the stream has been read; null before the chain has begun, and after it was broken. */
   readonly chain: Chain | null
-  /** The message at which the chain broke: earlier snapshots do not help. 0 while the chain is whole. */
+  /** The message at which the chain broke, so earlier snapshots do not help; 0 while the chain is whole. */
   readonly brokenAt: number
   /** The message that did not follow when it was first read. The stream is reread from an earlier snapshot, once. */
   readonly doubtedAt: number
@@ -58,7 +58,7 @@ export interface Held {
   readonly position: Revision
   /** null if unknown. */
   readonly clusterId: string | null
-  /** Whether etcd itself feeds the sink now: then a break in the chain has cost it nothing. */
+  /** Whether etcd itself feeds the sink now. If so, the sink has missed nothing when the chain breaks. */
   readonly isFromEtcd: boolean
 }
 
@@ -103,7 +103,7 @@ export function chooseStart(
   return { kind: 'load', entry: newest, reason: onGap === 'coalesce' ? 'coalesce' : 'gap' }
 }
 
-/** Decides how to take a whole state from the stream: its snapshot exists, because the publisher wrote it first. */
+/** Decides how to load a whole state from the stream. Its snapshot exists, because the publisher wrote it first. */
 export function startAtState(message: StateMessage, sequence: number, held: Held | null): Start {
   const { revision, settled, epoch, clusterId, snapshot: name, reason, isSynced, trustsProgress } = message
   const entry = { name, revision, settled, sequence, epoch, clusterId, isSynced, trustsProgress, keys: null }
@@ -115,7 +115,7 @@ export function startAtState(message: StateMessage, sequence: number, held: Held
   return { kind: 'load', entry, reason: isOther ? 'history-changed' : reason }
 }
 
-/** Everything known of a stream that was recreated is forgotten. */
+/** Forgets everything known about the stream if it was recreated. */
 export function foundStream(
   state: SubscriberState,
   { created, last }: Pick<StreamState, 'created' | 'last'>,
@@ -124,7 +124,7 @@ export function foundStream(
   return { ...state, created, target: last, refused: 0, chain: null, brokenAt: 0, doubtedAt: 0 }
 }
 
-/** Whether the stream still has what follows the chain. */
+/** Whether the stream still has the messages that follow the chain. */
 export function goesOn({ chain }: SubscriberState, { first, last }: Pick<StreamState, 'first' | 'last'>): boolean {
   return chain !== null && chain.sequence <= last && chain.sequence + 1 >= first
 }
@@ -136,20 +136,26 @@ export function chainBegan(state: SubscriberState, entry: SnapshotEntry, expecte
   return { ...state, chain, brokenAt: 0, isOtherHistory: false, clusterId, trustsProgress }
 }
 
-/** The sink got to this batch by another route. If it is ahead of the chain, the chain must contain the batch. */
+/**
+ * Called when the sink got to this batch by another route. If the sink is ahead of the chain, the chain must contain
+ * the batch.
+ */
 export function sinkIsAt(state: SubscriberState, last: Batch | null): SubscriberState {
   const { chain } = state
   if (last === null || chain === null || last.revision <= chain.revision) return state
   return { ...state, chain: { ...chain, expected: last } }
 }
 
-/** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
+/**
+ * Whether reads may be answered from the stream, and the sink has everything that the stream had when the follower
+ * started.
+ */
 export function isCurrent({ chain, refused, target }: SubscriberState): boolean {
   return chain !== null && chain.isSynced && Math.max(chain.sequence, refused) >= target
 }
 
 /**
- * A message may follow after all when the stream is read from further back: then it is `doubted`, and otherwise
+ * Returns `doubted` if the message may turn out to follow when the stream is read from further back, and otherwise
  * `broken`.
  */
 export function chainBroke(
@@ -163,7 +169,7 @@ export function chainBroke(
   return { kind: 'broken', state: { ...state, chain: null, brokenAt: sequence, isOtherHistory: isOther } }
 }
 
-/** Also true if it is unknown which etcd the content came from. */
+/** Whether the content came from this etcd. Also true if its etcd is unknown. */
 function isFrom(held: Held, clusterId: string): boolean {
   return held.clusterId === null || held.clusterId === clusterId
 }

@@ -1,12 +1,13 @@
 /**
- * Brings one replica's sink up to a resource's stream: a snapshot, then every message after it, with one consumer.
+ * Feeds one replica's sink from a resource's stream: first a snapshot, then every message after it, through one
+ * consumer.
  *
- * `message-chain.ts` checks that nothing is missing between two messages. If it finds a hole, the sink takes a newer
- * snapshot as a gap, so the sink itself never has a hole. A new replica begins at the oldest snapshot that the stream
- * still reaches, so that its ring is filled with history from before the replica started.
+ * `message-chain.ts` checks that nothing is missing between two messages. If it finds a hole, the sink gets a newer
+ * snapshot, reported as a gap, so the sink itself never has a hole. A new replica begins at the oldest snapshot that
+ * the stream still reaches, so that its ring is filled with history from before the replica started.
  *
- * A sink that is ahead of the snapshots keeps its content: the chain begins behind it, at a snapshot from which the
- * stream leads up to it. `subscriber-state.ts` decides which of these it is.
+ * A sink that is ahead of the snapshots keeps its content. The chain then begins behind the sink, at a snapshot from
+ * which the stream leads up to the sink's revision. `subscriber-state.ts` decides between these cases.
  */
 import { addInTurns } from '../../engine/feed/add-in-turns.js'
 import type { KeyValue } from '../../engine/model/event.js'
@@ -44,11 +45,11 @@ import { errorMessage } from '../../support/error-message.js'
 export interface SubscriberOptions extends StreamContext, StartOptions {
   readonly sink: PlacedSink
   readonly wish: (wish: Wish) => void
-  /** The stream is followed again: whatever fed the sink in the meantime must stop before this returns. */
+  /** Called when the stream is followed again. Whatever fed the sink in the meantime must stop before this returns. */
   readonly onFollowing: () => void
   /** Called when the publisher confirms that the sink has everything, and when no publisher does so any more. */
   readonly onConfirmed: (isConfirmed: boolean) => void
-  /** The stream is not followed, for this reason. */
+  /** Called with the reason when the stream is not followed. */
   readonly onAway: (reason: string) => void
   readonly feedMetrics: Pick<FeedMetrics, 'relisted'>
   /**
@@ -70,7 +71,7 @@ type Outcome = ChainEnd | { readonly kind: 'ended'; readonly reason: string }
 type Phase =
   /**
    * Waits, or finds out where to begin. While etcd feeds the sink, the stream may take over only if that was found
-   * worthwhile: etcd may have taken over in the meantime.
+   * worthwhile, because etcd may have taken over during this phase.
    */
   | { readonly kind: 'reading'; readonly isWorthReturning: boolean }
   /** A snapshot is replacing the sink's content. */
@@ -93,7 +94,7 @@ export class Subscriber {
   /** The number of returns to the stream since its publisher last confirmed the content. */
   #returns = 0
   #phase: Phase = READING
-  /** Whether a first snapshot is arriving. */
+  /** Whether a snapshot is being downloaded for a sink that has no content. */
   #isFirstArriving = false
   /** Whether the last snapshot could not be loaded. */
   #hasFailedToLoad = false
@@ -116,21 +117,22 @@ export class Subscriber {
     this.#running ??= this.#run(this.#stopping.signal)
   }
 
-  /** The sink is not called after this call; resolves when nothing is running any more. */
+  /** Stops calling the sink immediately; resolves when nothing is running any more. */
   async stop(): Promise<void> {
     this.#stopping.abort(new BrokerError('unavailable', 'stopped'))
     this.#status.stop()
     await this.#running
   }
 
-  /**
-   * The milliseconds for which etcd may have had more than the sink holds; null before the publisher has reported it.
-   */
+  /** How far the sink may be behind etcd, in milliseconds; null before the publisher has reported it. */
   get ageMs(): number | null {
     return this.#status.ageMs
   }
 
-  /** How old the content is, by the clocks of two machines if no publisher has reported it; null if unknown. */
+  /**
+   * The age of the content in milliseconds; null if unknown. If no publisher has reported it, it is computed from the
+   * clocks of two machines.
+   */
   get writtenMs(): number | null {
     return this.#status.writtenMs
   }
@@ -144,25 +146,26 @@ export class Subscriber {
     return this.#state.clusterId
   }
 
-  /** The content of the sink is wrong, so it takes the next snapshot. */
+  /** Called when the content of the sink is wrong. The sink then gets the next snapshot. */
   rebuild(reason: string): void {
     this.#end({ kind: 'broken', reason, sequence: this.#sequence })
     this.#options.wish('snapshot')
   }
 
-  /** The sink has everything that etcd has now, wherever it came from. */
+  /** Called when the sink has everything that etcd has now, whichever source fed it. */
   contentIsFresh(): void {
     this.#status.contentIsFresh()
   }
 
-  /** Something else feeds the sink until the stream is worth returning to. */
+  /** Stops following, so that another source can feed the sink until the stream is worth returning to. */
   leave(): void {
     this.#end({ kind: 'ended', reason: 'no publisher is heard' })
   }
 
   /**
-   * Whether a snapshot is replacing the sink's content, or is arriving for a sink that has none: reading etcd instead
-   * would cost it a list of everything. One that failed before gives etcd the chance to be faster.
+   * Whether a snapshot is replacing the sink's content, or is arriving for a sink that has none. Etcd does not take
+   * over then, because that would cost it a list of everything. If a snapshot failed to load before, etcd gets the
+   * chance to be faster.
    */
   get isLoading(): boolean {
     return this.#phase.kind === 'loading' || (this.#isFirstArriving && !this.#hasFailedToLoad)
@@ -222,7 +225,8 @@ export class Subscriber {
   }
 
   /**
-   * While etcd feeds the sink, a stream without a publisher is no improvement; after each useless return, wait longer.
+   * Waits until the stream is worth following. While etcd feeds the sink, a stream without a publisher is no
+   * improvement. Each useless return makes the next wait longer.
    */
   async #worthFollowing(signal: AbortSignal): Promise<void> {
     const { clock, random, sink, stayMs } = this.#options
@@ -242,7 +246,7 @@ export class Subscriber {
 
   // Where to begin
 
-  /** Begins the chain, unless the stream still has what follows its place. @throws BrokerError */
+  /** Begins a new chain, unless the stream still has the messages that follow the current one. @throws BrokerError */
   async #findPlace(): Promise<void> {
     const { client, names } = this.#options
     const stream = await client.streamState(names.stream)
@@ -324,7 +328,10 @@ export class Subscriber {
     }
   }
 
-  /** Begins behind the sink, which keeps its content; the stream must repeat the same history. @throws BrokerError */
+  /**
+   * Begins the chain behind the sink, which keeps its content. The stream must then repeat the sink's history. @throws
+   * BrokerError
+   */
   async #bridge(entry: SnapshotEntry): Promise<void> {
     const last = this.#options.sink.lastBatch
     const isAhead = last !== null && last.revision > entry.revision

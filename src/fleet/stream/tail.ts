@@ -45,7 +45,7 @@ export async function readTail(client: Broker, names: Names, envelope: Envelope)
   const newest = await orNull(lastMessage(source, first, last))
   if (newest === null) return { sequence: last, end: null }
   const { message } = newest
-  // Only a session that says it has everything is continued.
+  // A stream is continued only if its last message says that the stream is complete.
   const messages = message.isSynced ? await sinceFingerprint(source, first, newest) : [message]
   return { sequence: last, end: { message, fingerprint: recallHistory(messages) } }
 }
@@ -56,7 +56,7 @@ interface Source {
   readonly envelope: Envelope
 }
 
-/** Returns the messages from the last fingerprint on in ascending order, as far as one leads to the next. */
+/** Returns the messages from the last fingerprint onward, in ascending order, as far back as each leads to the next. */
 async function sinceFingerprint(source: Source, first: number, newest: Placed): Promise<Message[]> {
   const messages = [newest.message]
   let oldest: Placed = newest

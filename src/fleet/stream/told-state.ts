@@ -1,5 +1,5 @@
 /**
- * The freshness that a subscriber has reported to its sink, as a pure function of what is known: this file decides,
+ * The freshness that a subscriber has reported to its sink, as a pure function of the known facts. This file decides;
  * `status-listener.ts` acts.
  *
  *     nothing ── a publisher confirms the content ──────────────▶ fresh
@@ -16,7 +16,10 @@ export type Told =
 export interface Facts {
   /** How long the stream has been followed; null while it is not. */
   readonly followedMs: number | null
-  /** Whether the stream may answer reads, and the sink has everything that was in it when the follower started. */
+  /**
+   * Whether reads may be answered from the stream, and the sink has everything that the stream had when the follower
+   * started.
+   */
   readonly isCurrent: boolean
   /** Whether the publisher reports that etcd is unreachable. */
   readonly isInTrouble: boolean
@@ -24,7 +27,7 @@ export interface Facts {
   readonly ageMs: number | null
 }
 
-/** A source is silent after this long without a status that counts: three of the publisher's statuses. */
+/** A publisher is silent after this long without a usable status, which is more than three status intervals. */
 export const SILENT_MS = 3_500
 
 export function nextTold(told: Told, { followedMs, isCurrent, isInTrouble, ageMs }: Facts): Told {

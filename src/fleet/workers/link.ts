@@ -21,7 +21,7 @@ import { bytesOf, pagesOf, readKeyValues, writeKeyValues } from '../key-value-co
 /** The requests that one end answers, by name. */
 type Methods = Readonly<Record<string, (...args: never[]) => unknown>>
 
-/** The response to a request: a value, and key-values. Bytes in either are slices of a frame: copy what is kept. */
+/** The response to a request: a value, and key-values. Bytes in either are slices of a frame, so copy what you keep. */
 export interface Answer<T> {
   readonly value: T
   readonly keyValues?: Iterable<KeyValue>
@@ -57,7 +57,7 @@ export interface LinkOptions<Heard, Asked extends Methods> {
 type Call =
   | { readonly kind: 'ask'; readonly id: number; readonly method: string; readonly args: readonly never[] }
   | { readonly kind: 'cancel'; readonly id: number }
-  /** A part of a response's key-values; another part follows, or the response. */
+  /** A part of a response's key-values. Another part or the response itself follows. */
   | { readonly kind: 'part'; readonly id: number }
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'failed'; readonly id: number; readonly failure: Failure }
@@ -84,8 +84,8 @@ const ROOM_BYTES = 1024 * 1024
 
 const LENGTH_BYTES = 4
 /**
- * The bytes are out of step when a frame is empty, or longer than any batch: each batch is one frame, and etcd's
- * largest transaction is far below this.
+ * A frame that is empty or longer than this means that the two ends are out of step. Each batch is one frame, and
+ * etcd's largest transaction is far smaller.
  */
 const MAX_FRAME_BYTES = 256 * 1024 * 1024
 
@@ -120,7 +120,7 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
   readonly #frames = frameSplitter((frame) => this.#frame(frame))
   readonly #questions = new Map<number, Question>()
   readonly #answering = new Map<number, AbortController>()
-  /** Answers, for which clients wait: sent in turns while the socket has room, before whole states. */
+  /** Responses, which clients wait for. They are sent round-robin while the socket has room, before whole states. */
   readonly #answers: Iterator<Buffer>[] = []
   /** Whole states, one after the other. */
   readonly #states: Iterator<Buffer>[] = []

@@ -1,6 +1,6 @@
 /**
  * The messages and requests between the primary and its workers over a `Link`. The primary gives each feed a number,
- * the same for all workers, so that a batch is encoded once however many workers there are.
+ * the same for all workers, so that a batch is encoded only once, however many workers there are.
  */
 import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
 import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'

@@ -11,7 +11,7 @@ import { readBatches, readKeyValues } from '../key-value-codec.js'
 import type { FeedMessage } from './messages.js'
 
 export interface PrimaryFeedLink {
-  /** Asks the primary, which says together with `synced` whether progress can be trusted. */
+  /** Sends its requests to the primary. The primary's `synced` message says whether progress can be trusted. */
   readonly freshness: FreshnessSource & { trustsProgress: boolean }
   readonly clock: Clock
   start(): void
@@ -34,7 +34,10 @@ export class PrimaryFeed implements ResourceFeed {
    * report.
    */
   #tellsAge = false
-  /** The status from before the primary fell silent; null while the primary speaks, or once it has sent another. */
+  /**
+   * The status from before the primary fell silent; null while the primary is heard, or once it has sent a newer
+   * status.
+   */
   #lost: Omit<FeedStatus, 'revision'> | null = null
 
   constructor({ resource, sink }: FeedRequest, link: PrimaryFeedLink) {
@@ -60,7 +63,7 @@ export class PrimaryFeed implements ResourceFeed {
     this.#link.stop()
   }
 
-  /** The primary has fallen silent: its last frame was the last confirmation of the content. */
+  /** Called when the primary has fallen silent. Its last frame was the last confirmation of the content. */
   lose(reason: string, silentMs: number): void {
     this.#lost ??= this.#status
     this.#status = { ...this.#status, state: 'backing-off', reason }
@@ -68,7 +71,7 @@ export class PrimaryFeed implements ResourceFeed {
     if (!this.#tellsAge) this.#sink.confirmed?.(silentMs, Number.POSITIVE_INFINITY)
   }
 
-  /** The primary speaks again, and everything that it sent in the meantime has arrived. */
+  /** Called when the primary is heard again and everything that it sent in the meantime has arrived. */
   back(): void {
     if (this.#lost === null) return
     this.#status = this.#lost

@@ -16,7 +16,7 @@ export interface CountedLimits {
 export class PrimaryLimits {
   readonly #limits: CountedLimits
   readonly #send: (message: LimitMessage) => void
-  /** Keyed by the numbers that the worker gave them. */
+  /** Releases each slot that is held; keyed by the number that the worker gave the slot. */
   readonly #held = new Map<number, () => void>()
 
   constructor(limits: CountedLimits, send: (message: LimitMessage) => void) {
@@ -48,7 +48,7 @@ export class PrimaryLimits {
     for (const slot of this.#held.keys()) this.#leave(slot)
   }
 
-  /** @param signal aborts before the worker leaves a slot that it has not got, and when the worker is gone. */
+  /** @param signal aborts when the worker gives up waiting for the slot, and when the worker is gone. */
   async enter(slot: number, name: SemaphoreName, identity: string, signal: AbortSignal): Promise<Refusal | null> {
     try {
       const leave = await this.#limits.semaphores[name].acquire(identity, signal)

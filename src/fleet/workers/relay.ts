@@ -20,7 +20,7 @@ import { ReplayableState } from './replayable-state.js'
 
 /** A worker, as a relay sees it. */
 export interface RelaySubscriber {
-  /** Sends a frame after every frame before it. */
+  /** Sends a frame after all earlier frames. */
   send(feed: number, frame: Buffer): void
   /**
    * Sends frames produced one by one while there is room; frames sent for the same feed in the meantime come after
@@ -39,7 +39,8 @@ export interface RelayOptions {
 }
 
 /**
- * The reasons of replacements, the worst last: a worker that has received neither of two completely gets the worse one.
+ * The reasons for replacements, from the mildest to the worst. If a worker has received neither of two replacements
+ * completely, it gets the worse reason.
  */
 const SEVERITY: readonly ReplaceReason[] = ['coalesce', 'gap', 'history-changed', 'initial']
 
@@ -154,7 +155,7 @@ export class Relay implements FeedSink {
   }
 
   confirmed(ageMs: number, validMs: number): void {
-    // By the machine's clock, so that time spent in a queue counts too.
+    // By the machine's clock, so that time spent in a queue is part of the age.
     const atMs = this.#clock.monotonic() - ageMs
     this.#confirmation = { kind: 'confirmed', feed: this.id, atMs, validMs }
     this.#tell(feedFrame(this.#confirmation))
@@ -196,7 +197,7 @@ export class Relay implements FeedSink {
       for (const page of pagesOf(keyValues)) {
         yield feedFrame({ kind: 'page', feed: id }, (writer) => writeKeyValues(writer, page), bytesOf(page))
       }
-      // From here on the worker holds this state: the next replacement has its own reason.
+      // From here on the worker holds this state, so the next replacement has its own reason.
       committed()
       yield feedFrame({ kind: 'commit', feed: id })
       yield* batchFrames(id, batches)

@@ -3,8 +3,9 @@
  * `node:cluster`, so they share ports; their data comes over a socket pair (descriptor 4), because the cluster's own
  * channel writes JSON.
  *
- * A worker that dies is replaced at once, and one that dies young with back-off. Until a worker has served, a worker
- * that gives up ends the server: the reason (a taken port, a bad file) would be the same for the next.
+ * A worker that dies is replaced at once, or with back-off if it died soon after its start. Until a worker has served,
+ * a worker that gives up ends the server, because the reason (a port in use, a bad file) would be the same for the next
+ * one.
  */
 import cluster, { type Worker } from 'node:cluster'
 import type { Duplex } from 'node:stream'
@@ -17,7 +18,7 @@ import type { WorkerLink } from './worker-link.js'
 
 /** The descriptor of a worker's socket to the primary: it comes after the standard ones and the cluster's own. */
 export const LINK_DESCRIPTOR = 4
-/** The environment variable that tells a worker what it must know before it begins. */
+/** The environment variable that passes a worker the information it needs before it begins. */
 export const HELLO_VARIABLE = 'DISTRIBUTARY_WORKER_HELLO'
 
 export interface SupervisorOptions {
@@ -71,7 +72,10 @@ export class Supervisor {
     for (let i = 0; i < this.#options.workers; i++) this.#fork(false)
   }
 
-  /** A worker that is still starting gets it once it serves: before it listens for signals, one would end it. */
+  /**
+   * Sends SIGHUP to all workers. A worker that is still starting gets it once it serves, because a SIGHUP before it
+   * listens for signals would end it.
+   */
   hangUp(): void {
     for (const running of this.#running.values()) {
       if (running.hasServed) running.worker.process.kill('SIGHUP')

@@ -3,12 +3,12 @@
  *
  * - for each slot, before a client uses it;
  * - for requests of an identity, several at a time: grants not used within a second are returned with the next request,
- *   so the sum over the workers is never above the rate, and barely below it;
+ *   so the sum over the workers is never above the rate, and only slightly below it;
  * - for bytes, after they were sent: the response says how long the identity has to wait.
  *
- * While the primary does not answer, the worker grants up to the share of one process, and reports what it granted: the
- * link keeps the order, so the primary's counts are correct again as soon as it resumes reading. A fixed share was
- * rejected as the rule, because a client with one connection has only one worker.
+ * While the primary does not answer, the worker grants up to the share of one process, and reports what it granted. The
+ * link keeps the order, so the primary's counts are correct again as soon as it resumes reading. Giving each worker a
+ * fixed share all the time was rejected, because a client with one connection uses only one worker.
  */
 import {
   type CountedRates,
@@ -70,7 +70,7 @@ export class WorkerLimits implements SharedLimits {
   }
 
   semaphore(name: SemaphoreName, own: IdentitySemaphore): IdentitySemaphore {
-    /** Reports the end of the slot to both, once. */
+    /** Releases the slot both here and at the primary, once. */
     const held = (slot: number, leaveOwn: () => void): (() => void) => {
       let isHeld = true
       return () => {
@@ -132,7 +132,7 @@ export class WorkerLimits implements SharedLimits {
     this.#waitUntil.set(message.identity, this.#options.clock.monotonic() + message.waitMs)
   }
 
-  /** The primary no longer answers: requests are decided here. */
+  /** Called when the primary no longer answers. Requests are then decided here. */
   lose(): void {
     this.#isAway = true
   }

@@ -4,11 +4,11 @@
  *
  * Frames leave in two ways. Live frames go to the socket at once. A whole state is produced frame by frame while the
  * socket has room, and live frames of the same feed wait behind it. Frames that wait, here or in the socket, count
- * against one limit of bytes. A worker beyond it is dropped, and its replacement gets everything again, so there is
- * never a hole; skipping frames for a slow worker would make one.
+ * against one limit of bytes. A worker that exceeds it is dropped, and its replacement gets everything again, so no
+ * worker's data ever has a hole. Skipping frames for a slow worker would cause one.
  *
- * Answers wait in the link and do not count. They are bounded in number, since a worker has at most 256 questions open
- * (`worker.ts`).
+ * Responses wait in the link and do not count against the limit. Their number is bounded, because a worker has at most
+ * 256 open requests (`worker.ts`).
  */
 import type { Duplex } from 'node:stream'
 import type { Key } from '../../engine/model/event.js'
@@ -30,7 +30,7 @@ export interface WorkerLinkOptions {
   readonly open: (resource: Resource) => Relay
   /** Returns the relay of a prefix; undefined if no worker has subscribed to it. */
   readonly find: (prefix: Key) => Relay | undefined
-  /** Answers what concerns neither a feed nor a limit. */
+  /** Answers the requests that concern neither a feed nor a limit. */
   readonly answers: Pick<Answers<AskedOfPrimary>, keyof AskedOfUpstream | 'metrics' | 'status' | 'checkConsistency'>
   /** The limits shared by all workers. */
   readonly limits: CountedLimits
@@ -67,13 +67,13 @@ interface Whole {
 export class WorkerLink implements RelaySubscriber {
   readonly #options: WorkerLinkOptions
   readonly #link: Link<ToPrimary, AskedOfPrimary, AskedOfWorker>
-  /** By the number of the feed. */
+  /** The whole states being sent, by feed number. */
   readonly #wholes = new Map<number, Whole>()
   readonly #relays = new Set<Relay>()
   readonly #limits: PrimaryLimits
   #behindBytes = 0
   #isServing = false
-  /** null before the first ping: a worker that is still loading is silent for a long time. */
+  /** null before the first ping, because a worker that is still loading is silent for a long time. */
   #silence: Silence | null = null
 
   constructor(options: WorkerLinkOptions) {

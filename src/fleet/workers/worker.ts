@@ -2,9 +2,9 @@
  * A worker's end of the socket: it feeds the worker's resources, and carries the requests that the worker's caches
  * cannot answer.
  *
- * A primary that sends nothing for three seconds (stopped, or starved) counts as unreachable: the age of the resources
- * counts from its last frame, and every request fails at once. It is back when it has answered a request that was sent
- * after its first new frame.
+ * A primary that sends nothing for three seconds, because it is stopped or starved, counts as unreachable. The age of
+ * the resources then grows from its last frame, and every request fails at once. The primary is back when it has
+ * answered a request that was sent after its first new frame.
  *
  * A broken link is not repaired. The worker has lost its place, and its process ends; the primary starts another, which
  * begins with the primary's state and history.
@@ -37,7 +37,7 @@ export interface WorkerChannelOptions {
   readonly collectMetrics: () => Promise<string>
   /** Returns this worker's status. A rejection omits it. */
   readonly collectStatus: () => Promise<unknown>
-  /** Called with the reason of such a rejection, and when a message of the primary could not be handled. */
+  /** Called with the reason for such a rejection, and when a message of the primary could not be handled. */
   readonly onBug: (error: unknown) => void
 }
 
