@@ -14,14 +14,14 @@ export class Connection {
     this.#onChange = onChange
   }
 
-  /** Whether changes arrive now. */
+  /** Whether the informer is receiving changes. */
   get isLive(): boolean {
     return this.#isLive
   }
 
   /**
-   * Whether the last response was 401 or 403. An error inside a stream does not count, because the next request may
-   * bring a newer token.
+   * Whether the last response was 401 or 403. An error inside a stream is ignored here, because the next request may
+   * carry a newer token.
    */
   get isRefused(): boolean {
     return this.#isRefused

@@ -22,7 +22,10 @@ export interface ApiResource {
 /** Requests one discovery document; null when the server answers 404. */
 export type AskDiscovery = (path: string, accept: string) => Promise<unknown>
 
-/** Since 1.26 one response has all groups; older servers answer the same request with a list of them. */
+/**
+ * Since Kubernetes 1.26, one response describes the resources of all groups. Older servers answer the same request with
+ * a list of the groups only.
+ */
 export const AGGREGATED_DISCOVERY = ['v2', 'v2beta1']
   .map((version) => `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`)
   .concat('application/json')
@@ -30,7 +33,7 @@ export const AGGREGATED_DISCOVERY = ['v2', 'v2beta1']
 
 /**
  * Returns the resources in order of preference: the core group first, then groups and versions in the server's order,
- * so that the first resource of a name is the preferred one. A group whose server is unreachable is omitted.
+ * so that the first resource with a name is the preferred one. A group whose server is unreachable is omitted.
  *
  * @throws any error of `ask` for `/api`, `/api/v1` and `/apis`.
  */
@@ -79,7 +82,7 @@ export function isAggregated(document: unknown): boolean {
   return textAt(document, 'kind') === 'APIGroupDiscoveryList'
 }
 
-/** Returns the versions of each group in an aggregated document. Those of a server that is unreachable are stale. */
+/** Returns the versions of each group in an aggregated document. Versions whose server is unreachable are stale. */
 export function readAggregated(document: unknown): readonly {
   readonly group: string
   readonly version: string
@@ -131,7 +134,7 @@ function resourcesOf(document: unknown): readonly ApiResource[] {
   return readAggregated(document).flatMap(({ resources }) => resources)
 }
 
-/** The preferred version of each group comes first. */
+/** Returns all versions of all groups, with the preferred version of each group first. */
 function groupVersions(document: unknown): readonly (readonly [group: string, version: string])[] {
   return listAt(document, 'groups').flatMap((group) => {
     const preferred = field(group, 'preferredVersion')

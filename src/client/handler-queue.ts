@@ -1,6 +1,6 @@
 /**
- * The notifications that one handler, or one `events()`, has yet to receive. A slow (async) handler does not delay the
- * others: its notifications wait here. Up to `maxQueued` of them are kept exactly as they happened. Beyond that, the
+ * The notifications that one handler, or one `events()`, has yet to receive. They wait here, so that a slow (async)
+ * handler does not delay the others. Up to `maxQueued` of them are kept exactly as they happened. Beyond that, the
  * notifications of an object are merged into one, from the object that the handler last saw to the current one. So the
  * queue never has more than `maxQueued` entries plus one per object.
  */
@@ -73,7 +73,7 @@ export class HandlerQueue<T> {
     return entry.notification
   }
 
-  /** Drops what is waiting, and all that comes later. */
+  /** Drops all waiting notifications, and all later ones. */
   end(): void {
     this.#isEnded = true
     this.#head = null
@@ -83,7 +83,7 @@ export class HandlerQueue<T> {
     this.#wake?.()
   }
 
-  /** Returns false if both must be delivered. */
+  /** Merges two notifications of one object. Returns false if both must be delivered. */
   #merge(entry: Entry<T>, later: Notification<T>): boolean {
     const earlier = entry.notification
     if (later.type === 'updated' && earlier.type !== 'deleted') {
@@ -95,7 +95,7 @@ export class HandlerQueue<T> {
       return true
     }
     if (later.type === 'deleted' && earlier.type === 'added') {
-      // The object came and went before the handler learned of it.
+      // The object was created and deleted before the handler was notified of it.
       this.#remove(entry)
       return true
     }

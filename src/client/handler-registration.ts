@@ -2,7 +2,7 @@
 import { type Deferred, deferred } from './deferred.js'
 import { HandlerQueue, MAX_QUEUED, type Notification } from './handler-queue.js'
 
-/** Each method may be async: the next notification of this handler waits for it, other handlers do not. */
+/** Each method may be async. The next notification of this handler then waits for it, but other handlers do not. */
 export interface Handler<T> {
   /** @param isInitial whether the object existed when the handler was added, or was in the informer's first state. */
   added?(object: T, isInitial: boolean): void | Promise<void>
@@ -84,10 +84,13 @@ export class HandlerRegistration<T> {
     this.#settle()
   }
 
-  /** Handlers are called after the informer has continued, so each of them sees the store as it is after the change. */
+  /**
+   * Handlers are called asynchronously, after the informer has finished the change, so each handler sees the store as
+   * it is after the change.
+   */
   async #run(): Promise<void> {
     for (let item = await this.#queue.take(); item !== null; item = await this.#queue.take()) {
-      // Another handler may have removed this one since.
+      // Another handler may have removed this one in the meantime.
       if (this.#queue.isEnded) return
       try {
         const handled = this.#call(item)

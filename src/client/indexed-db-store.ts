@@ -1,6 +1,6 @@
 /**
- * Saved states in a browser's IndexedDB. The browser keeps them by origin, for all tabs: each write is one transaction,
- * so the last one wins as a whole.
+ * Saved states in a browser's IndexedDB. All tabs of one origin share them. Each write is one transaction, so if
+ * several tabs write, the last state wins as a whole.
  */
 import type { StateStore } from './saved-state.js'
 
@@ -8,18 +8,18 @@ import type { StateStore } from './saved-state.js'
 export interface IndexedDbStoreOptions {
   /** The name of the database. Default: distributary. */
   readonly name?: string
-  /** The limit for all states: beyond it, those saved longest ago are removed. Default: 64 MiB. */
+  /** The limit for all states together. Beyond it, the states saved longest ago are removed. Default: 64 MiB. */
   readonly maxBytes?: number
 }
 
-/** Sizes are stored separately, so that finding the oldest state does not read them all. */
+/** Sizes are stored separately from the states, so that finding the oldest state does not read all of them. */
 interface Size {
   readonly key: string
   readonly bytes: number
   readonly savedMs: number
 }
 
-// The part of IndexedDB in use, since Node's types have none of it.
+// The part of IndexedDB that is used here, because Node's types do not include it.
 interface Asked<R> {
   readonly result: R
   readonly error: unknown
@@ -90,7 +90,7 @@ export function indexedDbStore({
     async save(key, text) {
       const bytes = new TextEncoder().encode(text)
       if (bytes.length > maxBytes) {
-        // An old state would only be further behind each time.
+        // An older state must not stay either, because it would become more and more outdated.
         await remove(key)
         throw new Error(`a state of ${bytes.length} bytes is larger than the limit of ${maxBytes}`)
       }
@@ -118,7 +118,10 @@ export function indexedDbStore({
   }
 }
 
-/** @param onGone called when the connection ends: the browser deleted the data, or a later release opened it. */
+/**
+ * @param onGone called when the connection ends because the browser deleted the data, or because a later release of the
+ * page opened the database.
+ */
 async function openDatabase(name: string, onGone: () => void): Promise<Database> {
   const { indexedDB } = globalThis as { readonly indexedDB?: Factory }
   if (indexedDB === undefined) throw new Error('IndexedDB is not available here')

@@ -1,10 +1,10 @@
 /**
- * Objects by key and by named indexes: an index maps each object to some values, and each value to the keys of its
- * objects. An index is built when first read, so an unused one costs nothing.
+ * Objects by key and by named indexes. An index maps each object to some values, and each value to the keys of its
+ * objects. An index is built when it is first read, so an unused index costs nothing.
  *
  * In every listing, objects of one namespace are adjacent.
  *
- * Stored objects are shared by all readers: treat them as frozen.
+ * All readers share the stored objects, so treat them as frozen.
  */
 import { NamedObjects } from './named-objects.js'
 

@@ -1,14 +1,15 @@
 /**
- * Elects one of several processes with a Lease: the holder renews it, and another takes over if it was not renewed
- * within its duration.
+ * Elects one of several processes with a Lease. The holder renews the Lease, and another process takes over if the
+ * Lease was not renewed within its duration.
  *
- * Times are measured by this machine's own monotonic clock, from the moment a change of the Lease was observed; the
- * times inside the Lease are for people. So the clocks of several machines need not agree, only run at about the same
- * rate. As with every lease, a leader that is paused may wake up after another one took over: work that must not
- * overlap must check `isLeader` before each step, and let the server reject stale writes by their resourceVersion.
+ * Durations are measured by this machine's own monotonic clock, from the moment a change of the Lease was observed. The
+ * times inside the Lease are only for people to read. So the clocks of several machines need not agree, but only run at
+ * about the same rate. As with every lease, a paused leader may wake up after another process took over. Work that must
+ * not overlap must therefore check `isLeader` before each step, and let the server reject stale writes by their
+ * resourceVersion.
  *
- * Source: client-go `tools/leaderelection`, whose times and jitter are the defaults. One difference: the holding time
- * counts from before the renewal request, not from after its response.
+ * Source: client-go `tools/leaderelection`, whose times and jitter are the defaults. One difference: the time for which
+ * the Lease is held starts before the renewal request, not after its response.
  */
 import { activeClock } from './reflector/active-clock.js'
 import { WatchFailure } from './reflector/failure.js'
@@ -25,7 +26,7 @@ export interface LeaderElectionOptions {
   readonly transport: Transport
   readonly name: string
   readonly namespace: string
-  /** Unique per process, such as the name of the pod: two processes with one identity would both lead. */
+  /** Unique per process, such as the name of the pod, because two processes with the same identity would both lead. */
   readonly identity: string
   /** How long others wait after the last renewal that they saw. Default: 15 s; whole seconds. */
   readonly leaseDurationMs?: number
@@ -78,7 +79,7 @@ export class LeaderElection {
   /** The Lease as last seen, and when it was first seen in that state. */
   #seen: Lease | null = null
   #seenAtMs = 0
-  /** When the request was sent that last made or kept this process the leader; null if it is not the leader. */
+  /** When the request that last made or kept this process the leader was sent; null if it is not the leader. */
   #heldSinceMs: number | null = null
   #toldLeader = ''
   #isRunning = false
@@ -105,7 +106,8 @@ export class LeaderElection {
   }
 
   /**
-   * Whether this process certainly leads: false as soon as the last renewal has expired, however busy this process was.
+   * Whether this process certainly leads. Becomes false as soon as the last renewal has expired, even if this process
+   * is too busy to notice.
    */
   get isLeader(): boolean {
     return this.#heldSinceMs !== null && this.#clock.monotonic() - this.#heldSinceMs < this.#leaseMs
@@ -117,12 +119,12 @@ export class LeaderElection {
   }
 
   /**
-   * Waits until this process leads, then does the work and renews the Lease until the work ends; then releases the
-   * Lease, so that another candidate need not wait.
+   * Waits until this process leads, then does the work and renews the Lease until the work ends. Finally it releases
+   * the Lease, so that other candidates need not wait.
    *
    * @param work receives a signal that aborts when the leadership is lost or `signal` aborts. The election always waits
-   * for the work, so it should end soon after that.
-   * @throws any error of the work while it leads.
+   * for the work to end, so the work should end soon after that.
+   * @throws any error that the work throws while this process leads.
    */
   async run(
     work: (signal: AbortSignal) => Promise<void> | void,
@@ -156,7 +158,8 @@ export class LeaderElection {
     const lost = new AbortController()
     const ended = new AbortController()
     const leading = AbortSignal.any([lost.signal, signal])
-    // A separate signal ends the renewals with the work; they continue while aborted work cleans up.
+    // The renewals have their own signal, which ends them when the work ends. So they continue while aborted work
+    // cleans up.
     const renewing = this.#renew(ended.signal).then((outcome) => {
       if (outcome === 'lost') lost.abort(new Error(`the lease ${this.#options.name} was lost`))
     })
@@ -180,7 +183,7 @@ export class LeaderElection {
       const leftMs = (this.#heldSinceMs ?? -Infinity) + this.#renewMs - this.#clock.monotonic()
       if (leftMs > 0 && (await this.#attempt(leftMs, ended))) continue
       if (ended.aborted) return 'ended'
-      // One failed attempt is not the end, unless another process was seen to hold the Lease.
+      // After a failed attempt this process continues, unless another process was seen to hold the Lease.
       const isOver = this.#clock.monotonic() - (this.#heldSinceMs ?? -Infinity) >= this.#renewMs
       if (this.#heldSinceMs === null || isOver) {
         this.#heldSinceMs = null
@@ -190,7 +193,10 @@ export class LeaderElection {
     }
   }
 
-  /** Takes or keeps the Lease, if it is free or ours. Never throws; also returns false on a timeout. */
+  /**
+   * Takes or keeps the Lease if it is free or already ours. Never throws; returns false on any failure, including a
+   * timeout.
+   */
   async #attempt(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     try {
       return await this.#within(timeoutMs, signal, (limited) => this.#takeOrKeep(limited))
@@ -234,7 +240,7 @@ export class LeaderElection {
     const isNew = lease.metadata.resourceVersion === undefined
     const path = isNew ? this.#path.slice(0, this.#path.lastIndexOf('/')) : this.#path
     const method = isNew ? 'POST' : 'PUT'
-    // With the resourceVersion, the server rejects it if the Lease has changed in the meantime.
+    // Because of the resourceVersion, the server rejects the update if the Lease has changed in the meantime.
     this.#observe(await requestJson<Lease>(this.#options.transport, { method, path, body: lease, signal }))
   }
 
@@ -263,7 +269,7 @@ export class LeaderElection {
     return true
   }
 
-  /** Whether its holder may still lead: the Lease was seen to change less than its own duration ago. */
+  /** Whether the Lease's holder may still lead, because the Lease was seen to change less than its own duration ago. */
   #isHeld({ holderIdentity = '', leaseDurationSeconds = 0 }: LeaseSpec, nowMs: number): boolean {
     return holderIdentity !== '' && nowMs - this.#seenAtMs < leaseDurationSeconds * 1_000
   }

@@ -10,10 +10,10 @@ import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
 import { objectKey } from './reflector/object-codec.js'
 import type { Indexer } from './indexer.js'
 
-/** The name of the index by namespace, which every informer's store has. */
+/** The name of the namespace index, which every informer's store has. */
 export const NAMESPACE_INDEX = 'namespace'
 
-/** Chooses objects of a store. */
+/** Selects objects in a store. */
 export interface ListerQuery {
   readonly namespace?: string
   /** An object must have all of these labels with these values. */
@@ -50,8 +50,8 @@ export class Lister<T extends ObjectLike = KubeObject> {
 }
 
 /**
- * Returns a function that tests whether labels are selected; a selector without requirements selects everything. The
- * selector is parsed once, for callers that match many objects.
+ * Returns a function that tests whether a selector selects an object's labels. A selector without requirements selects
+ * everything. The selector is parsed only once, which helps callers that match many objects.
  *
  * @throws BadRequestError for an invalid selector.
  */

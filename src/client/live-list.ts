@@ -1,10 +1,10 @@
 /**
- * A resource as a page shows it: one informer while it has subscribers, and a snapshot that changes only when what is
- * shown changes. The hooks of `distributary/react` are made for it; other frameworks use `subscribe` and `read` the
- * same way.
+ * A resource as a page shows it. It runs one informer while it has subscribers, and offers a snapshot that changes only
+ * when the visible content changes. The hooks of `distributary/react` are made for this class; other frameworks use
+ * `subscribe` and `read` in the same way.
  *
  * The informer starts with the first subscriber and stops a moment after the last one has left, so that a component
- * that is mounted again at once (React's StrictMode, another page) finds it running.
+ * that is mounted again at once (by React's StrictMode or on another page) finds the informer still running.
  */
 import type { Timer } from '../support/clock.js'
 import { type ListSnapshot, NOTHING, type ObjectSnapshot } from './live-snapshot.js'
@@ -40,8 +40,8 @@ export class LiveList<T extends ObjectLike = KubeObject> {
   readonly read = (): ListSnapshot<T> => this.#snapshot
 
   /**
-   * Calls back whenever the result of `read` changes. @returns a function that unsubscribes; the informer runs as long
-   * as anybody subscribes.
+   * Calls `listener` whenever the result of `read` changes. The informer runs while there are subscribers. @returns a
+   * function that unsubscribes.
    */
   readonly subscribe = (listener: () => void): (() => void) => {
     // The same function may subscribe twice.
@@ -59,7 +59,7 @@ export class LiveList<T extends ObjectLike = KubeObject> {
     }
   }
 
-  /** Returns a function like `read` for one object: what it returns is the same until that object changes. */
+  /** Returns a function like `read` for one object. It returns the same snapshot until that object changes. */
   reader(name: string, namespace?: string): () => ObjectSnapshot<T> {
     const key = objectKey(namespace, name)
     let last: ObjectSnapshot<T> | null = null
@@ -81,8 +81,8 @@ export class LiveList<T extends ObjectLike = KubeObject> {
   }
 
   /**
-   * Closes the list for good and shows nothing: for a user who has logged out. Resolves when nothing is running any
-   * more.
+   * Closes the list for good and shows nothing any more. Use this when the user has logged out. Resolves when nothing
+   * is running any more.
    */
   async close(): Promise<void> {
     this.#isClosed = true
@@ -125,7 +125,7 @@ export class LiveList<T extends ObjectLike = KubeObject> {
   /** All changes of one turn of the event loop are shown together. */
   #changed(): void {
     if (this.#informer === null) return
-    // Until then, a reader who is refused must not see anything new.
+    // If access was refused, hide the content at once instead of with the next flush.
     if (this.#informer.status.isRefused) return this.#take()
     this.#flush ??= (this.#options.clock ?? activeClock).setTimer(0, () => this.#take())
   }
@@ -140,7 +140,7 @@ export class LiveList<T extends ObjectLike = KubeObject> {
       this.#objects = new Map()
       return this.#show({ ...NOTHING, isRefused, reason })
     }
-    // Until this informer has a state, the one of an earlier subscriber remains.
+    // Until this informer has a state, the last state of an earlier informer stays visible.
     if (!informer.hasSynced) return this.#show({ ...this.#snapshot, isLive: false, isRefused, reason })
     const entries = [...informer.store.entries()].toSorted(byKey)
     const invalid = [...informer.invalid.values()].toSorted((a, b) => (a.key < b.key ? -1 : 1))
@@ -171,7 +171,7 @@ function byKey([a]: readonly [string, unknown], [b]: readonly [string, unknown])
   return a < b ? -1 : 1
 }
 
-/** Returns the previous array if its elements are the same, so that nothing that depends on it is computed again. */
+/** Returns the previous array if its elements are the same, so that nothing that depends on the array is recomputed. */
 function sameOr<E>(before: readonly E[], now: readonly E[]): readonly E[] {
   return before.length === now.length && now.every((one, i) => one === before[i]) ? before : now
 }

@@ -3,13 +3,13 @@ import type { InvalidObject } from './values.js'
 
 /** How current the shown state is. */
 export interface Shown {
-  /** Whether there is a state: the server's, or a saved one. */
+  /** Whether there is a state to show, either from the server or a saved one. */
   readonly isLoaded: boolean
   /** Whether this is the server's current state, kept up to date. Otherwise it is the last known state. */
   readonly isLive: boolean
   /** Whether the server denied access (401, 403). If so, nothing is shown. */
   readonly isRefused: boolean
-  /** Why there is no connection; null while there is one, and before the first attempt has failed. */
+  /** Why there is no connection; null while there is a connection, and before the first attempt has failed. */
   readonly reason: string | null
 }
 

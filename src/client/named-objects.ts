@@ -1,6 +1,6 @@
 /**
  * Objects by `namespace/name`, grouped by namespace. The name strings inside the objects serve as keys, so 100,000
- * objects need no separate ones. A namespace with a single object needs no map.
+ * objects need no separate key strings. A namespace with a single object needs no map.
  */
 
 interface Single<T> {
@@ -10,9 +10,9 @@ interface Single<T> {
 
 type Namespace<T> = Single<T> | Map<string, T>
 
-/** A map whose keys are assembled on demand. */
+/** A map from keys to objects that assembles each key on demand. */
 export class NamedObjects<T> {
-  /** Keyed by what precedes the last slash of a key; null if there is none. */
+  /** Keyed by the part of a key before its last slash; null for a key without a slash. */
   readonly #namespaces = new Map<string | null, Namespace<T>>()
   #size = 0
 

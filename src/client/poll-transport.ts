@@ -1,11 +1,11 @@
 /**
- * Watches by long polls, so that one request from nginx, Varnish or a CDN to the server can answer a million clients.
- * It wraps another transport, and turns the sequence of short responses into one stream of JSON lines. Everything else
- * works as it does over streams.
+ * Watches with long polls, so that nginx, Varnish or a CDN can answer a million clients with one request to the server.
+ * This transport wraps another one, and turns the sequence of short responses into one stream of JSON lines. Everything
+ * else works as it does over streams.
  *
- * Only distributary supports `wait`. A list, and every response to a poll, names the position at which it ends, and the
- * next poll sends that name back, so it may go to any replica. A server that answers 410 names its own history. The
- * next list has that name in its URL, because a cache may still hold an older list.
+ * Only distributary supports `wait`. A list, and every response to a poll, names the position at which it ends. The
+ * next poll sends that name back, so it can go to any replica. A server that answers 410 names its own history. The
+ * next list has that name in its URL, because a cache may still hold a list of an older history.
  */
 import { sleep } from '../support/clock.js'
 import { activeClock } from './reflector/active-clock.js'
@@ -15,8 +15,8 @@ import { readBody, type Transport, type TransportRequest, type TransportResponse
 /** Options of `pollTransport`. */
 export interface PollOptions {
   /**
-   * How long the server lets a poll wait, at most 50. Less than the lock timeouts of the caches in between. Default:
-   * 20.
+   * How long the server lets a poll wait, at most 50. It must be less than the lock timeouts of the caches in between.
+   * Default: 20.
    */
   readonly waitSeconds?: number
 }
@@ -27,21 +27,21 @@ interface PollDocument {
 
 const HISTORY = 'x-distributary-history'
 const POSITION = 'x-distributary-position'
-/** Informers that share a transport are at different positions, and each needs its own. */
+/** The number of positions kept, because informers that share a transport are at different positions. */
 const KEPT_POSITIONS = 1_000
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
 /** How long caches keep an empty response. */
 const STALE_MS = 1_000
-/** A watch counts as open with its first response, so the first poll does not wait for an event. */
+/** The first poll waits only this long for an event, because the watch counts as open only after the first response. */
 const FIRST_WAIT_SECONDS = 1
 const LINE_FEED = 0x0a
 const COMMA = 0x2c
 
 /** A transport whose watches are long polls; lists, and everything else, pass through unchanged. */
 export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOptions = {}): Transport {
-  /** The history that the last 410 named, by path. */
+  /** The history named by the last 410, by path. */
   const histories = new Map<string, string>()
-  /** Keyed by what is watched and by revision. */
+  /** Positions, keyed by selection and revision. */
   const positions = new Map<string, string>()
   const note = ({ path, query }: TransportRequest, position: string | null): void => {
     const [revision, proof] = position?.split('.') ?? []
@@ -62,13 +62,13 @@ export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOp
         note(request, response.header(POSITION))
         return response
       }
-      // A poll begins after a list.
+      // A poll can begin only after a list.
       if (query['sendInitialEvents'] !== undefined || query['resourceVersion'] === undefined) {
         return answer(400, 'a poll needs a resourceVersion')
       }
       const poll = async (resourceVersion: string, seconds = waitSeconds): Promise<TransportResponse> => {
         const { allowWatchBookmarks: _bookmarks, timeoutSeconds: _timeout, ...rest } = query
-        // A saved state names its own history, before any list.
+        // A saved state names its own history, because no list has come before it.
         const history = positions.get(positionKey(path, query, resourceVersion)) ?? query['history'] ?? ''
         const asked = { ...rest, resourceVersion, wait: `${seconds}s`, history }
         const response = await transport.send({ ...request, query: asked })
@@ -88,14 +88,14 @@ export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOp
   }
 }
 
-/** Positions in parts of a resource may have different names. */
+/** Different selections of one resource may have different names for the same revision. */
 function positionKey(path: string, query: TransportRequest['query'], revision: string | undefined): string {
   return JSON.stringify([revision, path, query['prefix'], query['fieldSelector'], query['labelSelector']])
 }
 
 /**
- * Yields the events of each response in turn, with a bookmark after each response. The first refusal ends it with an
- * ERROR event.
+ * Yields the events of each response in turn, with a bookmark after each response. The first refusal ends the stream
+ * with an ERROR event.
  */
 async function* lines(
   first: TransportResponse,
@@ -115,14 +115,17 @@ async function* lines(
       textBytes(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":${JSON.stringify(resourceVersion)}}}}\n`),
     )
     if (performance.now() >= endMs) return
-    // Caches keep an empty response for a second: until then they would return it again at once.
+    // Caches keep an empty response for a second, and would immediately return it again during that time.
     if (resourceVersion === last) await sleep(activeClock, STALE_MS)
     last = resourceVersion
     response = await poll(resourceVersion)
   }
 }
 
-/** The document must have a line for its head, one for each event, and a last one. @throws Error otherwise. */
+/**
+ * Splits a document, which must have one line for its head, one for each event, and a last line. @throws Error
+ * otherwise.
+ */
 function parted(body: Uint8Array): { readonly head: PollDocument; readonly events: Uint8Array } {
   const end = body.indexOf(LINE_FEED)
   const head = JSON.parse(`${new TextDecoder().decode(body.subarray(0, end))}]}`) as PollDocument
@@ -139,7 +142,7 @@ function errorLine(code: number, body: Uint8Array): Uint8Array {
   try {
     status = { code, ...(JSON.parse(text) as StatusLike) }
   } catch {
-    // A proxy's own page.
+    // The body is not JSON, but a proxy's own page.
   }
   return textBytes(`${JSON.stringify({ type: 'ERROR', object: status })}\n`)
 }

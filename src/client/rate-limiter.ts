@@ -43,7 +43,7 @@ export function tokenBucket(options: {
       const now = clock.monotonic()
       tokens = Math.min(burst, tokens + ((now - at) * perSecond) / 1_000)
       at = now
-      // A negative number means that others have already reserved these tokens.
+      // If the result is negative, the token is reserved ahead of time and the caller must wait for it.
       tokens -= 1
       return tokens >= 0 ? 0 : (-tokens * 1_000) / perSecond
     },

@@ -1,4 +1,7 @@
-/** The part of React that we use. Neither the package nor its hooks' types depend on React's own types. */
+/**
+ * The part of React that the hooks use. It is declared here so that neither the package nor the types of its hooks
+ * depend on React's own types.
+ */
 declare module 'react' {
   export function useMemo<T>(make: () => T, dependencies: readonly unknown[]): T
   export function useSyncExternalStore<S>(

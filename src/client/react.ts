@@ -1,7 +1,7 @@
 /**
- * `distributary/react`: a `LiveList` in components. The resource is followed while a component that shows it is
- * mounted. Server-side rendering makes no request: it shows the state before anything is loaded, and so does the
- * browser's first render.
+ * `distributary/react`: hooks that use a `LiveList` in components. The resource is followed while a component that
+ * shows it is mounted. Server-side rendering makes no request. It shows the state before anything is loaded, as does
+ * the browser's first render.
  */
 import { useMemo, useSyncExternalStore } from 'react'
 import type { LiveList } from './live-list.js'
@@ -19,7 +19,7 @@ export function useList<T extends ObjectLike>(list: LiveList<T>): ListSnapshot<T
 }
 
 /**
- * Returns one object; the component re-renders only when that one changes.
+ * Returns one object; the component re-renders only when that object changes.
  *
  * @param list must be the same object in every render.
  * @param name the object's name; for a key of a declared prefix, `keyName('eu/checkout')`.

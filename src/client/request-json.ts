@@ -1,4 +1,4 @@
-/** One JSON request, for everything except watching: read one object, create, update, delete. */
+/** Sends one JSON request, for everything except watching: to read one object, create, update or delete. */
 import { failureOf } from './reflector/list-pages.js'
 import { readBody, type Transport } from './reflector/transport.js'
 
@@ -11,14 +11,14 @@ export interface JsonRequest {
   readonly query?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   readonly body?: unknown
-  /** Default: application/json, for a PATCH `application/merge-patch+json`. */
+  /** Default: `application/json`, or `application/merge-patch+json` for a PATCH. */
   readonly contentType?: string
   /** Default: application/json. */
   readonly accept?: string
   readonly signal?: AbortSignal
 }
 
-/** An object of 64 MiB is far beyond what etcd stores. */
+/** Far more than the largest object that etcd stores. */
 const MAX_ANSWER_BYTES = 64 * 2 ** 20
 
 /**

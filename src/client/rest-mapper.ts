@@ -1,7 +1,7 @@
 /**
- * Maps names and kinds to resources and paths, using the server's discovery. It repeats discovery for an unknown name
- * (a definition may have been created since), but at most every few seconds, so that a wrong name in a loop causes no
- * load.
+ * Maps names and kinds to resources and paths, using the server's discovery. It repeats discovery for an unknown name,
+ * because a definition may have been created since, but at most every few seconds, so that a loop with a wrong name
+ * causes no load.
  */
 import { activeClock } from './reflector/active-clock.js'
 import { WatchFailure } from './reflector/failure.js'
@@ -12,7 +12,7 @@ import { type ApiResource, discover, resourceNamed, resourceNameOf } from './dis
 import { requestJson } from './request-json.js'
 import { resourcePath } from './resource-path.js'
 
-/** The server that a mapper uses, and how often it asks. */
+/** The server that a mapper uses, and how often it repeats discovery. */
 export interface RestMapperOptions {
   readonly transport: Transport
   /** An unknown name makes the mapper ask the server again after this time. Default: 10 s. */
@@ -49,7 +49,7 @@ export class RestMapper {
   }
 
   /**
-   * Asks the server now, once for all waiting callers. Known resources are kept while the server is unreachable.
+   * Repeats discovery now, once for all waiting callers. Known resources are kept while the server is unreachable.
    *
    * @throws WatchFailure; Error without a response.
    */
@@ -59,8 +59,8 @@ export class RestMapper {
   }
 
   /**
-   * Returns the resource that a person means by `pods`, `po`, `Pod`, `deploy.apps` or `deployments.v1.apps`; null if
-   * the server has none.
+   * Returns the resource for a name such as `pods`, `po`, `Pod`, `deploy.apps` or `deployments.v1.apps`; null if the
+   * server has none.
    */
   async find(name: string): Promise<ApiResource | null> {
     return this.#look((all) => resourceNamed(all, name))

@@ -1,14 +1,15 @@
 /**
- * An informer's last state, kept by the program, so that it can start while the server is unreachable and then continue
- * after that state instead of listing again.
+ * Saves an informer's last state, so that the program can start with it while the server is unreachable, and then
+ * continue after that state instead of listing again.
  *
  *     start ─▶ load ─▶ show it ─▶ watch after its revision, naming its history ─┬─ same history ──▶ continue
  *                                                                               └─ any other response ─▶ list again
  *
- * A revision means something only inside one history: an etcd restored from a backup reuses revisions for different
- * contents. So the watch continues only if the server names the same history (`X-Distributary-History`), and the state
- * of a server that names none is shown until a list replaces it. A state is kept by server, user and selection, and is
- * removed when the server refuses its reader: nobody is shown what they may no longer read.
+ * A revision is meaningful only within one history, because an etcd restored from a backup reuses revisions for
+ * different contents. So the watch continues only if the server names the same history (`X-Distributary-History`). If a
+ * server names no history, its saved state is shown until a list replaces it. States are stored by server, user and
+ * selection. A state is removed when the server refuses its reader, so that users never see data that they may no
+ * longer read.
  */
 import type { Clock, Timer } from '../support/clock.js'
 import { selectionQuery, type Selection } from './reflector/requests.js'
@@ -17,11 +18,11 @@ import type { KubeObject } from './reflector/tree-codec.js'
 
 /** Stores texts by key: in files (`fileStore`), in a browser (`indexedDbStore`), or wherever you like. */
 export interface StateStore {
-  /** Returns null if there is none. */
+  /** Returns null if there is no text for the key. */
   load(key: string): Promise<string | null>
   /**
-   * Replaces the text of the key in one step: a crash leaves the old or the new one. @throws Error when it is too
-   * large.
+   * Replaces the text of the key atomically, so that a crash leaves either the old or the new text. @throws Error when
+   * the text is too large.
    */
   save(key: string, text: string): Promise<void>
   remove(key: string): Promise<void>
@@ -51,15 +52,15 @@ interface SavedDocument extends StateContents {
   readonly format: typeof FORMAT
   /** The whole key, since a store may shorten it. */
   readonly key: string
-  /** null: unknown, so nothing can continue after it. */
+  /** null if unknown; then no watch can continue after this state. */
   readonly history: string | null
 }
 
 const FORMAT = 1
 const HISTORY = 'x-distributary-history'
-/** Longer than it takes to collect the changes of a burst, and short enough to lose little in a crash. */
+/** Long enough to collect the changes of a burst, and short enough to lose little in a crash. */
 const FIRST_DELAY_MS = 1_000
-/** Writing takes at most this part of the time, however large the state is. */
+/** Writing takes at most this share of the time, however large the state is. */
 const SHARE = 1 / 20
 
 export class SavedState {
@@ -67,7 +68,7 @@ export class SavedState {
   readonly #key: string
   readonly #clock: Clock
   readonly #contents: () => StateContents | null
-  /** The history of the informer's state; null while it is not certain. */
+  /** The history of the informer's state; null while it is uncertain. */
   #history: string | null = null
   /** The history of the list that is arriving. */
   #arriving: string | null = null
@@ -76,7 +77,7 @@ export class SavedState {
   #timer: Timer | null = null
   #lastMs = 0
   #isClosed = false
-  /** Writes follow each other. */
+  /** The chain of writes, which run one after the other. */
   #work: Promise<void> = Promise.resolve()
 
   /** @param contents returns the informer's current state, or null if it cannot be taken now. */
@@ -87,7 +88,10 @@ export class SavedState {
     this.#contents = contents
   }
 
-  /** Loads what was saved; null if there is nothing. @returns `continues`: whether a watch may begin after it. */
+  /**
+   * Loads the saved state; null if there is none. @returns the state; `continues` says whether a watch may begin after
+   * it.
+   */
   async load(): Promise<(StateContents & { readonly continues: boolean }) | null> {
     let saved: SavedDocument | null = null
     await this.#do(async (store) => {
@@ -101,7 +105,7 @@ export class SavedState {
     return { resourceVersion, items, continues: history !== null }
   }
 
-  /** Follows the histories of the responses, and names the loaded state's history to the server. */
+  /** Wraps a transport to read the histories in responses, and to send the loaded state's history to the server. */
   transport(transport: Transport): Transport {
     return {
       send: async (request) => {
@@ -132,14 +136,14 @@ export class SavedState {
     return response
   }
 
-  /** A whole state of the server has replaced the informer's. */
+  /** Called when a whole state from the server has replaced the informer's state. */
   replaced(): void {
     this.#history = this.#arriving
     this.#unproven = null
     this.touch()
   }
 
-  /** Something has changed, and is saved soon. */
+  /** Called when something has changed. Saves it soon. */
   touch(): void {
     if (this.#timer !== null || this.#isClosed) return
     this.#timer = this.#clock.setTimer(Math.max(FIRST_DELAY_MS, this.#lastMs / SHARE), () => {
@@ -148,7 +152,7 @@ export class SavedState {
     })
   }
 
-  /** Removes the state: its reader may not read it. */
+  /** Removes the saved state, because its reader may no longer read it. */
   forget(): void {
     this.#timer?.cancel()
     this.#timer = null
@@ -200,13 +204,13 @@ function stateKey({ server, user }: SavedStateOptions, selection: Selection): st
   return JSON.stringify([server.replace(/\/+$/, ''), user, selection.path, asked])
 }
 
-/** @returns null for a text that is not ours: a later release's, or a damaged one. */
+/** @returns null for a text that cannot be used, because a later release wrote it or it is damaged. */
 function parsed(text: string, key: string): SavedDocument | null {
   let saved: Partial<SavedDocument> | null = null
   try {
     saved = JSON.parse(text) as Partial<SavedDocument> | null
   } catch {
-    // As if nothing had been saved.
+    // Continue as if nothing had been saved.
   }
   if (saved?.format !== FORMAT || saved.key !== key || typeof saved.resourceVersion !== 'string') return null
   const { items, history } = saved
@@ -215,7 +219,7 @@ function parsed(text: string, key: string): SavedDocument | null {
   return isWhole && (history === null || typeof history === 'string') ? (saved as SavedDocument) : null
 }
 
-/** Makes the reflector list again. */
+/** Returns a response that makes the reflector list again. */
 function unknownHistory(history: string): TransportResponse {
   const message = `the server does not confirm the history ${JSON.stringify(history)} of the saved state`
   const body = new TextEncoder().encode(JSON.stringify({ kind: 'Status', code: 410, reason: 'Expired', message }))

@@ -1,6 +1,6 @@
 /**
- * The informers of a program: one per resource and selection, shared by all its parts, so that the server is watched
- * once and objects are held once. They start and stop together.
+ * The informers of a program. All parts of the program share one informer per resource and selection, so that each
+ * resource is watched only once and its objects are held only once. The informers start and stop together.
  */
 import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
 import { type ResourceName, resourcePath } from './resource-path.js'
@@ -42,11 +42,11 @@ export class SharedInformerFactory {
   }
 
   /**
-   * Returns the informer of a resource, the same for the same path, selectors and parameters. A later caller may add
-   * indexes; its other options must equal those of the first.
+   * Returns the informer of a resource. Calls with the same path, selectors and parameters return the same informer. A
+   * later caller may add indexes; its other options must equal those of the first.
    *
    * @param resource a path, or the argument of `resourcePath`.
-   * @throws Error when an option differs from the first caller's; when the factory was stopped.
+   * @throws Error when an option differs from the first caller's, or when the factory was stopped.
    */
   informer<T extends ObjectLike = KubeObject>(
     resource: string | ResourceName,
@@ -86,7 +86,7 @@ export class SharedInformerFactory {
     await Promise.all([...this.#entries.values()].map(({ informer }) => informer.stop()))
   }
 
-  /** Starts, and stops when the signal aborts. */
+  /** Starts all informers, and stops them when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     if (!signal.aborted) {
       this.start()

@@ -3,9 +3,9 @@
  *
  *     reflector ──▶ store (Indexer) ──▶ a queue per handler ──▶ handlers
  *
- * The store is changed before its handlers are notified, so a handler that reads the store finds at least the object of
- * its notification. Handlers may be added and removed at any time; one added late is first notified of all present
- * objects. Objects are shared and must not be changed.
+ * The store is changed before its handlers are notified, so a handler that reads the store finds the object of its
+ * notification or a newer version. Handlers may be added and removed at any time. A handler that is added late is first
+ * notified of all present objects. Objects are shared and must not be changed.
  */
 import { Reflector, type ReflectorOptions, type ReflectorStatus, type ReflectorStore } from './reflector/reflector.js'
 import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-codec.js'
@@ -36,9 +36,9 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
    */
   readonly transform?: (object: T) => T
   /**
-   * Turns each object that the server sends into a T, or throws: the parse function of any validator fits. `withValue`
-   * makes such a function from a validator of values. It runs before `transform` and must keep the metadata. An object
-   * that it rejects is not in the store but in `invalid`.
+   * Turns each object that the server sends into a T, or throws. The parse function of any validator library can be
+   * used. `withValue` makes such a function from a validator of values. It runs before `transform` and must keep the
+   * metadata. Rejected objects are not in the store but in `invalid`.
    */
   readonly validate?: (object: unknown) => T
   /** Keeps the last state, to start with it while the server is unreachable. */
@@ -57,11 +57,11 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
 
 /** The progress of an informer. */
 export interface InformerStatus extends ReflectorStatus {
-  /** Whether the store is the server's current state, and changes arrive. */
+  /** Whether the store has the server's current state and receives changes. */
   readonly isLive: boolean
   /**
-   * Whether the server's last response was that this caller may not read the resource (401, 403). The store stays as it
-   * is.
+   * Whether the server's last response denied this caller access to the resource (401, 403). The store keeps its
+   * content.
    */
   readonly isRefused: boolean
 }
@@ -69,9 +69,7 @@ export interface InformerStatus extends ReflectorStatus {
 /** As in `events()`; `key` is `namespace/name`. */
 export type InformerEvent<T> = Notification<T>
 
-/**
- * How long one turn of the event loop may take before other work gets its turn: a first state may have 100,000 objects.
- */
+/** How long a turn of the event loop may take before other work can run. A first state may have 100,000 objects. */
 const SLICE_MS = 10
 
 /** A local copy of a resource that follows the server, with any number of handlers. */
@@ -85,7 +83,9 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   readonly #connection: Connection
   readonly #saved: SavedState | null
   readonly #invalid = new Map<string, InvalidObject>()
-  /** Objects as the server sent them, where the store has something else and they are saved; else null. */
+  /**
+   * Objects as the server sent them, kept only if states are saved and the store holds something else; otherwise null.
+   */
   readonly #received: Map<string, T> | null
   #reflector: Reflector<T>
   #state: ReflectorStatus['state'] = 'idle'
@@ -147,14 +147,14 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   }
 
   /**
-   * Whether the first state is in the store: the server's, or a saved one (see `status.isLive`). Handlers may still be
-   * working on it: see their own `hasSynced`.
+   * Whether the store has its first state, either from the server or a saved one (see `status.isLive`). Handlers may
+   * still be working on that state (see their own `hasSynced`).
    */
   get hasSynced(): boolean {
     return this.#isSynced
   }
 
-  /** Resolves when `hasSynced`. @throws Error when it is stopped before; the signal's reason. */
+  /** Resolves when `hasSynced`. @throws Error when the informer is stopped first; the signal's reason. */
   async whenSynced(signal?: AbortSignal): Promise<void> {
     await orAborted(this.#synced.promise, signal)
   }
@@ -277,7 +277,10 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     return { resourceVersion: resumePosition, items: [...items.values()] }
   }
 
-  /** Takes a whole state: an object that is not in it has been deleted unseen. The reflector waits until this is done. */
+  /**
+   * Takes a whole state. Objects that are not in it were deleted without a notification. The reflector waits until this
+   * is done.
+   */
   async #replace(items: readonly T[]): Promise<void> {
     const unseen = new Set([...this.store.keys(), ...this.#invalid.keys()])
     this.#isReplacing = true
@@ -306,7 +309,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     })
   }
 
-  /** Lets sockets have their turn in between, and ends early if the informer is stopped. */
+  /** Calls `each` for all elements, and lets sockets run in between. Ends early if the informer is stopped. */
   async #inTurns<E>(all: Iterable<E>, each: (one: E) => void): Promise<void> {
     let done = 0
     let until = performance.now() + SLICE_MS
@@ -314,7 +317,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
       if (this.#isStopped) return
       each(one)
       if (++done % 64 !== 0 || performance.now() < until) continue
-      // A timer, not a microtask.
+      // A timer lets sockets run, which a microtask would not.
       await new Promise<void>((resolve) => void setTimeout(resolve, 0))
       until = performance.now() + SLICE_MS
     }
@@ -326,7 +329,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     if (this.#invalid.has(key)) this.#accept(key)
     const previous = this.store.delete(key)
     if (previous === undefined) return
-    // Stored objects have been through this already; the last state in a deletion from the server has not.
+    // Stored objects were already validated and transformed, but the last state in a deletion was not.
     const object = last === null ? previous : (this.#made(last, null) ?? previous)
     this.#notify({ type: 'deleted', key, object, isFinalStateUnknown: last === null })
   }
@@ -346,7 +349,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     else this.#notify({ type: 'updated', key, object, previous })
   }
 
-  /** The object as the store holds it; undefined when `validate` rejects it. */
+  /** Returns the object in the form in which it is stored; undefined when `validate` rejects it. */
   #made(sent: T, onError: ((error: unknown) => void) | null): T | undefined {
     const { validate } = this.#options
     if (validate === undefined) return this.#transformed(sent)
@@ -358,7 +361,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     }
   }
 
-  /** The last valid version is no longer the object: it leaves the store. */
+  /** Removes the last valid version from the store, because the object is no longer that. */
   #reject(invalid: InvalidObject): void {
     const { key, error } = invalid
     const { path, logger = console } = this.#options
@@ -401,8 +404,8 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 }
 
 /**
- * Whether both are the same version of the same object. The resourceVersion alone does not say that: an etcd restored
- * from a backup reuses revisions for different contents.
+ * Whether both are the same version of the same object. The resourceVersion alone cannot prove that, because an etcd
+ * restored from a backup reuses revisions for different contents.
  */
 function isSame(a: ObjectLike, b: ObjectLike): boolean {
   const version = a.metadata?.resourceVersion

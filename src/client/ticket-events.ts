@@ -1,7 +1,8 @@
 /**
- * A browser's EventSource for callers who log in: it cannot send a token, so the URL carries a ticket for a minute
- * (`--ticket-key-file`). The browser repairs a broken connection by itself as long as the ticket lasts; then the server
- * says so in an ERROR event, and this opens another stream with a new ticket, after the last event seen.
+ * Uses a browser's EventSource for callers who log in. An EventSource cannot send a token, so the URL carries a ticket
+ * that is valid for a minute (`--ticket-key-file`). While the ticket is valid, the browser itself repairs a broken
+ * connection. When the ticket has expired, the server reports that in an ERROR event, and this module opens another
+ * stream with a new ticket, after the last event seen.
  */
 import type { Timer } from '../support/clock.js'
 import { backoffMs } from '../support/backoff.js'
@@ -20,12 +21,12 @@ export interface TicketEventsOptions<T> extends Pick<FetchTransportOptions, 'ser
   /** Selectors, `prefix`, `fields`. */
   readonly query?: Readonly<Record<string, string>>
   /**
-   * Forget every object; all current ones follow. Called at the start, and when the server can no longer tell what has
-   * changed.
+   * Called at the start, and when the server can no longer tell what has changed. Forget every object, because all
+   * current objects follow.
    */
   readonly reset: () => void
   readonly event: (type: ChangeType, object: T) => void
-  /** Called with every error; the next attempt follows on its own. */
+  /** Called with every error; the next attempt follows automatically. */
   readonly failed?: (failure: WatchFailure) => void
   /** Ends the stream. */
   readonly signal?: AbortSignal
@@ -33,7 +34,7 @@ export interface TicketEventsOptions<T> extends Pick<FetchTransportOptions, 'ser
   readonly backoff?: { readonly firstMs: number; readonly capMs: number }
 }
 
-/** Node's types of an EventSource do not have it. */
+/** The events of an EventSource, which Node's types lack. */
 type StreamEvent = Event & { readonly data: string; readonly lastEventId: string }
 
 /** Follows a resource with an EventSource and tickets. @returns a function that ends it. */
@@ -57,7 +58,10 @@ class TicketEvents<T> {
   /** '' before the first event, and after a 410. */
   #lastId = ''
   #pauses = 0
-  /** Monotonic. After a stream that lasted a while, the next attempt does not wait longer. */
+  /**
+   * The monotonic time of the last connection. If a stream lasted a while, the next attempt does not wait longer than
+   * the first.
+   */
   #connectedMs = 0
 
   constructor(options: TicketEventsOptions<T>) {
@@ -91,8 +95,8 @@ class TicketEvents<T> {
       if (status.code === 410) this.#lastId = ''
       this.#again(WatchFailure.fromStatus(status))
     })
-    // The browser reconnects on its own, unless the response was a refusal. Inside the initial state it has no id to
-    // resume after, and would not learn of objects deleted in the meantime.
+    // The browser reconnects by itself, unless the response was a refusal. If the connection breaks inside the initial
+    // state, there is no id to resume after, and objects deleted in the meantime would go unnoticed.
     source.addEventListener('error', () => {
       if (source.readyState === source.CLOSED) this.#again(new WatchFailure('refused', 'the server refused the stream'))
       else if (this.#lastId === '')

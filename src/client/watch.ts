@@ -8,7 +8,7 @@ import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-co
 
 /** What `watch` yields: whole states, the changes after them, and bookmarks. */
 export type WatchItem<T> =
-  /** A complete state: at the start, and again when the server cannot tell what has changed. */
+  /** A complete state. It comes at the start, and again when the server cannot tell what has changed. */
   | { readonly type: 'STATE'; readonly items: readonly T[]; readonly resourceVersion: string }
   | Exclude<DecodedEvent<T>, { type: 'ERROR' }>
 
@@ -23,7 +23,7 @@ export type WatchOptions<T extends ObjectLike = KubeObject> = Omit<DecodedWatchO
 /** While this many events are waiting, nothing more is read from the server. */
 const MAX_WAITING = 256
 
-/** Ends only when the signal aborts: `onStatus` reports failures. */
+/** Watches a resource. The iterator ends only when the signal aborts; `onStatus` reports failures. */
 export function watch<T extends ObjectLike = KubeObject>(
   options: WatchOptions<T>,
 ): AsyncGenerator<WatchItem<T>, void, undefined> {
@@ -31,8 +31,8 @@ export function watch<T extends ObjectLike = KubeObject>(
 }
 
 /**
- * Like `watch`, for objects that are not trees: raw bytes, rows of a table. @param options.codec is used for this watch
- * alone.
+ * Like `watch`, for objects that are not trees: raw bytes, rows of a table. @param options.codec must not be used by
+ * any other watch.
  */
 export async function* watchDecoded<T>(
   options: DecodedWatchOptions<T> & { readonly codec: ObjectCodec<T> },

@@ -6,7 +6,7 @@
  *              └────────────────────────────────────────┘
  *     addAfter / addRateLimited ──▶ delayed ──▶ add
  *
- * So a key never runs twice at once, no added key is lost, and the queue is bounded by the number of keys.
+ * So no key is worked on twice at once, no added key is lost, and the queue is bounded by the number of keys.
  */
 import { activeClock } from './reflector/active-clock.js'
 import type { Clock, Timer } from '../support/clock.js'
@@ -14,7 +14,10 @@ import { exponentialPerKey, longestOf, type RateLimiter, tokenBucket } from './r
 
 /** How a work queue spaces its retries. */
 export interface WorkQueueOptions {
-  /** Default: 5 ms, doubled per attempt of a key up to 1,000 s, and 10 a second for all of them with a burst of 100. */
+  /**
+   * Default: 5 ms, doubled with each attempt of a key up to 1,000 s, and at most 10 attempts a second for all keys
+   * together, with a burst of 100.
+   */
   readonly rateLimiter?: RateLimiter
   readonly clock?: Clock
 }
@@ -28,11 +31,11 @@ export interface WorkOptions {
   onError?(error: unknown, key: string): void
 }
 
-/** Keys to work on: each once, never two workers at a time, failures retried with back-off. */
+/** A queue of keys to work on. No two workers have the same key at once, and failed keys are retried with back-off. */
 export class WorkQueue {
   readonly #clock: Clock
   readonly #rateLimiter: RateLimiter
-  /** Insertion order is service order. */
+  /** Keys are served in insertion order. */
   readonly #waiting = new Set<string>()
   readonly #working = new Set<string>()
   /** Keys that were added again while being worked on. */
@@ -71,7 +74,7 @@ export class WorkQueue {
     taker(key)
   }
 
-  /** The shortest of several delays of one key counts. */
+  /** Adds the key after a delay. If one key has several delays, the shortest applies. */
   addAfter(key: string, delayMs: number): void {
     if (this.#isEnded) return
     if (delayMs <= 0) return this.add(key)
@@ -93,7 +96,7 @@ export class WorkQueue {
     this.addAfter(key, this.#rateLimiter.delayMs(key))
   }
 
-  /** Clears the failures of the key: its next failure waits the shortest time again. */
+  /** Clears the failures of the key, so that its next failure waits the shortest time again. */
   forget(key: string): void {
     this.#rateLimiter.forget(key)
   }
@@ -167,7 +170,7 @@ export class WorkQueue {
     await Promise.all(Array.from({ length: concurrency }, worker))
   }
 
-  /** A key is done when the next one is requested. */
+  /** Yields keys. Requesting the next key marks the previous one as done. */
   async *[Symbol.asyncIterator](): AsyncGenerator<string, void, undefined> {
     for (let key = await this.take(); key !== null; key = await this.take()) {
       try {

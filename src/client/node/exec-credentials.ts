@@ -1,6 +1,7 @@
 /**
- * Credentials printed by a command, as in kubeconfigs of managed clusters (`exec`). The command runs when credentials
- * are needed, once for all waiting callers, and again when they have expired or the server has rejected them.
+ * Credentials that a command prints, as in the kubeconfigs of managed clusters (`exec`). The command runs when
+ * credentials are needed, once for all waiting callers. It runs again when the credentials have expired or the server
+ * has rejected them.
  *
  * Source: Kubernetes, "Authenticating", "client-go credential plugins"; versions v1 and v1beta1 of ExecCredential.
  */
@@ -10,7 +11,7 @@ import type { ExecPlugin } from '../../support/kubeconfig.js'
 /** The credentials of a request: a token, a certificate, or both. */
 export interface Credentials {
   readonly authorization?: string
-  /** PEM; either both are set or neither. */
+  /** In PEM. `cert` and `key` are either both set or both absent. */
   readonly cert?: string
   readonly key?: string
 }
@@ -36,7 +37,7 @@ interface Cached {
   readonly expiresAt: number | null
 }
 
-/** A token and a certificate are a few KB. */
+/** Far more than a token and a certificate need, which take a few KB. */
 const MAX_OUTPUT_BYTES = 2 ** 20
 
 export function execCredentials(plugin: ExecPlugin, surroundings: ExecSurroundings = {}): CredentialSource {
@@ -51,7 +52,7 @@ export function execCredentials(plugin: ExecPlugin, surroundings: ExecSurroundin
       return cached.credentials
     },
     refused(credentials) {
-      // Drop only these credentials: there may be newer ones by now.
+      // Drop only these credentials, because there may be newer ones by now.
       if (cached?.credentials === credentials) cached = null
     },
   }
@@ -76,7 +77,7 @@ function outputOf(
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
       env: { ...process.env, ...env, KUBERNETES_EXEC_INFO: info },
-      // The command writes to stderr for people: a page to open, a code to enter.
+      // The command uses stderr to talk to the user, for example about a page to open or a code to enter.
       stdio: [interactive ? 'inherit' : 'ignore', 'pipe', 'inherit'],
     })
     const chunks: Buffer[] = []
@@ -109,7 +110,7 @@ interface ExecCredential {
   } | null
 }
 
-/** No message contains the command's output, which may be a secret. */
+/** Parses the command's output. Error messages never contain the output, because it may be a secret. */
 function credentialsIn(output: string, { command, apiVersion }: ExecPlugin): Cached {
   const fail = (problem: string): never => {
     throw new Error(`the kubeconfig's exec plugin ${command}: ${problem}`)

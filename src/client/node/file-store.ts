@@ -9,13 +9,16 @@ import type { StateStore } from '../saved-state.js'
 
 /** How much `fileStore` keeps. */
 export interface FileStoreOptions {
-  /** The limit for all states of the folder: beyond it, those saved longest ago are removed. Default: 64 MiB. */
+  /**
+   * The limit for all states of the folder together. Beyond it, the states saved longest ago are removed. Default: 64
+   * MiB.
+   */
   readonly maxBytes?: number
 }
 
 const ENDING = '.state.json'
 
-/** Keeps states in a folder, which is created when it is needed. @param folder used for nothing else. */
+/** Keeps states in a folder, which is created when it is needed. @param folder must not be used for anything else. */
 export function fileStore(folder: string, { maxBytes = 64 * 2 ** 20 }: FileStoreOptions = {}): StateStore {
   const fileOf = (key: string): string => join(folder, createHash('sha256').update(key).digest('hex') + ENDING)
   const remove = async (key: string): Promise<void> => await rm(fileOf(key), { force: true })
@@ -32,7 +35,7 @@ export function fileStore(folder: string, { maxBytes = 64 * 2 ** 20 }: FileStore
     async save(key, text) {
       const bytes = Buffer.from(text)
       if (bytes.length > maxBytes) {
-        // An old state would only be further behind each time.
+        // An older state must not stay either, because it would become more and more outdated.
         await remove(key)
         throw new Error(`a state of ${bytes.length} bytes is larger than the limit of ${maxBytes}`)
       }
@@ -71,7 +74,7 @@ async function removeOldest(folder: string, kept: string, maxBytes: number): Pro
   }
 }
 
-/** Includes files whose writer was killed. */
+/** Returns the names of the state files, including temporary files whose writer was killed. */
 async function filesIn(folder: string): Promise<readonly string[]> {
   try {
     return (await readdir(folder)).filter((name) => name.includes(ENDING))

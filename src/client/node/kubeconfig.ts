@@ -1,6 +1,6 @@
 /**
- * Turns a context of kubeconfig files into options of the Node transport. `support/kubeconfig.ts` documents what is
- * supported. The YAML parser is loaded only here, so a client without a kubeconfig needs no package at all.
+ * Turns a context of kubeconfig files into options of the Node transport. `support/kubeconfig.ts` documents the
+ * supported fields. The YAML parser is loaded only here, so a client without a kubeconfig needs no npm package.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -22,8 +22,8 @@ export interface Kubeconfig extends NodeTransportOptions {
 }
 
 /**
- * Reads a context. @param files one file, or several that are merged as kubectl does (`kubeconfigFiles()`), ignoring
- * those that do not exist.
+ * Reads a context. @param files one file, or several that are merged as by kubectl (`kubeconfigFiles()`), ignoring
+ * files that do not exist.
  *
  * @throws Error that names the file and what is missing.
  */
@@ -41,7 +41,7 @@ export async function loadKubeconfig(
   return exec === undefined ? context : { ...context, credentials: execCredentials(exec) }
 }
 
-/** Returns the files that kubectl would read: those in KUBECONFIG, else `~/.kube/config`. */
+/** Returns the files that kubectl would read: the files listed in KUBECONFIG, or else `~/.kube/config`. */
 export function kubeconfigFiles(
   environment: Readonly<Record<string, string | undefined>> = process.env,
 ): readonly string[] {

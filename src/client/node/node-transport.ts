@@ -1,7 +1,7 @@
 /**
- * The transport for Node. It uses `node:http` and `node:https`, because only they accept a certificate authority, a
- * client certificate and a server name: `fetch` in Node accepts them only through the undici package, in exactly the
- * version built into Node. They also cost less per chunk, since there is no web stream in between.
+ * The transport for Node. It uses `node:http` and `node:https`, because they accept a certificate authority, a client
+ * certificate and a server name. Node's `fetch` accepts these only through the undici package, in exactly the version
+ * built into Node. The two modules also cost less per chunk, since there is no web stream in between.
  *
  * Redirects are not followed, since they could send our credentials elsewhere.
  */
@@ -14,9 +14,9 @@ import { agentFor, refuseUpgrade, retireAgent, type TlsClientOptions } from '../
 
 /** Where `nodeTransport` sends its requests, and with which credentials. */
 export interface NodeTransportOptions extends TlsClientOptions {
-  /** `https://…` or `http://…`. A path in it is kept. */
+  /** `https://…` or `http://…`. If it contains a path, that is prefixed to all paths. */
   readonly server: string
-  /** Called for each request, so that a rotated token file is read. */
+  /** Called for each request, so that a rotated token file is reread. */
   readonly authorization?: () => string | null
   /** Credentials that must be fetched and that expire. The source is also called for each request. */
   readonly credentials?: CredentialSource
@@ -26,9 +26,9 @@ export interface NodeTransportOptions extends TlsClientOptions {
 
 /** The transport that `nodeTransport` returns. */
 export interface NodeTransport extends Transport {
-  /** Ends its connections. */
+  /** Closes all connections. */
   close(): void
-  /** Allows no further requests: idle connections end now, and the others with their request. */
+  /** Allows no further requests. Idle connections end now, and the others when their request ends. */
   retire(): void
 }
 

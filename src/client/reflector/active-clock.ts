@@ -1,6 +1,6 @@
 /**
- * The clock of a client: its timers keep the process alive, as open connections do. A program that waits for an
- * informer must not end silently because the server was unreachable and only a timer was left.
+ * The clock of a client. Its timers keep the process alive, as open connections do. Otherwise a program that waits for
+ * an informer would end silently when the server is unreachable and only a timer is left.
  */
 import type { Clock } from '../../support/clock.js'
 

@@ -1,8 +1,9 @@
 /**
- * Reads objects as the bytes the server sent, to pass them on. Only name, namespace and resourceVersion are parsed, and
- * nothing is changed, so numbers above 2^53 and duplicate keys survive.
+ * Reads objects as the bytes that the server sent, for programs that pass them on. Only name, namespace and
+ * resourceVersion are parsed, and nothing is changed, so numbers above 2^53 and duplicate keys are preserved.
  *
- * The bytes of each object are copied: a slice would keep the whole network chunk in memory as long as the object.
+ * The bytes of each object are copied, because a slice would keep the whole network chunk in memory as long as the
+ * object.
  */
 import type { StatusLike } from './failure.js'
 import { eachElement, eachMember, stringAt } from '../../support/json-members.js'

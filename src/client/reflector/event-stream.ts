@@ -1,7 +1,7 @@
 /**
  * Turns the bytes of a watch into events, in either of two formats. Every API server supports JSON lines. distributary
- * also supports SSE, which adds an `id:` on the last event of each revision, to show where the stream may be resumed
- * without losing the rest of a revision.
+ * also supports SSE, which adds an `id:` to the last event of each revision. The id shows where the stream can be
+ * resumed without losing the rest of a revision.
  */
 import { WatchFailure } from './failure.js'
 import { LineSplitter } from './line-splitter.js'
@@ -16,7 +16,7 @@ export type OnEvent<T> = (event: DecodedEvent<T>, endsRevision: boolean | null) 
 export interface EventStream {
   /** @throws WatchFailure 'malformed' */
   push(chunk: Uint8Array): void
-  /** Bytes of an unfinished event. */
+  /** The number of bytes received of an unfinished event. */
   readonly pendingBytes: number
 }
 
@@ -26,7 +26,7 @@ export interface EventWire {
   open<T>(codec: ObjectCodec<T>, onEvent: OnEvent<T>): EventStream
 }
 
-/** etcd's own limit for a request is 1.5 MiB by default; operators raise it, but rarely beyond this. */
+/** By default etcd limits a request to 1.5 MiB. Operators may raise that limit, but rarely beyond this size. */
 const MAX_EVENT_BYTES = 64 * 2 ** 20
 
 /** Watch events as lines of JSON, which every API server supports. */

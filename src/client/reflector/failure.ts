@@ -1,6 +1,6 @@
 /**
- * A failed list or watch, classified by how to react to it. An HTTP response, an ERROR event and a broken connection
- * all become one of these, so that the state machine works with words instead of codes.
+ * A failed list or watch, classified by how to react to it. HTTP responses, ERROR events and broken connections all
+ * become a `WatchFailure`, so that the state machine works with kinds of failures instead of codes.
  */
 import { errorMessage } from '../../support/error-message.js'
 
@@ -12,7 +12,10 @@ export type FailureKind =
   | 'too-large'
   /** 429. */
   | 'too-many-requests'
-  /** The server does not support this kind of request: an older one received a request for initial events. */
+  /**
+   * The server does not support this kind of request, such as an older server that received a request for initial
+   * events.
+   */
   | 'unsupported'
   /** 401, 403, 404 and similar: an immediate retry will not help, although the cause may be fixed later. */
   | 'refused'
@@ -85,14 +88,14 @@ function kindOf(status: StatusLike, code: number): FailureKind {
   return code >= 400 ? 'refused' : 'malformed'
 }
 
-/** API servers before 1.17 give no cause for it, only the message. */
+/** API servers before 1.17 send only the message, without a cause. */
 function isTooLarge({ details, message, reason }: StatusLike): boolean {
   if (details?.causes?.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true
   if (details?.causes?.some((cause) => cause.message === 'Too large resource version')) return true
   return reason === 'Timeout' && message !== undefined && message.includes('Too large resource version')
 }
 
-/** The header has seconds or a date; the Status has the same in seconds. */
+/** The header contains seconds or a date. The Status contains seconds. */
 function readRetryAfter({ details }: StatusLike, header: string | null): number | null {
   const seconds = header !== null && /^\d+$/.test(header.trim()) ? Number(header) : details?.retryAfterSeconds
   if (seconds !== undefined) return seconds > 0 ? seconds * 1_000 : null

@@ -1,20 +1,26 @@
 /**
  * The transport for browsers, workers and Node, with `fetch`.
  *
- * Node's own `fetch` has no option for an authority or a client certificate: those need a `dispatcher` of the undici
- * package, whose version must match the built-in one. This file therefore leaves TLS to the platform.
+ * Node's own `fetch` has no option for a certificate authority or a client certificate. They require a `dispatcher`
+ * from the undici package, whose version must match the built-in one. This file therefore leaves TLS to the platform.
  */
 import { type Impersonation, impersonationHeaders } from './impersonation.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from './transport.js'
 
 /** Where `fetchTransport` sends its requests, and with which credentials. */
 export interface FetchTransportOptions {
-  /** `http://127.0.0.1:8001`, or '' in a browser for the page's own origin. A path in it is kept. */
+  /**
+   * `http://127.0.0.1:8001`, or '' in a browser for the page's own origin. If it contains a path, that is prefixed to
+   * all paths.
+   */
   readonly server: string
   /** Sent as `Authorization: Bearer`. A function is called for each request, so that a rotated token is used. */
   readonly token?: string | (() => string | Promise<string>)
   readonly headers?: Readonly<Record<string, string>>
-  /** Impersonates another user, with at most one group and one value per extra key: `fetch` would join several. */
+  /**
+   * Impersonates another user, with at most one group and one value per extra key, because `fetch` would join several
+   * values into one header.
+   */
   readonly impersonate?: Impersonation
   /** Default: the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch
@@ -56,14 +62,14 @@ export function fetchTransport(options: FetchTransportOptions): Transport {
   }
 }
 
-/** In some browsers a stream is not iterable. */
+/** Reads a stream with a reader, because streams are not iterable in some browsers. */
 async function* chunksOf(stream: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array, void, undefined> {
   if (stream === null) return
   const reader = stream.getReader()
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value
   } finally {
-    // Leaving early must free the connection; after an error there is nothing left to cancel.
+    // A caller that stops reading early must free the connection. After an error there is nothing left to cancel.
     await reader.cancel().catch(() => undefined)
   }
 }

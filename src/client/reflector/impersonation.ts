@@ -4,7 +4,7 @@
  * Source: Kubernetes, "Authenticating", "User impersonation"; the escaping of extra keys is client-go's.
  */
 
-/** The user to impersonate. The server decides whether the caller may. */
+/** The user to impersonate. The server decides whether the caller may do that. */
 export interface Impersonation {
   readonly user: string
   readonly groups?: readonly string[]
@@ -12,7 +12,10 @@ export interface Impersonation {
   readonly extra?: Readonly<Record<string, readonly string[]>>
 }
 
-/** Returns names and values, with one name several times for several groups. @throws Error when a user is missing. */
+/**
+ * Returns pairs of header names and values. For several groups, the same name is repeated. @throws Error when a user is
+ * missing.
+ */
 export function impersonationHeaders(impersonation: Impersonation | undefined): readonly (readonly [string, string])[] {
   if (impersonation === undefined) return []
   const { user, groups = [], uid = '', extra = {} } = impersonation
@@ -27,14 +30,14 @@ export function impersonationHeaders(impersonation: Impersonation | undefined): 
   ]
 }
 
-/** The same by name, in the form in which Node's HTTP takes several values of one header. */
+/** Returns the same headers by name, in the form in which Node's HTTP client accepts several values of one header. */
 export function headersByName(impersonation: Impersonation | undefined): Readonly<Record<string, readonly string[]>> {
   const all: Record<string, string[]> = {}
   for (const [name, value] of impersonationHeaders(impersonation)) (all[name] ??= []).push(value)
   return all
 }
 
-/** A header's name cannot contain every character that a key can: those are percent-encoded. */
+/** Percent-encodes the characters of a key that a header's name cannot contain. */
 function escapeKey(key: string): string {
   return [...new TextEncoder().encode(key)]
     .map((byte) => {

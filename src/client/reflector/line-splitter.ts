@@ -1,13 +1,13 @@
-/** Splits a stream of bytes into lines, however it was chunked. A line inside one chunk is not copied. */
+/** Splits a stream of bytes into lines, however the stream was chunked. A line inside one chunk is not copied. */
 const NEWLINE = 0x0a
 
 export class LineSplitter {
   readonly #maxLineBytes: number
-  /** The chunks of an unfinished line, which are joined once, when it ends. */
+  /** The chunks of an unfinished line. They are joined only once, when the line ends. */
   #partial: Uint8Array[] = []
   #partialBytes = 0
 
-  /** @param maxLineBytes a longer line throws: a server that never ends a line would fill the memory. */
+  /** @param maxLineBytes a longer line throws, because a server that never ends a line would fill the memory. */
   constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes
   }
@@ -27,8 +27,8 @@ export class LineSplitter {
   }
 
   /**
-   * Like `push`, but the lines inside this chunk arrive in one piece. @param onLines called with whole lines, the last
-   * without its line feed.
+   * Like `push`, but all lines that lie inside this chunk are delivered as one piece. @param onLines called with whole
+   * lines, the last without its line feed.
    */
   pushBlocks(chunk: Uint8Array, onLine: (line: Uint8Array) => void, onLines: (lines: Uint8Array) => void): void {
     const last = chunk.lastIndexOf(NEWLINE)
@@ -41,7 +41,7 @@ export class LineSplitter {
     this.push(chunk.subarray(last + 1), onLine)
   }
 
-  /** Not 0 at the end of a stream that was cut inside a line. */
+  /** The bytes of an unfinished line. At the end of a stream, this is not 0 if the stream was cut inside a line. */
   get pendingBytes(): number {
     return this.#partialBytes
   }

@@ -1,6 +1,6 @@
 /**
- * Reads a whole list in pages. When a page token expires on the way, the previous pages belong to a state that the
- * server no longer has. The list then starts over in one piece, as in client-go's pager.
+ * Reads a whole list in pages. When a page token expires before the last page, the pages read so far belong to a state
+ * that the server no longer has. The list is then requested again in one piece, as in client-go's pager.
  */
 import { WatchFailure, type StatusLike } from './failure.js'
 import type { ObjectCodec } from './object-codec.js'
@@ -15,9 +15,9 @@ export interface ListOptions<T> {
   /** '' for the most recent state, '0' for any. */
   readonly resourceVersion: string
   /**
-   * The items per page; 0 means all in one response. A list at any resourceVersion but '' and '0' is also read in one
-   * response: a limit would make it mean "exactly" instead of "not older than", and a client would never get beyond what
-   * it has.
+   * The number of items per page; 0 means all in one response. A list at any resourceVersion except '' and '0' is also
+   * read in one response, because with a limit the resourceVersion would mean "exactly" instead of "not older than",
+   * and the client would never get a newer state.
    */
   readonly pageSize: number
   readonly signal: AbortSignal
@@ -69,7 +69,7 @@ async function readPage<T>(options: ListOptions<T>, continueToken: string): Prom
   return readBody(response, MAX_LIST_BYTES)
 }
 
-/** Returns the failure for a response other than 200, from its body if that is a Status. */
+/** Returns the failure for a response other than 200. If the body is a Status, the failure is read from it. */
 export async function failureOf(response: TransportResponse): Promise<WatchFailure> {
   const { status: code } = response
   const retryAfter = response.header('retry-after')
@@ -80,7 +80,7 @@ export async function failureOf(response: TransportResponse): Promise<WatchFailu
     if (typeof status === 'object' && status !== null)
       return WatchFailure.fromStatus({ ...status, code }, code, retryAfter)
   } catch {
-    // The body is a proxy's page, or was cut off: the code must be enough.
+    // The body is a proxy's page, or was cut off, so only the code is used.
   }
   const [line = ''] = text.split('\n', 1)
   return WatchFailure.fromStatus({ message: `status ${code}: ${line.slice(0, 200)}`, code }, code, retryAfter)

@@ -1,7 +1,7 @@
 /**
- * An object as the reflector sees it: it has a key and a resourceVersion. The codec decides whether it is a tree of
- * JavaScript objects or the received bytes: `tree-codec.ts` is for clients, `bytes-codec.ts` for a server that passes
- * objects on.
+ * An object as the reflector sees it, with a key and a resourceVersion. The codec decides whether the object is a tree
+ * of JavaScript objects or the received bytes. `tree-codec.ts` is for clients, and `bytes-codec.ts` is for a server
+ * that passes objects on.
  */
 import { errorMessage } from '../../support/error-message.js'
 import { type StatusLike, WatchFailure } from './failure.js'
@@ -54,16 +54,16 @@ export interface DecodedList<T> {
 /** Decodes objects from bytes, and decides how the program represents them. */
 export interface ObjectCodec<T> {
   /**
-   * The Accept header of lists and watches, if it differs from the format's own media type: a projection, such as a
-   * Table.
+   * The Accept header of lists and watches, if it differs from the format's own media type, as for a projection such as
+   * a Table.
    */
   readonly accept?: string
   /** Decodes a watch event in a line of JSON: `{"type":…,"object":…}`. @throws WatchFailure 'malformed' */
   decodeEvent(line: Uint8Array): DecodedEvent<T>
   /**
-   * Decodes several events at once, where that costs less: whole lines, the last without its line feed, whose bytes it
-   * may change. Returns null and restores the bytes to have them decoded one by one, so that the events before a
-   * malformed one are not lost.
+   * Decodes several events at once, where that costs less. `lines` contains whole lines, the last without its line
+   * feed, and the codec may change these bytes. To have the events decoded one by one instead, so that the events
+   * before a malformed one are not lost, it restores the bytes and returns null.
    */
   decodeEvents?(lines: Uint8Array): readonly DecodedEvent<T>[] | null
   /** Decodes an SSE message, where the type is separate from the object. @throws WatchFailure 'malformed' */
@@ -99,7 +99,7 @@ export function orMalformed<R>(what: string, decode: () => R): R {
 export const INITIAL_EVENTS_END = 'k8s.io/initial-events-end'
 
 export function objectKey(namespace: string | undefined, name: string): string {
-  // Not a template literal: V8 would create a concatenated string, which stays one as the key of a Map and costs 32
-  // bytes more per object.
+  // Not a template literal: V8 would create a concatenated string, which is not flattened when it becomes the key of a
+  // Map, and costs 32 bytes more per object.
   return namespace === undefined || namespace === '' ? name : [namespace, name].join('/')
 }

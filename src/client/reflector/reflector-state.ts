@@ -1,5 +1,5 @@
 /**
- * A client's list and watch as a pure function: this file decides, `reflector.ts` acts.
+ * A client's list and watch as a pure function. This file decides; `reflector.ts` acts.
  *
  *     idle ─start─▶ streaming ─initial events end───────────────▶ watching ──┐ ended: continue from the last safe point
  *                    │   ▲ └─ the server cannot ─▶ listing ─listed─▶ ▲  ▲ └──┘
@@ -7,15 +7,15 @@
  *                    │   └────────── timer ─────────┼──┴─────────────┘  │ 410: list or stream again
  *                    └────────────▶ backing-off ◀───┴───────────────────┘
  *
- * `streaming` is a WatchList: the state as events, then the stream in the same response. It is tried first, and
- * abandoned for good if the server does not support it (older servers silently ignore the parameters, and would never
- * send the closing bookmark).
+ * `streaming` is a WatchList: one response delivers the state as events and then the later changes. It is tried first,
+ * and given up for good if the server does not support it (older servers silently ignore the parameters, and would
+ * never send the closing bookmark).
  *
- * The resourceVersion of a request follows client-go: '0' or nothing at first, then the last known one, so that a
- * restart never goes back in time, and '' (most recent) once the server said that it no longer, or not yet, has that
- * one. Only a watch that lasted for HEALTHY_MS clears the count of attempts: a server that answers every list and then
- * ends each watch at once is asked less and less often. Trouble is state here, never an exception; inputs of an
- * abandoned effect never arrive.
+ * The resourceVersion of a request follows client-go. It is '0' or absent at first, and then the last known one, so
+ * that a restart never goes back in time. It is '' (most recent) after the server said that it no longer has, or does
+ * not yet have, the known one. Only a watch that lasted for HEALTHY_MS clears the count of attempts, so a server that
+ * answers every list and then ends each watch at once gets fewer and fewer requests. Trouble is a part of the state,
+ * never an exception. Inputs from an abandoned effect never arrive.
  */
 import type { FailureKind } from './failure.js'
 
@@ -23,18 +23,17 @@ import type { FailureKind } from './failure.js'
 export const HEALTHY_MS = 10_000
 
 /**
- * After this many watches in a row that were silent throughout, on a server that does send bookmarks, the resource is
- * listed again.
+ * If a server sends bookmarks, the resource is listed again after this many consecutive watches that delivered nothing.
  */
 const SILENT_WATCHES = 2
 
-/** Known in every state, and carried along through all of them. */
+/** What is known in every state, and carried from each state to the next. */
 export interface Known {
   /** The last resourceVersion that was committed or seen; null before the first. */
   readonly position: string | null
   /** A resourceVersion at or before `position` where a watch can start without splitting a revision. */
   readonly safePosition: string | null
-  /** Whether the server no longer has `position`, or not yet: then the most recent state is requested. */
+  /** Whether the server no longer has `position`, or does not have it yet. The most recent state is then requested. */
   readonly isUnavailable: boolean
   readonly canStream: boolean
   /** Whether the server has ever sent a bookmark; otherwise silence means nothing. */
@@ -49,7 +48,7 @@ export type ReflectorState =
       readonly kind: 'watching'
       readonly known: Known
       readonly attempt: number
-      /** The monotonic time in milliseconds at which the response began; null before. */
+      /** The monotonic time in milliseconds at which the response began; null before that. */
       readonly openedAt: number | null
       /** Whether this watch has delivered anything. */
       readonly hasSpoken: boolean
@@ -78,7 +77,7 @@ export type ReflectorInput =
   | { readonly kind: 'committed'; readonly resourceVersion: string; readonly at: number }
   /** A list or stream failed before its end. */
   | { readonly kind: 'failed'; readonly trouble: Trouble }
-  /** A streaming response began, and then nothing arrived, or something only an older server sends. */
+  /** A streaming response began, but then nothing arrived, or something that only an older server sends. */
   | { readonly kind: 'cannot-stream'; readonly why: string }
   | { readonly kind: 'opened'; readonly at: number }
   /** Events or bookmarks were delivered. */
@@ -90,7 +89,7 @@ export type ReflectorInput =
     }
   /** Without trouble, the server ended the watch properly, and the next one may start at `position`. */
   | { readonly kind: 'watch-ended'; readonly at: number; readonly trouble: Trouble | null }
-  /** Nothing arrived for longer than the interval between bookmarks. */
+  /** Nothing, not even a bookmark, arrived for longer than the interval between bookmarks. */
   | { readonly kind: 'silent'; readonly at: number }
 
 export type ReflectorEffect =
@@ -112,7 +111,7 @@ export interface ReflectorTransition {
   readonly effects: readonly ReflectorEffect[]
 }
 
-/** @param options.after where to begin, as if everything up to it had been delivered. */
+/** @param options.after the resourceVersion to begin after, as if everything up to it had been delivered. */
 export function idle(options: { readonly canStream: boolean; readonly after?: string }): ReflectorState {
   const position = options.after ?? null
   return {
@@ -176,7 +175,8 @@ function fromStreaming(
       if (trouble.kind === 'unsupported') return list({ ...known, canStream: false }, attempt)
       const lost = retryUnavailable(known, trouble)
       if (lost !== null) return begin(lost, attempt)
-      // As in client-go, a failure of streaming alone must not prevent a plain list; but the list waits.
+      // As in client-go, a failure that concerns only streaming must not prevent a plain list, but the list waits for
+      // the back-off.
       const isItsOwn = trouble.kind === 'server-error' || trouble.kind === 'malformed'
       return backOff(known, attempt + 1, isItsOwn ? 'list' : 'start', trouble)
     }
@@ -219,7 +219,7 @@ function fromWatching(
       })
     }
     case 'silent': {
-      // The connection was open, so the peer may be gone: the next attempt starts at once.
+      // The connection seemed open, so the peer may be gone. The next attempt starts at once.
       const silences = state.hasSpoken ? 0 : state.silences + 1
       if (known.sendsBookmarks && silences >= SILENT_WATCHES) return begin({ ...known, isUnavailable: true }, attempt)
       return watch(known, attempt, silences)
@@ -245,7 +245,7 @@ function watchFailed(known: Known, attempt: number, trouble: Trouble): Reflector
   switch (trouble.kind) {
     case 'expired': {
       // A list at the last resourceVersion means "not older than", which a server that expired it can still answer. The
-      // first one starts at once; if the server expires it each time, later ones wait.
+      // first such list starts at once. If it expires each time, later lists wait.
       return attempt === 0 ? begin(known, 1) : backOff(known, attempt + 1, 'start', trouble)
     }
     case 'too-large':

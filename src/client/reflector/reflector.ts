@@ -1,11 +1,11 @@
 /**
- * Keeps a store equal to a resource of an API server by list and watch: carries out what `reflector-state.ts` decides,
- * and decides nothing itself.
+ * Keeps a store equal to a resource of an API server by list and watch. It carries out what `reflector-state.ts`
+ * decides, and decides nothing itself.
  *
  * The store gets whole states (`replace`) and then each later change once and in order. The codec decides how an object
- * is represented (a tree, bytes), so a client's informer and a server that feeds from another one use the same
- * reflector. At most one request runs at a time, and it is abandoned with the state that began it. Queues, indexes and
- * handlers are in `client/`.
+ * is represented (a tree, bytes), so a client's informer and a server that is fed from another server use the same
+ * reflector. At most one request runs at a time, and it is abandoned when the state that began it ends. Queues, indexes
+ * and handlers are in `client/`.
  */
 import { backoffMs, type BackoffOptions } from '../../support/backoff.js'
 import { type Clock, type Timer } from '../../support/clock.js'
@@ -23,11 +23,13 @@ import { positionAt, type WatchPosition, runWatch, type WatchJobOptions, type Wa
 
 /** The store that a reflector writes to. */
 export interface ReflectorStore<T> {
-  /** The whole state at `resourceVersion`: an object that is not among `items` no longer exists. */
+  /** Called with the whole state at `resourceVersion`. An object that is not among `items` no longer exists. */
   replace(items: T[], resourceVersion: string): Promise<void> | void
-  /** Called after `replace`, in the server's order. A DELETED carries the last object. */
+  /**
+   * Called for each change after `replace`, in the server's order. A DELETED change carries the object's last state.
+   */
   change(change: Change<T>): void
-  /** Everything at or before it has been delivered. */
+  /** Called when everything at or before `resourceVersion` has been delivered. */
   bookmark?(resourceVersion: string): void
   /** Called between two arrivals of bytes; nothing more is read from the server while the promise is pending. */
   settled?(): Promise<void> | undefined
@@ -38,7 +40,7 @@ export interface ReflectorStatus {
   readonly state: ReflectorState['kind']
   /** null before the first state was delivered. */
   readonly resourceVersion: string | null
-  /** Why the reflector backs off; null when it does not. */
+  /** Why the reflector is backing off; null when it is not. */
   readonly reason: string | null
 }
 
@@ -47,7 +49,7 @@ export interface ReflectorOptions<T> extends Selection {
   readonly transport: Transport
   readonly codec: ObjectCodec<T>
   readonly store: ReflectorStore<T>
-  /** Default: JSON lines, which every API server speaks. */
+  /** Default: JSON lines, which every API server supports. */
   readonly wire?: EventWire
   /** The number of objects in a page of a list. Default: 500, as in client-go; 0 requests all at once. */
   readonly pageSize?: number
@@ -59,16 +61,16 @@ export interface ReflectorOptions<T> extends Selection {
    */
   readonly afterResourceVersion?: string
   /**
-   * How long the server should keep one watch: a random time between this and twice this, so that a thousand clients
-   * that started together do not come back together. Default: 5 minutes, as in client-go.
+   * How long the server should keep one watch open. Each watch uses a random time between this and twice this, so that
+   * a thousand clients that started together do not reconnect together. Default: 5 minutes, as in client-go.
    */
   readonly minWatchTimeoutMs?: number
   /**
-   * A watch that brought nothing for this long, not even a bookmark, is replaced. Default: 150 s, since the server's
-   * bookmarks come about every 60 s. A value below their interval costs a request each time.
+   * A watch that delivered nothing for this long, not even a bookmark, is replaced. Default: 150 s, since the server
+   * sends bookmarks about every 60 s. With a value below that interval, quiet watches are replaced again and again.
    */
   readonly silenceMs?: number
-  /** The same limit during the initial events, after which a plain list is used. Default: 15 s. */
+  /** The same limit during the initial events. When it is exceeded, a plain list is used. Default: 15 s. */
   readonly initialSilenceMs?: number
   /** The time limit for the beginning of a response. Default: 30 s. */
   readonly openTimeoutMs?: number
@@ -84,10 +86,11 @@ export interface ReflectorOptions<T> extends Selection {
 
 const BACKOFF: BackoffOptions = { firstMs: 800, capMs: 30_000 }
 /**
- * The wait between short but useful watches: a server that ends each after one event gets about 30 requests a minute.
+ * The wait between short but useful watches. A server that ends each watch after one event gets about 30 requests a
+ * minute.
  */
 const PACE: BackoffOptions = { firstMs: 200, capMs: 2_000 }
-/** The longest wait that a server can request: the header may contain a date by another clock. */
+/** The longest wait that a server can request. It is limited because the header may contain a date by a wrong clock. */
 const MAX_RETRY_AFTER_MS = 600_000
 
 /** Keeps a store equal to a resource of an API server, by list and watch. */
@@ -141,7 +144,10 @@ export class Reflector<T> {
     }
   }
 
-  /** A resourceVersion to continue after, at or before which everything has been delivered; null if there is none. */
+  /**
+   * A resourceVersion after which a reflector can continue, because everything at or before it has been delivered; null
+   * if there is none.
+   */
   get resumePosition(): string | null {
     return this.#state.known.safePosition
   }
@@ -198,12 +204,12 @@ export class Reflector<T> {
     const options = pace === 'pace' ? PACE : (this.#options.backoff ?? BACKOFF)
     const waitMs = backoffMs(options, attempt, this.#random)
     if (retryAfterMs === null) return waitMs
-    // All clients got the same time, and must not all come back at once.
+    // All clients may have got the same time, and must not all come back at once.
     const askedMs = Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)
     return Math.max(waitMs, askedMs + (this.#random.next() * askedMs) / 4)
   }
 
-  /** The result of an abandoned job is ignored. */
+  /** Runs one job and abandons the previous one, whose result is ignored. */
   #run(work: (signal: AbortSignal) => Promise<ReflectorInput>): void {
     this.#job?.abort()
     const controller = new AbortController()

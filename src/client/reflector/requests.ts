@@ -7,7 +7,7 @@ export interface Selection {
   readonly path: string
   readonly labelSelector?: string
   readonly fieldSelector?: string
-  /** Under a declared prefix: only objects whose keys continue with this text, such as `eu/`. */
+  /** For a resource with a declared prefix: selects only objects whose keys continue with this text, such as `eu/`. */
   readonly prefix?: string
   /** Parameters sent unchanged with every request, such as distributary's `fields`. */
   readonly parameters?: Readonly<Record<string, string>>
@@ -39,7 +39,7 @@ export function watchQuery(
   }
 }
 
-/** The parameters that choose objects, common to lists and watches. */
+/** Returns the parameters that select objects, which are the same for lists and watches. */
 export function selectionQuery({ labelSelector, fieldSelector, prefix, parameters }: Selection): Query {
   return {
     ...parameters,

@@ -1,15 +1,15 @@
 /**
- * Lets equal strings of many objects share one copy: images, node names, owners, timestamps, managers of fields.
+ * Lets equal strings of many objects share one copy, such as images, node names, owners, timestamps and field managers.
  * `JSON.parse` creates a separate string for each of them (V8 shares only those of up to ten characters), which takes a
  * large part of the memory of a store of 100,000 objects.
  *
- * Only a string that recurs soon is found: the pool forgets everything when it is full, so unique strings (as many as
- * there are objects) cost a moment and no memory.
+ * The pool forgets everything when it is full, so it finds only strings that recur soon. Strings that are unique to an
+ * object therefore cost a little time but no memory.
  */
 export class StringPool {
   #strings = new Map<string, string>()
 
-  /** Replaces strings inside the tree, which nobody else may use yet. */
+  /** Replaces strings inside the tree, which must not be in use anywhere else yet. */
   share(tree: object): void {
     if (Array.isArray(tree)) this.#shareItems(tree as unknown[])
     else this.#shareMembers(tree as Record<string, unknown>)

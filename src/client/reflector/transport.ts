@@ -1,6 +1,7 @@
 /**
  * One HTTP request with a streamed response: all that a client needs from the network. `fetch-transport.ts` is for
- * browsers and plain Node; `client/node` has another one for client certificates and private authorities.
+ * browsers and plain Node; `client/node` has another transport for client certificates and private certificate
+ * authorities.
  */
 export interface TransportRequest {
   /** Default: GET. */
@@ -12,7 +13,7 @@ export interface TransportRequest {
   readonly query: Readonly<Record<string, string>>
   readonly accept: string
   readonly headers?: Readonly<Record<string, string>>
-  /** The signal also ends the reading of the body, which then throws. */
+  /** If the signal aborts while the body is being read, reading it throws. */
   readonly signal: AbortSignal
 }
 
@@ -21,7 +22,10 @@ export interface TransportResponse {
   readonly status: number
   /** Returns null when the header was not sent. */
   header(name: string): string | null
-  /** Ends only when the server ended the response properly; a broken connection throws. It can be read once. */
+  /**
+   * Ends normally only if the server ended the response properly; a broken connection throws. The body can be read only
+   * once.
+   */
   readonly body: AsyncIterable<Uint8Array>
 }
 

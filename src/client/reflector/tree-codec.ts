@@ -1,6 +1,6 @@
 /**
- * Reads objects as JavaScript trees with `JSON.parse`, for clients. Integers above 2^53 lose digits; resourceVersions
- * are text.
+ * Reads objects as JavaScript trees with `JSON.parse`, for clients. Integers above 2^53 lose precision, but not
+ * resourceVersions, because they are text.
  */
 import { WatchFailure, type StatusLike } from './failure.js'
 import { StringPool } from './string-pool.js'
@@ -35,8 +35,8 @@ export interface ObjectMetadata {
 }
 
 /**
- * The requirements on an object type: the types of `kubernetes-types` and of `@kubernetes/client-node` fit, in which
- * metadata and all of its members are optional.
+ * The requirements on an object type. The types of `kubernetes-types` and `@kubernetes/client-node` meet them, although
+ * their metadata and all of its members are optional.
  */
 export interface ObjectLike {
   readonly apiVersion?: string
@@ -65,11 +65,14 @@ interface WireList {
 }
 
 export interface TreeCodecOptions {
-  /** Whether equal strings in objects share one copy, for objects that are kept. This costs a walk over each object. */
+  /**
+   * Whether equal strings in objects share one copy, which saves memory if the objects are kept. It costs a walk over
+   * each object.
+   */
   readonly sharesStrings?: boolean
 }
 
-/** @typeParam T asserted by the caller, who chose the path: objects are not validated beyond their metadata. */
+/** @typeParam T asserted by the caller, who chose the path. Only the metadata of objects is validated. */
 export function treeCodec<T extends ObjectLike>(options: TreeCodecOptions = {}): ObjectCodec<T> {
   const pool = options.sharesStrings === true ? new StringPool() : null
   const decoder = new TextDecoder()
@@ -99,7 +102,8 @@ export function treeCodec<T extends ObjectLike>(options: TreeCodecOptions = {}):
       return decoded(event?.type, event?.object)
     },
     decodeEvents(lines) {
-      // JSON contains line feeds only between tokens. One call for many objects costs half of many calls.
+      // JSON contains line feeds only between tokens. One call for many objects costs half as much as one call per
+      // object.
       const ends = exchange(lines, LINE_FEED, COMMA)
       try {
         const events = JSON.parse(`[${decoder.decode(lines)}]`) as ({ type?: unknown; object?: unknown } | null)[]
@@ -115,8 +119,7 @@ export function treeCodec<T extends ObjectLike>(options: TreeCodecOptions = {}):
       const resourceVersion = list?.metadata?.resourceVersion
       if (typeof resourceVersion !== 'string') throw new WatchFailure('malformed', 'a list without a resourceVersion')
       const items = list?.items ?? []
-      // List items lack these members and events have them, but the stored object must not depend on where it came
-      // from.
+      // Events have these members and list items lack them, but the stored object must not depend on its source.
       const kind = list?.kind?.endsWith('List') === true ? list.kind.slice(0, -'List'.length) : undefined
       for (const item of items) {
         if (kind !== undefined) item.kind ??= kind
@@ -131,7 +134,7 @@ export function treeCodec<T extends ObjectLike>(options: TreeCodecOptions = {}):
 const LINE_FEED = 0x0a
 const COMMA = 0x2c
 
-/** Replaces one byte by another everywhere. @returns the positions. */
+/** Replaces every occurrence of one byte by another. @returns the positions. */
 function exchange(bytes: Uint8Array, from: number, to: number): number[] {
   const places: number[] = []
   for (let at = bytes.indexOf(from); at !== -1; at = bytes.indexOf(from, at + 1)) {

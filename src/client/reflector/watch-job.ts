@@ -2,10 +2,10 @@
  * Reads one response to a watch request to its end: handles deadlines, decodes events, and decides which of them are
  * new.
  *
- * A connection that breaks inside a revision of several keys has delivered some of them. The next watch therefore
- * starts at the last point known to lie between two revisions, and repeated events are dropped here, by key. Such
- * points are: an SSE id, a bookmark, the end of the initial events, and the revision before the one that is arriving.
- * (A server that ended the response properly ended it between two revisions.)
+ * A connection that breaks inside a revision of several keys has delivered only some of the keys. The next watch
+ * therefore starts at the last point known to be between two revisions, and repeated events are dropped here, by key.
+ * Such points are an SSE id, a bookmark, the end of the initial events, and the revision before the one that is
+ * arriving. (If the server ended the response properly, it ended it between two revisions.)
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import type { EventStream, EventWire } from './event-stream.js'
@@ -38,10 +38,10 @@ export interface WatchJobOptions<T> {
   readonly signal: AbortSignal
   /** The time limit for the beginning of the response. */
   readonly openTimeoutMs: number
-  /** The longest silence, during the initial events and after them. */
+  /** The longest allowed silence during the initial events, and after them. */
   readonly initialSilenceMs: number
   readonly silenceMs: number
-  /** null for a stream with initial events that has not reached their end. */
+  /** Where the watch continues; null for a stream that begins with initial events. */
   readonly place: WatchPosition | null
   onOpen?(): void
   /** Called once, before any change, and only without `place`. */
@@ -60,7 +60,8 @@ export type WatchOutcome =
   | { readonly kind: 'cannot-stream'; readonly why: string }
 
 /**
- * @throws WatchFailure, also for a stream that ends before its initial events do; anything once `signal` has aborted.
+ * @throws WatchFailure, also for a stream that ends before its initial events are complete; any error once `signal` has
+ * aborted.
  */
 export async function runWatch<T>(options: WatchJobOptions<T>): Promise<WatchOutcome> {
   const job = new WatchJob(options)
@@ -144,7 +145,10 @@ class WatchJob<T> {
     return { kind: 'ended' }
   }
 
-  /** One chunk has been decoded, perhaps with the end of the initial events: notifies the store and the reflector. */
+  /**
+   * Notifies the store and the reflector after one chunk has been decoded, which may contain the end of the initial
+   * events.
+   */
   async #handOver(): Promise<void> {
     if (this.#initialEnd !== null) {
       const resourceVersion = this.#initialEnd
@@ -161,7 +165,7 @@ class WatchJob<T> {
     this.#hasBookmark = false
     const settling = this.#options.settled?.()
     if (settling !== undefined) await settling
-    // The time spent here is ours, not the server's silence.
+    // The time spent here must not count as the server's silence.
     this.#arrived()
   }
 
@@ -189,7 +193,7 @@ class WatchJob<T> {
     const { key, resourceVersion } = change
     const isRepeated = resourceVersion === place.position && place.keysAtPosition.has(key)
     if (resourceVersion !== place.position) {
-      // Without ids, only a new revision proves that the one before it is whole.
+      // Without ids, only a new revision proves that the revision before it is complete.
       if (endsRevision === null) place.safePosition = place.position
       place.position = resourceVersion
       place.keysAtPosition.clear()
@@ -206,7 +210,9 @@ class WatchJob<T> {
     this.#lastArrival = this.#options.clock.monotonic()
   }
 
-  /** One timer serves all chunks: it checks the time when it fires, instead of being reset for each. */
+  /**
+   * Starts the timer that serves all chunks. It checks the time when it fires, instead of being reset for each chunk.
+   */
   #arm(delayMs: number, allowedMs: () => number): void {
     const { clock } = this.#options
     this.#timer = clock.setTimer(delayMs, () => {
