@@ -1,6 +1,6 @@
 /**
- * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. It reads the
- * files for the first time, so a broken file stops the start.
+ * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. It also reads
+ * their files for the first time, so a broken file stops the start.
  */
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { Webhook, WebhookMetrics } from '../metrics/request-metrics.js'
@@ -41,22 +41,22 @@ interface Surroundings {
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics?: WebhookMetrics
-  /** Gets whether the files can be used. */
+  /** Records whether the files can be used. */
   readonly fileMetrics?: FileMetrics | undefined
-  /** Gets the health of each server that reviews callers. */
+  /** Called with the health of each server that reviews callers. */
   readonly onJudge?: (health: JudgeHealth) => void
 }
 
 interface AuthenticatorSurroundings extends Surroundings {
   /** Slots for reviews of unknown tokens. Default: those of a single process. */
   readonly unknownTokens?: IdentitySemaphore
-  /** Finds the objects that service account tokens are bound to. Default: none are cached here. */
+  /** Finds the objects to which service account tokens are bound. Default: none are cached here. */
   readonly boundObjects?: BoundObjects
 }
 
 /**
- * Without any authenticator every caller is anonymous, whatever credential it sends: on loopback, or where
- * `--insecure-bind-any` allows it.
+ * Without any authenticator every caller is anonymous, whatever credential it sends. That is allowed only on loopback,
+ * or with `--insecure-bind-any`.
  *
  * @throws Error that names a file which cannot be used.
  */
@@ -173,8 +173,8 @@ function openServiceAccounts(
 }
 
 /**
- * @param rbacRules what the RBAC mode reads; null when there is nothing to read, which is an error in that mode.
- * @param nodes what the Node mode reads; null as for RBAC.
+ * @param rbacRules the source for the RBAC mode; null when there is none, which is an error in that mode.
+ * @param nodes the source for the Node mode; null when there is none, which is an error in that mode.
  * @throws Error that names a file which cannot be used.
  */
 export function buildAuthorizer(

@@ -2,12 +2,12 @@
  * Decides whether to let requests in, and keeps checking whether running watches are still allowed. A request that
  * waited is checked again before it is answered, unless nothing can have changed in the meantime.
  *
- * Watches with the same credential and the same attributes share one *entry*, which is judged once, however many
- * watches there are. When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries
- * whose judges can change without a report are judged again every few seconds, a bounded number at a time. The guard
- * notices an expired credential within a second. A pass yields to the event loop between slices. "Cannot say now" is
- * not a no: a restarting API server must not end ten thousand watches, so an entry survives a bounded time without a
- * response.
+ * Watches with the same credential and the same attributes share one *entry*, which is judged once for all of them.
+ * When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries whose judges can
+ * change without a report are judged again every few seconds, a bounded number at a time. The guard notices an expired
+ * credential within a second. A pass yields to the event loop between slices. A judge that cannot decide now has not
+ * refused. A restarting API server must not end ten thousand watches, so an entry survives without a decision for a
+ * bounded time.
  */
 import type { AccessMetrics } from '../metrics/request-metrics.js'
 import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'
@@ -40,7 +40,7 @@ export interface AccessGuardOptions {
   readonly authenticator: UnionAuthenticator
   readonly authorizer: Authorizer
   readonly clock: Clock
-  /** Gets the reason why a caller was refused, which the caller never sees. Default: none. */
+  /** Logs why a caller was refused, which the caller never sees. Default: none. */
   readonly logger?: Pick<Logger, 'debug'>
   /** Counts client requests, not the checks of running watches. */
   readonly metrics?: AccessMetrics
@@ -76,7 +76,7 @@ interface Entry {
 }
 
 const TICK_MS = 1_000
-/** How often entries are judged again whose authenticator or authorizer changes without a report. */
+/** The interval at which entries are judged again if their authenticator or authorizer can change without a report. */
 const RECHECK_MS = 5_000
 /** How long a watch survives while it cannot be checked. */
 const UNJUDGED_MS = 300_000
@@ -97,7 +97,7 @@ export class AccessGuard {
   #generation = 0
   #tick: Timer | null = null
   #settle: Timer | null = null
-  /** Each selects entries for the next pass to judge. */
+  /** Functions that each select entries for the next pass to judge. */
   #pending: ((entry: Entry) => boolean)[] = []
   #recheckAt: number
   #passing = false
@@ -143,7 +143,7 @@ export class AccessGuard {
 
   /**
    * Finds the user whose permissions apply: the caller, or the user that it impersonates.
-   * @param on the request: some permissions to impersonate are for certain requests only.
+   * @param on the request, because some permissions to impersonate are for certain requests only.
    * @throws BadRequestError, ForbiddenError, ServiceUnavailableError
    */
   async actingAs(caller: User, request: AuthenticationRequest, on: Attributes): Promise<Acting> {
@@ -165,8 +165,8 @@ export class AccessGuard {
   }
 
   /**
-   * Each mode may allow it. @throws ForbiddenError of the first one; ServiceUnavailableError when one cannot decide
-   * now.
+   * Any of the modes may allow the impersonation. @throws ForbiddenError of the first mode; ServiceUnavailableError
+   * when a mode cannot be decided now.
    */
   async #impersonate(wanted: WantedUser, caller: User, on: Attributes): Promise<User> {
     let refused: unknown = null
@@ -188,8 +188,9 @@ export class AccessGuard {
   }
 
   /**
-   * Most callers that impersonate have the plain verb, and would otherwise cost one more decision each time. All modes
-   * give the same identity, except for nodes.
+   * Puts the plain mode first if it allowed the caller's last impersonation. Most callers that impersonate have the
+   * plain verb, and would otherwise cost one more decision each time. All modes give the same identity, except for
+   * nodes.
    */
   #inOrder(modes: readonly ImpersonationMode[], { name }: User): readonly ImpersonationMode[] {
     const isNode = modes.some((mode) => mode.name === 'arbitrary-node')
@@ -230,7 +231,8 @@ export class AccessGuard {
   }
 
   /**
-   * As `UnionAuthenticator.review`; not counted, since the token is not the client's. @throws ServiceUnavailableError
+   * Like `UnionAuthenticator.review`. It is not counted, because the token is not the client's own. @throws
+   * ServiceUnavailableError
    */
   reviewToken(...token: Parameters<UnionAuthenticator['review']>): Promise<ReviewedToken | null> {
     return this.#options.authenticator.review(...token)
@@ -247,13 +249,13 @@ export class AccessGuard {
   }
 
   /**
-   * Checks a request again before it is answered, since it may have waited for a revision, a slot or a body after it
-   * was let in.
+   * Checks a request again before it is answered, because it may have waited for a revision, a slot or a body after it
+   * was admitted.
    *
    * @param attributes null for a request that needs no permission.
    * @returns undefined, without another check, when nothing can have changed since.
-   * @throws UnauthorizedError, possibly synchronously; ForbiddenError; ServiceUnavailableError when nobody can decide
-   * now.
+   * @throws UnauthorizedError, possibly synchronously; ForbiddenError; ServiceUnavailableError when no decision is
+   * possible now.
    */
   confirm(request: AuthenticationRequest, attributes: Attributes | null, acting: Acting): Promise<void> | undefined {
     const { authenticator, authorizer, clock } = this.#options
@@ -285,10 +287,10 @@ export class AccessGuard {
 
   /**
    * Keeps checking a running request until `stop`. It is synchronous, so no change is missed between the decision and
-   * this.
+   * this call.
    *
    * @param revoked called at most once, with the 401, 403 or 503 that ends the watch; never from within `keep`.
-   * @returns stop: to be called when the request ends for any other reason.
+   * @returns `stop`, which must be called when the request ends for any other reason.
    */
   keep(
     request: AuthenticationRequest,
@@ -429,7 +431,7 @@ function actingKey({ user, impersonator }: Pick<Acting, 'user' | 'impersonator'>
   return JSON.stringify([identityKey(user), impersonator === null ? null : identityKey(impersonator)])
 }
 
-/** Returns a key for the credentials that the identity came from. */
+/** Returns a key for the credentials from which the identity was derived. */
 function credentialKey(request: AuthenticationRequest): readonly string[] {
   return [
     bearerToken(request) ?? '',

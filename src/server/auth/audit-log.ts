@@ -1,7 +1,7 @@
 /**
- * Writes one JSON line for each request: the caller, the request, the outcome, and the rule that allowed it. Only named
- * facts are written, never headers, bodies or the query, which may contain tokens. Rotation is left to the platform,
- * which moves the file and sends SIGHUP (`reopen`).
+ * Writes one JSON line for each request: the caller, the request, the outcome, and the rule that allowed it. Only the
+ * fields of `AuditRecord` are written, never headers, bodies or the query, because those may contain tokens. Rotation
+ * is left to the platform, which moves the file and sends SIGHUP (`reopen`).
  *
  * The queue to the disk is bounded. When it is full, or the file cannot be written, lines are dropped and counted,
  * because a full disk must not stop the server. The file is reopened every few seconds until lines can be written, and
@@ -16,7 +16,7 @@ import type { Logger } from '../../support/log.js'
 export interface AuditRecord {
   readonly user: string
   readonly groups: readonly string[]
-  /** The user whose permissions applied by impersonation; left out when there was none. */
+  /** The impersonated user, whose permissions applied; absent without impersonation. */
   readonly impersonatedUser?: string
   readonly impersonatedGroups?: readonly string[]
   readonly sourceAddress: string
@@ -59,14 +59,14 @@ const MAX_QUEUED_BYTES = 4 * 2 ** 20
 /** The time until a file that could not be written is opened again. */
 const RETRY_MS = 5_000
 const APPENDING = fs.constants.O_WRONLY | fs.constants.O_APPEND | fs.constants.O_CREAT | fs.constants.O_NONBLOCK
-/** How long a pipe may accept nothing. */
+/** How long a pipe may accept no data before the write fails. */
 const MAX_FULL_MS = 5_000
 const FULL_PAUSE_MS = 20
 /** The caller chooses these strings, so their length is limited. */
 const MAX_TEXT = 1_024
 /**
- * Several workers append to one file or pipe. A single write to a file stays whole at any size, but a write to a pipe
- * only up to this size (PIPE_BUF of Linux), so no line is longer.
+ * Several workers append to one file or pipe. A single write to a file is atomic at any size, but a write to a pipe is
+ * atomic only up to this size (PIPE_BUF on Linux), so no line is longer.
  */
 const MAX_LINE_BYTES = 4_096
 /** The most bytes of each string, and of all groups, in a line that would otherwise be too long. */
@@ -158,8 +158,8 @@ type Opened = (error: Error | null, descriptor: number) => void
 type Written = (error: NodeJS.ErrnoException | null, bytes: number, data: unknown) => void
 
 /**
- * Opens a named pipe without waiting for its reader, and waits for a slow one with a timer: either would otherwise
- * block one of the few threads that read and write all files.
+ * Opens a named pipe without waiting for its reader, and waits for a slow reader with a timer. Otherwise either wait
+ * would block one of the few threads that read and write all files.
  */
 function patientFiles(clock: Clock) {
   const untilTaken = (write: (done: Written) => void, done: Written, leftMs = MAX_FULL_MS): void =>

@@ -2,7 +2,7 @@
 
 /**
  * Returns one array for each record. Blank lines are skipped and fields are not trimmed.
- * @throws Error with the line of a stray or unclosed quote: half a token file must not be taken for a whole one.
+ * @throws Error with the line of a stray or unclosed quote, so that half a token file is not taken for a complete one.
  */
 export function parseCsv(text: string): readonly (readonly string[])[] {
   const records: string[][] = []

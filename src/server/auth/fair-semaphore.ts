@@ -10,7 +10,10 @@ import type { Clock, Timer } from '../../support/clock.js'
 export interface FairSemaphoreBounds {
   /** The number of slots that can be held at one time. */
   readonly slots: number
-  /** The number of slots that one identity can hold, which is fewer than all, so that the next identity finds one. */
+  /**
+   * The number of slots that one identity can hold, which is fewer than all of them, so that the next identity finds a
+   * free slot.
+   */
   readonly maxSlotsPerIdentity: number
   /** The total number of requests that can wait. */
   readonly maxWaiting: number
@@ -24,7 +27,7 @@ export interface FairSemaphoreBounds {
 export interface FairSemaphoreOptions extends FairSemaphoreBounds {
   readonly maxWaitMs: number
   readonly clock: Clock
-  /** The words of the 429. */
+  /** The message of the 429. */
   readonly message?: string | ((full: Full) => string)
   /** Default: longer, the more requests wait. */
   readonly retryAfterSeconds?: number
@@ -32,7 +35,7 @@ export interface FairSemaphoreOptions extends FairSemaphoreBounds {
   readonly onRejected: (full: Full) => void
 }
 
-/** Which limit was reached: that of the semaphore, or only that of the identity. */
+/** Which limit was reached: the limit of the whole semaphore, or only the limit of the identity. */
 export type Full = 'all' | 'identity'
 
 interface Waiter {
@@ -70,7 +73,7 @@ export class FairSemaphore implements IdentitySemaphore {
     return this.#running < this.#bounds.slots && this.#mayHold(identity) ? this.#begin(identity) : null
   }
 
-  /** Takes a slot, beyond the bounds if necessary. @returns a function that gives it back. */
+  /** Takes a slot, beyond the bounds if necessary. @returns a function that gives the slot back. */
   hold(identity: string): () => void {
     return this.#begin(identity)
   }
@@ -86,8 +89,8 @@ export class FairSemaphore implements IdentitySemaphore {
   }
 
   /**
-   * New slots go to waiting requests immediately. When there are fewer, holders keep theirs, and no waiting request is
-   * refused.
+   * Additional slots go to waiting requests immediately. If there are fewer slots, their holders keep them, and no
+   * waiting request is rejected.
    */
   setBounds(bounds: FairSemaphoreBounds): void {
     this.#bounds = bounds
@@ -147,7 +150,7 @@ export class FairSemaphore implements IdentitySemaphore {
     return new TooManyRequestsError(typeof message === 'string' ? message : message(full), retryAfterSeconds)
   }
 
-  /** Gives a free slot to the next waiting identity that may hold one more. @returns whether it did. */
+  /** Gives a free slot to the next waiting identity that may hold another slot. @returns whether a slot was given. */
   #grantNext(): boolean {
     if (this.#running >= this.#bounds.slots) return false
     for (const [identity, queue] of this.#queues) {

@@ -14,7 +14,7 @@ import { textAt } from '../../support/fields.js'
 export interface JsonServer extends TlsClientOptions {
   /** An `https://` URL, or an `http://` one for an API server on loopback. */
   readonly server: string
-  /** Called for each request, so that a rotated token file is read. */
+  /** Called for each request, so that a rotated token file is read again. */
   readonly authorization?: () => string | null
 }
 
@@ -35,11 +35,11 @@ export class JsonClient {
   readonly #answered: (code: number, seconds: number) => void
   #server: JsonServer
   #agent: http.Agent
-  /** Those that have brought a response so far. */
+  /** The connections that have delivered a response so far. */
   readonly connections = new ConnectionCount()
 
   /**
-   * @param server if watched, each change takes effect with new connections; `close` ends the watching.
+   * @param server if watched, each change takes effect with new connections, and `close` stops watching.
    * @param webhook the name under which `metrics` get the duration of each exchange.
    */
   constructor(server: JsonServer | Watched<JsonServer>, webhook?: Webhook, metrics?: WebhookMetrics) {
@@ -55,8 +55,8 @@ export class JsonClient {
   }
 
   /**
-   * @param url a whole one, or a path below the server's.
-   * @throws Error when the server does not answer within 5 s, or with more than 1 MiB.
+   * @param url a complete URL, or a path below the server's URL.
+   * @throws Error when the server does not answer within 5 s, or answers with more than 1 MiB.
    */
   get(url: string, accept = JSON_TYPE): Promise<JsonAnswer> {
     return this.#request(url.startsWith('/') ? this.#below(url) : url, 'GET', null, accept)
@@ -102,8 +102,8 @@ export class JsonClient {
       const ask = (): void => {
         const request = start(url, { method, headers, agent: this.#agent, signal }, take)
         request.on('error', (error) => {
-          // The server may close an idle connection just as it is reused. A retry is safe: no request here changes
-          // anything.
+          // The server may close an idle connection just as it is reused. A retry is safe, because no request here
+          // changes anything.
           if (request.reusedSocket && !isAnswered && !signal.aborted) ask()
           else reject(error)
         })

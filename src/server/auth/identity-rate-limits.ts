@@ -1,7 +1,7 @@
 /**
  * Rate limits per identity: requests per second, and bytes of lists and initial states per second. A noisy tenant gets
- * 429 before others notice it. `fair-semaphore.ts` limits what is held for a while: watches, and requests that cost
- * memory.
+ * 429 before it affects others. `fair-semaphore.ts` limits what clients hold for a while: watches, and requests that
+ * take memory.
  */
 import type { CountedRates, Draw } from '../../engine/model/shared-limits.js'
 import { TooManyRequestsError } from '../../engine/model/status.js'
@@ -15,11 +15,11 @@ export interface IdentityRateLimitsOptions {
   readonly initialBytesPerSecond: () => number | null
 }
 
-/** The burst, in seconds of the sustained rate: the start of an informer is a burst of lists. */
+/** The allowed burst, in seconds of the sustained rate. An informer starts with a burst of lists. */
 const BURST_SECONDS = 10
 /**
- * The share of the remaining budget that one process may reserve for later requests, so that the others need not wait
- * for it.
+ * The share of the remaining budget that one process may reserve for later requests, so that the other processes need
+ * not wait for it.
  */
 const SPARE_SHARE = 1 / 8
 const MAX_IDENTITIES = 65_536
@@ -40,7 +40,7 @@ export class IdentityRateLimits implements CountedRates {
   }
 
   /**
-   * @param identity the user's name, or the client's address where callers are not authenticated. @throws
+   * @param identity the user's name, or the client's address if callers are not authenticated. @throws
    * TooManyRequestsError
    */
   countRequest(identity: string): void {

@@ -1,12 +1,12 @@
 /**
- * `Impersonate-*` headers: the caller asks to act as another user. The headers are never ignored, because a sender such
- * as a gateway that speaks for its users would then act with its own permissions.
+ * Handles `Impersonate-*` headers, with which a caller asks to act as another user. The headers are never ignored.
+ * Otherwise a gateway that sends requests on behalf of its users would act with its own permissions.
  *
- * As in the API server, a mode allows it if the caller has the mode's verb on each part of the identity: `users` (or
- * `serviceaccounts`, `nodes`), `groups`, `uids` and `userextras/KEY`. The plain verb `impersonate` allows it for every
- * request. A constrained mode (KEP-5284) needs `impersonate:MODE` on each part and, for the request itself,
- * `impersonate-on:MODE:VERB`. Each mode but `user-info` gives one kind of identity, of which only the name may be
- * given.
+ * As in the API server, a mode allows impersonation if the caller has the mode's verb on each part of the identity:
+ * `users` (or `serviceaccounts`, `nodes`), `groups`, `uids` and `userextras/KEY`. The plain verb `impersonate` allows
+ * impersonation for every request. A constrained mode (KEP-5284) needs `impersonate:MODE` on each part and, for the
+ * request itself, `impersonate-on:MODE:VERB`. Each constrained mode except `user-info` gives one kind of identity, and
+ * the headers may contain only its name.
  *
  * This server refuses more than the API server does: an empty or repeated user or uid and unknown header names are
  * errors, and an anonymous caller cannot impersonate.
@@ -31,8 +31,8 @@ const PREFIX = 'impersonate-'
 const EXTRA = 'impersonate-extra-'
 
 /**
- * @param rawHeaders names and values in turn, as they came.
- * @returns null when there is no such header.
+ * @param rawHeaders alternating names and values, as they arrived.
+ * @returns null when there is no `Impersonate-*` header.
  * @throws BadRequestError for headers that are ambiguous or name no user.
  */
 export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
@@ -81,8 +81,8 @@ export interface ImpersonationMode {
   /** The identity that the mode gives. It expires with the caller's credential. */
   readonly user: User
   /**
-   * In order. @param on the request.
-   * @throws ForbiddenError, between two checks, for a part that the mode never grants.
+   * Yields the permissions to check, in order. @param on the request.
+   * @throws ForbiddenError, between two checks, for a part of the identity that the mode never grants.
    */
   checks(on: Attributes): Iterable<ImpersonationCheck>
 }
@@ -111,7 +111,7 @@ export function impersonationModes(wanted: WantedUser, caller: User): readonly I
   return modes
 }
 
-/** @param askedName the name to check permissions for, if not that of the identity. */
+/** @param askedName the name to check permissions for, if it is not the name of the identity. */
 function* constrainedChecks(
   mode: ModeName,
   wanted: WantedUser,
@@ -133,7 +133,7 @@ function* constrainedChecks(
   }
 }
 
-/** From this number of groups or values on, permission for all of them is checked first. */
+/** From this number of groups or values on, permission for `*` is checked first. */
 const MANY = 4
 
 /**
@@ -165,7 +165,7 @@ function* parts(wanted: WantedUser, verb: string, group: string): Generator<Impe
   }
 }
 
-/** Says why no constrained mode gives these values; null if one may. */
+/** Returns why no constrained mode gives these values; null if a mode may give them. */
 function problemOfExtra(extra: WantedUser['extra']): string | null {
   for (const [key, values] of extra) {
     const [host = '', ...rest] = key.split('/')
@@ -202,13 +202,16 @@ function impersonatedUser(wanted: WantedUser, caller: User): User {
 const NODES_GROUP = 'system:nodes'
 const NODE_NAME = 'authentication.kubernetes.io/node-name'
 
-/** The name of the node that the token of a service account is bound to; null for everybody else. */
+/** Returns the name of the node to which the token of a service account is bound; null for any other caller. */
 function nodeOfAccount({ name, extra }: User): string | null {
   const nodes = serviceAccountOf(name) === null ? undefined : extra[NODE_NAME]
   return nodes?.length === 1 ? nodes[0]! : null
 }
 
-/** Its permissions do not depend on the node, so authorizers see only the keys of its extra. */
+/**
+ * Returns the caller as authorizers see it in the mode `associated-node`. The permissions do not depend on the node, so
+ * authorizers see only the keys of the extra.
+ */
 function onSomeNode(caller: User): User {
   const keys = Object.keys(caller.extra).sort()
   return { ...caller, extra: { 'authentication.kubernetes.io/associated-node-keys': keys } }
@@ -246,7 +249,7 @@ function thing(
 const ACCOUNT =
   /^system:serviceaccount:([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?):([a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)$/
 
-/** Returns null when the name is not that of a service account; a name that only looks alike is a user's. */
+/** Returns null when the name is not that of a service account; a name that only looks similar is a user's name. */
 function serviceAccountOf(name: string): { readonly namespace: string; readonly name: string } | null {
   // 253 is the longest name of a service account; the other numbers are the lengths of the prefix, the namespace and a
   // colon.

@@ -1,7 +1,7 @@
 /**
  * Logs when a review server (an issuer, or an API server that authenticates or authorizes) fails. Callers get a 503
- * without details, and only the operator can fix the cause. One line reports the failure and its cause, at most one a
- * minute that it lasts, and one the recovery.
+ * without details, and only the operator can fix the cause. While the failure lasts, at most one line a minute reports
+ * it with its cause. Another line reports the recovery.
  */
 import type { Webhook } from '../metrics/request-metrics.js'
 import { ServiceUnavailableError, StatusError } from '../../engine/model/status.js'
@@ -35,14 +35,17 @@ export class JudgeHealth {
     this.#options = options
   }
 
-  /** Why the last decision failed; null if it did not. Without the server's response, since anyone may read this. */
+  /**
+   * Why the last decision failed; null if it did not. It does not contain the server's response, because anyone may
+   * read this text.
+   */
   get problem(): string | null {
     if (this.#failing === null) return null
     const { reason, atMs } = this.#failing
     return `${reason} (${Math.round((this.#options.clock.monotonic() - atMs) / 1000)} s ago)`
   }
 
-  /** Notes the outcome of judging one caller, and passes it on. A refusal counts as a success. */
+  /** Records the outcome of judging one caller, and passes the outcome on. A refusal counts as a success. */
   async note<T>(judging: Promise<T>): Promise<T> {
     try {
       const judged = await judging

@@ -1,7 +1,7 @@
 /**
- * The facts taken from a client's TLS certificate and from the authority that signed it. One server asks for
- * certificates of two kinds (users, front proxies), and OpenSSL only says that *some* authority of the union signed it.
- * Each authenticator therefore checks the certificate against its own bundle again.
+ * The facts taken from a client's TLS certificate and from the authority that signed it. One server accepts
+ * certificates of two kinds (users, front proxies), and OpenSSL only reports that *some* authority of the union signed
+ * a certificate. Each authenticator therefore checks the certificate against its own bundle again.
  */
 import { X509Certificate } from 'node:crypto'
 // Loaded only for its side effect: in Node 20, toLegacyObject() of a certificate leaves a node:tls without
@@ -27,9 +27,9 @@ const MAX_CHAIN = 8
 /**
  * Returns null when the client presented no certificate. This walks the chain, so call it once for each connection.
  *
- * `getPeerX509Certificate` would be the natural way in, but on a server in Node 20 it has no issuers, and after one
- * call of it `getPeerCertificate` has none any more either. In Node 24.21.0 a server sees no issuers at all, so a
- * certificate counts only if an authority of the bundle signed it directly.
+ * `getPeerX509Certificate` would be the natural choice. But on a server in Node 20 its result has no issuers, and after
+ * one call of it the result of `getPeerCertificate` has none either. In Node 24.21.0 a server sees no issuers at all,
+ * so a certificate is valid only if an authority of the bundle signed it directly.
  */
 export function peerCertificateOf(socket: TLSSocket): PeerCertificate | null {
   const chain: X509Certificate[] = []

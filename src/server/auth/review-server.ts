@@ -1,6 +1,6 @@
 /**
- * An API server that reviews tokens or access. A refusal counts only if the server was ready before it was asked; an
- * acceptance always does.
+ * An API server that reviews tokens or access. A refusal counts only if the server was known to be ready before the
+ * request; an acceptance always counts.
  */
 import { ServiceUnavailableError } from '../../engine/model/status.js'
 import { ApiServerReadiness } from '../../support/api-server-readiness.js'
@@ -12,13 +12,13 @@ import type { JudgeHealth } from './judge-health.js'
 export interface ReviewServerOptions {
   readonly client: Pick<JsonClient, 'get' | 'post' | 'close' | 'connections'>
   readonly clock: Clock
-  /** Gets the outcome of each review. Default: none. */
+  /** Records the outcome of each review. Default: none. */
   readonly health?: Pick<JudgeHealth, 'note'>
 }
 
 interface Review {
   readonly kind: keyof typeof SUBJECTS
-  /** Whether a status accepts; null if it does not say. */
+  /** Whether a status accepts the token or the access; null if the status does not say. */
   readonly accepts: (status: unknown) => boolean | null
 }
 
@@ -48,7 +48,7 @@ export class ReviewServer {
     this.#options.client.close()
   }
 
-  /** The error if no review is possible. */
+  /** Returns the error for when no review is possible. */
   unavailable(cause: unknown): ServiceUnavailableError {
     const message = `${SUBJECTS[this.#options.kind]} is not possible now`
     return new ServiceUnavailableError(message, { cause, details: { retryAfterSeconds: 1 } })

@@ -40,8 +40,8 @@ const CIPHERS = [
 /** For `https.createServer` and `http2.createSecureServer`, and for their `setSecureContext` when it changes. */
 export interface TlsServerOptions extends SecureContextOptions {
   /**
-   * Certificates are requested here and judged by the authenticators, so a bad one gives a 401 and not a broken
-   * connection.
+   * The server requests client certificates, and the authenticators judge them, so a bad certificate leads to a 401
+   * instead of a broken connection.
    */
   readonly requestCert: boolean
   readonly rejectUnauthorized: false

@@ -1,6 +1,6 @@
 /**
- * The user behind a request. Authenticators create users, authorizers and limits read them; nothing else about a caller
- * is trusted.
+ * The user behind a request. Authenticators create users, and authorizers and limits read them. Nothing else about a
+ * caller is trusted.
  */
 import { createHash } from 'node:crypto'
 
@@ -12,7 +12,7 @@ export interface User {
   readonly extra: Readonly<Record<string, readonly string[]>>
   /** The time after which the credential is invalid, in milliseconds since the epoch; null when it never expires. */
   readonly expiresAt: number | null
-  /** The requested audiences that the token is issued for; absent if the authenticator does not compare audiences. */
+  /** The requested audiences for which the token was issued; absent if the authenticator does not compare audiences. */
   readonly audiences?: readonly string[]
 }
 
@@ -28,13 +28,13 @@ export const ANONYMOUS: User = {
   expiresAt: null,
 }
 
-/** A caller with a name is in that group. */
+/** Adds the group of all authenticated users, to which every caller with a name belongs. */
 export function withAuthenticatedGroup(user: User): User {
   const known = user.groups.some((group) => group === ALL_AUTHENTICATED || group === ALL_UNAUTHENTICATED)
   return known ? user : { ...user, groups: [...user.groups, ALL_AUTHENTICATED] }
 }
 
-/** Returns the same text for the same identity, whatever the credential was: a key for caches and limits. */
+/** Returns the same text for the same identity, whatever the credential was. It is a key for caches and limits. */
 export function identityKey(user: User): string {
   return JSON.stringify([user.name, user.uid, user.groups, Object.entries(user.extra)])
 }

@@ -36,9 +36,9 @@ export function watchKubeconfig(file: string, surroundings: Surroundings): Watch
 }
 
 export interface CredentialFiles {
-  /** null: the system's authorities. */
+  /** null means the system's authorities. */
   readonly ca: string | null
-  /** null: this server has no certificate. */
+  /** null means that this server has no certificate. */
   readonly cert: string | null
   readonly key: string | null
   /** Default: none. */

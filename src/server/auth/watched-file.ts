@@ -19,9 +19,9 @@ export interface WatchedFilesOptions {
   readonly paths: readonly string[]
   readonly clock: Clock
   readonly logger: Logger
-  /** Default 2 s, short enough to apply a change "within seconds". */
+  /** Default: 2 s, which is short enough to apply a change "within seconds". */
   readonly intervalMs?: number
-  /** Called whenever it changes whether the files can be used. */
+  /** Records whether the files can be used, whenever that changes. */
   readonly metrics?: FileMetrics | undefined
   /** Default: reads a regular file of at most 16 MiB. */
   readonly readFile?: (path: string) => Buffer
@@ -48,7 +48,7 @@ export class WatchedFiles<T> implements Watched<T> {
   #changing: readonly Buffer[] | null = null
   #timer: Timer
   #isUnreadable = false
-  /** The content last read is not in force, because it cannot be parsed. */
+  /** Whether the content that was last read is not in force, because it cannot be parsed. */
   #isInvalid = false
   #isClosed = false
   readonly #listeners = new Set<(value: T) => void>()
@@ -114,7 +114,7 @@ export class WatchedFiles<T> implements Watched<T> {
     const isSettled = this.#changing !== null && areEqual(contents, this.#changing)
     const isSeen = areEqual(contents, this.#seen)
     this.#changing = isSeen || isSettled ? null : contents
-    // Parsing may read more files, so a failure while those were being swapped is retried.
+    // Parsing may read more files. If it failed while they were being swapped, it is retried.
     if (!isSettled && !(isSeen && this.#isInvalid)) return
     this.#seen = contents
     try {

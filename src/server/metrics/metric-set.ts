@@ -1,7 +1,8 @@
 /**
- * Turns tables of metrics into series. To record adds to a number, and prom-client's form is built at scrape time:
- * prom-client's own counters look up the labels, check them and allocate for each observation, a tenth of the cost of an
- * event. Its registry writes the text, and merges that of several processes.
+ * Turns tables of metrics into series. Recording a value only adds to a number, and prom-client's form is built at
+ * scrape time. prom-client's own counters look up the labels, check them and allocate memory for each observation,
+ * which takes a tenth of the cost of an event. Its registry writes the text and merges the metrics of several
+ * processes.
  */
 import { type Metric as Registered, Registry } from 'prom-client'
 import type { Metric, Recorder, Recorders, Table } from '../../engine/model/metric.js'
@@ -10,11 +11,11 @@ type Labels = Readonly<Record<string, string>>
 
 interface Series {
   readonly labels: Labels
-  /** Of a histogram, the sum. */
+  /** For a histogram, the sum of the observations. */
   value: number
-  /** One per bucket plus one above the last; not cumulative. Empty but in a histogram. */
+  /** For a histogram, one count per bucket and one above the last bucket, not cumulative; empty for other kinds. */
   readonly counts: Float64Array
-  /** The total of its source, if that counts. */
+  /** The last total of the source, if the source counts by itself. */
   sourceTotal: number
 }
 
@@ -113,14 +114,14 @@ export class MetricSet {
     return this.#families.get(name)?.series ?? []
   }
 
-  /** @returns the recording functions of a table whose series have no other labels than those of its rows. */
+  /** @returns the recording functions of a table whose series have only the labels of its rows. */
   open<T extends Table>(table: T): Recorders<T> {
     return this.declare(table, [])([])
   }
 
   /**
-   * @param common labels of every series of the table.
-   * @returns makes the recording functions for one value of each of them.
+   * @param common the labels of every series of the table.
+   * @returns a function that makes the recording functions for one value of each common label.
    */
   declare<T extends Table>(table: T, common: readonly string[]): (values: readonly string[]) => Recorders<T> {
     const rows = Object.entries(table).map(([name, metric]) => ({ name, metric, family: this.#family(metric, common) }))
@@ -133,7 +134,7 @@ export class MetricSet {
     }
   }
 
-  /** @returns replaces all series of a table at once: those that are no longer given disappear. */
+  /** @returns a function that replaces all series of a table at once. Series that are no longer given disappear. */
   declareRead<T extends Table>(table: T, common: readonly string[]): (all: readonly Reading<T>[]) => void {
     const rows = Object.entries(table).map(([name, metric]) => ({ name, family: this.#family(metric, common) }))
     return (all) => {
@@ -148,7 +149,7 @@ export class MetricSet {
     }
   }
 
-  /** A metric of several tables is registered once. */
+  /** A metric that appears in several tables is registered once. */
   #family(metric: Metric, common: readonly string[]): Family {
     const known = this.#families.get(metric.name)
     if (known !== undefined) return known
@@ -157,20 +158,22 @@ export class MetricSet {
     this.#families.set(metric.name, family)
     // As in prom-client: without labels, there is one series from the start.
     if (labelNames.length === 0) family.at([])
-    // A registry needs the names and values of its metrics; the label names are for the documentation.
+    // The registry needs only the names and values of its metrics; the label names are for the documentation.
     const registered = { name: PREFIX + metric.name, labelNames, get: () => Promise.resolve(family.get()), reset() {} }
     this.registry.registerMetric(registered as unknown as Registered)
     return family
   }
 }
 
-/** What was read for one value of each common label: numbers, or maps from the values of a row's labels. */
+/**
+ * The values read for one value of each common label: numbers, or maps from the values of a row's labels to numbers.
+ */
 type Reading<T extends Table> = readonly [
   values: readonly string[],
   read: Readonly<Record<keyof T & string, number | ReadonlyMap<string, number>>>,
 ]
 
-/** One value alone may contain spaces. */
+/** Splits the values of several labels at spaces. The value of a single label may contain spaces. */
 function split(values: string, { labels }: Metric): readonly string[] {
   return labels.length === 1 ? [values] : values.split(' ')
 }

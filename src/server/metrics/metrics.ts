@@ -1,5 +1,5 @@
 /**
- * Every metric of the server in one registry. Each stage lists its own, and gets only its own part.
+ * Holds every metric of the server in one registry. Each stage lists its own metrics, and gets only its own part.
  *
  * Label values are chosen by the operator or the code (group, resource, transport, reason), never by a client.
  */
@@ -76,7 +76,10 @@ export class Metrics {
     return JSON.stringify(await this.registry.getMetricsAsJSON())
   }
 
-  /** Merges a scrape of this process with others: counters and shares are summed, copies of one value are not. */
+  /**
+   * Merges a scrape of this process with those of others. Counters and shares are summed, but copies of one value are
+   * not.
+   */
   async merge(collected: readonly string[]): Promise<string> {
     const all = [await this.collect(), ...collected].map((text) => JSON.parse(text) as object[])
     return await AggregatorRegistry.aggregate(all).metrics()
@@ -84,9 +87,12 @@ export class Metrics {
 
   /** Figures for the status page, which has no Prometheus to query: totals over all resources since the start. */
   figures(): {
-    /** Events that entered the caches: a worker gets them from its primary process, a replica from another one. */
+    /**
+     * Events that entered the caches. A worker gets them from its primary process, and a replica may get them from
+     * another replica.
+     */
     readonly takenEvents: number
-    /** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
+    /** Cumulative counts of delays from the cache to the socket, by upper bound in seconds. */
     readonly delays: readonly (readonly [upTo: number, count: number])[]
   } {
     let takenEvents = 0

@@ -1,8 +1,8 @@
 /**
- * Looks up the pods, nodes, service accounts and Secrets that tokens are bound to: whether the object with a given UID
- * exists, and when it is deleted.
+ * Looks up the pods, nodes, service accounts and Secrets to which tokens are bound. It reports whether the object with
+ * a given UID exists, and when such an object is deleted.
  *
- * While the cache is fresh, it confirms that an object exists. An object that it lacks may just be newer than the
+ * A fresh cache confirms that an object exists. If the cache lacks an object, the object may just be newer than the
  * cache, so a consistent read decides.
  */
 import type { BoundObject, BoundObjects, Standing } from '../auth/authn/service-account.js'
@@ -17,19 +17,21 @@ import type { Clock } from '../../support/clock.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
 export interface BoundObjectsOptions {
-  /** The resource with its cache; undefined while it is not served, or not cached. */
+  /** Returns the resource with its cache; undefined while the resource is not served or not cached. */
   readonly find: (plural: BoundObject['plural']) => LiveResource | undefined
   readonly clock: Clock
 }
 
 /** A cache that etcd has not confirmed for longer than this cannot prove that an object exists. */
 const MAX_STALENESS_MS = 10_000
-/** As in the API server, an object that is being deleted counts until this long after the end of its grace period. */
+/**
+ * As in the API server, an object that is being deleted still counts as present for this long after its grace period.
+ */
 const LEEWAY_MS = 60_000
 const READ_MS = 5_000
 /**
  * Enough for all remembered tokens, each of which is bound to two objects: a service account and a pod. Each object
- * takes some 200 bytes.
+ * takes about 200 bytes.
  */
 const MAX_WATCHED = 32_768
 
@@ -63,7 +65,7 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
           const uid = watched.get(previous.key)
           if (uid === undefined) continue
           watched.delete(previous.key)
-          // A caller's identity does not name the Secret that its token is bound to, so all callers are checked again.
+          // A caller's identity does not name the Secret to which its token is bound, so all callers are checked again.
           tell(plural === 'secrets' ? null : uid)
         }
       },
@@ -110,7 +112,7 @@ function readFacts({ encoding, bytes }: StoredObject): Facts {
   return { uid, endsAtMs: deletionTimestamp === null ? null : Date.parse(deletionTimestamp) }
 }
 
-/** An object without the metadata that the API server writes cannot be the one that a token is bound to. */
+/** An object without the metadata that the API server writes cannot be the object to which a token is bound. */
 function metadataOf(json: Buffer): { readonly uid: string; readonly deletionTimestamp: string | null } {
   const { metadata } = JSON.parse(json.toString('utf8')) as { readonly metadata?: Readonly<Record<string, unknown>> }
   const { uid, deletionTimestamp } = metadata ?? {}

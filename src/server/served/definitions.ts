@@ -1,11 +1,11 @@
 /**
- * Follows CustomResourceDefinitions: each version that one of them serves becomes a resource as soon as the definition
- * has been read, and is removed with it.
+ * Follows CustomResourceDefinitions. Each version that a definition serves becomes a resource as soon as the definition
+ * has been read, and is removed together with the definition.
  *
- * A small definition is read at once, or in a later turn of the event loop if there is no time; a large one is read in
- * a thread. Waiting definitions are read in order of arrival, in their latest state.
+ * A small definition is read at once, or in a later turn of the event loop if there is no time now. A large definition
+ * is read in a thread. Waiting definitions are read in the order in which they arrived, each in its latest state.
  *
- * Some group versions are reserved, as in the API server: those of access reviews, and those that `--apiservice` names.
+ * As in the API server, the group versions of access reviews and those that `--apiservice` names are reserved.
  * Otherwise anyone who can write a definition could take them over.
  */
 import { DefinedSchema } from '../../kubernetes/codec/defined-schema.js'
@@ -31,10 +31,13 @@ export const DEFINITION_VIEW: ViewTarget = { apiVersion: 'apiextensions.k8s.io/v
 /** How long an API server may take before it reads objects by a changed definition. */
 const CHANGE_MS = 1_500
 
-/** A crash that repeats costs a new thread each time. */
+/** The wait before a definition whose reading crashed is read again, because each crash costs a new thread. */
 const CRASH_RETRY_MS = 60_000
 
-/** Size as stored, in bytes. Reading this much at once takes a few milliseconds at most. */
+/**
+ * The largest stored size, in bytes, that is read on the event loop. Reading this much takes a few milliseconds at
+ * most.
+ */
 export const MAX_DEFINITION_BYTES = 64 * 1024
 
 export interface DefinitionsOptions {
@@ -42,7 +45,7 @@ export interface DefinitionsOptions {
   readonly etcdPrefix: string
   /** Returns the owner of a group version that no definition may serve; null for any other. */
   readonly reservedFor: (group: string, version: string) => string | null
-  /** The definition as apiextensions.k8s.io/v1 JSON; null when it cannot be read. */
+  /** Returns the definition as apiextensions.k8s.io/v1 JSON; null when it cannot be read. */
   readonly jsonOf: (object: StoredObject) => Buffer | null
   /** Reads a definition in a thread. @throws ThreadEndedError */
   readonly readInThread: (object: StoredObject) => Promise<SharedReading>
@@ -60,16 +63,20 @@ export interface DefinitionsOptions {
 export class Definitions implements ObjectFollower {
   readonly #options: DefinitionsOptions
   readonly #slice = new LoopSlice()
-  /** By name, in order; at most one entry per definition in the cache. */
+  /**
+   * The definitions that still have to be read, by name and in order; at most one entry per definition in the cache.
+   */
   readonly #waiting = new Map<string, StoredObject>()
-  /** The definition being read; null if none is, or if its result no longer counts. */
+  /** The definition being read; null if none is being read, or if its result is no longer wanted. */
   #reading: StoredObject | null = null
   #isReading = false
-  /** Everything that determines how objects arrive, by the name of their definition, if another server reads them. */
+  /**
+   * If another server reads the objects: everything that determines how they arrive, by the name of their definition.
+   */
   readonly #requested = new Map<string, string>()
   /** Timers that serve changed definitions a moment later, by name. */
   readonly #changing = new Map<string, Timer>()
-  /** The waits for the last events of the objects of deleted definitions, by name. */
+  /** By the name of a deleted definition: the wait for the last events of its objects. */
   readonly #leaving = new Map<string, Promise<unknown>>()
   /** Timers that reread definitions whose reading crashed, by name. */
   readonly #later = new Map<string, Timer>()
@@ -105,7 +112,7 @@ export class Definitions implements ObjectFollower {
     if (emptied !== undefined) {
       this.#leaving.set(name, emptied)
       await emptied
-      // It may have come back in the meantime.
+      // The definition may have been created again in the meantime.
       if (this.#leaving.get(name) !== emptied) return
       this.#leaving.delete(name)
     }
@@ -169,7 +176,7 @@ export class Definitions implements ObjectFollower {
     }
   }
 
-  /** Until then, the resources of the previous state of the definition stay served. */
+  /** Reads the definition again later. Until then, the resources of its previous state stay served. */
   #readLater(object: StoredObject, { cause }: ThreadEndedError): void {
     const { clock, logger } = this.#options
     logger.error(
@@ -237,8 +244,8 @@ export class Definitions implements ObjectFollower {
 }
 
 /**
- * The stored version first, in which objects are requested. A version that would show objects differently, or to which
- * a webhook converts, is read from that server when a client asks for it.
+ * Puts the stored version first, because objects are requested in that version. A version that would show objects
+ * differently, or to which a webhook converts, is read from the other server when a client asks for it.
  */
 function asReadThere(defined: readonly ServedResource[]): readonly ServedResource[] {
   const source = defined.find(({ resource, storageVersion }) => resource.version === storageVersion) ?? defined[0]

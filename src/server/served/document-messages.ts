@@ -3,7 +3,7 @@ import type { OpenApiForm } from '../../kubernetes/dialect/openapi.js'
 import type { SharedResource } from '../../kubernetes/dialect/shared-resource.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 
-/** A stored CustomResourceDefinition. The response is a `SharedReading`. */
+/** Contains a stored CustomResourceDefinition to read. The response is a `SharedReading`. */
 export interface DefinitionMessage {
   readonly kind: 'definition'
   readonly object: Readonly<Pick<StoredObject, 'name' | 'encoding' | 'apiVersion' | 'kind' | 'metadataOffset'>> & {
@@ -21,7 +21,7 @@ export type SharedReading =
     }
   | { readonly kind: 'not-served'; readonly reason: string }
 
-/** The response is a `Document`. */
+/** Asks for an OpenAPI document. The response is a `Document`. */
 export interface OpenApiMessage {
   readonly kind: 'openapi'
   /** The resources in the document. */

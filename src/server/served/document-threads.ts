@@ -1,6 +1,6 @@
 /**
- * Threads for work that grows with schemas: one reads definitions, one builds OpenAPI documents. Each starts with its
- * first job and does one job at a time.
+ * Threads for work that grows with the size of schemas. One thread reads definitions, and the other builds OpenAPI
+ * documents. Each thread starts with its first job and does one job at a time.
  */
 import type { Document } from '../../kubernetes/dialect/discovery.js'
 import type { OpenApiForm } from '../../kubernetes/dialect/openapi.js'
@@ -27,7 +27,7 @@ export class DocumentThreads {
     this.#options = options
   }
 
-  /** The caller must read one at a time. @throws ThreadEndedError */
+  /** The caller must read one definition at a time. @throws ThreadEndedError */
   async readDefinition(object: StoredObject): Promise<SharedReading> {
     const { name, encoding, apiVersion, kind, metadataOffset } = object
     // A slice would be sent with all of its underlying memory.
@@ -40,7 +40,7 @@ export class DocumentThreads {
     return (await this.#run(message)) as SharedReading
   }
 
-  /** @throws ServiceUnavailableError if it took too much time or memory. */
+  /** @throws ServiceUnavailableError if building the document takes too much time or memory. */
   async makeOpenApi(resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
     const { writable } = this.#options
     // The queue stays short: callers share a document in progress, and each has at most two forms.

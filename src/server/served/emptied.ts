@@ -1,16 +1,16 @@
 /**
- * Waits for the last events of a resource whose definition has been deleted. The API server deletes the objects first,
- * but the two kinds arrive on two watches: without waiting, watchers might end before they have seen all objects
- * deleted, and could not resume to see them later.
+ * Waits for the last events of a resource whose definition has been deleted. The API server deletes the objects before
+ * the definition, but objects and definitions arrive on different watches. Without the wait, watches might end before
+ * they have reported all deletions, and could not be resumed afterwards.
  */
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { Revision } from '../../engine/model/revision.js'
 
 /**
- * @param revision at which the definition had been deleted.
+ * @param revision a revision at which the definition had been deleted.
  * @returns undefined if there is nothing to wait for. Resolves when each cache is empty or has reached the revision, or
- * after the time that any read waits for one: if etcd's progress cannot be trusted and objects outlive their
- * definition, only the time limit ends the wait.
+ * after the time that any read waits for a revision. If etcd's progress notifications cannot be trusted and objects
+ * outlive their definition, only the time limit ends the wait.
  */
 export function whenEmptied(caches: Iterable<WatchCache>, revision: Revision): Promise<unknown> | undefined {
   const waiting = [...caches].filter(

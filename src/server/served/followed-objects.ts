@@ -14,8 +14,8 @@ export interface ObjectFollower {
   /** Called for an object that is new or has changed. */
   onPresent?(object: StoredObject): void
   /**
-   * Called for an object that is gone. It requires a list of names, so use it only for cluster-scoped kinds with few
-   * objects.
+   * Called for an object that is gone. It requires a list of names in memory, so use it only for cluster-scoped kinds
+   * with few objects.
    */
   onAbsent?(name: string): void
   /** Called once after each batch or reset. */
@@ -55,8 +55,8 @@ class Following implements CacheListener {
   /** The names of the existing objects by key, kept only if `onAbsent` is set. */
   readonly #names = new Map<Key, string>()
   /**
-   * After a restart a cache begins with a past state, whose definitions would be served until the current state
-   * replaced them.
+   * Whether the cache has reached the current state. After a restart a cache begins with a past state, and the
+   * definitions in it would be served until the current state replaced them.
    */
   #isPresent = false
 

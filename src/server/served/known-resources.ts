@@ -1,7 +1,8 @@
 /**
  * Tracks whether all resources are known yet. A starting server has not read all definitions of custom resources, and a
  * client that gets a 404 for an existing resource would treat its objects as deleted. Until then clients are asked to
- * retry. Definitions that cannot be read are logged once and not waited for, except those that no key can decrypt yet.
+ * retry. The server logs unreadable definitions once and does not wait for them, unless they are only waiting for a key
+ * to decrypt them.
  */
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
@@ -23,13 +24,13 @@ interface Source {
 
 export interface KnownResourcesOptions {
   readonly registry: ResourceRegistry
-  /** Returns undefined for a resource that is not served here, and so not waited for. */
+  /** Returns undefined for a resource that is not served here, which the server therefore does not wait for. */
   readonly cacheOf: (group: string, version: string, plural: string) => WatchCache | undefined
   /** Whether every definition in the cache has been read. */
   readonly hasReadDefinitions: () => boolean
   /** Why the resources of the server behind `--upstream` are unknown; null once known. */
   readonly upstreamProblem: () => string | null
-  /** Whether to follow APIServices, which name groups reached through this server. */
+  /** Whether to follow APIServices, which name groups that clients reach through this server. */
   readonly followsApiServices: boolean
   readonly logger: Logger
 }
@@ -51,7 +52,10 @@ export class KnownResources {
     return this.#options.hasReadDefinitions()
   }
 
-  /** null once all resources are known; from then on a group that is not served does not exist. */
+  /**
+   * The error for clients while some resources are unknown; null once all are known. From then on, a group that is not
+   * served does not exist.
+   */
   get problem(): ServiceUnavailableError | null {
     const upstream = this.#options.upstreamProblem()
     if (upstream !== null) return unavailable(upstream)
@@ -59,7 +63,10 @@ export class KnownResources {
     return pending === undefined ? null : unavailable(`the ${pending.plural} have not been read yet`)
   }
 
-  /** The same for one group. Built-in groups are known from the start unless another server defines them. */
+  /**
+   * Returns the error for one group; null once the group is known. Built-in groups are known from the start unless
+   * another server defines them.
+   */
   problemOf(group: string): ServiceUnavailableError | null {
     const { problem } = this
     if (problem === null || this.#options.upstreamProblem() !== null) return problem
@@ -74,7 +81,7 @@ export class KnownResources {
     const cache = cacheOf(source.group, 'v1', source.plural)
     const readiness = cache?.readiness
     if (readiness?.kind === 'pending') return false
-    // Its key may still arrive, and then it defines resources.
+    // The key for an encrypted value may still arrive, and the value may then define resources.
     if (cache !== undefined && cache.sealedValues.length > 0) return false
     if (source === SOURCES[0] && !hasReadDefinitions()) return false
     this.#settled.add(source)

@@ -1,6 +1,6 @@
 /**
- * Follows the APIService objects in etcd, which name the group versions of other servers. Those without `spec.service`
- * are the API server's own and are skipped.
+ * Follows the APIService objects in etcd, which name the group versions of other servers. Objects without
+ * `spec.service` belong to the API server itself and are skipped.
  */
 import { field, textAt } from '../../support/fields.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'

@@ -1,10 +1,11 @@
 /**
- * Finds what belongs to a node, in the caches, for the Node mode: the pods that run on it, the objects they name, the
- * volumes of their claims with their Secrets, and the objects that name the node itself.
+ * Finds in the caches what belongs to a node, for the Node mode. That includes the pods that run on the node, the
+ * objects that these pods name, the volumes of their claims with the volumes' Secrets, and the objects that name the
+ * node itself.
  *
  * Two indexes are kept: pods by node, and volumes by claim. The objects that a pod names are looked up when its node
  * makes a request, since most changes to a pod concern its status and affect no request. A mirror pod gives its node
- * access only to itself, because nodes create mirror pods.
+ * access only to the mirror pod, because nodes create mirror pods themselves.
  *
  * Source: the graph of the node authorizer of kubernetes/kubernetes.
  */
@@ -20,12 +21,14 @@ import { SingleFlight } from '../../support/single-flight.js'
 import { turns } from '../../support/turns.js'
 import { field, listAt, textAt } from '../../support/fields.js'
 
-/** The resource with its cache; undefined while it is not served, or not cached. */
+/** Returns the resource with its cache; undefined while the resource is not served or not cached. */
 export type FindLive = (group: string, version: string, plural: string) => LiveResource | undefined
 
 export interface NodeRelationsOptions {
   readonly find: FindLive
-  /** The object in the served version; null when it cannot be read, which relates it to nothing. */
+  /**
+   * Returns the object in the served version; null when it cannot be read. An unreadable object is related to nothing.
+   */
   readonly jsonOf: (live: LiveResource, object: StoredObject) => Buffer | null
 }
 
@@ -47,7 +50,8 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
     const live = options.find(group, 'v1', plural)
     if (live === undefined || live.cache.readiness.kind === 'refused') return null
     const isFresh = live.cache.readiness.kind === 'ready' && live.cache.stalenessMs <= MAX_STALENESS_MS
-    // A refusal would end the watches of every kubelet; while no decision is possible, they continue.
+    // Throw instead of refusing: a refusal would end the watches of every kubelet, but watches continue while no
+    // decision is possible.
     if (!isFresh)
       throw new ServiceUnavailableError(
         `the objects that belong to the node are not known: ${live.cache.name} is not fresh`,
@@ -124,8 +128,8 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
 }
 
 /**
- * Indexes the objects of a cache by one of their values. It is built in turns at the first request, and then follows
- * the cache.
+ * Indexes the objects of a cache by one of their values. The index is built at the first request, yielding to the event
+ * loop, and then follows the cache.
  */
 class CacheIndex {
   readonly #cache: WatchCache
@@ -133,7 +137,7 @@ class CacheIndex {
   readonly #keys = new Map<string, Set<Key>>()
   readonly #values = new Map<Key, string>()
   readonly #making = new SingleFlight(() => this.#make())
-  /** The number of resets, and how many of them the index includes. */
+  /** The number of the cache's resets, and the number that the index includes. */
   #resets = 0
   #made = -1
 
@@ -159,7 +163,7 @@ class CacheIndex {
     this.#values.clear()
     for (const object of this.#cache.snapshot().objects(this.#cache.prefix)) {
       if (turns.isOver) await turns.take()
-      // An event may have brought a newer one in the meantime.
+      // An event may have delivered a newer object in the meantime.
       if (!this.#values.has(object.key)) this.#put(object)
     }
     if (this.#resets === resets) this.#made = resets
@@ -257,9 +261,9 @@ function namesOfPod(pod: unknown): ReadonlySet<string> {
 
 /** The kinds of volumes that have a Secret at `secretRef`. */
 const SOURCES = ['cephfs', 'cinder', 'flexVolume', 'rbd', 'scaleIO', 'iscsi', 'storageos'] as const
-/** Their volumes name the namespace, too. */
+/** The kinds whose volumes also name the namespace. */
 const NAMESPACED: ReadonlySet<string> = new Set(['cinder', 'storageos'])
-/** The verbs that a kubelet uses. The controllers use two others. */
+/** The members of a CSI volume that name the Secrets a kubelet uses. The controllers use two others. */
 const CSI_SECRETS = ['nodePublishSecretRef', 'nodeStageSecretRef', 'nodeExpandSecretRef'] as const
 
 function secretsOfVolume(volume: unknown): ReadonlySet<string> {

@@ -29,7 +29,7 @@ export function areRbacObjectsServed(find: Find): boolean {
 }
 
 export interface FollowedRbacObjects extends RbacSource {
-  /** Waits until all four kinds are as fresh as etcd. @throws StatusError */
+  /** Waits until the caches of all four kinds are as fresh as etcd. @throws StatusError */
   refresh(): Promise<void>
 }
 
@@ -89,7 +89,7 @@ export function followRbacObjects(
     },
     async list() {
       const [ofRoles, ofClusterRoles, ofRoleBindings, ofClusterRoleBindings] = all
-      // Snapshots of one moment, however long it takes to read them.
+      // All snapshots are taken at the same moment, however long it takes to read them.
       const lists = [
         ofRoles.list(),
         ofClusterRoles.list(),

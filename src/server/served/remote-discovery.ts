@@ -4,9 +4,9 @@
  * their columns, if the definitions can be read.
  *
  * A resource is served in every version; Secrets are served only if `--resource` names them. One watch reads the
- * objects in the version that the server prefers among those known here, and they are converted to the others; core
- * events are also converted to those of `events.k8s.io`. A version to which this server cannot convert is read from the
- * other server whenever a client asks for it.
+ * objects in the version that the other server prefers among the versions known here. Objects are converted to the
+ * other known versions, and core events also to events of `events.k8s.io`. A version to which this server cannot
+ * convert is read from the other server whenever a client asks for it.
  */
 import { canConvert } from '../../kubernetes/codec/versions/convert.js'
 import { wellKnown } from '../../kubernetes/dialect/declared-resource.js'
@@ -110,7 +110,7 @@ export class RemoteDiscovery {
       discovered.incomplete.has(groupVersion(resource.group, resource.version)),
     )
     const served = this.#choose(discovered, product, silent)
-    // A feed keeps the version that it began with, so it must end before another one is read.
+    // A feed keeps the version that it began with, so it must end before another version is read.
     const stay = this.#served.filter(({ resource: { etcdPrefix } }) =>
       isSamePath(sourceOf(this.#served, etcdPrefix), sourceOf(served, etcdPrefix)),
     )

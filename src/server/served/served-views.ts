@@ -1,6 +1,6 @@
 /**
- * The JSON of objects in the versions served here. This is the one place that knows which versions can be made from
- * what is stored, for responses and for everything that reads objects in this process (definitions, permissions,
+ * Makes the JSON of objects in the versions served here. Only this file knows which versions can be made from the
+ * stored ones, for responses and for everything else that reads objects in this process (definitions, permissions,
  * writes, selectors).
  */
 import type { ObjectViews } from '../../kubernetes/codec/object-views.js'
@@ -26,8 +26,8 @@ export class ServedViews {
   }
 
   /**
-   * Returns the view for responses. An object that cannot be shown is an error that names it: a list without it would
-   * look complete.
+   * Returns the view for responses. For an object that cannot be shown, the view throws an error that names it, because
+   * a list without the object would look complete.
    */
   viewOf(served: ServedResource): JsonView {
     const target = viewTargetOf(served)
@@ -56,8 +56,8 @@ export class ServedViews {
   /**
    * Returns the JSON that selectors read.
    *
-   * @param resource any of those that the object may be shown as.
-   * @param version the requested one; '' means what all versions have in common, as stored.
+   * @param resource any of the resources as which the object may be shown.
+   * @param version the requested version; '' means the fields that all versions have in common, as stored.
    */
   forSelectors(resource: Resource, object: StoredObject, onlyMetadata: boolean, version: string): Buffer | null {
     if (version !== '') {
@@ -86,7 +86,7 @@ function notShown({ resource, convertsByWebhook }: ServedResource, object: Store
   )
 }
 
-/** Enough for label selectors and shards, at a fraction of the cost of the whole object. */
+/** Returns only the metadata that label selectors and shards need, at a fraction of the cost of the whole object. */
 function metadataJson(object: StoredObject): Buffer {
   const { uid, labels } = readMetadata(object.bytes)
   return Buffer.from(JSON.stringify({ metadata: { uid, labels: Object.fromEntries(labels) } }))

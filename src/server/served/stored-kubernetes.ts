@@ -1,7 +1,7 @@
 /**
  * Finds out whether Kubernetes stores anything under its prefix. A server of declared prefixes checks this at the
- * start, and serves no Kubernetes resources until something is stored: without Kubernetes they would mean fifty empty
- * caches, watches and table rows.
+ * start, and serves no Kubernetes resources until something is stored. Without Kubernetes, these resources would only
+ * be fifty empty caches, watches and table rows.
  *
  * It polls once a second instead of watching, because a worker process has no watches.
  */

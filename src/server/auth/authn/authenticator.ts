@@ -1,6 +1,6 @@
 /**
  * The interface of an authenticator. Each kind is one file in this folder, and `union-authenticator.ts` puts them in
- * order. A request is reduced to the facts that an identity is derived from, so that a running watch can be
+ * order. A request is reduced to the facts from which an identity is derived, so that a running watch can be
  * authenticated again.
  */
 import { UnauthorizedError } from '../../../engine/model/status.js'
@@ -8,7 +8,10 @@ import type { PeerCertificate } from '../peer-certificate.js'
 import type { User } from '../user.js'
 
 export interface AuthenticationRequest {
-  /** Names and values in turn, as they came (`rawHeaders`): Node's `headers` joins repeated ones with commas. */
+  /**
+   * Alternating names and values, as they arrived (`rawHeaders`), because Node's `headers` joins repeated headers with
+   * commas.
+   */
   readonly rawHeaders: readonly string[]
   /** null on a plain connection, and when the client presented no certificate. */
   readonly tlsPeerCertificate: PeerCertificate | null
@@ -16,18 +19,23 @@ export interface AuthenticationRequest {
   readonly address?: string
   /** Also absent when tickets are disabled. */
   readonly ticket?: ShownTicket
-  /** A token must be issued for one of these, which a TokenReview names. Default: this server's own audiences. */
+  /**
+   * A token must be issued for one of these audiences, which a TokenReview names. Default: this server's own audiences.
+   */
   readonly audiences?: readonly string[]
 }
 
-/** A ticket, and the request that it came with. */
+/** A ticket, and the request that contained it. */
 export interface ShownTicket {
   readonly text: string
   /** Without the query. */
   readonly path: string
   /** Whether the request can only read, here and now: GET or HEAD of something that this server answers itself. */
   readonly isRead: boolean
-  /** When the request arrived, in milliseconds since the epoch: a stream opened in time continues. */
+  /**
+   * When the request arrived, in milliseconds since the epoch. The ticket must be valid at that time, so a stream that
+   * was opened in time continues.
+   */
   readonly atMs: number
 }
 
@@ -38,16 +46,18 @@ export interface Authenticator {
    */
   authenticate(request: AuthenticationRequest): Promise<User | null>
   /**
-   * Calls the listener when earlier decisions may no longer hold: those on the users that `concerns` selects, or all if
-   * it is missing.
+   * Calls the listener when earlier decisions may no longer hold. These are the decisions on the users that `concerns`
+   * selects, or all decisions if `concerns` is missing.
    * @returns a function that removes the listener.
    */
   onChange(listener: (concerns?: Concerns) => void): () => void
   /** Whether the credential is a bearer token, which could also be sent to another server. */
   readonly readsTokens: boolean
-  /** Whether it compares the audiences of tokens. Tokens of the others are meant for this server alone. */
+  /**
+   * Whether it compares the audiences of tokens. The tokens of other authenticators are meant for this server alone.
+   */
   readonly comparesAudiences?: boolean
-  /** Whether decisions can change without `onChange`: running watches are then judged again periodically. */
+  /** Whether decisions can change without a call of `onChange`. Running watches are then judged again periodically. */
   readonly changesSilently: boolean
   /** Stops watching files. Nothing keeps running afterwards. */
   close(): void

@@ -6,17 +6,16 @@ import { UnauthorizedError } from '../../../engine/model/status.js'
 import { type AuthenticationRequest, headerValues } from './authenticator.js'
 
 /**
- * JWTs with many groups are long, but headers end at 16 KB: a longer token is an attack and is neither hashed nor
- * parsed.
+ * Even JWTs with many groups are shorter than this. A longer token is an attack, so it is neither hashed nor parsed.
  */
 const MAX_TOKEN_CHARACTERS = 16_384
 
 export const BEARER_PROTOCOL_PREFIX = 'base64url.bearer.authorization.k8s.io.'
 
 /**
- * @returns null when the request has no token, or one of another scheme.
- * @throws UnauthorizedError for several tokens, and for a malformed or an oversized one: the server does not guess
- * which of two tokens counts.
+ * @returns null when the request has no token, or only a credential of another scheme.
+ * @throws UnauthorizedError for a malformed or oversized token, and for several tokens, because the server does not
+ * guess which one is meant.
  */
 export function bearerToken(request: AuthenticationRequest): string | null {
   const found = [...headerTokens(request), ...protocolTokens(request)]
@@ -49,7 +48,7 @@ function protocolTokens(request: AuthenticationRequest): string[] {
     })
 }
 
-/** As in the API server: the subprotocols of a request that does not ask for an upgrade mean nothing. */
+/** As in the API server, the subprotocols of a request are ignored if it does not request an upgrade. */
 function isWebSocketUpgrade(request: AuthenticationRequest): boolean {
   const protocols = headerValues(request, 'upgrade')
   if (protocols.length !== 1 || protocols[0]!.toLowerCase() !== 'websocket') return false

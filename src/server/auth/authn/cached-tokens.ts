@@ -24,10 +24,10 @@ export interface CachedTokensOptions {
   readonly close: () => void
 }
 
-/** The request that a token is judged for. */
+/** The request for which a token is judged. */
 export interface Asker {
   readonly address: string
-  /** Whether the token was accepted before, however long ago, and so is not a guess. */
+  /** Whether the token has been accepted before, however long ago, so that it is not a guess. */
   readonly isKnownToken: boolean
   /** As in `AuthenticationRequest`. */
   readonly audiences: readonly string[] | undefined
@@ -37,9 +37,9 @@ type Verdict = { readonly user: User | null } | { readonly error: UnauthorizedEr
 
 interface Kept {
   readonly verdict: Verdict
-  /** By the monotonic clock: a clock that is set back must not keep a verdict. */
+  /** By the monotonic clock, so that setting the clock back does not extend a verdict. */
   readonly until: number
-  /** When the token itself ends, in milliseconds since the epoch; null if it does not say. */
+  /** When the token itself expires, in milliseconds since the epoch; null if the token does not say. */
   readonly expiresAt: number | null
 }
 

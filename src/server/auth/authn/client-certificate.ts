@@ -1,7 +1,7 @@
 /**
  * Authenticates users by client certificate: the common name is the user and the organizations are the groups, as in
- * the API server. The TLS layer has checked signature, dates and purpose; here the certificate must lead to an
- * authority *for users*.
+ * the API server. The TLS layer has checked signature, dates and purpose. This file checks that the certificate leads
+ * to an authority *for users*.
  */
 import type { X509Certificate } from 'node:crypto'
 

@@ -1,9 +1,11 @@
 /**
- * Verifies JWTs and finds their keys, for every authenticator that takes them; jose does the cryptography.
+ * Verifies JWTs and finds their keys, for every authenticator that accepts JWTs. The package jose does the
+ * cryptography.
  *
- * Keys come from where the operator says, never from a header of the token (`jku`, `jwk`, `x5u`). An unknown key id
- * makes the server read the key set again, at most every 30 s, so invented ids cannot make it flood the issuer. So does
- * a signature that no key verifies. As in the API server, each key is tried for a token without a key id.
+ * Keys come from the source that the operator configures, never from a header of the token (`jku`, `jwk`, `x5u`). After
+ * an unknown key id, or a signature that no key verifies, the server reads the key set again. It does so at most every
+ * 30 s, so that invented ids cannot make it flood the issuer. As in the API server, each key is tried for a token
+ * without a key id.
  */
 import type { errors, JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 
@@ -12,7 +14,7 @@ import type { Clock } from '../../../support/clock.js'
 import type { JsonAnswer, JsonClient } from '../https-json.js'
 import { textAt } from '../../../support/fields.js'
 
-/** How long a decision is cached at most, and thus how long a revoked key is still trusted. */
+/** The longest time that a decision is cached, and so the longest time that a revoked key is still trusted. */
 export const POSITIVE_MS = 5 * 60_000
 export const NEGATIVE_MS = 10_000
 
@@ -20,10 +22,10 @@ const DISCOVERY_COOLDOWN_MS = 1_000
 const JWKS_COOLDOWN_MS = 30_000
 const JWKS_MAX_AGE_MS = 10 * 60_000
 
-/** kube-apiserver offers only the first, and most issuers only the second. */
+/** kube-apiserver offers only the first type, and most issuers only the second. */
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json'
 
-/** The first token loads the package, so that only servers with an issuer spend the time and memory. */
+/** Loads the package for the first token, so that only servers with an issuer spend the time and memory. */
 export const jose = async (): Promise<typeof import('jose')> => await import('jose')
 
 /** Returns the claims of a token as it states them, unverified; null if it is not a JWT. */
@@ -43,8 +45,8 @@ export type KeySet = JWTVerifyGetKey & {
 }
 
 /**
- * Finds keys when the first token needs them, not at start: an unreachable issuer must not keep the server from
- * starting for callers that do not need it.
+ * Finds keys when the first token needs them, not at the start, because an unreachable issuer must not keep the server
+ * from starting for callers that do not need the issuer.
  */
 export class LazyKeys {
   readonly #find: () => Promise<KeySet>
@@ -57,7 +59,7 @@ export class LazyKeys {
     this.#clock = clock
   }
 
-  /** @throws whatever finding them throws, at most once a second. */
+  /** @throws any error of finding the keys. After a failure, they are not searched for again within a second. */
   get(): Promise<KeySet> {
     if (this.#keys !== null) return this.#keys
     if (this.#failure !== null && this.#clock.monotonic() < this.#failure.untilMs) throw this.#failure.error
@@ -72,17 +74,18 @@ export class LazyKeys {
 
 /** Returns the keys that an API server publishes for its tokens. */
 export async function apiServerKeys(client: Pick<JsonClient, 'get'>, clock: Clock): Promise<KeySet> {
-  // The host is ignored: the client sends every request to its own server.
+  // The host is ignored, because the client sends every request to its own server.
   return await remoteKeys('https://kubernetes.default.svc/openid/v1/jwks', clock, () =>
     client.get('/openid/v1/jwks', KEY_SET_TYPES),
   )
 }
 
 /**
- * Returns the keys of a key set that is refetched while in use. jose would measure its age by the wall clock: one that
- * is set back would keep withdrawn keys, and keep new ones out, until it has caught up.
+ * Returns the keys of a key set that is refetched while in use. jose would measure the set's age by the wall clock. If
+ * that clock were set back, withdrawn keys would stay in use, and new keys would be missing, until the clock had caught
+ * up.
  *
- * @param url names it in errors.
+ * @param url names the key set in errors.
  */
 async function remoteKeys(url: string, clock: Clock, fetchSet: () => Promise<JsonAnswer>): Promise<KeySet> {
   const { createRemoteJWKSet, customFetch } = await jose()
@@ -137,7 +140,7 @@ export interface JwtRules {
   /** A token must be issued for one of these audiences. */
   readonly audiences: readonly string[]
   readonly algorithms: readonly string[]
-  /** Claims that it must have. */
+  /** The claims that a token must have. */
   readonly claims: readonly string[]
   readonly skewMs: number
   readonly clock: Clock

@@ -1,9 +1,10 @@
 /**
- * Authenticates users by JWTs of one OpenID Connect issuer: which claims a token must have, and how they become a user.
+ * Authenticates users by JWTs of one OpenID Connect issuer. This file defines which claims a token must have, and how
+ * they become a user.
  *
- * Keys come from the issuer's own discovery document. Without a prefix, names that begin with `system:` are refused:
- * otherwise the issuer's owner could name an administrator of the cluster. `service-account.ts` reads the tokens of the
- * cluster's own issuer, which does use such names.
+ * Keys come from the issuer's own discovery document. Without a prefix, names that begin with `system:` are refused,
+ * because otherwise the issuer's owner could name an administrator of the cluster. `service-account.ts` reads the
+ * tokens of the cluster's own issuer, which does use such names.
  */
 import type { JWTPayload } from 'jose'
 
@@ -31,11 +32,11 @@ export interface OidcOptions {
   /** The client for the issuer, with its certificate authority. */
   readonly client: Pick<JsonClient, 'get' | 'close'>
   readonly clock: Clock
-  /** Gets the outcome of each token's verification. Default: none. */
+  /** Records the outcome of each token's verification. Default: none. */
   readonly health?: Pick<JudgeHealth, 'note'>
 }
 
-/** Far more than NTP leaves between clocks. An expired token stays valid for that long. */
+/** Far more than the difference that NTP leaves between clocks. An expired token stays valid for this long. */
 const CLOCK_SKEW_MS = 10_000
 
 export function oidc(options: OidcOptions): Authenticator {
@@ -63,7 +64,7 @@ export function oidc(options: OidcOptions): Authenticator {
     changesSilently: true,
     close: () => options.client.close(),
     async judge(token) {
-      // The claim is still unverified; a false one only leads to a failing verification.
+      // The claim is still unverified. A false claim only leads to a verification that fails.
       if ((await statedClaims(token))?.iss !== options.issuerUrl) return null
       const verifying = identify(token)
       return await (options.health?.note(verifying) ?? verifying)

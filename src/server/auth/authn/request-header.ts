@@ -25,14 +25,15 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
     async authenticate(request) {
       const peer = request.tlsPeerCertificate
       if (peer === null) return null
-      // This is a user's own certificate on a server that also has proxies: another authenticator judges it, and its
-      // headers are ignored.
+      // This is a user's own certificate, on a server that also accepts proxies. Another authenticator judges the
+      // certificate, and the headers are ignored.
       if (!peer.verified || !isSignedBy(peer, authorities.value)) return null
       if (allowedNames.length > 0 && !allowedNames.includes(peer.commonName)) {
         throw new UnauthorizedError('Unauthorized', { cause: 'proxy certificate name not allowed' })
       }
       const names = options.usernameHeaders.map((header) => headerValues(request, header))
-      // Otherwise a proxy that appends its header to one from its client would let the client choose the user.
+      // If several values were allowed, a proxy that appends its header to its client's header would let the client
+      // choose the user.
       if (names.some((values) => values.length > 1))
         throw new UnauthorizedError('Unauthorized', { cause: 'the proxy names more than one user' })
       const name = names.flat().find((value) => value !== '')

@@ -1,11 +1,11 @@
 /**
- * Authenticates service accounts by the tokens that the cluster issues for them, without a TokenReview for each: it
- * verifies the signature here, and looks up the objects that a token is bound to by UID among those that this server
- * holds. So a token becomes invalid as soon as its pod is gone.
+ * Authenticates service accounts by the tokens that the cluster issues for them, without a TokenReview for each token.
+ * It verifies the signature itself and looks up, by UID, the objects to which a token is bound among the objects that
+ * this server holds. So a token becomes invalid as soon as its pod is gone.
  *
- * TokenReview, if configured, decides the rest: tokens from Secrets, which are valid as long as the Secret has the same
- * token; unknown keys; bound objects that this server does not hold, or holds in a stale cache. A decision made here is
- * final: an API server would accept a token for another ten seconds after its pod is gone.
+ * TokenReview, if configured, decides in all other cases: tokens from Secrets, which are valid as long as the Secret
+ * has the same token; unknown keys; bound objects that this server does not hold, or holds in a stale cache. A decision
+ * made here is final, because an API server would accept a token for another ten seconds after its pod is gone.
  *
  * Source: the service account authenticator of kubernetes/kubernetes (claims, names, leeway).
  */
@@ -23,7 +23,7 @@ import { cachedTokens } from './cached-tokens.js'
 import { jose, type KeySet, NEGATIVE_MS, POSITIVE_MS, statedClaims, unavailable, verifyJwt } from './jwt.js'
 import { field, isObject, textAt } from '../../../support/fields.js'
 
-/** An object that a token is bound to. */
+/** An object to which a token is bound. */
 export interface BoundObject {
   readonly plural: 'serviceaccounts' | 'pods' | 'nodes' | 'secrets'
   /** '' for a node. */
@@ -37,9 +37,12 @@ export type Standing = 'present' | 'absent' | 'unknown'
 
 /** Looks up the objects that this server holds. */
 export interface BoundObjects {
-  /** Answers immediately if the object is in the cache, and otherwise from a consistent read. Never rejects. */
+  /** Returns immediately if the object is in the cache, and otherwise after a consistent read. Never rejects. */
   standing(object: BoundObject): Standing | Promise<Standing>
-  /** @param listener gets the UID of an object that was present and is gone, or null when anything may have changed. */
+  /**
+   * @param listener called with the UID of an object that was present and is now gone, or null when anything may have
+   * changed.
+   */
   onGone(listener: (uid: string | null) => void): () => void
 }
 
@@ -54,21 +57,21 @@ export interface ServiceAccountOptions {
   /** The files that contain the keys; null if the keys are fetched. */
   readonly files: Watched<unknown> | null
   readonly objects: BoundObjects
-  /** Whether an authenticator after this one asks an API server. */
+  /** Whether a later authenticator asks an API server. */
   readonly isReviewed: boolean
   readonly clock: Clock
-  /** Gets the outcome of each token's verification. Default: none. */
+  /** Records the outcome of each token's verification. Default: none. */
   readonly health?: Pick<JudgeHealth, 'note'>
   readonly close?: () => void
 }
 
-/** The algorithms that an API server signs with. */
+/** The algorithms with which an API server signs. */
 const ALGORITHMS = ['RS256', 'ES256', 'ES384', 'ES512']
-/** As in the API server, an expired token stays valid for that long. */
+/** As in the API server, an expired token stays valid for this long. */
 const SKEW_MS = 60_000
 const EXTRA = 'authentication.kubernetes.io/'
 
-/** A user, and the objects that its token is bound to. */
+/** A user, and the objects to which the user's token is bound. */
 interface Verified {
   readonly user: User
   readonly objects: readonly BoundObject[]
@@ -101,7 +104,7 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
       close: () => {},
       async judge(token, { audiences = options.audiences }) {
         const claims = await statedClaims(token)
-        // Tokens from Secrets have no expiry, and do not say what they are bound to.
+        // Tokens from Secrets have no expiry and do not name the objects to which they are bound.
         const isBound = claims?.exp !== undefined && claims.aud !== undefined && isObject(claims['kubernetes.io'])
         if (!isBound || !issuers.includes(claims.iss ?? '') || isOfWebhook(claims)) return null
         const verifying = identify(token, claims.iss!, audiences)
@@ -128,7 +131,7 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
   ]
 
   /**
-   * Whether every object that the token is bound to exists; null if that cannot be decided here. @throws
+   * Whether every object to which the token is bound exists; null if that cannot be decided here. @throws
    * RefusedCredentialError
    */
   async function stands(user: User): Promise<boolean | null> {
@@ -173,7 +176,10 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
   }
 }
 
-/** Returns the public keys of files, by the ids that an API server gives them. @throws Error for what is not a key. */
+/**
+ * Returns the public keys of files, by the ids that an API server gives them. @throws Error for a file without a key,
+ * or with an unreadable one.
+ */
 export function parseKeyFiles(contents: readonly Buffer[]): readonly KeyObject[] {
   return contents.flatMap((content) => {
     const blocks = content.toString('utf8').match(/-----BEGIN ([A-Z0-9 ]+)-----[^-]+-----END \1-----/g) ?? []
@@ -230,13 +236,19 @@ function refOf(own: unknown, kind: string): { readonly name: string; readonly ui
   return isObject(found) ? { name: textAt(found, 'name'), uid: textAt(found, 'uid') } : null
 }
 
-/** Such tokens are alpha in 1.37, and only an API server knows whether it accepts them. */
+/**
+ * Whether the token is for a webhook. Such tokens are alpha in 1.37, and only an API server knows whether it accepts
+ * them.
+ */
 function isOfWebhook(claims: JWTPayload): boolean {
   const own = claims['kubernetes.io']
   return ['validatingwebhookconfiguration', 'mutatingwebhookconfiguration'].some((kind) => isObject(field(own, kind)))
 }
 
-/** An API server may use a new key before this server has read it. @param cause jose's error. */
+/**
+ * Whether the token's key is unknown. An API server may use a new key before this server has read it. @param cause
+ * jose's error.
+ */
 function isUnknownKey(cause: unknown): boolean {
   return (cause as { readonly code?: unknown }).code === 'ERR_JWKS_NO_MATCHING_KEY'
 }

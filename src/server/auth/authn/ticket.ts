@@ -2,11 +2,11 @@
  * Tickets replace the token for a browser's EventSource, WebSocket or image, which cannot set headers. An authenticated
  * caller requests a ticket for one path and puts it into the URL as `?ticket=`.
  *
- * URLs end up in logs and histories, so a ticket is worth little: it reads one path, for a minute at most, and can
- * neither write nor get another ticket. It is a JWT, signed with a key that all replicas have. A stream that it opened
- * runs until the credential behind it expires, or until the token is removed from the token file, where a seal in the
- * ticket finds it. If the expiry is unknown (TokenReview, a front proxy), or the credential may end earlier (with its
- * pod or its authority), ten minutes is the limit.
+ * URLs end up in logs and histories, so a stolen ticket is of little use. It reads one path, for a minute at most, and
+ * can neither write nor get another ticket. A ticket is a JWT, signed with a key that all replicas have. A stream that
+ * a ticket opened runs until the credential behind the ticket expires, or until the token is removed from the token
+ * file. A seal in the ticket identifies the token in that file. If the expiry is unknown (TokenReview, a front proxy),
+ * or the credential may end earlier (with its pod or its authority), the stream ends after ten minutes.
  */
 import { createHmac } from 'node:crypto'
 import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
@@ -18,7 +18,7 @@ import { jose } from './jwt.js'
 import type { TokenTable } from './token-file.js'
 import { textAt, textsAt } from '../../../support/fields.js'
 
-/** The ticket was valid but has expired: the client should request another. */
+/** The error for a ticket that was valid but has expired. The client should request another ticket. */
 export class TicketExpiredError extends UnauthorizedError {
   constructor() {
     super('the ticket has expired: ask for another', { details: { retryAfterSeconds: RETRY_SECONDS } })
@@ -26,13 +26,14 @@ export class TicketExpiredError extends UnauthorizedError {
 }
 
 export interface TicketOptions {
-  /** `--ticket-key-file`: the first key signs, all are accepted. */
+  /** The keys of `--ticket-key-file`. The first key signs tickets, and all keys are accepted. */
   readonly keys: Watched<readonly Buffer[]>
   /** `--token-auth-file`; null if not configured. */
   readonly tokens: Pick<Watched<TokenTable>, 'value' | 'onChange'> | null
   readonly clock: Pick<Clock, 'now'>
   /**
-   * `--nats-cluster`: a ticket is valid only in the cluster that issued it, even if another one has the same key file.
+   * The value of `--nats-cluster`. A ticket is valid only in the cluster that issued it, even if another cluster has
+   * the same key file.
    */
   readonly cluster: string
 }
@@ -42,24 +43,27 @@ interface Claims {
   readonly uid: string
   readonly groups: readonly string[]
   readonly extra: Readonly<Record<string, readonly string[]>>
-  /** When the credential behind it expires, in milliseconds since the epoch; null: never. */
+  /** When the credential behind the ticket expires, in milliseconds since the epoch; null if it never does. */
   readonly until: number | null
-  /** Finds the token in the token file; null: it came from elsewhere. */
+  /** Identifies the token in the token file; null if the credential is not from that file. */
   readonly seal: string | null
 }
 
 const LIFE_SECONDS = 60
-/** Lifetime of a stream whose credential has an unknown expiry, or may end before it (as with its pod). */
+/**
+ * The lifetime of a stream whose credential has an unknown expiry, or may end before its expiry (for example with its
+ * pod).
+ */
 const UNKNOWN_END_MS = 10 * 60_000
 /** Slows down an abandoned page, whose EventSource keeps reconnecting with the same expired ticket. */
 const RETRY_SECONDS = 60
-/** As long as the HMAC's output (RFC 7518, 3.2). */
+/** A key must be at least as long as the HMAC's output (RFC 7518, 3.2). */
 const MIN_KEY_BYTES = 32
-/** A URL with a longer one would not fit into the headers that servers and proxies accept. */
+/** A URL with a longer ticket would not fit into the headers that servers and proxies accept. */
 const MAX_TICKET_CHARACTERS = 4_096
 const TYPE = 'distributary-ticket'
 
-/** Reads one key per line. @throws Error, which contains no key. */
+/** Reads one key per line. @throws Error whose message contains no key. */
 export function parseTicketKeys(text: string): readonly Buffer[] {
   const keys = text
     .split('\n')
@@ -71,7 +75,10 @@ export function parseTicketKeys(text: string): readonly Buffer[] {
   return keys
 }
 
-/** @param isSealed whether the ticket needs a seal: the token is in the token file. */
+/**
+ * Returns when a stream with the ticket must end, in milliseconds since the epoch; null for never. @param isSealed
+ * whether the ticket has a seal, because the token is in the token file.
+ */
 function untilOf({ name, expiresAt }: User, token: string | null, isSealed: boolean, nowMs: number): number | null {
   const isKnown = isSealed || (token !== null && expiresAt !== null && !name.startsWith('system:serviceaccount:'))
   return isKnown ? expiresAt : Math.min(expiresAt ?? Infinity, nowMs + UNKNOWN_END_MS)
@@ -117,7 +124,7 @@ export class Tickets {
     return { ticket, expiresAt: seconds * 1_000 }
   }
 
-  /** For the union of authenticators. */
+  /** The authenticator that accepts tickets, for the union of authenticators. */
   get authenticator(): Authenticator {
     const { keys, tokens } = this.#options
     return {
@@ -181,7 +188,7 @@ async function verify(
   }
 }
 
-/** Reveals nothing about a token, however short, without the key. */
+/** Returns the seal of a token. Without the key, the seal reveals nothing about even a short token. */
 function sealOf(key: Buffer, tokenDigest: string): string {
   return createHmac('sha256', key).update('token behind a ticket').update(tokenDigest).digest('base64url')
 }

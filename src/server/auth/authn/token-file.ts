@@ -42,7 +42,7 @@ export function tokenFile(tokens: WatchedFiles<TokenTable>): Authenticator {
       const token = bearerToken(request)
       if (token === null) return null
       const user = tokens.value.get(digest(token))
-      // Another authenticator may know the token; the union rejects it if none does.
+      // Another authenticator may know the token. If none does, the union rejects it.
       return user ?? null
     },
     readsTokens: true,

@@ -1,9 +1,9 @@
 /**
- * Authenticates bearer tokens by asking an API server: TokenReview, `authentication.k8s.io/v1`. Answers are cached for
- * a short time.
+ * Authenticates bearer tokens by asking an API server (TokenReview, `authentication.k8s.io/v1`). The responses are
+ * cached for a short time.
  *
- * Anyone can invent tokens, and each costs a request. Tokens that were never accepted share a few connections, one per
- * address, and a short queue; tokens that were accepted before never wait behind them.
+ * Anyone can invent tokens, and each new token costs a request. Tokens that were never accepted share a few
+ * connections, one per address, and a short queue; tokens that were accepted before never wait behind them.
  */
 import { UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
@@ -16,10 +16,14 @@ import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
 import { field, textAt, textsAt } from '../../../support/fields.js'
 
-/** The client is that of `--authentication-kubeconfig`, whose identity needs `create` on tokenreviews. */
+/**
+ * The client has the identity of `--authentication-kubeconfig`, which needs the permission to `create` tokenreviews.
+ */
 export interface TokenReviewOptions extends ReviewServerOptions {
   readonly cacheMs: number
-  /** A token must be issued for one of these audiences; none: the API server's own. */
+  /**
+   * A token must be issued for one of these audiences. If there are none, it must be issued for the API server's own.
+   */
   readonly audiences?: readonly string[]
   /** Slots, by address, for reviews of tokens that were never accepted. Default: those of a single process. */
   readonly unknown?: IdentitySemaphore
@@ -35,7 +39,7 @@ const MAX_WAIT_MS = 5_000
 
 const WAIT = { maxWaitMs: MAX_WAIT_MS, message: 'too many tokens are being checked', onRejected: () => {} }
 
-/** @param processes the number of processes that share the slots while each decides alone. */
+/** @param processes the number of processes that share the slots when each process counts only its own requests. */
 export function unknownTokenSemaphore(clock: Clock, processes: number): FairSemaphore {
   return new FairSemaphore({
     ...WAIT,
@@ -77,7 +81,7 @@ async function review(server: ReviewServer, token: string, audiences: readonly s
   const spec = { token, ...(audiences.length === 0 ? {} : { audiences }) }
   return await server.review(spec, (status, isAccepted) => {
     if (!isAccepted) throw new UnauthorizedError('Unauthorized', { cause: 'the API server does not know the token' })
-    // A server that does not support audiences has not compared them.
+    // A server that does not support audiences has not compared them, and so names none.
     const compared = textsAt(status, 'audiences')
     const found = audiences.length === 0 ? compared : compared.filter((one) => audiences.includes(one))
     if (audiences.length > 0 && found.length === 0) {

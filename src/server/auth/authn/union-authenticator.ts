@@ -11,12 +11,12 @@ import type { Tickets } from './ticket.js'
 import { unknownToken } from './token-file.js'
 
 export interface UnionOptions {
-  /** The order in which authenticators are asked. */
+  /** The authenticators, in the order in which they are tried. */
   readonly authenticators: readonly Authenticator[]
   /** Whether a request without any credential is `system:anonymous`; otherwise it gets a 401. */
   readonly anonymous: boolean
   readonly clock: Pick<Clock, 'now'>
-  /** Asked before the authenticators. Default: tickets are disabled. */
+  /** Tried before the authenticators. Default: tickets are disabled. */
   readonly tickets?: Tickets | null
   /** The audiences that this server belongs to. Default: none. */
   readonly apiAudiences?: readonly string[]
@@ -30,7 +30,8 @@ export interface ReviewedToken {
 }
 
 /**
- * A user, and whether the bearer token identified it: a caller may send a token and be identified by something else.
+ * A user, and whether the bearer token identified the user. A caller may send a token and be identified by another
+ * credential.
  */
 export interface Authenticated extends User {
   readonly byToken: boolean
@@ -38,20 +39,20 @@ export interface Authenticated extends User {
 
 /** An authenticator that never returns null. */
 export interface UnionAuthenticator extends Omit<Authenticator, 'readsTokens'> {
-  /** Whether a caller without any credential is let in, as `system:anonymous`. */
+  /** Whether a caller without any credential is admitted as `system:anonymous`. */
   readonly admitsAnonymous: boolean
   /** null: tickets are disabled. */
   readonly tickets: Tickets | null
   /**
-   * @throws UnauthorizedError, always with the message "Unauthorized": the reason (`cause`) is for our log, not for
+   * @throws UnauthorizedError, always with the message "Unauthorized": the reason (`cause`) is for our log and not for
    * the caller.
    */
   authenticate(request: AuthenticationRequest): Promise<Authenticated>
   /**
    * Judges a token that another caller has presented, by the token alone.
    *
-   * @param audiences the token must be meant for one of them; if empty, for this server.
-   * @param address the client's, for a fair share of the reviews.
+   * @param audiences the token must be meant for one of these audiences; if empty, for this server.
+   * @param address the client's address, which gets a fair share of the reviews.
    * @returns null for a token that is not valid.
    * @throws ServiceUnavailableError when it cannot be judged now.
    */
@@ -86,7 +87,8 @@ export function unionAuthenticator({
           errors.push(error)
         }
       }
-      // A credential that could not be checked now may be tried again; one that was refused may not.
+      // Report an authenticator that could not decide before a refusal, because the client may then try its credential
+      // again.
       const unavailable = errors.find((error) => !(error instanceof UnauthorizedError))
       if (unavailable !== undefined) {
         throw unavailable instanceof StatusError

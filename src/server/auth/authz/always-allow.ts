@@ -1,4 +1,4 @@
-/** Allows everyone everything: for loopback, and for a server behind a proxy that has already decided. */
+/** Allows everything to everyone, for servers on loopback or behind a proxy that has already decided. */
 import { type Authorizer, EVERY_RULE } from './authorizer.js'
 
 export const alwaysAllow: Authorizer = {

@@ -24,7 +24,8 @@ export interface Attributes {
    */
   readonly namesFrom?: string
   /**
-   * The selectors of a list, watch or deletecollection; absent for none. A mode may allow only a part, chosen by them.
+   * The selectors of a list, watch or deletecollection; absent for none. A mode may allow only the part that they
+   * select.
    */
   readonly fieldSelector?: readonly SelectorRequirement[]
   readonly labelSelector?: readonly SelectorRequirement[]
@@ -68,11 +69,11 @@ export interface UserRules {
 export interface Authorizer {
   /** @throws ServiceUnavailableError when no decision is possible now. */
   authorize(user: User, attributes: Attributes): Promise<Decision>
-  /** Lists the permissions of a user in a namespace, those of the whole cluster included. */
+  /** Lists the permissions of a user in a namespace, including the user's cluster-wide permissions. */
   rulesFor(user: User, namespace: string): Promise<UserRules>
   /** Calls the listener when earlier decisions may no longer hold. @returns a function that removes the listener. */
   onChange(listener: () => void): () => void
-  /** Whether decisions can change without `onChange`: running watches are then checked again periodically. */
+  /** Whether decisions can change without a call of `onChange`. Running watches are then checked again periodically. */
   readonly changesSilently: boolean
   close(): void
 }
@@ -89,7 +90,8 @@ export interface ResourceRequest {
   readonly subresource?: string
   readonly namespace: string
   /**
-   * The name in the path. A name that only a selector gives is set on the result, since it must not become a namespace.
+   * The name in the path. If only a selector gives the name, the caller sets it on the result, because it must not
+   * become a namespace.
    */
   readonly name: string
   readonly path: string
@@ -115,7 +117,7 @@ export function resourceAttributes(request: ResourceRequest): Attributes {
   }
 }
 
-/** Attributes of requests such as `/metrics`, `/healthz` and discovery. */
+/** Returns the attributes of requests such as `/metrics`, `/healthz` and discovery. */
 export function pathAttributes(method: string, path: string): Attributes {
   const verb = method.toLowerCase()
   return {

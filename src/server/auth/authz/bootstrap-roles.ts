@@ -1,7 +1,8 @@
 /**
- * Kubernetes' own Roles and bindings: what a stored one needs so that it grants at least what the release does. As in
- * the API server, permissions, subjects, labels and annotations are added and never removed, a binding of another role
- * is replaced, and the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"` protects an object.
+ * Reconciles Kubernetes' own Roles and bindings: computes how a stored one must change to grant at least what the
+ * release's own does. As in the API server, permissions, subjects, labels and annotations are added and never removed,
+ * a binding to another role is replaced, and the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"`
+ * protects an object.
  *
  * Source: `reconciliation` of k8s.io/component-helpers; the objects are those of kube-apiserver's `bootstrappolicy`.
  */
@@ -16,12 +17,12 @@ export type Reconciled =
   | { readonly kind: 'keep' }
   /** Created, or replaced. */
   | { readonly kind: 'put'; readonly object: PlainObject }
-  /** Removed and created again: a binding's role cannot be changed. */
+  /** Removed and created again, because a binding's role cannot be changed. */
   | { readonly kind: 'recreate'; readonly object: PlainObject }
 
 const KEEP: Reconciled = { kind: 'keep' }
 
-/** @param existing null if there is none. */
+/** @param existing the stored object; null if there is none. */
 export async function reconcile(expected: PlainObject, existing: PlainObject | null): Promise<Reconciled> {
   if (existing === null) return { kind: 'put', object: expected }
   const annotations = field(existing, 'metadata', 'annotations')
@@ -90,7 +91,7 @@ function aggregationChange(expected: unknown, existing: unknown): PlainObject {
   return missing.length === 0 ? {} : { aggregationRule: { clusterRoleSelectors: [...held, ...missing] } }
 }
 
-/** The selectors of the release have one level of plain members. */
+/** Returns a text that is equal for equal selectors. The release's own selectors have only one level of members. */
 function canonical(selector: unknown): string {
   const labels = recordOf(field(selector, 'matchLabels'))
   const sorted = Object.keys(labels).sort()

@@ -1,6 +1,7 @@
 /**
- * A policy rule, compiled so that a decision costs a few look-ups whatever the rule looks like. Users write rules, and
- * may repeat a verb a hundred thousand times or end a path in as many stars, so compiling is one linear pass.
+ * A policy rule, compiled so that a decision costs only a few look-ups, whatever the rule looks like. Users write the
+ * rules. They may repeat a verb a hundred thousand times, or end a path in as many stars, so compiling is one linear
+ * pass.
  */
 import type { Attributes } from './authorizer.js'
 import type { PolicyRule } from './rbac-types.js'
@@ -9,7 +10,7 @@ export class CompiledRule {
   readonly verbs: ReadonlySet<string>
   readonly apiGroups: ReadonlySet<string>
   readonly resources: ReadonlySet<string>
-  /** null: every name, and requests without one. */
+  /** null means every name, and also requests without a name. */
   readonly names: ReadonlySet<string> | null
   readonly paths: PathPatterns
 
@@ -52,7 +53,9 @@ export function hasOrAll(allowed: ReadonlySet<string>, wanted: string): boolean 
 /** Paths in which a trailing star matches any continuation; other stars have no special meaning. */
 class PathPatterns {
   readonly #exact: ReadonlySet<string>
-  /** Sorted, and none is a prefix of another: so only the last one that sorts before a path can be its prefix. */
+  /**
+   * Sorted, and no prefix begins with another one. So only the last prefix that sorts before a path can match the path.
+   */
   readonly #prefixes: readonly string[]
 
   constructor(patterns: readonly string[]) {
@@ -87,7 +90,7 @@ class PathPatterns {
   }
 }
 
-/** Uses no regular expression, since `/\*+$/` takes quadratic time for many stars in the middle. */
+/** Uses no regular expression, because `/\*+$/` takes quadratic time for many stars in the middle. */
 function withoutStars(pattern: string): string {
   let end = pattern.length
   while (end > 0 && pattern[end - 1] === '*') end--

@@ -1,10 +1,11 @@
 /**
- * Callers cannot grant more than they have. Writing a Role or ClusterRole needs every permission that it grants, or the
- * verb `escalate` on it. Writing a binding needs every permission of its role, or the verb `bind` on that role. A
- * ClusterRole that aggregates others needs permission for everything, because others decide later what it aggregates.
+ * Prevents callers from granting more permissions than they have. To write a Role or ClusterRole, a caller needs every
+ * permission that the role grants, or the verb `escalate` on the role. To write a binding, a caller needs every
+ * permission of the bound role, or the verb `bind` on that role. To write a ClusterRole that aggregates others, a
+ * caller needs permission for everything, because others decide later what the role aggregates.
  *
- * The configured authorizer decides `escalate` and `bind`; a caller's permissions are read from Roles and bindings, as
- * fresh as etcd has them.
+ * The configured authorizer decides `escalate` and `bind`; a caller's permissions are read from Roles and bindings that
+ * are as fresh as etcd.
  *
  * Source: the policy-based storages of kube-apiserver's RBAC group.
  */
@@ -26,7 +27,7 @@ const BINDINGS: ReadonlySet<string> = new Set(['rolebindings', 'clusterrolebindi
 export interface RightsWrite {
   readonly plural: string
   readonly namespace: string
-  /** In the path; '' for a create. */
+  /** The name in the path; '' for a create. */
   readonly pathName: string
   /** The current object as JSON; null if there is none. */
   readonly before: unknown
@@ -46,7 +47,7 @@ const FULL_AUTHORITY: readonly PolicyRule[] = [
 
 export interface EscalationOptions {
   readonly authorizer: Pick<Authorizer, 'authorize'>
-  /** null if Roles and bindings are not served: then they grant nothing. */
+  /** null if Roles and bindings are not served and so grant nothing. */
   readonly rules: Pick<RbacRules, 'index'> | null
   /** Waits until the index is as fresh as etcd. @throws StatusError */
   readonly refresh: () => Promise<void>

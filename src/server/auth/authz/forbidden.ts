@@ -1,6 +1,6 @@
 /**
- * Words a 403 as the API server does, because tools and people search for it. Source: apiserver's responsewriters, Go's
- * %q.
+ * Words a 403 as the API server does, because tools and people search for that text. Source: apiserver's
+ * responsewriters, Go's %q.
  */
 import { ForbiddenError } from '../../../engine/model/status.js'
 import type { User } from '../user.js'

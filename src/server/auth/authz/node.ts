@@ -1,10 +1,12 @@
 /**
- * The Node mode: the permissions of a kubelet. It may read its own node, the pods that run on it, and the objects that
- * those pods name; its other permissions are the same for every kubelet. They are the defaults of Kubernetes 1.37.
+ * The Node mode: the permissions of a kubelet. A kubelet may read its own node, the pods that run on that node, and the
+ * objects that those pods name. Its other permissions are the same for every kubelet. All are the defaults of
+ * Kubernetes 1.37.
  *
- * The mode never denies: what it cannot decide (a resource that is not served here, a stale cache) is left to the other
- * modes. Some permissions are wider than a kubelet's needs, such as creating nodes and pods, because admission narrows
- * them in the API server; this server has no admission for nodes, so send such writes to the API server.
+ * The mode never denies. A request that it cannot decide (a resource that is not served here, a stale cache) is left to
+ * the other modes. Some permissions are wider than a kubelet's needs, such as creating nodes and pods, because
+ * admission in the API server restricts them. This server has no admission for nodes, so send such writes to the API
+ * server.
  *
  * Source: the node authorizer and NodeRules of kubernetes/kubernetes.
  */
@@ -27,8 +29,8 @@ export type NodeRelative =
 /** Knows which objects belong to which node. */
 export interface NodeRelations {
   /**
-   * Whether the object is the node's, or one of its pods names it. @throws ServiceUnavailableError when a cache is
-   * stale.
+   * Whether the object belongs to the node, or one of the node's pods names it. @throws ServiceUnavailableError when a
+   * cache is stale.
    */
   isRelated(node: string, kind: NodeRelative, namespace: string, name: string): boolean | Promise<boolean>
 }
@@ -200,7 +202,7 @@ const JUDGES: ReadonlyMap<string, Judge> = new Map<string, Judge>([
   ],
 ])
 
-/** The permissions of a node on the object that has its name. */
+/** The verbs that a node may use on the object that has its name. */
 const OWN = 'get create update patch delete'
 
 function isOneOf(verb: string, verbs: string): boolean {

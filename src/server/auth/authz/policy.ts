@@ -1,11 +1,11 @@
 /**
- * The Policy mode: rules in a YAML file, for servers that have no API server to ask and no Roles to read.
- * `docs/policy.md` describes it, with examples.
+ * The Policy mode: rules in a YAML file, for servers without an API server to ask or Roles to read. `docs/policy.md`
+ * describes it, with examples.
  *
- * Rules only grant: a request that no rule allows is refused. A star alone matches everything; at the end of a name, a
- * namespace or a path it matches any continuation. Other patterns were left out, because nobody can tell at a glance
- * what they allow. `verbs`, and `apiGroups` beside `resources`, are required, so that a forgotten line never grants
- * more than was meant.
+ * Rules only grant permissions. A request that no rule allows is refused. A star alone matches everything; a star at
+ * the end of a name, a namespace or a path matches any continuation. There are no other patterns, because their effect
+ * cannot be seen at a glance. `verbs`, and `apiGroups` beside `resources`, are required, so that a forgotten line never
+ * grants more than was meant.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../../support/yaml.js'
 
@@ -21,7 +21,7 @@ export interface PolicyFileRule {
   readonly verbs: readonly string[]
   readonly apiGroups: readonly string[]
   readonly resources: readonly string[]
-  /** null means every namespace, all of them at once, and cluster-scoped resources. */
+  /** null means every single namespace, requests for all namespaces, and cluster-scoped resources. */
   readonly namespaces: readonly string[] | null
   readonly names: readonly string[] | null
   readonly paths: readonly string[]
@@ -90,7 +90,7 @@ function covers(allowed: readonly string[], wanted: string): boolean {
   return allowed.includes('*') || allowed.includes(wanted)
 }
 
-/** A request for all namespaces has the namespace '', which only "*" matches, since no pattern is empty. */
+/** A request for all namespaces has the namespace '', which only "*" matches, because no pattern is empty. */
 function matchesOne(patterns: readonly string[], text: string): boolean {
   return patterns.some((pattern) => covered(pattern, text))
 }
@@ -108,7 +108,7 @@ function covered(pattern: string, text: string): boolean {
 const LISTS = ['users', 'groups', 'verbs', 'apiGroups', 'resources', 'namespaces', 'names', 'paths'] as const
 type ListName = (typeof LISTS)[number]
 
-/** @throws Error that lists every problem with its line: a policy with one unreadable line is not used at all. */
+/** @throws Error that lists every problem with its line: A policy with one unreadable line is not used at all. */
 export function parsePolicy(text: string): readonly PolicyFileRule[] {
   const lines = createLineCounter()
   const problems: string[] = []
@@ -192,7 +192,7 @@ function parseRule(
   }
 }
 
-/** A name cannot contain a slash, since it is part of a key under a declared prefix. */
+/** Converts a pattern for keys under a declared prefix into one for their names, which cannot contain a slash. */
 function spelled(pattern: string): string {
   if (!pattern.includes('/')) return pattern
   return pattern.endsWith('*') ? `${keyName(pattern.slice(0, -1))}*` : keyName(pattern)

@@ -1,7 +1,7 @@
 /**
- * All roles and bindings at one moment, indexed by subject, so that the cost of a decision depends on the caller's
- * roles, not on the cluster's. A role is compiled when a caller bound to it first makes a request, so other people's
- * roles cost nothing. Each is compiled once.
+ * All roles and bindings at one moment, indexed by subject, so that the cost of a decision depends only on the caller's
+ * roles and not on all roles of the cluster. A role is compiled once, when a caller that is bound to it first makes a
+ * request.
  */
 import { LoopSlice, turns } from '../../../support/turns.js'
 import type { User } from '../user.js'
@@ -18,7 +18,7 @@ import {
 /** Small sets of roles are read and compiled without a pause, within one iteration of the event loop. */
 const slice = new LoopSlice()
 
-/** All objects of each kind. An unchanged object should be the same JavaScript object the next time. */
+/** All objects of each kind. An unchanged object should be the same JavaScript object in the next call. */
 export interface RbacObjects {
   readonly roles: readonly Role[]
   readonly clusterRoles: readonly Role[]
@@ -33,7 +33,10 @@ export interface Grant {
   readonly order: number
 }
 
-/** The rules of a role. They are compiled on first use, in turns, since a role may have ten thousand. */
+/**
+ * The rules of a role. They are compiled on first use, yielding to the event loop, because a role may have ten thousand
+ * rules.
+ */
 export class RoleRules {
   #compiled: readonly CompiledRule[] | null = null
 
@@ -55,8 +58,9 @@ export class RoleRules {
 }
 
 /**
- * One walk over a caller's roles. Roles that aggregate each other, and are all bound to one caller, lead to the same
- * rules many times: each is yielded once, so the cost of a decision is the sum of the roles, not their product.
+ * One walk over a caller's roles. If roles aggregate each other and are all bound to one caller, they lead to the same
+ * rules many times. The walk visits each role once, so the cost of a decision grows with the sum of the roles and not
+ * with their product.
  */
 export class RoleWalk {
   readonly roles = new Set<Role>()
@@ -68,7 +72,7 @@ export class RbacIndex {
   readonly #bindings = new Map<string, Map<string, Grant[]>>()
   readonly #roles = new Map<string, Role>()
   readonly #clusterRoles: readonly Role[]
-  /** The roles that a selector matches, by its text, which many roles may share. */
+  /** The roles that a selector matches, by the selector's text. Many roles may share a selector. */
   readonly #selected = new Map<string, readonly Role[]>()
 
   readonly #isAggregating: boolean
@@ -79,9 +83,10 @@ export class RbacIndex {
   }
 
   /**
-   * Builds the index in turns.
+   * Builds the index, yielding to the event loop.
    *
-   * @param isAggregating whether an aggregationRule is evaluated, because no controller fills in the rules of the role.
+   * @param isAggregating whether aggregation rules are evaluated here, because no controller fills in the rules of
+   * aggregated roles.
    */
   static async of(objects: RbacObjects, isAggregating: boolean): Promise<RbacIndex> {
     const index = new RbacIndex(objects.clusterRoles, isAggregating)
@@ -106,7 +111,10 @@ export class RbacIndex {
     return index
   }
 
-  /** The bindings of a user that count in a namespace ('' for none), the cluster's first, in the API server's order. */
+  /**
+   * Yields the bindings of a user that apply in a namespace ('' for none) in the API server's order: cluster-wide
+   * bindings first.
+   */
   *grants(user: User, namespace: string): Generator<Grant> {
     const subjects = [`User ${user.name}`, ...user.groups.map((group) => `Group ${group}`)]
     for (const place of namespace === '' ? [''] : ['', namespace]) {
@@ -117,11 +125,12 @@ export class RbacIndex {
   }
 
   /**
-   * The rules of a role: its own, or, where aggregation is evaluated here, those of every role that it reaches. An
-   * aggregated role among those contributes only the roles that it selects.
+   * Returns the rules of a role. These are its own rules, or, if aggregation is evaluated here and the role aggregates
+   * others, the rules of every role that it reaches. An aggregated role among them contributes only the rules of the
+   * roles that it selects.
    *
-   * @param namespace of the binding that refers to it, '' for none.
-   * @param walk the roles that were reached before, which are left out.
+   * @param namespace the namespace of the binding that refers to the role; '' for none.
+   * @param walk the roles that have already been visited, which are left out.
    * @returns undefined when there is no such role.
    */
   rulesOf(
@@ -140,7 +149,7 @@ export class RbacIndex {
   #aggregate(role: Role, walk: RoleWalk): readonly RoleRules[] {
     const found: RoleRules[] = []
     const leading = [role]
-    // The loop visits the roles that are added in the meantime, so it ends when nothing new is found.
+    // The loop also visits roles that are added while it runs, so it ends when no new role is found.
     for (const { aggregates } of leading) {
       for (const selector of aggregates ?? []) {
         const roles = this.#select(selector)

@@ -1,6 +1,6 @@
 /**
  * Roles and bindings, read from the JSON of `rbac.authorization.k8s.io/v1`. An object without the expected shape grants
- * nothing: an authorizer that guesses lets callers in.
+ * nothing, because an authorizer that guesses may allow too much.
  */
 import { field, listAt, textAt, textsAt } from '../../../support/fields.js'
 
@@ -18,7 +18,7 @@ export interface Role {
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
   readonly rules: readonly PolicyRule[]
-  /** null when the role is not an aggregated one. */
+  /** null when the role does not aggregate others. */
   readonly aggregates: readonly LabelSelector[] | null
 }
 
@@ -39,7 +39,7 @@ export interface Subject {
 }
 
 export interface LabelSelector {
-  /** As written: equal strings select the same roles. */
+  /** The selector as written. Equal texts select the same roles. */
   readonly text: string
   readonly matchLabels: Readonly<Record<string, string>>
   readonly matchExpressions: readonly {
@@ -112,8 +112,8 @@ function parseRule(rule: unknown): PolicyRule {
 }
 
 /**
- * An empty list of names means every name, so an invalid name must not vanish from the list: it is replaced by one that
- * no object has.
+ * An empty list of names means every name, so an invalid name must not disappear from the list. It is replaced by a
+ * name that no object has.
  */
 function resourceNames(value: unknown): readonly string[] {
   if (value === undefined || value === null) return []

@@ -1,11 +1,10 @@
 /**
- * The RBAC mode: evaluates Roles and bindings as the API server does. It does not watch them itself; a source holds
- * them.
+ * The RBAC mode: evaluates Roles and bindings as the API server does. A source watches and holds these objects.
  *
- * Permissions only add up; there is no deny. The index is rebuilt, in turns, at the first request after a change; a
- * request is decided by an index no older than the request. An aggregated ClusterRole grants what its controller has
- * stored in it, as in the API server; where no controller runs, its rule is evaluated here. `escalation.ts` decides who
- * may grant permissions.
+ * Permissions only add up; no rule denies. The index is rebuilt at the first request after a change, yielding to the
+ * event loop. A request is decided by an index that is no older than the request. As in the API server, an aggregated
+ * ClusterRole grants the rules that its controller has stored in it. If no controller runs, the aggregation rule is
+ * evaluated here. `escalation.ts` decides who may grant permissions.
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
@@ -55,7 +54,7 @@ export class RbacRules {
     return this.#source.unread
   }
 
-  /** The index of the source's state at the call, or later; null while it cannot be read. */
+  /** Returns an index of the source's state at the time of the call or later; null while the source cannot be read. */
   async index(): Promise<RbacIndex | null> {
     if (this.unread !== null) return null
     if (this.#index !== null) return this.#index
@@ -92,7 +91,7 @@ export function rbac(rules: RbacRules): Authorizer {
         return { allowed: true, reason: '', rule: `RBAC: member of ${PRIVILEGED_GROUP}` }
       }
       const index = await rules.index()
-      // Not a 403, which would make a client that reconnects after a restart give up its watch.
+      // This is not a 403, because a 403 would make a client that reconnects after a restart give up its watch.
       if (index === null) throw new ServiceUnavailableError(unread(rules), { details: { retryAfterSeconds: 1 } })
       return await decide(index, user, attributes)
     },
@@ -113,7 +112,7 @@ function unread(rules: RbacRules): string {
   return `RBAC: ${rules.unread ?? NOT_YET_READ}`
 }
 
-/** The most rules in a response. Nobody reads that many, and callers can create any number. */
+/** The most rules in a response, because callers can create any number of them. */
 const MAX_LISTED_RULES = 10_000
 
 function rulesOf(index: RbacIndex, user: User, namespace: string): UserRules {
@@ -168,7 +167,7 @@ function missingRole({ roleKind, roleName }: Binding): string {
   return `${plural}.rbac.authorization.k8s.io ${JSON.stringify(roleName)} not found`
 }
 
-/** Several errors as one, in the API server's words. */
+/** Returns several errors as one text, in the API server's words. */
 export function listed(problems: readonly string[]): string {
   const distinct = [...new Set(problems)]
   return distinct.length === 1 ? distinct.join() : `[${distinct.join(', ')}]`

@@ -1,6 +1,6 @@
 /**
- * Answers access reviews: what a caller may do, or, if it has permission to ask, what another user may do. A review is
- * a question in the form of an object; nothing is stored.
+ * Answers access reviews: what the caller may do, or what another user may do if the caller has permission to ask. A
+ * review is a question in the form of an object; nothing is stored.
  *
  * Source: kubernetes/api authorization/v1 and authentication/v1, and their registries in kubernetes/kubernetes.
  */
@@ -25,7 +25,7 @@ export interface ReviewKind {
   readonly plural: string
   readonly kind: string
   readonly namespaced: boolean
-  /** Whether it is about the caller only, who then needs no permission to ask. */
+  /** Whether the review concerns only the caller, who then needs no permission to ask. */
   readonly isSelf: boolean
 }
 
@@ -198,7 +198,7 @@ function attributesOf(spec: unknown, fieldRequirements: Review['fieldRequirement
   }
 }
 
-/** Drops malformed parts of a selector: it then selects more, which never makes a mode allow more. */
+/** Drops malformed parts of a selector. The selector then selects more, which never makes a mode allow more. */
 function selectorOf(
   resource: unknown,
   name: 'fieldSelector' | 'labelSelector',
@@ -230,7 +230,7 @@ function requirementOf(value: unknown): SelectorRequirement | null {
 
 const OPERATORS = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const
 
-/** Converts to the form of a review, which has no `>` and `<`. @throws BadRequestError */
+/** Converts a label selector to the form of a review, which has no `>` and `<`. @throws BadRequestError */
 export function labelRequirements(text: string): readonly SelectorRequirement[] {
   return parseRequirements(text).flatMap(({ key, operator, values }): SelectorRequirement[] => {
     switch (operator) {
@@ -262,7 +262,9 @@ function subjectOf(spec: unknown): User {
   }
 }
 
-/** @throws BadRequestError; StatusError when the token cannot be judged now, since "not valid" would be a verdict. */
+/**
+ * @throws BadRequestError; StatusError when the token cannot be judged now, because "not valid" would be a decision.
+ */
 async function reviewToken(judge: ReviewJudge, spec: unknown, address: string): Promise<object> {
   const token = textAt(spec, 'token')
   if (token === '') throw new BadRequestError('token is required for TokenReview in authentication')

@@ -1,7 +1,7 @@
 /**
  * Checks whether a caller's rules cover the rules that it wants to grant. The wanted rules are split into single
- * permissions, each of which a single held rule must cover. Those that none covers are reported in the API server's
- * words.
+ * permissions, each of which a single held rule must cover. Permissions that no rule covers are reported in the API
+ * server's words.
  *
  * A rule with a thousand verbs, resources and groups amounts to a billion permissions, so the comparison yields to
  * other work every few thousand steps, and gives up beyond a limit.
@@ -19,16 +19,16 @@ export interface Permission {
   readonly verb: string
   readonly group: string
   readonly resource: string
-  /** null: any, or none. */
+  /** null means any name, or none. */
   readonly name: string | null
   /** null for a permission on a resource. */
   readonly path: string | null
 }
 
-/** Steps between two readings of the clock: about a millisecond. */
+/** The number of steps between two readings of the clock; they take about a millisecond. */
 const STEPS_PER_TURN = 10_000
 const MAX_STEPS = 4_000_000
-/** Nobody reads more. */
+/** The most missing permissions that are reported. */
 const MAX_MISSING = 1_000
 
 export type Coverage =
@@ -43,7 +43,7 @@ export async function coverage(held: readonly CompiledRule[], wanted: readonly P
   return missing.length === 0 ? { kind: 'covered' } : { kind: 'missing', lines: describe(missing) }
 }
 
-/** @returns null if there is too much to compare. Ends soon after `MAX_MISSING`. */
+/** Stops soon after it has found `MAX_MISSING` permissions. @returns null if there is too much to compare. */
 export async function missingPermissions(
   held: readonly CompiledRule[],
   wanted: readonly PolicyRule[],

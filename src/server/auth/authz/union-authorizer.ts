@@ -1,6 +1,6 @@
 /**
- * Combines the configured modes. They are asked in order, one that allows the request is enough, and a mode that fails
- * never counts as allowing it.
+ * Combines the configured modes. The modes are tried in order, and one that allows the request is enough. A mode that
+ * fails never counts as allowing the request.
  */
 import { ServiceUnavailableError } from '../../../engine/model/status.js'
 import type { Authorizer } from './authorizer.js'
@@ -27,7 +27,7 @@ export function unionAuthorizer(named: readonly NamedAuthorizer[]): Authorizer {
           failure = error
         }
       }
-      // The mode that failed might have allowed the request, so the response is not a 403.
+      // The mode that failed might have allowed the request, so do not answer with a 403.
       if (failure instanceof ServiceUnavailableError) throw failure
       if (failure !== undefined)
         throw new ServiceUnavailableError('authorization is not possible now', { cause: failure })

@@ -8,7 +8,10 @@ import { type Attributes, attributesKey, type Authorizer, type Decision } from '
 import { recentEntries } from '../../../support/recent-entries.js'
 import { field, textAt } from '../../../support/fields.js'
 
-/** The client is that of `--authorization-kubeconfig`, whose identity needs `create` on subjectaccessreviews. */
+/**
+ * The client has the identity of `--authorization-kubeconfig`, which needs the permission to `create`
+ * subjectaccessreviews.
+ */
 export interface WebhookOptions extends ReviewServerOptions {
   readonly authorizedMs: number
   readonly unauthorizedMs: number
@@ -51,7 +54,7 @@ export function webhook(options: WebhookOptions): Authorizer {
   }
 }
 
-/** API servers before 1.31 ignore them, and judge the whole list. */
+/** Returns the selectors for the review. API servers before 1.31 ignore them and judge the whole list. */
 function selectorsOf({ fieldSelector, labelSelector }: Attributes): object {
   return {
     ...(fieldSelector === undefined ? {} : { fieldSelector: { requirements: fieldSelector } }),
