@@ -35,7 +35,7 @@ export class DefinedSchema {
     return this.#parsed
   }
 
-  /** Whether an object reads the same under both schemas, if a server has already read it under one of them. */
+  /** Whether an object that a server has already read under one of the schemas reads the same under the other. */
   static readAlike(a: DefinedSchema | undefined, b: DefinedSchema | undefined): boolean {
     if (a === undefined || b === undefined) return a === b
     return a === b || Buffer.from(a.json).equals(Buffer.from(b.json)) || changeAlike(a.structural, b.structural)

@@ -11,7 +11,7 @@ export function parseExactJson(json: Buffer): unknown {
   return hasUsualNumbers(text) ? (JSON.parse(text) as unknown) : exactCopy(parseJsonTree(json).value)
 }
 
-/** Converts a tree in the same way. */
+/** Converts a tree into such values. */
 export function exactCopy(value: Json): unknown {
   if (value instanceof JsonNumber) return /^-?\d+$/.test(value.text) ? BigInt(value.text) : Number(value.text)
   if (Array.isArray(value)) return value.map(exactCopy)

@@ -6,11 +6,11 @@
 const QUANTITY = /^[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/
 const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
 const DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-/** Date, time of day, fraction, zone. Go accepts offsets of 24 hours and of 60 minutes, but no leap seconds. */
+/** Matches date, time of day, fraction, zone. Go accepts offsets of 24 hours and of 60 minutes, but no leap seconds. */
 const TIME = /^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d([.,]\d+)?(Z|[+-]([01]\d|2[0-4]):([0-5]\d|60))$/
 const RFC3339 = '2006-01-02T15:04:05Z07:00'
 const RFC3339_MICRO = '2006-01-02T15:04:05.000000Z07:00'
-/** How many characters of a string are shown in a message. */
+/** How many characters of a string a message shows. */
 const MAX_SHOWN = 64
 
 /** Each returns what is wrong with a string; null if it can be read. */
@@ -54,7 +54,10 @@ function base64Problem(text: string): string | null {
   return at === null ? null : `illegal base64 data at input byte ${at}`
 }
 
-/** Like Go's `base64.StdEncoding`: padded, with line breaks anywhere. */
+/**
+ * Returns the index of the first illegal byte, as in Go's `base64.StdEncoding`, or null if there is none. The text is
+ * padded, and may have line breaks anywhere.
+ */
 function illegalByteOf(text: string): number | null {
   const end = text.search(/[^A-Za-z0-9+/\r\n]/)
   const digits = (end === -1 ? text : text.slice(0, end)).replace(/[\r\n]/g, '').length % 4

@@ -61,7 +61,7 @@ const RESOURCE_VERSION = 4
 const IN_ARRAY = 0
 const IN_OBJECT = 1
 
-/** Scratch space, indexed by depth. Only one scan runs at a time. */
+/** Scratch space for the containers, indexed by depth. Only one scan runs at a time. */
 const containers = new Uint8Array(MAX_JSON_DEPTH + 1)
 
 /**
@@ -333,7 +333,8 @@ function copyCompact(
     length -= gone
     if (removed[r]! < metadataStart) offset -= gone
   }
-  // The buffer does not come from the pool: a pooled slice would keep 8 KB alive as long as the object is stored.
+  // The buffer does not come from the pool, because a pooled slice would keep 8 KB alive as long as the object is
+  // stored.
   const bytes = scratch?.take(length) ?? Buffer.allocUnsafeSlow(length)
   let from = 0
   let to = 0

@@ -39,7 +39,7 @@ export class YamlWriter {
   #hasStarted = false
   /** The member whose list is being written. */
   #list: { readonly name: string; isEmpty: boolean } | null = null
-  /** Members read so far whose lines are not written yet, because keys are sorted only between lists. */
+  /** Members read but not yet written. In the order of keys, each comes before or after the next list. */
   #held = new Map<string, Node>();
 
   /** Writes another part. @returns its lines. */
@@ -226,7 +226,7 @@ function compareKeys(a: string, b: string): number {
   return x < y ? -1 : 1
 }
 
-/** The index of the first character that differs, or the length of the shorter text. */
+/** Returns the index of the first character that differs, or the length of the shorter text. */
 function firstDifference(a: string, b: string): number {
   const length = Math.min(a.length, b.length)
   let at = 0
@@ -317,7 +317,10 @@ function isLetter(unit: number): boolean {
   return (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x61 && unit <= 0x7a)
 }
 
-/** JSON's escapes are valid in YAML. Characters that YAML calls unprintable or line breaks are escaped too. */
+/**
+ * Quotes a string. JSON's escapes are valid in YAML. Characters that YAML calls unprintable or line breaks are
+ * escaped.
+ */
 function quote(text: string): string {
   return JSON.stringify(text).replaceAll(
     /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,

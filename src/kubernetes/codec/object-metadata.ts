@@ -1,6 +1,7 @@
 /**
  * Reduces metadata to what its type allows: unknown and empty members, and those of a wrong type, are dropped. API
  * servers write none of these, but objects in etcd may predate their checks, or come from other programs.
+ *
  * Source: ObjectMeta of k8s.io/apimachinery, and how k8s.io/apiextensions-apiserver reads it.
  */
 import { timeProblem } from './go-formats.js'

@@ -103,7 +103,10 @@ export function parseYamlTree(text: string): ParsedJson {
       path.pop()
     }
   }
-  /** As in the API server, the last of equal members wins, merged or not; in a list of maps, the first. */
+  /**
+   * Merges as the API server does. The last of equal members wins, whether merged or not. In a list of maps, the
+   * first map wins.
+   */
   const merge = (members: JsonRecord, from: unknown): void => {
     if (path.length > MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
     if (!isSeq(from)) return mergeMap(members, from)

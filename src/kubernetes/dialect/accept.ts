@@ -37,9 +37,9 @@ export interface Negotiated {
   readonly metaVersion: MetaVersion
   /** The stream is 'none' unless the verb is watch. */
   readonly stream: Stream
-  /** The Content-Type to answer with. */
+  /** The Content-Type of the response. */
   readonly contentType: string
-  /** Whether the clause itself asked for indented output (`;pretty=1`). @see isPretty */
+  /** Whether the clause itself requests indented output (`;pretty=1`). @see isPretty */
   readonly pretty: boolean
 }
 
@@ -207,7 +207,7 @@ export function negotiateOpenApi(accept: string | undefined, edition: 'v2' | 'v3
 
 /**
  * Whether JSON is indented. `pretty` in the query decides; without it, clients used by people (curl, Wget, a browser)
- * get indented JSON. A watch never does, since one event is one line.
+ * get indented JSON. A watch is never indented, because one event is one line.
  */
 export function isPretty(negotiated: Negotiated, query: Query, userAgent: string | undefined): boolean {
   if (negotiated.stream !== 'none' || negotiated.encoding !== 'json') return false

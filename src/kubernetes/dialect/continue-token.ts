@@ -93,7 +93,10 @@ function invalid(why: string): BadRequestError {
   return new BadRequestError(`invalid continue token: continue key is not valid: ${why}`)
 }
 
-/** Whether a path cleaner would change the text. The last segment may be empty, because the key's final NUL follows it. */
+/**
+ * The last segment may be empty, because the key's final NUL follows it. @returns whether a path cleaner would change
+ * the text.
+ */
 function looksLikeClimbing(start: string): boolean {
   return start.split('/').some((part) => part === '' || part === '.' || part === '..')
 }

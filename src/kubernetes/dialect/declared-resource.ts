@@ -146,7 +146,10 @@ function idsOf(name: string, known: readonly Resource[]): readonly string[] {
   return !isVersion && name.includes('.') && SUBDOMAIN.test(name) ? [name] : []
 }
 
-/** Whether a definition could name this resource: its group is neither Kubernetes' nor that of declared prefixes. */
+/**
+ * Whether a definition could name this resource: its group must be neither Kubernetes' nor the one of declared
+ * prefixes.
+ */
 export function mayBeCustom(id: string): boolean {
   const group = id.split('.').slice(1).join('.')
   return group !== DEFAULT_GROUP && !wellKnownResources().some(({ resource }) => resource.group === group)

@@ -14,7 +14,7 @@ import type { FieldLabel } from './well-known-resources.js'
 /** A term as written; whether the field exists is checked later. */
 export interface FieldTerm {
   readonly label: string
-  /** Its position in the selector. */
+  /** The term's position in the selector. */
   readonly at: number
   readonly negated: boolean
   readonly value: string
@@ -61,7 +61,7 @@ export class FieldSelector {
     return this.terms.filter((term) => term.path === path).map(({ value }) => value)
   }
 
-  /** Returns the only value that this field can have in a matching object; undefined if there is no such value. */
+  /** Returns the only value that the field can have in a matching object; undefined if the selector requires none. */
   requiredValue(path: string): string | undefined {
     return this.equalities.find((term) => term.path === path)?.value
   }
@@ -131,7 +131,7 @@ export function parseFieldTerms(text: string): readonly FieldTerm[] {
       start = i + 1
     }
   }
-  // A backslash at the very end has moved the index past the end.
+  // A backslash at the very end moves the index past the end.
   if (start < text.length && text.endsWith('\\') && endsInOpenEscape(text)) {
     throw new BadRequestError(`invalid field selector: invalid escape sequence: \\ (character ${text.length})`)
   }

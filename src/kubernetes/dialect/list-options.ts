@@ -181,7 +181,7 @@ function checkListOptions(query: Query, { match, continueText, sendInitialEvents
 
 /** The object or collection that a list or watch is for. */
 export interface Target {
-  /** The name in a path that names one object but still lists; it must not contradict the selector. */
+  /** The name in a path that names one object but is served as a list. It must not contradict the selector. */
   readonly name?: string
   readonly resource?: Resource
   /** Default: any scalar path. */
@@ -193,7 +193,7 @@ export interface Target {
 export interface WatchParameterSources extends Target {
   /** The header sent by a reconnecting EventSource; takes precedence over the resourceVersion in the URL. */
   readonly lastEventId?: string
-  /** Whether the path (`/watch/`) makes it a watch, so that the query need not. */
+  /** Whether the path (`/watch/`) already makes the request a watch, so that the query need not. */
   readonly legacyWatch?: boolean
 }
 

@@ -16,7 +16,7 @@ export interface AcceptClause {
   readonly quality: number
 }
 
-/** client-go sends less than 300 characters, a browser less than 200; a longer header is an attack. */
+/** client-go sends less than 300 characters, and a browser less than 200. A longer header is likely an attack. */
 const MAX_HEADER_LENGTH = 8_192
 
 /**

@@ -19,8 +19,8 @@ import { type ResourceRegistry, type ServedResource, valueOf } from './resource-
 
 export interface OpenApiOptions {
   /**
-   * Whether writes are enabled: kubectl looks here for `dryRun` and `fieldValidation` before it relies on them. Default
-   * false.
+   * Whether writes are enabled. kubectl looks here for `dryRun` and `fieldValidation` before it relies on them.
+   * Default false.
    */
   readonly writable?: boolean
   /** Included in every hash, because another version of this project may build different documents. */
@@ -100,7 +100,7 @@ export class OpenApi {
     return createHash('sha256').update(content).digest('hex').toUpperCase()
   }
 
-  /** Caches a document. One that could not be built is rebuilt for the next request. */
+  /** Caches a document. If building it failed, the next request tries again. */
   #cached(name: string, resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
     this.#forgetOld()
     const documents = this.#documents
@@ -121,7 +121,7 @@ export class OpenApi {
   }
 }
 
-/** @param resources for v3, those of one group version. */
+/** @param resources for v3, only the resources of one group version. */
 export function makeOpenApi(
   resources: readonly ServedResource[],
   { version, encoding }: OpenApiForm,

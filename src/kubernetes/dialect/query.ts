@@ -43,7 +43,7 @@ export function parameter(query: Query, name: string): string | undefined {
   return typeof value === 'string' || value === undefined ? value : value[0]
 }
 
-/** Returns undefined when the parameter is absent; an empty one is true, as in Kubernetes. */
+/** Returns undefined when the parameter is absent. As in Kubernetes, an empty one is true. */
 export function flagParameter(query: Query, name: string): boolean | undefined {
   const text = parameter(query, name)
   return text === undefined ? undefined : text !== '0' && text.toLowerCase() !== 'false'

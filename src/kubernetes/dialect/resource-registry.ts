@@ -58,7 +58,7 @@ export interface CustomDefinition {
   readonly fingerprint: string
   /** The version in which objects are written, served or not; older objects may still be stored in another version. */
   readonly storedVersion: string
-  /** The schema of each version, including those that are not served, since objects may still be stored in them. */
+  /** The schema of each version, even of those that are not served, because objects may still be stored in them. */
   readonly schemas: Readonly<Record<string, DefinedSchema | undefined>>
   /**
    * Whether members undeclared by any schema are kept, which definitions from before apiextensions.k8s.io/v1 can

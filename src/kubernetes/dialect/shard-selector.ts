@@ -135,7 +135,7 @@ const TOKEN = new RegExp(
 interface Token {
   readonly kind: 'identifier' | 'number' | 'string' | 'mark' | 'end'
   readonly text: string
-  /** Its position in the selector. */
+  /** The token's position in the selector. */
   readonly at: number
 }
 

@@ -81,7 +81,7 @@ export function alreadyExistsError(resource: ResourceName, name: string, isDelet
   })
 }
 
-/** @param why by default, that the object was changed since it was read. */
+/** @param why the reason. Default: the object was changed since it was read. */
 export function conflictError(
   resource: ResourceName,
   name: string,

@@ -1,6 +1,6 @@
 /**
  * Finds the resources of another server that can be listed and watched. It reads the aggregated discovery documents,
- * or one document per group from servers older than those (1.26). Other code decides what is served.
+ * or from older servers (1.26) one document per group. Other code decides what is served.
  */
 import type { Resource } from '../../engine/model/resource.js'
 import { WatchFailure } from '../../client/reflector/failure.js'

@@ -53,7 +53,7 @@ export interface HttpResourceOptions {
 }
 
 const METADATA_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json'
-/** Asks a distributary whether its responses to progress requests can be trusted. */
+/** Asks a distributary whether its progress responses can be trusted. */
 const ASK_HEADER = 'x-distributary-ask'
 const TRUST_HEADER = 'x-distributary-trusts-progress'
 const SILENCE_MS = 150_000
@@ -226,7 +226,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       if (opening.isClosed) return stream?.close()
       const { isDistributary } = product
       const { wire, codec } = this.#formOf(product)
-      // resourceVersion 0 would mean "the current state" and not what the caller wants.
+      // resourceVersion 0 would mean "the current state", which is not what the caller wants.
       if (startRevision <= 1) throw new UpstreamError('protocol', 'there is no resourceVersion before the first')
       const { transport, clock } = server
       opening.opened(

@@ -1,8 +1,8 @@
 /**
- * Asks a server for its progress with a second watch, which starts at the position of ours and has a short timeout. A
- * distributary sends its bookmark immediately, a kube-apiserver two seconds before the timeout. The server has sent
- * every event after our position before the bookmark. A watch that has received the last of these events has
- * therefore received all of them, and may adopt the bookmark.
+ * Asks a server for its progress with a second watch. The second watch starts at the position of the main watch and
+ * has a short timeout. A distributary sends its bookmark immediately, a kube-apiserver two seconds before the
+ * timeout. Before the bookmark, the server has sent every event after that position. When the main watch has received
+ * the last of these events, it has received all of them and may adopt the bookmark.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'

@@ -37,7 +37,7 @@ interface Selected {
   readonly revision: Revision
   readonly continueToken: string
   readonly small: readonly Place[]
-  /** Objects that are removed separately. */
+  /** Objects that are removed separately because of their size. */
   readonly large: readonly Place[]
 }
 

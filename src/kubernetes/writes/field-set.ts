@@ -10,7 +10,7 @@ import type { Shape } from './shape.js'
 import { ANY } from './shape.js'
 
 export class FieldSet {
-  /** Whether the path of this node is itself in the set. */
+  /** Whether this node's own path is in the set. */
   isMember = false
   #children: Map<string, FieldSet> | null = null
 

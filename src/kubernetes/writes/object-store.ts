@@ -317,7 +317,7 @@ export class ObjectStore {
     last: JsonRecord | undefined,
   ): Changed {
     const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
-    // A dry run of a create has no revision yet, so its response has none.
+    // A dry run of a create has no revision yet, so its response has none either.
     const modRevision = revision ?? (0 as Revision)
     // `last` already wraps a bare value, so encoding it here would wrap the value a second time.
     if (value === null && held?.isBare === true)

@@ -6,7 +6,9 @@ import type { ServedResource } from '../dialect/resource-registry.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import type { OneAnswer, WriteContext } from './write-context.js'
 
-/** Encodes a response. One that protobuf cannot express is sent as JSON, because the write is already done. */
+/**
+ * Encodes a response as protobuf. If that is impossible, the response stays JSON, because the write is already done.
+ */
 export function inProtobuf(
   { store, schema }: Pick<WriteContext, 'store' | 'schema'>,
   served: ServedResource,

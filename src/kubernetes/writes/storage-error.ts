@@ -10,7 +10,7 @@ import {
 } from '../../engine/model/status.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 
-/** @param during a write without a response may still have happened, and the Status says so. */
+/** @param during for a write, the Status says that the write may still have happened if there was no response. */
 export function storageError(error: unknown, during: 'read' | 'write'): StatusError {
   if (!(error instanceof UpstreamError)) return StatusError.from(error)
   const options = { cause: error }

@@ -34,7 +34,7 @@ export interface WriteContext {
   readonly find: (group: string, version: string, plural: string) => ServedResource | undefined
   /** Whether field selectors may name any scalar path of Kubernetes' own kinds and custom resources. */
   readonly isAnyFieldSelectable: boolean
-  /** The schema of protobuf bodies. */
+  /** The schema with which protobuf bodies are decoded. */
   readonly schema: Schema
   readonly deleteOptions: Shape
   /** @returns the lease's id. @throws StatusError */
@@ -98,7 +98,7 @@ export type OneAnswer =
       readonly stored: StoredObject
       readonly warnings: readonly string[]
     }
-  /** The same, or an object, in protobuf. */
+  /** Such an object, or a document as below, in protobuf. */
   | { readonly kind: 'protobuf'; readonly code: number; readonly bytes: Buffer; readonly warnings: readonly string[] }
   /** The body is a Status, a Scale, or an object that has no resourceVersion yet. */
   | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }

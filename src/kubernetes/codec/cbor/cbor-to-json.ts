@@ -16,7 +16,7 @@ import { CodecError } from '../protobuf/codec-error.js'
 /** The tag of self-described CBOR (RFC 8949, 3.4.6), with which API servers begin all their CBOR. */
 export const CBOR_MAGIC = Buffer.from([0xd9, 0xd9, 0xf7])
 
-/** The tags of byte strings that are shown in a text encoding (RFC 8949, 3.4.5.2). */
+/** Tags that request a text encoding for a byte string (RFC 8949, 3.4.5.2). */
 const SHOWN_AS: ReadonlyMap<number | bigint, BufferEncoding> = new Map([
   [21, 'base64url'],
   [22, 'base64'],
@@ -154,7 +154,7 @@ class Reader {
     this.#close(count, ']')
   }
 
-  /** The bracket overwrites the last comma. */
+  /** Closes a list or an object. The bracket overwrites the last comma. */
   #close(count: number, bracket: string): void {
     if (count > 0) this.#length--
     this.#ascii(bracket)
@@ -170,7 +170,7 @@ class Reader {
   }
 
   #textOf(token: Token): Uint8Array {
-    // An empty text string has no bytes.
+    // A token without bytes is an empty text string.
     const bytes = token.byteValue ?? NOTHING
     if (!isUtf8(bytes)) throw this.#fault('a text string is not UTF-8')
     return bytes
@@ -231,16 +231,16 @@ class Reader {
 const NOTHING = new Uint8Array(0)
 const QUOTE = 0x22
 
-/** The escape sequence of each byte in a string; undefined for bytes that are written as they are. */
+/** The escape sequence of each byte in a string; undefined for bytes that are written unchanged. */
 const ESCAPES: readonly (string | undefined)[] = Array.from({ length: 256 }, (_, byte) => {
   const sign = String.fromCharCode(byte)
   if ('<>&'.includes(sign)) return `\\u00${byte.toString(16)}`
   return byte < 0x20 || sign === '"' || sign === '\\' ? JSON.stringify(sign).slice(1, -1) : undefined
 })
-/** The two line separators of Unicode, which differ in their last bit. */
+/** The two line separators of Unicode. They differ only in their last bit. */
 const SEPARATORS = ['\\u2028', '\\u2029']
 
-/** Like `Buffer.compare`, which takes longer for the few bytes of a key. */
+/** Compares like `Buffer.compare`, which takes longer for the few bytes of a key. */
 function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const length = Math.min(a.length, b.length)
   for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i]! - b[i]!

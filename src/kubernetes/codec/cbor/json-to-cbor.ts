@@ -168,7 +168,7 @@ class Writer {
   #bytes: Buffer
   #length = 0
 
-  /** @param length the expected length. */
+  /** @param length the expected number of bytes. */
   constructor(length: number) {
     this.#bytes = Buffer.allocUnsafe(length)
   }
@@ -206,7 +206,7 @@ class Writer {
     this.#value(value)
   }
 
-  /** @param start the opening quote. @param end after the closing one. */
+  /** @param start the index of the opening quote. @param end the index after the closing one. */
   string(json: Buffer, start: number, end: number): void {
     if (json.subarray(start, end).includes(BACKSLASH)) return this.#string(decodeString(json, start, end))
     const length = end - start - 2

@@ -2,9 +2,9 @@
  * The grammar of JSONPath templates in client-go: text, and actions in braces consisting of fields, slices, unions,
  * filters, wildcards and recursive descent. Printer columns use it.
  *
- * It differs from other JSONPaths, and from its own documentation, in ways that a client sees: `$` and `@` are skipped
- * wherever they occur, `['a.b']` means `.a.b`, and names in brackets take single quotes only. Those differences are
- * kept. Source: k8s.io/client-go/util/jsonpath; `test/data/json-path.json` holds its results.
+ * This grammar differs from other JSONPaths, and from its own documentation, in ways that a client sees: `$` and `@`
+ * are skipped wherever they occur, `['a.b']` means `.a.b`, and names in brackets take single quotes only. This parser
+ * keeps these differences. Source: k8s.io/client-go/util/jsonpath; `test/data/json-path.json` holds its results.
  */
 import { unquote } from './unquote.js'
 
@@ -24,14 +24,14 @@ export type JsonPathNode =
 /** The steps of one action. A text or a literal among them replaces what the steps before it found. */
 export type JsonPath = readonly JsonPathNode[]
 
-/** A number keeps its text, since an integer and a float of the same value are not comparable. */
+/** A number keeps its text, because an integer and a float of the same value are not comparable. */
 export type Literal = boolean | { readonly number: string }
 
 export interface Slice {
   readonly start: number | null
   readonly end: number | null
   readonly step: number | null
-  /** Whether it is an index such as `[3]`, whose end follows from its start. */
+  /** Whether the slice is an index such as `[3]`, whose end follows from its start. */
   readonly isIndex: boolean
 }
 
@@ -43,7 +43,7 @@ export class JsonPathSyntaxError extends Error {
   override readonly name = 'JsonPathSyntaxError'
 }
 
-/** The API server limits the size of definitions, and nobody needs a longer path. */
+/** The API server limits only the size of definitions, but a real path is much shorter. */
 const MAX_LENGTH = 16_384
 
 /** @throws JsonPathSyntaxError */

@@ -5,7 +5,7 @@
  */
 import type { Json } from '../json-tree.js'
 
-/** Characters of text that count as much as one value. */
+/** The number of characters of text that count as one value. */
 const CHARACTERS = 16
 
 /** The path was abandoned. This is not a `JsonPathError`, because a filter may treat such an error as a result. */

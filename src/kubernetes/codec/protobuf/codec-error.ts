@@ -7,7 +7,7 @@
  * - `truncated`: a length points past the end.
  * - `malformed`: an unknown encoding, or text where JSON or a number should be.
  * - `wire-type`: a known field in a wire type it cannot have.
- * - `too-deep`, `too-large`: beyond our limits.
+ * - `too-deep`, `too-large`: beyond the limits of this codec.
  * - `unknown-kind`: well formed, but the kind has no schema.
  * - `unsupported`: well formed, but this codec cannot read it.
  */

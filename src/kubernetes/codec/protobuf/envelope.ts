@@ -16,14 +16,14 @@ export const PROTOBUF_CONTENT_TYPE = 'application/vnd.kubernetes.protobuf'
 export interface Envelope {
   readonly apiVersion: string
   readonly kind: string
-  /** The value it was opened from. */
+  /** The value from which the envelope was opened. */
   readonly bytes: Buffer
   /** Where the object's own message is in `bytes`. */
   readonly rawStart: number
   readonly rawEnd: number
-  /** The content encoding is '' in what API servers write. */
+  /** The content encoding. API servers write ''. */
   readonly contentEncoding: string
-  /** The content type is '' in what API servers write, which means protobuf again. */
+  /** The content type. API servers write '', which means protobuf. */
   readonly contentType: string
 }
 

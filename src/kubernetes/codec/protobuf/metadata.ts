@@ -15,7 +15,7 @@ export interface ObjectMetadata {
   readonly uid: string
   readonly labels: ReadonlyMap<string, string>
   readonly annotations: ReadonlyMap<string, string>
-  /** RFC 3339; null if it is not being deleted. */
+  /** RFC 3339; null if the object is not being deleted. */
   readonly deletionTimestamp: string | null
   /** The stored text, which is '' in etcd. */
   readonly resourceVersion: string

@@ -35,7 +35,7 @@ export function writeNumber(
   }
   const before = writer.length
   writeScalar(type as ScalarType, reader, writer, end)
-  // Every zero is written as this one digit, except the double -0, which Go treats as empty too.
+  // Every zero is written as the one digit 0, except the double -0. Go treats both as empty.
   const isZero = writer.bytes[writer.length - 1] === 0x30 && writer.length - before <= 2
   if (!omitsEmpty || !isZero || (writer.length - before === 2 && writer.bytes[before] !== MINUS)) return true
   writer.length = before

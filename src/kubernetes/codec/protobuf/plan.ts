@@ -56,8 +56,8 @@ export class PlanField {
   /** Structs are written even when they are empty, unless their tag says `omitzero`. */
   readonly isStruct: boolean
   /**
-   * Whether nothing is written for an absent field. Most fields of most messages are absent, so they are skipped
-   * quickly.
+   * Whether nothing is written for an absent field. This holds for most fields of most messages, so absent fields are
+   * skipped quickly.
    */
   readonly isSkippedWhenAbsent: boolean
   /** Whether the field is known but never written. */

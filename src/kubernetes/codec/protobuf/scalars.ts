@@ -1,6 +1,6 @@
 /**
- * Formats numbers from the wire as in Kubernetes' JSON: times as RFC 3339 in UTC, durations in Go's notation, doubles.
- * The output is that of Go's `Time.Format`, `Duration.String` and `encoding/json`.
+ * Formats numbers from the wire as in Kubernetes' JSON: times as RFC 3339 in UTC, durations in Go's notation,
+ * doubles. The output equals that of Go's `Time.Format`, `Duration.String` and `encoding/json`.
  */
 import { CodecError } from './codec-error.js'
 

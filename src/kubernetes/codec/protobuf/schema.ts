@@ -48,7 +48,7 @@ export interface Field {
   /** The name is '' for an inlined message. */
   readonly jsonName: string
   readonly isOmittedWhenEmpty: boolean
-  /** Whether that holds for a struct as well, which Go otherwise writes even when it is empty. */
+  /** Whether a struct is left out as well; otherwise Go writes it even when it is empty. */
   readonly isOmittedWhenZero: boolean
   readonly label: 'value' | 'pointer' | 'repeated' | 'map'
   /** The type of the field, or of the values of a map. `message` goes with `messageName`. */
@@ -240,7 +240,7 @@ export class Schema {
   }
 }
 
-/** The data is a separate file, which the compiler does not copy. `npm run generate:schema` makes it. */
+/** The table's file. The compiler does not copy it, and `npm run generate:schema` makes it. */
 const SCHEMA_FILE = 'src/kubernetes/codec/protobuf/kubernetes-schema.txt'
 
 let builtIn: Schema | null = null

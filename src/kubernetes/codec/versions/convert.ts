@@ -2,7 +2,7 @@
  * Converts a built-in kind from one version to another, on JSON, as an API server converts between the version in
  * etcd and the version that a client requests. A pair that is not listed here is not available.
  *
- * Numbers keep their exact text. Where the versions differ only in name, everything else stays as written as well.
+ * Numbers keep their exact text. Where the versions differ only in name, only the apiVersion changes.
  */
 import { eachMember } from '../../../support/json-members.js'
 import { MAX_JSON_DEPTH } from '../json-scan.js'
