@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * The program: its first argument is a command; without one it runs the server. Only this file reads argv and the
- * environment. Commands and server are loaded only when needed, so a command starts in a fraction of the server's time.
+ * The program. If the first argument is a command, it runs that command; otherwise it runs the server. Only this file
+ * reads argv and the environment. Commands and the server are loaded only when needed, so a command starts in a
+ * fraction of the time that the server needs.
  */
 import type { Command } from './cli/command.js'
 import { packageVersion } from './server/wiring/package-version.js'
@@ -25,7 +26,7 @@ async function loadCommands(): Promise<readonly Command[]> {
   )
 }
 
-/** For the server's own `--help`. */
+/** Returns the list of commands for the server's own `--help`. */
 async function listCommands(): Promise<string> {
   const { commandList } = await import('./cli/commands.js')
   return commandList(await loadCommands())

@@ -86,7 +86,7 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
   let report: LoadReport
   let cpuShare = 0
   try {
-    // With an initial state, the measurement begins with the first watch.
+    // If the initial state is requested, it is part of the measurement, which then begins before the first watch opens.
     if (flags.initial) load.mark()
     await load.open(signal)
     if (load.answered === 0 && !signal.aborted) {
@@ -106,11 +106,14 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
   }
   if (flags.output === 'json') await out.line(JSON.stringify({ resource: args[0], ...report, cpuShare }))
   else for (const line of reportLines(report, cpuShare)) await out.line(line)
-  // A watch that could not be opened was not measured, which a script must notice.
+  // The exit code reports watches that could not be opened, so that a script notices that they were not measured.
   return report.failed > 0 ? EXIT.failed : EXIT.done
 }
 
-/** Watches begin now, unless the initial state is requested, and last long enough that the server does not end them. */
+/**
+ * Returns the path of the watches. They start at the current state, unless the initial state is requested, and have a
+ * timeout long enough that the server does not end them.
+ */
 async function watchPath(
   { flags, args, signal }: Context,
   connection: Connection,

@@ -1,4 +1,7 @@
-/** Builds the parser of all commands from their table. Parsing, suggestions and `--help` are commander's. */
+/**
+ * Builds the parser of all commands from their table. The package commander does the parsing, the suggestions and
+ * `--help`.
+ */
 import { Argument, Command as Parser, InvalidArgumentError, Option } from 'commander'
 import { absent, type Command, type Flag, type FlagKind, type Flags, type FlagValues } from './command.js'
 import { EXIT_CODES } from './exit-code.js'
@@ -14,7 +17,7 @@ const PLACEHOLDERS: Readonly<Record<FlagKind, string>> = {
 }
 
 export interface CommandLine {
-  /** Throws commander's CommanderError after printing what is wrong, or the requested help. */
+  /** Throws a CommanderError after it has printed what is wrong, or the requested help. */
   readonly program: Parser
   /** The parser of each command, from which docs/commands.md lists the flags. */
   readonly parsers: ReadonlyMap<Command, Parser>

@@ -11,14 +11,14 @@ export interface Flag {
   readonly kind: FlagKind
   /** One letter, as in `-n`. */
   readonly short?: string
-  /** The placeholder, as in `--namespace <NAME>`. Default: one that suits the kind. */
+  /** The placeholder, as in `--namespace <NAME>`. The default depends on the kind. */
   readonly placeholder?: string
-  /** The only values of a choice. */
+  /** The allowed values of a choice. */
   readonly choices?: readonly string[]
   /** The minimum integer, or the minimum duration in milliseconds; default 0. */
   readonly min?: number
   readonly max?: number
-  /** Full sentences. They mention the default only if nothing else shows it. */
+  /** The description, in full sentences. It mentions the default only if nothing else shows it. */
   readonly doc: string
   /** The heading in `--help` that the flag belongs to. */
   readonly group?: string
@@ -36,7 +36,7 @@ type ValueOf<F extends Flag> = F['kind'] extends 'boolean'
         ? C | null
         : string | null
 
-/** Values by the flag's name without dashes; null when not given. Durations are in milliseconds. */
+/** Values by the flag's name without dashes; null for a flag that is not given. Durations are in milliseconds. */
 export type FlagValues<F extends Flags> = { readonly [K in keyof F]: ValueOf<F[K]> }
 
 /** Puts flags under a heading of `--help`. */
@@ -56,14 +56,14 @@ export interface Example {
 
 export interface CommandContext<F extends Flags = Flags> {
   readonly flags: FlagValues<F>
-  /** Their number has already been checked against the positionals. */
+  /** The positional arguments. Their number has already been checked. */
   readonly args: readonly string[]
   readonly out: Output
   readonly err: Output
   readonly environment: Readonly<Record<string, string | undefined>>
   /**
-   * Aborted by Ctrl-C and SIGTERM. The command should then end soon and cleanly; the exit code is the signal's,
-   * whatever it returns.
+   * Aborted by Ctrl-C and SIGTERM. The command should then end soon and cleanly. The exit code is the signal's,
+   * whatever the command returns.
    */
   readonly signal: AbortSignal
 }
@@ -77,17 +77,20 @@ export interface CommandOf<F extends Flags> {
   readonly description?: string
   /** As in the usage line: `<RESOURCE> [NAME...]`. */
   readonly positionals: string
-  /** Whether unknown flags are arguments, meant for another program. */
+  /** Whether unknown flags are passed as arguments, because they are meant for another program. */
   readonly passesFlags?: boolean
   readonly flags: F
   readonly examples: readonly Example[]
-  /** @throws CommandError for a failure reported in one line; anything else is a bug and shown with its stack. */
+  /** @throws CommandError for a failure to report in one line. Any other error is a bug and is shown with its stack. */
   run(context: CommandContext<F>): Promise<ExitCode>
 }
 
 export type Command = CommandOf<Flags>
 
-/** Inside `run`, the flags have their types; outside, all commands have the same type. */
+/**
+ * Defines a command. Its `run` sees the exact types of its flags, but for the rest of the program all commands have the
+ * same type.
+ */
 export function defineCommand<const F extends Flags>(command: CommandOf<F>): Command {
   return command as unknown as Command
 }

@@ -1,9 +1,10 @@
-/** `distributary config check`: reports what a server with these flags would do, and what is wrong with them. */
+/** `distributary config check`: reports how a server with these flags would behave, and errors in the flags. */
 import { type Command, defineCommand } from './command.js'
 import { EXIT, UsageError } from './exit-code.js'
 
 /**
- * The server's result; see `server/wiring/check-config.ts`. Commands load none of the server's code, so it is injected.
+ * The check that the server implements in `server/wiring/check-config.ts`. It is passed in, because commands load none
+ * of the server's code.
  */
 export type ConfigCheck = (options: {
   readonly argv: readonly string[]

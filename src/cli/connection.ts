@@ -1,6 +1,6 @@
 /**
- * Finds the server for a command, and the credentials. A kubeconfig is read only on request (--kubeconfig, --context):
- * the default is the distributary on this machine, not the cluster that kubectl last used.
+ * Finds the server and the credentials for a command. A kubeconfig is read only on request (--kubeconfig, --context).
+ * Without one, the server is the distributary on this machine, not the cluster that kubectl last used.
  */
 import { readFileSync } from 'node:fs'
 import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
@@ -60,7 +60,7 @@ export interface Connection {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Opens no connection yet. @throws UsageError, CommandError for a file that cannot be read. */
+/** Prepares a connection without opening it. @throws UsageError, CommandError for a file that cannot be read. */
 export async function connect(
   flags: FlagValues<typeof connectionFlags>,
   environment: Environment,
@@ -110,7 +110,7 @@ export async function withConnection<T>(
   }
 }
 
-/** Flags replace the kubeconfig's impersonation as a whole. */
+/** Returns the impersonation from flags, which replaces the kubeconfig's as a whole. */
 function impersonationOf(flags: FlagValues<typeof connectionFlags>): Pick<NodeTransportOptions, 'impersonate'> {
   const { as: user, 'as-group': groups, 'as-uid': uid } = flags
   if (user === null) {

@@ -20,13 +20,16 @@ export function differences(
   return changes
 }
 
-/** An etcd restored from a backup reuses revisions for different contents. */
+/**
+ * Whether both are the same version of the same object. The contents are compared too, because an etcd restored from a
+ * backup reuses revisions for different contents.
+ */
 export function isSameObject(a: BytesObject, b: BytesObject): boolean {
   if (a.resourceVersion !== b.resourceVersion) return false
   return Buffer.compare(a.bytes, b.bytes) === 0 || isEqualTree(contentOf(a), contentOf(b))
 }
 
-/** Lists leave out the kind. */
+/** Returns the content without `kind` and `apiVersion`, which list items lack. */
 function contentOf({ bytes }: BytesObject): unknown {
   const {
     kind: _kind,

@@ -120,7 +120,7 @@ function readAuthority(file: string): string {
   }
 }
 
-/** Without the members that are undefined. */
+/** Returns the members that are not undefined. */
 function compact<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as never
 }
@@ -133,7 +133,9 @@ function accountOf(flag: string, text: string | null): Patient['agent'] {
   return { namespace, name }
 }
 
-/** A server that does not answer one request may answer the next. */
+/**
+ * Runs one check. If a server does not respond, only this check fails, because the server may answer the next request.
+ */
 async function verdictOf(
   examine: (patient: Patient) => Promise<Omit<Finding, 'check'>>,
   patient: Patient,

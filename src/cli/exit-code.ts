@@ -1,4 +1,4 @@
-/** The exit codes of commands. Scripts rely on them: they are in every `--help` and in docs/commands.md. */
+/** The exit codes of commands. Scripts rely on them, so every `--help` and docs/commands.md list them. */
 export const EXIT = {
   done: 0,
   failed: 1,
@@ -19,7 +19,7 @@ export const EXIT_CODES: ReadonlyMap<ExitCode, string> = new Map([
   [EXIT.terminated, 'SIGTERM'],
 ])
 
-/** Reported in one line on stderr, without a stack, because the server or the user is at fault. */
+/** An error for which the server or the user is responsible. It is reported in one line on stderr, without a stack. */
 export class CommandError extends Error {
   override readonly name: string = 'CommandError'
 

@@ -19,7 +19,10 @@ export interface FollowOptions<T> {
   readonly onTrouble: (text: string) => void
 }
 
-/** Ends when the signal aborts. @throws CommandError when the server refuses, or cannot be reached, at the start. */
+/**
+ * Yields the items of a watch until the signal aborts. @throws CommandError when the server refuses, or cannot be
+ * reached, at the start.
+ */
 export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
   const { connection, selection, codec, afterResourceVersion, signal, onTrouble } = options
   // A reflector never gives up, but a user who mistyped a selector needs to know.
@@ -30,7 +33,7 @@ export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<Watc
     transport: connection.transport,
     codec,
     signal,
-    // The rows of a table come from a list: the events of an initial state are tables of one row each.
+    // The rows of a table come from a list, because the events of an initial state would be tables of one row each.
     watchList: codec.accept === undefined,
     ...(afterResourceVersion === undefined ? {} : { afterResourceVersion }),
     onStatus({ state, reason, resourceVersion }) {

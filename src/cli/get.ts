@@ -99,7 +99,10 @@ function isTable({ output }: Values): boolean {
   return output === null || output === 'table' || output === 'wide'
 }
 
-/** The number of rows in a request: the first ones are on the screen while the last ones are still being generated. */
+/**
+ * The number of rows per request. With pages, the first rows are on the screen while the server is still generating the
+ * last ones.
+ */
 const PAGE = 500
 
 async function printTable(get: Get): Promise<ExitCode> {
@@ -135,7 +138,7 @@ async function* rowsOf({ context, connection, chosen }: Get): AsyncGenerator<rea
       limit: String(PAGE),
       ...(continueToken === '' ? {} : { continue: continueToken }),
     }
-    // The next page is read at the revision of its list.
+    // The token already contains the revision of the list.
     if (continueToken !== '')
       for (const name of ['resourceVersion', 'resourceVersionMatch']) Reflect.deleteProperty(query, name)
     const body = await askBytes(connection, { path: selection.path, query, accept, signal })
@@ -154,7 +157,7 @@ function holdsObjects(body: Buffer): boolean {
   return answer?.kind === 'Table' || answer?.items !== undefined || answer?.metadata !== undefined
 }
 
-/** Returns undefined for anything but JSON. */
+/** Parses a body; returns undefined if it is not JSON. */
 function parsed(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'))
@@ -185,8 +188,9 @@ function selectorsOf({ selection }: Chosen, flags: Values): Record<string, strin
 }
 
 /**
- * For one object, or for the response to a path, JSON and YAML are the server's bytes, indented; otherwise they come
- * from trees that keep every digit. The objects of a list get the kind that lists omit, as in kubectl.
+ * Prints JSON or YAML. For a single object or the response to a path, that is the server's bytes, reformatted.
+ * Otherwise it comes from trees that keep every digit. The objects of a list get the kind that lists omit, as in
+ * kubectl.
  */
 async function printObjects(get: Get): Promise<ExitCode> {
   const { context, chosen } = get
@@ -268,7 +272,8 @@ async function watchObjects(get: Get): Promise<ExitCode> {
 }
 
 /**
- * Prints all objects, then each that changed. After a relist it prints only objects that differ from the last print.
+ * Prints all objects, and then each object that changes. After a relist it prints only objects that differ from the
+ * last print.
  */
 async function printEach<T>(
   { context, connection, chosen }: Get,
@@ -298,7 +303,10 @@ async function printEach<T>(
   return EXIT.done
 }
 
-/** The indenter needs text without white space between tokens. Servers append a line feed. */
+/**
+ * Removes white space at the end, because the indenter expects text without white space between tokens, and servers
+ * append a line feed.
+ */
 function compact(body: Buffer): Buffer {
   let end = body.length
   while (end > 0 && body[end - 1]! <= 0x20) end--

@@ -1,6 +1,6 @@
 /**
  * The stdout and stderr of a command, and the properties of the terminal. A reader that has exited (EPIPE, as with `|
- * head`) is a normal end, reported by `onClosed`.
+ * head`) is not an error; `onClosed` reports it.
  */
 import { once } from 'node:events'
 import type { WriteStream } from 'node:tty'
@@ -27,7 +27,7 @@ export class Output {
     })
   }
 
-  /** Resolves when more may be written: it waits for a slow reader instead of buffering. */
+  /** Resolves when more may be written. So the command waits for a slow reader instead of buffering. */
   async write(text: string | Uint8Array): Promise<void> {
     if (this.#isClosed || this.#stream.write(text)) return
     await once(this.#stream as NodeJS.EventEmitter, 'drain')
@@ -41,7 +41,7 @@ export class Output {
     return this.#stream.isTTY === true && this.#environment['TERM'] !== 'dumb'
   }
 
-  /** The width of the terminal; 80 without one. */
+  /** The width of the terminal; 80 if there is no terminal. */
   get columns(): number {
     return this.#stream.columns ?? 80
   }

@@ -1,4 +1,7 @@
-/** Sends the server one request, and returns its response or reports in one line why there is none. */
+/**
+ * Sends one request to the server and returns the response, or throws an error that explains in one line why there is
+ * none.
+ */
 import { WatchFailure } from '../client/reflector/failure.js'
 import { failureOf } from '../client/reflector/list-pages.js'
 import { readBody, type TransportResponse } from '../client/reflector/transport.js'
@@ -64,7 +67,7 @@ export async function askJson(connection: Connection, question: Question): Promi
   }
 }
 
-/** Words the refusal with the server's own message and reason. */
+/** Converts a refusal to an error with the server's own message and reason. */
 export function refusal(failure: WatchFailure): CommandError {
   const { reason } = failure.status ?? {}
   return new CommandError(
@@ -76,14 +79,20 @@ export function refusal(failure: WatchFailure): CommandError {
   )
 }
 
-/** Explains the likely cause when one side speaks TLS and the other plain HTTP; OpenSSL's own message does not help. */
+/**
+ * Explains the likely cause when one side speaks TLS and the other plain HTTP; OpenSSL's own message does not make this
+ * clear.
+ */
 function hinted(reason: string, server: string): string {
   if (/wrong version number|packet length too long/.test(reason)) return 'it does not speak TLS: use http://'
   const isPlain = server.startsWith('http:')
   return isPlain && /socket hang up|ECONNRESET/.test(reason) ? `${reason}: if it speaks TLS, use https://` : reason
 }
 
-/** If several addresses of a name were tried, node's error has no message, only their errors. */
+/**
+ * Returns the message of an error. If several addresses of a name were tried, Node's error contains only the separate
+ * errors and has no message itself.
+ */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
   return error instanceof Error && error.message !== '' ? error.message : String(error)

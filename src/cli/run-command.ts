@@ -13,7 +13,7 @@ export interface Surroundings {
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-/** Does not return: the process ends with the command's exit code, after its last output. */
+/** Runs a command and then ends the process with its exit code, after the last output. */
 export async function runCommand(commands: readonly Command[], { argv, environment }: Surroundings): Promise<never> {
   // When the reader is gone, the remaining work is pointless.
   const onClosed = (): never => process.exit(EXIT.done)
@@ -42,7 +42,7 @@ export async function runCommand(commands: readonly Command[], { argv, environme
     if (!(error instanceof CommanderError)) throw error
     code = error.exitCode === 0 ? EXIT.done : EXIT.usage
   }
-  // Wait until the last byte is written: a pipe may not accept it at once.
+  // Wait until the last byte is written, because a pipe may not accept all bytes at once.
   await new Promise<void>((resolve) => process.stdout.write('', () => resolve()))
   process.exit(stopCode ?? code)
 }

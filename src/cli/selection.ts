@@ -1,4 +1,4 @@
-/** Turns RESOURCE, NAME and the flags that choose objects into a request to the server. */
+/** Turns RESOURCE, NAME and the flags that select objects into a request to the server. */
 import { resourcePath } from '../client/resource-path.js'
 import type { Selection } from '../client/reflector/requests.js'
 import { keyName } from '../engine/model/key-name.js'
@@ -38,7 +38,7 @@ export interface Chosen {
   readonly resource: ApiResource | null
   /** Selects all chosen objects, using selectors. */
   readonly selection: Selection
-  /** The names of single objects; if empty, all that match the selectors. */
+  /** The names of single objects. If it is empty, all objects that match the selectors are chosen. */
   readonly names: readonly string[]
   /** Whether the objects may be in several namespaces. */
   readonly isAcross: boolean
@@ -113,7 +113,10 @@ function wantedOf([word = '', ...more]: readonly string[]): {
   return { typeName, names: [name] }
 }
 
-/** A watch has no name in its path, so one object is selected by field. @throws UsageError for several. */
+/**
+ * Returns the selection of a watch. The path of a watch contains no object name, so a field selector selects a single
+ * object. @throws UsageError for several.
+ */
 export function watchSelection({ selection, names }: Chosen): Selection {
   const [name, another] = names
   if (name === undefined) return selection

@@ -1,4 +1,4 @@
-/** `distributary top`: shows what a server is doing, from its `/metrics`, which cover all processes with --workers. */
+/** `distributary top`: shows what a server is doing, from its `/metrics`. With --workers, they cover all processes. */
 import { activeClock } from '../client/reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
 import { type CommandContext, defineCommand, type Flags } from './command.js'
@@ -58,7 +58,7 @@ async function scrape(connection: Connection, signal: AbortSignal): Promise<Scra
   return scraped
 }
 
-/** Clears a terminal, so that each sample replaces the one before. */
+/** Clears a terminal, so that each sample replaces the previous one. */
 const CLEAR = '\u001b[H\u001b[J'
 
 async function print({ flags, out, err, signal }: Context, connection: Connection): Promise<ExitCode> {

@@ -1,4 +1,4 @@
-/** `distributary version`: prints the version of this program and that of the server. */
+/** `distributary version`: prints the versions of this program and of the server. */
 import { jsonToYaml } from '../kubernetes/codec/json-to-yaml.js'
 import { type Command, defineCommand } from './command.js'
 import { connectionFlags, withConnection } from './connection.js'

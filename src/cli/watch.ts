@@ -94,8 +94,8 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
         const now = new Map(item.items.map((object) => [bytesCodec.keyOf(object), object]))
         const differ = differences(known, now)
         known = now
-        // With --resource-version, objects unchanged since then are not reported, unless the server's history is a
-        // different one, as after etcd was restored.
+        // With --resource-version, objects unchanged since that version are not reported, unless the server has a
+        // different history, as after etcd was restored from a backup.
         const told =
           after === null || isAfter(position, item.resourceVersion)
             ? differ
@@ -120,7 +120,8 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
 }
 
 /**
- * resourceVersions of one resource may be compared as numbers. Source: Kubernetes API concepts, "resource versions".
+ * Compares two resourceVersions of one resource, which may be compared as numbers. Source: Kubernetes API concepts,
+ * "resource versions".
  */
 function isAfter(resourceVersion: string, position: string): boolean {
   const isNumber = /^\d+$/
@@ -128,7 +129,7 @@ function isAfter(resourceVersion: string, position: string): boolean {
   return BigInt(resourceVersion) > BigInt(position)
 }
 
-/** Returns when the object was last changed, according to its own metadata; otherwise -Infinity. */
+/** Returns the time of the object's last change according to its own metadata; -Infinity if that is unknown. */
 function newestTime({ bytes }: BytesObject): number {
   const { metadata } = JSON.parse(Buffer.from(bytes).toString('utf8')) as {
     metadata?: {

@@ -1,22 +1,25 @@
 /**
- * Decides whether a denial by an API server counts. One that is starting denies every request until it has loaded
- * roles, bindings and bootstrap tokens. Those denials look like real ones, and only `/readyz` shows the difference.
- * Once found ready, the server is trusted until a new connection, which may reach a process that has just started.
- * Behind a load balancer, `/readyz` may reach another process than the one that denied.
+ * Decides whether to believe a denial by an API server. A server that is starting denies every request until it has
+ * loaded roles, bindings and bootstrap tokens. Those denials look like real ones, and only `/readyz` shows the
+ * difference. Once the server was found ready, it is trusted until there is a new connection, which may reach a process
+ * that has just started. Behind a load balancer, `/readyz` may reach a different process from the one that denied the
+ * request.
  */
 import type { Clock } from './clock.js'
 import type { ConnectionCount } from './connection-count.js'
 
 export interface ApiServerReadinessOptions {
-  /** Default: unknown, so that `/readyz` is asked at each denial. */
+  /** By default the connections are unknown, so `/readyz` is requested after each denial. */
   readonly connections?: ConnectionCount
-  /** Returns the status of `/readyz`. A rejection means that there was no response, which counts like a bad one. */
+  /**
+   * Returns the status of `/readyz`. A rejection means that there was no response, which is treated like a bad status.
+   */
   readonly readyz: () => Promise<number>
   readonly clock: Pick<Clock, 'monotonic'>
 }
 
 /**
- * A server that can be reached starts in seconds. After this time, the denials of one that never becomes ready count.
+ * A reachable server starts within seconds. If a server is still not ready after this time, its denials are believed.
  */
 const MAX_DOUBT_MS = 60_000
 const NO_ANSWER = 0
@@ -25,7 +28,7 @@ export class ApiServerReadiness {
   readonly #options: ApiServerReadinessOptions
   /** The number of connections when the server was last found ready; null if that is unknown. */
   #confirmed: number | null
-  /** When the server was first found not ready, and when it last said so; null if it was ready when last asked. */
+  /** When the server was first found not ready, and when it last said so; null if it was ready at the last check. */
   #doubt: { readonly sinceMs: number; readonly askedMs: number } | null = null
   #confirming: Promise<void> | null = null
 
@@ -39,19 +42,19 @@ export class ApiServerReadiness {
     return this.#confirmed !== null && this.#options.connections?.count === this.#confirmed
   }
 
-  /** Call this after a response that is not a denial: if the server's readiness is in doubt, this checks it again. */
+  /** Call this after a response that is not a denial. If the server's readiness is in doubt, this checks it again. */
   accepted(): void {
     if (this.#doubt === null) return
     const now = this.#options.clock.monotonic()
     const { sinceMs, askedMs } = this.#doubt
-    // One that never says that it is ready is asked once a minute from then on.
+    // A server that never becomes ready is checked only once a minute after that time.
     if (now - sinceMs < MAX_DOUBT_MS || now - askedMs >= MAX_DOUBT_MS) void this.#confirm().catch(() => {})
   }
 
   /**
    * Call this after a denial.
-   * @param wasSure `isSure` when the request was sent.
-   * @returns null if the denial counts at once; otherwise a promise that rejects while the server is not ready.
+   * @param wasSure the value of `isSure` when the request was sent.
+   * @returns null if the denial is to be believed at once; otherwise a promise that rejects if the server is not ready.
    */
   denied(wasSure = false): Promise<void> | null {
     return wasSure && this.isSure ? null : this.#confirm()
@@ -74,7 +77,10 @@ export class ApiServerReadiness {
   }
 }
 
-/** Before roles are loaded, even `/readyz` is forbidden. A server without that path is not a Kubernetes API server. */
+/**
+ * Whether the status of `/readyz` shows that the server is starting. Before roles are loaded, even `/readyz` is
+ * forbidden. A server without that path is not a Kubernetes API server.
+ */
 function isStarting(status: number): boolean {
   return status === NO_ANSWER || status === 401 || status === 403 || status === 429 || status >= 500
 }

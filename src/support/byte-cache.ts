@@ -1,13 +1,13 @@
 /**
- * An LRU cache limited by bytes, with a limit that may change at run time: a smaller one evicts the least recently used
- * at once. A limit of 0 keeps nothing. lru-cache holds the entries; its own limit is fixed at creation, so a new limit
- * means a new instance with the old entries.
+ * An LRU cache limited by bytes. The limit may change at run time, and a smaller limit immediately evicts the least
+ * recently used entries. A limit of 0 keeps nothing. The package lru-cache holds the entries. Its own limit is fixed at
+ * creation, so a new limit needs a new instance, which takes over the old entries.
  */
 import { LRUCache } from 'lru-cache'
 
 export interface ByteCacheOptions<V> {
   readonly maxBytes: number
-  /** Returns whole bytes of memory, at least 2, including the entry's overhead. */
+  /** Returns the entry's size in memory, including overhead, as a whole number of bytes, at least 2. */
   readonly sizeOf: (value: V) => number
   /** The share of the limit that one entry may take. Default: 1. */
   readonly entryShare?: number
@@ -30,7 +30,10 @@ export class ByteCache<K extends {}, V extends {}> {
     return this.#entries.get(key)
   }
 
-  /** A value above the limit for one entry is not kept, and neither is its predecessor. @returns whether it is kept. */
+  /**
+   * A value above the limit for one entry is not kept, and removes the key's previous value. @returns whether the value
+   * is kept.
+   */
   set(key: K, value: V): boolean {
     this.#entries.set(key, value)
     return this.#entries.has(key)
@@ -42,14 +45,14 @@ export class ByteCache<K extends {}, V extends {}> {
 
   resize(maxBytes: number): void {
     const entries = this.#bounded(maxBytes)
-    // Loads the least recently used first, so that the others evict them.
+    // The least recently used entries are loaded first, so that the later ones evict them.
     entries.load(this.#entries.dump())
     this.#entries = entries
   }
 
   #bounded(maxBytes: number): LRUCache<K, V> {
     const { sizeOf, entryShare = 1 } = this.#options
-    // To lru-cache, 0 means "no limit"; no entry is as small as 1.
+    // In lru-cache, 0 means "no limit". A limit of 1 keeps nothing, because every entry is larger.
     const maxSize = Math.max(1, maxBytes)
     return new LRUCache({ maxSize, maxEntrySize: Math.ceil(maxSize * entryShare), sizeCalculation: sizeOf })
   }

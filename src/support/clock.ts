@@ -1,9 +1,10 @@
-/** The clock is passed in, so that tests control the time. */
+/** A clock. It is passed to the code that needs it, so that tests control the time. */
 export interface Clock {
   /** Milliseconds since the epoch, for timestamps. */
   now(): number
   /**
-   * Milliseconds from an arbitrary start, for durations: they never go back. All processes of a machine have one start.
+   * Milliseconds since an arbitrary start, for durations. They never go back. All processes of a machine share the same
+   * start.
    */
   monotonic(): number
   /** Calls back once after `delayMs`. The timer does not keep the process alive. */
@@ -14,10 +15,10 @@ export interface Timer {
   cancel(): void
 }
 
-/** The longest delay of Node's timers; with a longer one they fire at once. */
+/** The longest delay of Node's timers. With a longer delay, they would fire at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1
 
-/** The start of this process by the machine's own monotonic clock, which browsers do not show. */
+/** The start of this process by the machine's own monotonic clock, which is not available in browsers. */
 const STARTED_MS =
   'process' in globalThis && 'hrtime' in process ? Number(process.hrtime.bigint()) / 1e6 - performance.now() : 0
 

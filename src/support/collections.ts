@@ -1,8 +1,8 @@
 /**
- * Counts full garbage collections, because released memory shows in the resident size only after one.
+ * Counts full garbage collections, because the resident size shows released memory only after one.
  *
- * Bun reports none, and collects late: with 2,000 clients that never read, memory reached 1.8 times the target. So
- * there `collect` makes one, and only those count.
+ * Bun does not report collections, and it collects late: with 2,000 clients that never read, memory reached 1.8 times
+ * the target. So on Bun, `collect` forces a collection, and only forced collections are counted.
  */
 import { type PerformanceEntry, PerformanceObserver, constants } from 'node:perf_hooks'
 
@@ -12,7 +12,7 @@ type CollectionEntry = PerformanceEntry & { readonly detail?: { readonly kind?: 
 export interface Collections {
   /** The number of collections since counting began. */
   readonly count: number
-  /** Forces one, where the runtime would wait too long. */
+  /** Forces a collection on a runtime that would otherwise collect too late. */
   collect(): void
   stop(): void
 }

@@ -1,6 +1,6 @@
 /**
- * Counts the connections of a client that have brought a response. Node's `reusedSocket` does not show this: it is
- * false for a request that waited for a connection.
+ * Counts the connections of a client on which a response has arrived. Node's `reusedSocket` cannot be used for this,
+ * because it is false for a request that waited for a connection.
  */
 export class ConnectionCount {
   readonly #known = new WeakSet<object>()

@@ -1,10 +1,10 @@
 /**
- * Computes the CRC-32 (as in gzip) of concatenated parts from the checksums of the parts alone: appending a part of n
- * bytes multiplies the checksum so far by x^8n in the ring of polynomials over GF(2) modulo the CRC's own, then adds
- * the part's.
+ * Computes the CRC-32 (as in gzip) of concatenated parts from the checksums of the parts alone. Checksums are
+ * polynomials over GF(2), modulo the CRC's own polynomial. To append a part of n bytes, the checksum so far is
+ * multiplied by x^8n, and the part's checksum is added.
  *
- * The multiplier of a part is computed once, so each of thousands of streams that share the part pays one
- * multiplication of some fifty nanoseconds.
+ * The multiplier of a part is computed once, so that each of thousands of streams that share the part needs only one
+ * multiplication, of about fifty nanoseconds.
  *
  * Source: RFC 1952, 8 (the CRC); a polynomial is 32 bits, the coefficient of x^0 in the highest.
  */
@@ -43,7 +43,7 @@ export function appendedCrc(crc: number, part: Checksum): number {
   return (multiply(part.shift, crc) ^ part.crc) >>> 0
 }
 
-/** Multiplies modulo the CRC's polynomial; both are 32 bits, signed or not. */
+/** Multiplies two polynomials of 32 bits, signed or not, modulo the CRC's polynomial. */
 function multiply(a: number, b: number): number {
   let product = 0
   for (let bits = a; bits !== 0; bits <<= 1) {

@@ -1,9 +1,9 @@
-/** Time limits for waiting, whether or not the work listens to a signal. */
+/** Time limits for waiting, which work even if the work itself ignores its signal. */
 import type { Clock } from './clock.js'
 
 /**
- * Runs `work` with a signal that aborts when `signal` does or when `timeoutMs` have passed; the result of work that
- * continues anyway is dropped.
+ * Runs `work` with a signal that aborts when `signal` does or when `timeoutMs` have passed. If the work continues
+ * anyway, its result is dropped.
  *
  * @throws the error of `onTimeout` when time is up; the signal's reason when it aborts; any error of `work`.
  */
@@ -35,7 +35,8 @@ export async function withDeadline<T>(
 }
 
 /**
- * Returns the result, or throws the signal's reason if it aborts first. Only the wait is abandoned; the work continues.
+ * Returns the result, or throws the signal's reason if the signal aborts first. Only the wait is abandoned; the work
+ * continues.
  */
 export function orAborted<T>(result: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return result

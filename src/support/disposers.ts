@@ -1,4 +1,4 @@
-/** A stack of clean-up functions: each part adds its own, and all run in reverse order. */
+/** A stack of clean-up functions. Each part adds its own, and they run in reverse order. */
 export class Disposers {
   readonly #stack: (() => unknown)[] = []
 

@@ -10,7 +10,7 @@ const NANOSECONDS: Readonly<Record<string, number>> = {
   m: 60e9,
   h: 3600e9,
 }
-/** The most nanoseconds of a duration: 290 years. */
+/** The longest duration in nanoseconds, about 290 years. */
 const MAX_NANOSECONDS = 2 ** 63
 
 /** Returns nanoseconds, or why Go's `time.ParseDuration` rejects the text. */
@@ -33,7 +33,10 @@ export function goDuration(text: string): number | string {
   return text.startsWith('-') ? -total : total
 }
 
-/** A bare number means seconds, as in kube-apiserver's `--min-request-timeout`. @returns milliseconds; null for anything else. */
+/**
+ * Parses a duration. A bare number means seconds, as in kube-apiserver's `--min-request-timeout`. @returns
+ * milliseconds; null for anything else.
+ */
 export function parseDuration(text: string): number | null {
   const nanoseconds = goDuration(/^\d{1,9}$/.test(text) ? `${text}s` : text)
   return typeof nanoseconds === 'string' || /^[-+]/.test(text) ? null : Math.round(nanoseconds / 1e6)

@@ -1,18 +1,19 @@
 /**
- * A queue of several flows, such as those of different clients, that shares time evenly between them: a client that
- * queues five thousand items delays only itself.
+ * A queue of several flows, such as the requests of different clients. It shares time evenly between the flows, so a
+ * client that queues five thousand items delays only itself.
  *
- * It is deficit round robin. The flows form a ring; the one at the front runs until it has used its share, and time
- * taken beyond it is deducted in the next rounds. A heap ordered by time used was rejected: with ten thousand flows of
- * one item each, which is a usual number of nodes, a ring costs the same as a plain queue.
+ * The algorithm is deficit round robin. The flows form a ring. The flow at the front runs until it has used its share,
+ * and any time beyond the share is deducted in the next rounds. A heap ordered by time used was rejected, because a
+ * ring costs no more than a plain queue even with ten thousand flows of one item each, which is a common number of
+ * nodes.
  */
 
-/** The time of one flow in one round, in milliseconds: a few dozen cheap items. */
+/** The time of one flow in one round, in milliseconds. It is enough for a few dozen cheap items. */
 const SHARE_MS = 0.5
 
 /**
- * The largest debt, in milliseconds, however long a round is: anything longer is a pause of the machine, which no flow
- * should be charged for.
+ * The largest debt of a flow, in milliseconds. A longer overrun is a pause of the machine, for which no flow should be
+ * charged.
  */
 const MOST_DEBT_MS = 4
 
@@ -47,7 +48,7 @@ export class FairQueue<T> {
     return this.#flows.get(key)?.items.size ?? 0
   }
 
-  /** @param key of the flow; the items of one flow leave in order of arrival. */
+  /** @param key the flow's key; the items of one flow leave in order of arrival. */
   push(key: string, item: T): void {
     let flow = this.#flows.get(key)
     if (flow === undefined) {
@@ -90,7 +91,7 @@ export class FairQueue<T> {
 }
 
 /**
- * Shares time evenly between flows, such as clients' addresses, and within each between its parts, such as its
+ * Shares time evenly between flows, such as client addresses, and within each flow between its parts, such as its
  * connections.
  */
 export class NestedFairQueue<T> {

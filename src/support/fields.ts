@@ -1,16 +1,16 @@
 /**
  * Reads members of an object parsed from JSON that may have any shape. A reader never throws: it returns the empty
- * value of its type. Only own members count, so that no key of a user's object reaches a prototype.
+ * value of its type. Only own members are read, so that no key of a user's object reaches a prototype.
  */
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** Not an array. */
+/** Whether the value is an object, and not an array. */
 export function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Without a path, the readers judge the value itself. */
+/** Returns the member at a path. Without a path, this and the other readers use the value itself. */
 export function field(value: unknown, ...path: readonly string[]): unknown {
   let at = value
   for (const name of path) at = member(at, name)
@@ -18,7 +18,8 @@ export function field(value: unknown, ...path: readonly string[]): unknown {
 }
 
 /**
- * One step of `field`. A selector may have 20,000 terms, and a path in an array for each takes several times as long.
+ * Returns one member, as one step of `field` does. A selector may have 20,000 terms, and creating a path array for each
+ * would take several times as long.
  */
 export function member(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
@@ -56,7 +57,7 @@ export function listAt(value: unknown, ...path: readonly string[]): readonly unk
   return Array.isArray(found) ? found : []
 }
 
-/** The strings of a list. */
+/** Returns the strings in a list. */
 export function textsAt(value: unknown, ...path: readonly string[]): readonly string[] {
   return listAt(value, ...path).filter((item) => typeof item === 'string')
 }

@@ -1,7 +1,7 @@
 /**
- * Finds frames in the chunks of a stream. A frame is a head, which states the length, and its content. Content that
- * lies within one chunk is a slice of it; otherwise it is copied once into separate memory, however many chunks it
- * spans.
+ * Finds frames in the chunks of a stream. A frame consists of a head, which states the length, and the content. Content
+ * within one chunk is returned as a slice of the chunk. Content that spans several chunks is copied once into separate
+ * memory.
  */
 export class FrameSplitter {
   readonly #head: Buffer

@@ -1,9 +1,10 @@
 /**
- * Free ports for programs that are given a port and bind it later.
+ * Finds free ports for programs that bind their port later.
  *
- * A port from `listen(0)` does not stay free: the system may assign it to any outgoing connection, even one from a
- * client that keeps trying to reach the server that should have it. Ports here lie below that range (Linux begins at
- * 32768, others at 49152), and below Kubernetes' node ports, which begin at 30000.
+ * A port from `listen(0)` may not stay free, because the system can assign it to any outgoing connection, even to one
+ * from a client that keeps trying to reach the server that should get this port. The ports here are below the range for
+ * outgoing connections, which begins at 32768 on Linux and at 49152 on other systems. They are also below Kubernetes'
+ * node ports, which begin at 30000.
  */
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
@@ -17,7 +18,8 @@ export interface PortRange {
 const OWN: PortRange = { first: 26_384, count: 3_600 }
 
 /**
- * @returns a random port of the range. @throws Error when the host is not one of this machine's, or has no port left.
+ * @returns a random port of the range. @throws Error when the host is not an address of this machine, or has no free
+ * port left.
  */
 export async function freePort(host: string, { first, count }: PortRange = OWN): Promise<number> {
   const start = randomInt(count)

@@ -16,7 +16,7 @@ export interface TlsClientOptions {
   readonly insecureSkipTlsVerify?: boolean
 }
 
-/** @param url decides between HTTP and HTTPS. */
+/** @param url its scheme decides between HTTP and HTTPS. */
 export function agentFor(url: string, tls: TlsClientOptions, options: http.AgentOptions): http.Agent {
   if (url.startsWith('http:')) return withListener(new http.Agent(options))
   const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = tls
@@ -33,9 +33,9 @@ export function agentFor(url: string, tls: TlsClientOptions, options: http.Agent
 }
 
 /**
- * Gives each connection a listener for errors. A request that is aborted when its whole response has arrived, but has
- * not been read, destroys the connection with an error after Node has removed its own listener: that would end the
- * process.
+ * Gives each connection a listener for errors. If a request is aborted after its whole response has arrived but before
+ * it was read, the connection is destroyed with an error after Node has removed its own listener. Without another
+ * listener, that error would end the process.
  */
 function withListener(agent: http.Agent): http.Agent {
   const connect = agent.createConnection.bind(agent)
@@ -43,20 +43,26 @@ function withListener(agent: http.Agent): http.Agent {
   return agent
 }
 
-/** Options of a connection whose certificate must be valid for the name; SNI cannot carry an address (RFC 6066). */
+/**
+ * Returns options for a connection whose certificate must be valid for the name. An IP address is checked separately,
+ * because SNI cannot carry one (RFC 6066).
+ */
 export function expecting(name: string): Pick<ConnectionOptions, 'servername' | 'checkServerIdentity'> {
   if (isIP(name) === 0) return { servername: name }
   return { servername: '', checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate) }
 }
 
-/** @throws Error when TLS cannot use the files: a key of another certificate, or no certificate at all. */
+/**
+ * @throws Error when TLS cannot use the files, for example because the key belongs to another certificate or there is
+ * no certificate.
+ */
 export function assertUsable({ ca, cert, key }: Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>): void {
   createSecureContext({
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),
     ...(key === undefined ? {} : { key }),
   })
-  // OpenSSL accepts a file of authorities without any.
+  // OpenSSL accepts a file of authorities that contains none.
   if (ca !== undefined) assertCertificate(ca)
 }
 
@@ -68,7 +74,10 @@ function assertCertificate(ca: string | Buffer): void {
   }
 }
 
-/** Fails a request if the server upgrades it unasked: without a listener, Node silently drops the request. */
+/**
+ * Makes a request fail if the server upgrades it without being asked to. Without a listener, Node would silently drop
+ * the request.
+ */
 export function refuseUpgrade(request: http.ClientRequest): void {
   request.once('upgrade', (_answer, socket) => {
     socket.destroy()
@@ -76,7 +85,7 @@ export function refuseUpgrade(request: http.ClientRequest): void {
   })
 }
 
-/** Ends the idle connections of an agent that gets no more requests; those in use end with their requests. */
+/** Ends the idle connections of an agent that gets no more requests. Connections in use end when their requests end. */
 export function retireAgent(agent: http.Agent): void {
   agent.maxFreeSockets = 0
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy()

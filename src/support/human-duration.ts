@@ -1,5 +1,5 @@
 /**
- * Writes ages as kubectl does: two significant units at most, fewer for greater ages.
+ * Formats ages as kubectl does, with at most two units, and only one for some greater ages.
  *
  * Source: `HumanDuration` of k8s.io/apimachinery, which has the same steps.
  */
@@ -8,8 +8,8 @@ const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 
 /**
- * Returns `45s`, `3m29s`, `5h`, `5d3h`, `2y10d`. Since clocks differ, up to a second in the future is `0s`; more is
- * `<invalid>`.
+ * Returns `45s`, `3m29s`, `5h`, `5d3h`, `2y10d`. Because clocks differ, a time up to one second in the future gives
+ * `0s`. A later time gives `<invalid>`.
  */
 export function humanDuration(durationMs: number): string {
   const seconds = Math.trunc(durationMs / SECOND)
@@ -41,7 +41,10 @@ export function ageOf(timestamp: unknown, nowMs: number): string {
   return Number.isNaN(then) ? '<invalid>' : humanDuration(nowMs - then)
 }
 
-/** Returns milliseconds since the epoch, NaN when it is not an RFC 3339 time: Date.parse alone would accept `2026`. */
+/**
+ * Returns milliseconds since the epoch, or NaN for anything but an RFC 3339 time. Date.parse alone would also accept
+ * `2026`.
+ */
 export function timeOf(timestamp: unknown): number {
   return typeof timestamp === 'string' && /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d/.test(timestamp)
     ? Date.parse(timestamp)

@@ -1,7 +1,10 @@
-/** Runs steps immediately, unless an earlier step is still running: then they follow it, in order. */
+/**
+ * Runs each step immediately, unless an earlier step is still running. In that case the step waits, and steps run in
+ * order.
+ */
 import { sourceTurns } from './turns.js'
 
-/** A step returns a promise only when it takes time. A rejection is a programming error. */
+/** A step returns a promise only if it takes time. A rejection is a programming error. */
 export type Step = () => void | Promise<void>
 
 export class InOrder {
@@ -22,7 +25,7 @@ export class InOrder {
     if (pending !== undefined) void this.#drain(pending)
   }
 
-  /** No further step is run. */
+  /** Drops all waiting steps and runs no more. */
   stop(): void {
     this.#isStopped = true
     this.#waiting = []

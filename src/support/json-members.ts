@@ -1,6 +1,6 @@
 /**
- * Finds the members of objects and the elements of arrays in JSON bytes, as positions. Bytes that are passed on must
- * not change, so only what is needed is parsed. The text is assumed to be JSON where it is not inspected.
+ * Finds the positions of object members and array elements in JSON bytes. Only the needed parts are parsed, so that the
+ * bytes can be passed on unchanged. Parts that are not inspected are assumed to be valid JSON.
  */
 import { endOfString, endOfValue, skipSpace } from './json-walk.js'
 
@@ -59,7 +59,10 @@ export function stringAt(bytes: Uint8Array, start: number, end: number): string 
   return inner.includes(BACKSLASH) ? (JSON.parse(`"${text}"`) as string) : text
 }
 
-/** Returns the end (exclusive) of the value at `start`. @throws Error when there is none or the text ends with it. */
+/**
+ * Returns the end (exclusive) of the value at `start`. @throws Error when there is no value, or when the text ends with
+ * it.
+ */
 function requireValue(bytes: Uint8Array, start: number): number {
   const end = endOfValue(bytes, start)
   if (end === start) throw new Error(`no value at ${start}`)
@@ -67,10 +70,7 @@ function requireValue(bytes: Uint8Array, start: number): number {
   return end
 }
 
-/**
- * Returns the index after the comma that follows an item, or of the closing bracket. @throws Error when neither is
- * there.
- */
+/** Returns the index of the next item after a comma, or of the closing bracket. @throws Error when neither follows. */
 function afterItem(bytes: Uint8Array, end: number, close: number): number {
   const i = skipSpace(bytes, end)
   if (bytes[i] === COMMA) return skipSpace(bytes, i + 1)

@@ -1,8 +1,8 @@
 /**
- * Steps over JSON text: finds where a string or a value ends. Nothing here checks grammar or builds a tree. Text that
- * is not JSON gives a wrong result, but no step goes backwards or beyond the end.
+ * Steps over JSON text: finds where a string or a value ends. It neither checks the grammar nor builds a tree. For text
+ * that is not JSON the result is wrong, but no step goes backwards or beyond the end.
  *
- * Nothing from Node is used, because the client also runs in browsers.
+ * This file uses no Node modules, because the client also runs in browsers.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -50,7 +50,8 @@ export function endOfValue(json: Uint8Array, at: number): number {
   while (i < end) {
     const byte = json[i]!
     if (byte === QUOTE) {
-      // Inlined: nearly every byte of an object is in a string, and the call shows up in a profile.
+      // `endOfString` is inlined here, because nearly every byte of an object is in a string and the call shows up in
+      // profiles.
       i++
       while (i < end) {
         const inner = json[i]!

@@ -1,11 +1,11 @@
 /**
- * Keeps an HTTP/2 session in memory for as long as its streams.
+ * Keeps an HTTP/2 session in memory for as long as its streams exist.
  *
- * Node ends the process if the garbage collector takes a session while memory of nghttp2 is still in use
- * (`current_nghttp2_memory_ == 0`, Node 20 to 26). A stream can hold such memory: the fields of trailers that are never
- * complete. If it is destroyed while its bytes are being written, it is left to the garbage collector, which may take
- * the session first. To cause this, a peer only has to send half of the trailers of a request or a response; a client
- * needs no credentials.
+ * Node aborts the process if the garbage collector frees a session while memory of nghttp2 is still in use (the
+ * assertion `current_nghttp2_memory_ == 0`, Node 20 to 26). A stream can hold such memory, for the fields of trailers
+ * that are never completed. If the stream is destroyed while its bytes are being written, Node leaves it to the garbage
+ * collector, which may free the session first. To cause this, a peer only has to send half of the trailers of a request
+ * or a response; a client needs no credentials.
  */
 import type { Http2Session, Http2Stream } from 'node:http2'
 

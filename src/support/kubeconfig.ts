@@ -1,12 +1,12 @@
 /**
- * Reads a context of a kubeconfig: where the API server is, and which credentials to present. It takes the parsed file,
- * because the server (at its start) and the client (on request) load a YAML parser differently.
+ * Reads a context of a kubeconfig: where the API server is, and which credentials to present. The caller passes the
+ * parsed file, because the server loads a YAML parser at its start and the client only on request.
  *
  * These members are read: server (with a path), certificate-authority(-data), insecure-skip-tls-verify,
- * tls-server-name, client-certificate(-data) with client-key(-data), token, tokenFile (reread for each request;
- * while it is missing or empty, its last token counts), username and password, `as` with its groups, uid and extra
- * fields, the context's namespace, and `exec` as data: the caller decides whether it may start programs. These are
- * rejected with an error: `auth-provider` and `proxy-url`.
+ * tls-server-name, client-certificate(-data) with client-key(-data), token, tokenFile (reread for each request; while
+ * it is missing or empty, its last token is used), username and password, `as` with its groups, uid and extra fields,
+ * the context's namespace, and `exec`, which is only returned as data, because the caller decides whether it may start
+ * programs. The members `auth-provider` and `proxy-url` are rejected with an error.
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -17,7 +17,7 @@ export interface KubeconfigContext extends TlsClientOptions {
   readonly server: string
   /** '' if the context has no namespace. */
   readonly namespace: string
-  /** Called for each request, so that a rotated token file is read. */
+  /** Called for each request, so that a rotated token file is reread. */
   readonly authorization?: () => string
   readonly exec?: ExecPlugin
   readonly impersonate?: KubeconfigImpersonation
@@ -41,12 +41,12 @@ export interface ExecPlugin {
   readonly interactiveMode: 'Never' | 'IfAvailable' | 'Always'
   /** Shown if the command does not exist. */
   readonly installHint: string
-  /** The `spec.cluster` passed to the command; null if it does not ask for it. */
+  /** The `spec.cluster` passed to the command; null if the plugin does not request it. */
   readonly cluster: object | null
 }
 
 export interface KubeconfigSource {
-  /** Paths in the file are relative to this one, and messages name it. */
+  /** The path of the file. Paths inside it are relative to its folder, and messages name it. */
   readonly file: string
   /** Default: `current-context`, or the only context. */
   readonly context?: string
@@ -55,7 +55,7 @@ export interface KubeconfigSource {
 
 const EXEC_VERSIONS = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1']
 const EXEC_MODES = ['Never', 'IfAvailable', 'Always'] as const
-/** The extension of a cluster intended for the plugin. */
+/** The name of a cluster's extension that is intended for the plugin. */
 const EXEC_EXTENSION = 'client.authentication.k8s.io/exec'
 
 /** @throws Error that names the file and what is missing. */
@@ -195,8 +195,9 @@ export interface KubeconfigFile {
 }
 
 /**
- * Merges several files by kubectl's rules: the first of several clusters, users or contexts of one name counts, as a
- * whole, and so does the first `current-context`. Paths become absolute, because they are relative to their file.
+ * Merges several files by kubectl's rules. Of several clusters, users or contexts with the same name, the first is used
+ * as a whole. The first `current-context` is used too. Paths become absolute, because they are relative to their own
+ * file.
  */
 export function mergeKubeconfigs(files: readonly KubeconfigFile[]): unknown {
   const merged = (list: string, owner: string): unknown[] => {
@@ -248,8 +249,8 @@ function authorizationOf(user: unknown, readText: (name: string) => string): (()
       if (token === '') throw new Error(`${file} is empty`)
       return token
     }
-    // A missing file is reported now, not at the first request. Later, as in client-go, the last token counts while the
-    // file is being replaced.
+    // A missing file is reported now, not at the first request. Later, as in client-go, the last token is used while
+    // the file is being replaced.
     let token = read()
     return () => {
       try {

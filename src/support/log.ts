@@ -1,4 +1,7 @@
-/** The part of a logger that stages use; pino satisfies it by shape. Each change of state is one line. */
+/**
+ * The part of a logger that this program uses. A pino logger has the same shape. Each change of state is logged as one
+ * line.
+ */
 export interface Logger {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void

@@ -1,11 +1,11 @@
-/** Values that are made when they are first needed, and kept. */
+/** Values that are created when they are first needed, and then kept. */
 
 interface Kept<K, V> {
   get(key: K): V | undefined
   set(key: K, value: V): unknown
 }
 
-/** Returns the value of a key, which is made if there is none. */
+/** Returns the value of a key, and creates it if there is none. */
 export function getOrMake<K, V>(kept: Kept<K, V>, key: K, make: (key: K) => V): V {
   const known = kept.get(key)
   if (known !== undefined) return known

@@ -1,4 +1,4 @@
-/** Finds the known name that was most likely meant by a mistyped one. */
+/** Finds the known name that is most similar to a mistyped one. */
 
 /** Returns null if no name is close enough, because a far-fetched guess would mislead. */
 export function nearestName(typed: string, names: Iterable<string>): string | null {

@@ -1,9 +1,9 @@
 /**
- * Notices that the peer of an HTTP/2 session has left.
+ * Detects that the peer of an HTTP/2 session has disconnected.
  *
- * After an illegal frame Node 20 sends GOAWAY and stops reading the connection, so it does not notice when the peer
- * closes it. The session then stays, with its streams and some 180 KB over TLS, until its time is over or a PING goes
- * unanswered. Node 22 ends such a session itself.
+ * After an illegal frame, Node 20 sends GOAWAY and stops reading the connection, so it does not notice when the peer
+ * closes it. The session, its streams and about 180 KB (over TLS) then stay in memory until the session times out or a
+ * PING goes unanswered. Node 22 ends such a session itself.
  */
 import type { Http2Session } from 'node:http2'
 import type { Socket } from 'node:net'
@@ -36,11 +36,14 @@ export function noticeDeparture(session: Http2Session): void {
   timer ??= setInterval(readAgain, CHECK_MS).unref()
 }
 
-/** Reading again costs nothing where Node still reads, and reveals at once that a peer has left. */
+/**
+ * Starts reading all sockets again. This costs nothing if Node is still reading, and otherwise reveals at once that a
+ * peer has disconnected.
+ */
 function readAgain(): void {
   for (const socket of sockets) {
     const { _handle: handle } = socket as { _handle?: Handle | null }
-    // Node also stops reading while a peer does not take what is sent to it; that must not be undone.
+    // Node also stops reading while a peer does not accept the data sent to it, and that must not be undone.
     if (handle?.writeQueueSize === 0 && !heldSockets.has(socket)) handle.readStart?.()
   }
 }

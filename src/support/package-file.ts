@@ -1,10 +1,10 @@
 /** Reads files of the package that the compiler does not copy. */
 import { readFileSync } from 'node:fs'
 
-/** The package's root: two folders up in the package, three in a test build. */
+/** The package's root is two folders up in the published package, and three in a test build. */
 const ROOTS = ['../../', '../../../']
 
-/** @param path from the package's root. @throws Error when there is no such file. */
+/** @param path relative to the package's root. @throws Error when there is no such file. */
 export function readPackageFile(path: string): Buffer {
   for (const root of ROOTS) {
     try {

@@ -1,8 +1,8 @@
 /**
- * Reads protobuf's wire format in place, with a cursor over bytes, at a fraction of the cost of a general decoder: no
- * object per field, no bigint. Every read takes the end of the enclosing message, so a length inside a message cannot
- * reach past it. 64-bit values are read as two halves, because a BigInt per field would take most of a decoder's time.
- * Groups (wire types 3 and 4) are rejected: no message of Kubernetes or etcd has ever had one.
+ * Reads protobuf's wire format in place, with a cursor over bytes. It costs a fraction of a general decoder, because it
+ * creates no object per field. Every read takes the end of the enclosing message, so a length inside a message cannot
+ * reach past that end. 64-bit values are read as two halves, because a BigInt per field would take most of a decoder's
+ * time. Groups (wire types 3 and 4) are rejected, because no message of Kubernetes or etcd has ever had one.
  *
  * Source: protobuf.dev, "Encoding".
  */
@@ -14,7 +14,7 @@ export const FIXED32 = 5
 /** Field numbers are 29 bits. */
 const MAX_TAG = 0xffffffff
 
-/** What is wrong with bytes: a length points past the end, or there is no such encoding. */
+/** What is wrong with the bytes. `truncated`: a length points past the end. `malformed`: the encoding is invalid. */
 export type WireFault = 'truncated' | 'malformed'
 
 export abstract class ProtobufReader {
@@ -23,10 +23,10 @@ export abstract class ProtobufReader {
   /** The upper half of the last varint or fixed64 read; the lower half is what the read returned. */
   high = 0
 
-  /** Makes the error. @param at the byte where the fault was found. */
+  /** Creates the error. @param at the offset of the byte where the fault was found. */
   protected abstract fault(kind: WireFault, message: string, at: number): Error
 
-  /** Returns number and wire type: `tag >>> 3`, `tag & 7`. */
+  /** Returns a tag, which consists of the field number (`tag >>> 3`) and the wire type (`tag & 7`). */
   readTag(end: number): number {
     const first = this.pos < end ? this.bytes[this.pos]! : 0x80
     if (first < 0x80) {
@@ -42,7 +42,7 @@ export abstract class ProtobufReader {
     return tag
   }
 
-  /** Returns the lower 32 bits, unsigned; the upper ones are in `high`. */
+  /** Returns the lower 32 bits, unsigned, and stores the upper bits in `high`. */
   readVarint(end: number): number {
     const bytes = this.bytes
     let pos = this.pos
@@ -66,7 +66,7 @@ export abstract class ProtobufReader {
     throw this.fault('malformed', 'a number is longer than ten bytes', this.pos)
   }
 
-  /** Reads a length and checks that as many bytes follow. They end at `pos + length`. */
+  /** Reads a length and checks that this many bytes follow. They end at `pos + length`. */
   readLength(end: number): number {
     const bytes = this.bytes
     const first = this.pos < end ? bytes[this.pos]! : 0x80
@@ -90,7 +90,7 @@ export abstract class ProtobufReader {
     return value
   }
 
-  /** Returns the lower half; the upper one is in `high`. */
+  /** Returns the lower half, and stores the upper half in `high`. */
   readFixed64(end: number): number {
     if (end - this.pos < 8) throw this.fault('truncated', 'the value ends inside a number', this.pos)
     const value = this.bytes.readUInt32LE(this.pos)

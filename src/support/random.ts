@@ -1,4 +1,6 @@
-/** Randomness is passed in; a seeded source makes a test's history repeatable. */
+/**
+ * A source of random numbers. It is passed to the code that needs it, so that a seeded source makes a test repeatable.
+ */
 export interface Random {
   /** Returns a number in [0, 1). */
   next(): number
@@ -6,7 +8,7 @@ export interface Random {
 
 export const systemRandom: Random = { next: () => Math.random() }
 
-/** Mulberry32: small, well mixed, and the same on every machine. It is not for secrets. */
+/** Mulberry32: small, well mixed, and the same on every machine. It must not be used for secrets. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0
   return {

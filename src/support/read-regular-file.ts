@@ -1,7 +1,10 @@
-/** Reads a regular file without ever waiting for it: a named pipe or a device would stop the whole process. */
+/**
+ * Reads a regular file, and rejects anything else without waiting for it, because a named pipe or a device would block
+ * the whole process.
+ */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 
-/** @throws Error for anything but a regular file of at most that size. */
+/** @throws Error for anything but a regular file of at most `maxBytes`. */
 export function readRegularFile(path: string, maxBytes = Infinity): Buffer {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {

@@ -1,5 +1,5 @@
 /**
- * Temporary space for bytes that the caller will soon copy: a slice of a reused buffer is cheaper than a new buffer.
+ * Temporary memory for bytes that the caller will soon copy. A slice of a reused buffer is cheaper than a new buffer.
  */
 
 export class Scratch {
@@ -12,7 +12,7 @@ export class Scratch {
     this.#bytes = bytes
   }
 
-  /** The content is arbitrary. Once the room is used up, returns a separate buffer. */
+  /** Returns uninitialized memory: a slice of the reused buffer, or a separate buffer once the reused one is full. */
   take(length: number): Buffer {
     if (this.#used + length > this.#bytes) return Buffer.allocUnsafeSlow(length)
     this.#slab ??= Buffer.allocUnsafeSlow(this.#bytes)
@@ -21,7 +21,7 @@ export class Scratch {
     return this.#slab.subarray(start, this.#used)
   }
 
-  /** Frees everything that was taken. */
+  /** Makes the whole buffer available again. Slices taken before must not be used any more. */
   reset(): void {
     this.#used = 0
   }

@@ -16,16 +16,16 @@ export class Semaphore {
     this.#free = permits
   }
 
-  /** The number of waiting callers. It needs no separate limit, because the number of users is limited. */
+  /** The number of waiting callers. The queue needs no limit, because the number of callers is limited elsewhere. */
   get waiting(): number {
     return this.#waiting.length
   }
 
   /**
-   * Resolves to a function that releases the permit; further calls of it do nothing. @throws the signal's reason when
-   * it aborts first.
+   * Resolves to a function that releases the permit. Only its first call has an effect. @throws the signal's reason
+   * when the signal aborts first.
    *
-   * @param isUrgent asked each time a permit is free: a caller may become urgent while it waits.
+   * @param isUrgent called each time a permit is free, because a caller may become urgent while it waits.
    */
   acquire(signal?: AbortSignal, isUrgent = (): boolean => false): Promise<() => void> {
     return new Promise((resolve, reject) => {

@@ -13,7 +13,7 @@ export type CallBack = (
 ) => Promise<unknown>
 
 /**
- * @param perform computes a value from a message; an error ends the thread.
+ * @param perform computes a value from a message. An error in it ends the thread.
  * @param givenAway memory to transfer to the other side with a value, instead of copying it.
  */
 export function serveJobs<T>(

@@ -1,6 +1,6 @@
 /**
- * Shares one run among all callers that ask at once, if a result is valid only for callers that asked before the run
- * began.
+ * Shares one run of an operation among concurrent callers. A result is valid only for callers that asked before the run
+ * began, so callers that ask during a run share the next one.
  *
  *     asked ──▶ begun ─────────────▶ done
  *                 asked meanwhile ──▶ begun ──▶ done      (one in line, shared by all who asked meanwhile)

@@ -1,9 +1,9 @@
-/** A sort that can pause: a hundred thousand names take a tenth of a second. */
+/** A sort that can pause, because sorting a hundred thousand names takes a tenth of a second. */
 
-/** Sorted at once, and compared between two yields. */
+/** How many items are sorted in one step, and how many comparisons are made between two yields. */
 const RUN = 128
 
-/** Yields after every few comparisons. @returns the items in order; equal ones keep their order. */
+/** Yields after every few comparisons. @returns the sorted items; equal items keep their order. */
 export function* sortSteps<T>(items: readonly T[], compare: (a: T, b: T) => number): Generator<void, T[], void> {
   let runs: T[][] = []
   for (let at = 0; at < items.length; at += RUN) {

@@ -6,7 +6,7 @@ import imported from 'sorted-btree'
 
 export type SortedMap<K extends string, V> = imported.default<K, V>
 
-// A CommonJS module's default import is all of its exports in Node, and `exports.default` in Bun.
+// The default import of a CommonJS module contains all of its exports in Node, but is `exports.default` in Bun.
 const BTree = (imported as Partial<typeof imported>).default ?? (imported as unknown as typeof imported.default)
 
 export function createSortedMap<K extends string, V>(): SortedMap<K, V> {

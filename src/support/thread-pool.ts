@@ -1,10 +1,10 @@
 /**
- * Worker threads for work that might not end: a job that computes for too long, or takes too much memory, ends with its
- * thread, and the next job gets a new one. A thread runs one job at a time, so that a job dies alone. Threads start on
- * demand, and none keeps the process alive.
+ * Worker threads for work that might not end. If a job computes for too long or takes too much memory, its thread is
+ * ended, and the next job gets a new thread. A thread runs one job at a time, so that no other job ends with it.
+ * Threads start on demand, and they do not keep the process alive.
  *
- * While it runs, a job may call functions of this side. Waiting for them does not count as computing. The caller limits
- * how many jobs run at once.
+ * While it runs, a job may call functions in the main thread. The time it waits for them does not count as computing.
+ * The caller limits how many jobs run at once.
  *
  * The deadline is in processor time, so that a busy machine does not make harmless jobs fail. Node can measure only the
  * processor time of the whole process, which is an upper bound for a thread's.
@@ -15,7 +15,7 @@ import type { Clock, Timer } from './clock.js'
 /** `deadline`, `memory`: the job used too much. `crash`: the thread ended by itself. `closed`: the pool was closed. */
 export type ThreadEnd = 'deadline' | 'memory' | 'crash' | 'closed'
 
-/** A job without a result, because its thread ended. */
+/** The error of a job that has no result because its thread ended. */
 export class ThreadEndedError extends Error {
   override readonly name = 'ThreadEndedError'
 
@@ -44,16 +44,20 @@ export interface ThreadPoolOptions {
 export type JobCalls = Readonly<Record<string, (...values: readonly unknown[]) => Promise<unknown>>>
 
 export interface Job {
-  /** @param known the inputs that this thread has from earlier jobs; the caller maintains it. */
+  /** @param known the inputs that this thread has from earlier jobs. The caller updates this set. */
   message(known: Set<unknown>): unknown
   readonly calls: JobCalls
 }
 
-/** Loading the program takes a second on a busy machine; a thread that takes this long will never run. */
+/**
+ * The time limit for a thread to start. Loading the program takes a second on a busy machine, so a thread that takes
+ * this long will never run.
+ */
 const START_MS = 30_000
 
 /**
- * The limit on a job's total time, in multiples of the deadline: a thread that hangs without computing must end too.
+ * The limit on a job's total time, as a multiple of the deadline, so that a thread that hangs without computing is
+ * ended too.
  */
 const MAX_STRETCH = 6
 
@@ -62,12 +66,12 @@ function processCpuMs(): number {
   return (user + system) / 1_000
 }
 
-/** From the pool to a thread. */
+/** Messages from the pool to a thread. */
 export type ToThread =
   | { readonly kind: 'job'; readonly message: unknown }
   | { readonly kind: 'returned'; readonly call: number; readonly value: unknown }
 
-/** From a thread to the pool. */
+/** Messages from a thread to the pool. */
 export type FromThread =
   | { readonly kind: 'started' }
   | { readonly kind: 'call'; readonly call: number; readonly name: string; readonly values: readonly unknown[] }
@@ -119,7 +123,7 @@ interface Running {
   readonly calls: JobCalls
   readonly resolve: (value: unknown) => void
   readonly reject: (error: ThreadEndedError) => void
-  /** Pending calls, during which the thread's time does not count. */
+  /** The number of pending calls, during which the thread's time does not count. */
   waiting: number
   leftMs: number
 }
@@ -146,7 +150,7 @@ class Thread {
       maxOldGenerationSizeMb: maxHeapMegabytes,
       maxYoungGenerationSizeMb: Math.ceil(maxHeapMegabytes / 8),
     }
-    // The process's flags (a profiler's, a loader's) are not meant for threads.
+    // The process's flags, such as those for a profiler or a loader, are not meant for threads.
     this.#worker = new Worker(program, { resourceLimits, execArgv: [], env: {} })
     this.#worker.unref()
     this.#worker.on('message', (message: FromThread) => this.#receive(message))
@@ -219,7 +223,7 @@ class Thread {
     })
   }
 
-  /** The most that the thread can have computed since the timer was set. */
+  /** An upper bound for the time that the thread has computed since the timer was set. */
   #spentMs(): number {
     const wallMs = this.#options.clock.monotonic() - this.#timedSinceMs
     return Math.min(wallMs, this.#cpuMs() - this.#timedSinceCpuMs)

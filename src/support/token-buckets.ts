@@ -1,6 +1,7 @@
 /**
- * A token bucket for each client: tokens arrive at a rate, up to a burst, and the caller takes them. The table is
- * bounded: when there are more clients, the least recently active one starts with a full bucket again.
+ * A token bucket for each client. Tokens are added at a rate, up to a burst, and the caller takes them. The table is
+ * bounded. When there are more clients, the least recently active one is forgotten, and later starts with a full bucket
+ * again.
  */
 import type { LRUCache } from 'lru-cache'
 import type { Clock } from './clock.js'
@@ -20,7 +21,7 @@ export class TokenBuckets {
     this.#buckets = recentEntries(maxClients)
   }
 
-  /** Returns the client's bucket, filled up to now. A burst smaller than before applies at once. */
+  /** Returns the client's bucket, filled up to now. If the burst is smaller than before, it applies at once. */
   filled(client: string, { perSecond, burst }: { readonly perSecond: number; readonly burst: number }): Bucket {
     const nowMs = this.#clock.monotonic()
     const bucket = this.#buckets.get(client) ?? { tokens: burst, filledAtMs: nowMs }

@@ -1,9 +1,9 @@
 /**
- * Spans, using only OpenTelemetry's API. Without an SDK (`export-traces.ts`, or one that the operator loads with `node
- * --import`) every call here does nothing.
+ * Creates spans, using only OpenTelemetry's API. Without an SDK (from `export-traces.ts`, or loaded by the operator
+ * with `node --import`) every call here does nothing.
  *
- * Unlike clock and logger, the tracer is ambient: the request that a piece of work belongs to travels with the
- * asynchronous call, and passing it explicitly would add a parameter to every function in between. Only lists are
+ * Unlike the clock and the logger, the tracer is not passed as a parameter. The asynchronous context says which request
+ * a piece of work belongs to. Passing it explicitly would add a parameter to every function in between. Only lists are
  * traced, never an event or a watcher, so the hot path does not use this file.
  */
 import {
@@ -22,12 +22,12 @@ import { errorMessage } from './error-message.js'
 export type { Span }
 
 export interface SpanOptions {
-  /** `server` answers a request, `client` asks another server, `internal` does neither. */
+  /** `server` handles a request, `client` sends a request to another server, and `internal` does neither. */
   readonly kind: 'server' | 'client' | 'internal'
   readonly attributes?: Attributes
-  /** The headers of the answered request: the caller's `traceparent` becomes the parent of the span. */
+  /** The headers of the request being handled. The caller's `traceparent` becomes the parent of the span. */
   readonly carrier?: object
-  /** Whether the span belongs to no request, whatever the current call. */
+  /** Whether the span belongs to no request, even if it begins during one. */
   readonly isRoot?: boolean
 }
 
@@ -35,7 +35,7 @@ const KINDS = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: Span
 
 const tracer = trace.getTracer('distributary')
 
-/** The caller must end the span in `finally`. */
+/** Begins a span. The caller must end it in `finally`. */
 export function beginSpan(name: string, options: SpanOptions): Span {
   return start(name, options, parentOf(options))
 }
@@ -46,7 +46,8 @@ export function failSpan(span: Span, reason: string): void {
 }
 
 /**
- * Runs work inside a span: spans that begin while it runs are its children, and an error of the work is its failure.
+ * Runs work inside a span. Spans that begin while the work runs become its children, and an error in the work marks the
+ * span as failed.
  */
 export async function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   const parent = parentOf(options)

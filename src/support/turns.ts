@@ -9,22 +9,25 @@
 
 import { Fifo, NestedFairQueue } from './fair-queue.js'
 
-/** Too short to notice, and a turn of the event loop costs a thousandth of it. */
+/** Short enough not to be noticed, and a thousand times as long as the overhead of one turn of the event loop. */
 export const SLICE_MS = 5
 
-/** The slice of requests while events are being sent to watchers, since an event may wait behind several slices. */
+/**
+ * The slice for requests while events are being sent to watchers. It is shorter because an event may wait behind
+ * several slices.
+ */
 const BUSY_SLICE_MS = 2
 
 /** For this long after sending to a watcher, more is likely to follow, so requests get short slices. */
 const BUSY_MS = 100
 
-/** The slice of arrivals that had to wait. */
+/** The slice for arrivals that had to wait. */
 const ARRIVALS_MS = 2
 /** Each kind of arrival gets at least this part of the slice. */
 const LEAST_PART_MS = 0.25
-/** A separate slice for arrivals of clients that have none waiting. */
+/** A separate slice for arrivals from clients that have no other arrival waiting. */
 const AT_ONCE_MS = 1
-/** A client's time in each round of waiting arrivals; a part of the slice has several rounds. */
+/** The time that each client gets in a round of waiting arrivals. A part of the slice has several rounds. */
 const SHARE_MS = 0.1
 
 /** A separate slice for data from the source. */
@@ -43,7 +46,10 @@ export class Slice {
   }
 }
 
-/** One slice per iteration of the event loop, for work that takes no turns: it is cut short when the slice is over. */
+/**
+ * One slice per iteration of the event loop, for work that does not wait for a turn. Such work is cut short when the
+ * slice is over.
+ */
 export class LoopSlice {
   readonly #ms: number
   #slice: Slice | null = null
@@ -64,7 +70,10 @@ export class LoopSlice {
   }
 }
 
-/** The origin of an arrival: each client has an equal share of the time, and within it each of its connections. */
+/**
+ * The origin of an arrival. Each client has an equal share of the time, and each connection of a client an equal part
+ * of the client's share.
+ */
 export interface ArrivalSource {
   readonly client: string
   readonly connection: string
@@ -74,17 +83,20 @@ const ANYWHERE: ArrivalSource = { client: '', connection: '' }
 
 const nothing = (): void => {}
 
-/** How many may wait before any are rejected: ten thousand nodes that reconnect at once are not an attack. */
+/**
+ * How many arrivals may wait before any are rejected. It is large because ten thousand nodes that reconnect at once are
+ * not an attack.
+ */
 const MOST_WAITING = 16_384
 
 /**
- * The kinds of arrivals, in the order in which a request passes them. Each iteration of the event loop gives those that
- * wait their turn in this order, so a request passes all of them in one iteration, even if it is part of a burst. If
- * each kind scheduled itself, they would run in the wrong order, because a later kind starts to wait before the earlier
- * ones have finished.
+ * The kinds of arrivals, in the order in which a request passes them. Each iteration of the event loop gives the
+ * waiting kinds their turns in this order, so a request passes all of them in one iteration, even if it is part of a
+ * burst. If each kind scheduled itself, they would run in the wrong order, because a later kind starts to wait before
+ * the earlier ones have finished.
  *
- * The kinds share one slice. If each had its own, an iteration in which all of them are busy would be as long as all
- * slices together.
+ * The kinds share one slice. If each had its own, an iteration with all kinds busy would be as long as all slices
+ * together.
  */
 export class ArrivalLine {
   readonly #now: () => number
@@ -137,7 +149,8 @@ export class ArrivalLine {
     while (this.#at < this.#kinds.length) {
       const kind = this.#at++
       if (!this.#due.has(kind)) continue
-      // An equal part of what is left, so that the kinds after it get what this one does not need.
+      // Each kind gets an equal part of the time that is left, so that later kinds get the time that this one does not
+      // need.
       const kinds = [...this.#due].filter((due) => due >= kind).length
       const nowMs = this.#now()
       this.#partEndMs = nowMs + Math.max((this.#endMs - nowMs) / kinds, LEAST_PART_MS)
@@ -157,7 +170,10 @@ export interface ArrivalsOptions {
   readonly slice?: { readonly isOver: boolean }
   /** Milliseconds, to measure each arrival. */
   readonly now?: () => number
-  /** How many may wait before clients that have their full share are rejected. Beyond twice as many, everybody is. */
+  /**
+   * How many arrivals may wait before clients that have their full share are rejected. Beyond twice this number, all
+   * clients are rejected.
+   */
   readonly mostWaiting?: number
 }
 
@@ -165,19 +181,20 @@ export interface ArrivalsOptions {
 const atOnce = new LoopSlice(AT_ONCE_MS)
 
 /**
- * Starts arrivals, such as requests. An arrival whose client has none waiting starts at once, if this iteration of the
- * event loop still has time for it: a hundred small requests at once add up. Otherwise it waits. Waiting clients take
- * turns, so that nobody waits behind another client's burst; arrivals of one connection start in order.
+ * Starts arrivals, such as requests. An arrival starts at once if its client has none waiting and this iteration of the
+ * event loop still has time for it. (Even small requests add up when a hundred arrive at once.) Otherwise it waits.
+ * Waiting clients take turns, so that no client waits behind another client's burst. Arrivals of one connection start
+ * in order.
  *
- * The time of an arrival includes all work that follows without waiting for anything external: the next one starts when
- * no resolved promise is left to continue.
+ * The time charged for an arrival includes all work that follows without waiting for anything external, because the
+ * next arrival starts only when all resolved promises have continued.
  */
 export class Arrivals {
   readonly #line: ArrivalLine
   readonly #slice: { readonly isOver: boolean }
   readonly #mostWaiting: number
   readonly #waiting = new NestedFairQueue<() => void>(SHARE_MS)
-  /** The first of each client, to start after the current tick. */
+  /** The first arrival of each client, to start after the current tick. */
   readonly #soon = new Map<string, () => void>()
   readonly #now: () => number
   /** When the arrival that is being started left the queue; null if there is none. */
@@ -219,7 +236,10 @@ export class Arrivals {
     return this.#line.isRunning ? this.#line.isOver : this.#slice.isOver
   }
 
-  /** For callers that all continue on the same event, each of which would otherwise find that there is time. */
+  /**
+   * Waits for a turn. This is for callers that all continue on the same event, because otherwise each of them would
+   * find that there is time.
+   */
   turn(source = ANYWHERE): Promise<void> {
     return new Promise((resolve) => {
       if (this.isBusyFor(source)) return this.#wait(resolve, source)
@@ -237,7 +257,8 @@ export class Arrivals {
   }
 
   /**
-   * @param begin called now or later. @returns false, without calling it, when too many of the client's arrivals wait.
+   * @param begin called now or later. @returns false, without calling `begin`, when too many of the client's arrivals
+   * wait.
    */
   admit(begin: () => void, source: ArrivalSource = ANYWHERE): boolean {
     if (!this.isBusyFor(source)) {
@@ -249,7 +270,10 @@ export class Arrivals {
     return true
   }
 
-  /** A client that floods the queue must not keep out others that send a request now and then. */
+  /**
+   * Whether arrivals of the client are rejected. A client that floods the queue must not keep out other clients that
+   * send a request now and then.
+   */
   #isFullFor({ client }: ArrivalSource): boolean {
     const { size } = this.#waiting
     return size >= this.#mostWaiting && (size >= 2 * this.#mostWaiting || this.#waiting.hasItsShare(client))
@@ -303,8 +327,8 @@ let aheadImmediate: NodeJS.Immediate | undefined
 let lastAheadMs = -Infinity
 
 /**
- * Runs once at the end of this iteration of the event loop, before any request's turn. For the delivery of events to
- * watchers. To run again in the next iteration, it must be requested again.
+ * Runs a function once at the end of this iteration of the event loop, before any request's turn. It is used to deliver
+ * events to watchers. To run again in the next iteration, the function must be passed again.
  */
 export function beforeTurns(run: () => void): void {
   ahead.push(run)
@@ -332,17 +356,20 @@ export class Turns {
   #slice: Slice | null = null
   readonly #run = (): void => this.#grant()
 
-  /** @param before called before each turn, and returns the length of its slice in milliseconds. */
+  /** @param before called before each turn; it returns the length of the turn's slice in milliseconds. */
   constructor(before: () => number = () => SLICE_MS) {
     this.#before = before
   }
 
-  /** Whether the time of this iteration of the event loop is used up: take a turn before continuing. */
+  /** Whether the time of this iteration of the event loop is used up. If so, take a turn before continuing. */
   get isOver(): boolean {
     return this.#slice === null || this.#slice.isOver
   }
 
-  /** Resolves when the caller may work for a slice. At most the requests in progress wait here. */
+  /**
+   * Resolves when the caller may work for a slice. The queue needs no limit, because only requests in progress wait
+   * here.
+   */
   take(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#waiting.size === 0) setImmediate(this.#run)
@@ -350,7 +377,7 @@ export class Turns {
     })
   }
 
-  /** Grants one turn at a time: code after an awaited promise runs only when this function has returned. */
+  /** Grants only one turn, because the code after the awaited promise runs only when this function has returned. */
   #grant(): void {
     const sliceMs = this.#before()
     const resolve = this.#waiting.shift()!
@@ -364,15 +391,15 @@ export class Turns {
 export const turns = new Turns(sliceAfterAhead)
 
 /**
- * The turns of data from the source, such as a page of a list: it does not wait behind requests, of which there may be
- * thousands.
+ * The turns for data from the source, such as a page of a list. They are separate so that this data does not wait
+ * behind requests, of which there may be thousands.
  */
 export const sourceTurns = new Turns(() => SOURCE_MS)
 
 /**
- * Yields the items one by one, and takes a turn whenever the time is used up. Use it where a promise per item does not
- * matter; a loop over a hundred thousand objects, where promises would take ten times as long as the loop, checks
- * `isOver` itself.
+ * Yields the items one by one, and takes a turn whenever the time is used up. Use this where the cost of a promise per
+ * item does not matter. In a loop over a hundred thousand objects, promises would take ten times as long as the loop,
+ * so such a loop should check `isOver` itself.
  */
 export async function* inTurns<T>(items: Iterable<T>, taken: Turns = turns): AsyncGenerator<T, void, void> {
   for (const item of items) {
@@ -381,7 +408,7 @@ export async function* inTurns<T>(items: Iterable<T>, taken: Turns = turns): Asy
   }
 }
 
-/** Performs the steps of one job; each yielded null asks for another turn. */
+/** Performs the steps of one job. Each yielded null asks for another turn. */
 export function* stepsInTurns<R>(steps: Generator<void, R, void>): Generator<null, R, void> {
   while (true) {
     const step = steps.next()
@@ -391,7 +418,8 @@ export function* stepsInTurns<R>(steps: Generator<void, R, void>): Generator<nul
 }
 
 /**
- * Splits work on many items into parts that are small compared with a slice, so that the clock is read once per part.
+ * Splits work on many items into parts that are short compared with a slice, so that the clock is read only once per
+ * part.
  *
  * @param weightOf returns the weight of an item. @yields runs of items that weigh `most` or more together; only the
  * last may weigh less.

@@ -1,6 +1,6 @@
 /**
- * The functions of `yaml` used here. The library is loaded on the first call: it has seventy files, and most servers
- * never read YAML.
+ * The functions of `yaml` used here. The library is loaded on the first call, because it has seventy files and most
+ * servers never read YAML.
  */
 import { createRequire } from 'node:module'
 import type * as Yaml from 'yaml'

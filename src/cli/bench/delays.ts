@@ -1,6 +1,8 @@
-/** Counts delays in milliseconds in buckets that grow by 5 %, so that any number of them takes bounded memory. */
+/**
+ * Counts delays in milliseconds in buckets that grow by 5 %, so that memory is bounded however many delays are added.
+ */
 const GROWTH = Math.log(1.05)
-/** The lowest bound; smaller delays count as this. */
+/** The bound of the first bucket, which also counts all smaller delays. */
 const FIRST_MS = 0.01
 
 export class Delays {
@@ -19,12 +21,12 @@ export class Delays {
     return this.#count
   }
 
-  /** 0 when there are no delays. */
+  /** The longest delay; 0 when there are no delays. */
   get max(): number {
     return this.#max
   }
 
-  /** At most 5 % above the true quantile; 0 when there are no delays. */
+  /** Returns a value at most 5 % above the true quantile; 0 when there are no delays. */
   quantile(share: number): number {
     let sum = 0
     for (const [bucket, count] of this.#counts.entries()) {

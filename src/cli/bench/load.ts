@@ -1,7 +1,7 @@
 /**
  * Opens many watches of one resource and measures their deliveries. Events and bytes are counted for every watcher. The
- * events themselves are parsed for only some watchers, spread over all, since parsing all of them would measure this
- * program.
+ * events themselves are parsed for only a sample of the watchers, because with more parsing the result would measure
+ * this program instead of the server.
  */
 import { Delays } from './delays.js'
 import { createStreams, type Streams, type StreamsOptions } from './streams.js'
@@ -11,7 +11,7 @@ export interface LoadOptions extends StreamsOptions {
   readonly watchers: number
   /** The number of watches to open at once. */
   readonly burst: number
-  /** The wall clock, for events that say when they were written. */
+  /** The wall clock, which is compared with the write times in events. */
   readonly now: () => number
 }
 
@@ -23,15 +23,18 @@ export interface LoadReport {
   readonly deliveries: number
   readonly deliveriesPerSecond: number
   readonly bytes: number
-  /** The fewest and the most events of one watcher: if they are far apart, some watchers are behind. */
+  /**
+   * The smallest and the largest number of events that a watcher received. If they are far apart, some watchers are
+   * behind.
+   */
   readonly eventsPerWatcher: readonly [least: number, most: number]
   readonly failed: number
   /** Answers that were not 200, and errors, with their counts. */
   readonly failures: Readonly<Record<string, number>>
   readonly endedEarly: number
   /**
-   * The delays from the first observed watcher that had an event to each of the others; null when there is nothing to
-   * compare.
+   * For each event, the delays from its first arrival at an observed watcher to its arrival at each of the others; null
+   * when there is nothing to compare.
    */
   readonly spreadMs: Quantiles | null
   /**
@@ -51,8 +54,8 @@ export interface Quantiles {
 /** How many watchers are observed closely. */
 const OBSERVED = 64
 /**
- * How many resourceVersions are remembered with the time of their first arrival: watchers that are further behind count
- * only for latency.
+ * How many resourceVersions are remembered with the time of their first arrival: watchers that are further behind are
+ * measured only for latency.
  */
 const REMEMBERED = 4_096
 
@@ -114,7 +117,7 @@ export class Load {
     this.#openedMs = performance.now() - startedAt
   }
 
-  /** Begins the measurement; what came before does not count. */
+  /** Begins the measurement, and discards everything counted before. */
   mark(): void {
     this.#isMeasuring = true
     this.#markedAt = performance.now()

@@ -9,7 +9,7 @@ export interface StreamHandler {
   /** Called once, before any data and before the end. */
   onAnswer(status: number): void
   onData(chunk: Buffer): void
-  /** Also called if it could not be opened. @param error null if the server ended it properly. */
+  /** Called when the stream has ended or could not be opened. @param error null if the server ended it properly. */
   onEnd(error: Error | null): void
 }
 

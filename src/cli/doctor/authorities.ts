@@ -1,17 +1,17 @@
 /**
- * The authorities that an agent's pods trust. Moved pods mount the ConfigMap `distributary-ca` in place of Kubernetes'
- * own, so it must also contain the cluster's CA, for the API server, kubelets and webhooks. That copy is not kept up to
- * date.
+ * The certificate authorities that an agent's pods trust. Moved pods mount the ConfigMap `distributary-ca` in place of
+ * Kubernetes' own, so it must also contain the cluster's CA, for connections to the API server, kubelets and webhooks.
+ * Nothing updates that copy of the CA.
  */
 import { X509Certificate } from 'node:crypto'
 import { ok, skipped, type Verdict, wrong } from './checks.js'
 import type { Party } from './party.js'
 
-/** The authorities in PEM; null if there is no such ConfigMap. */
+/** The authorities in PEM; null if there is no ConfigMap. */
 export interface Authorities {
-  /** Those of moved pods: `distributary-ca`. */
+  /** The authorities of moved pods, from `distributary-ca`. */
   readonly moved: string | null
-  /** Those of other pods: `kube-root-ca.crt`. */
+  /** The authorities of other pods, from `kube-root-ca.crt`. */
   readonly unmoved: string | null
 }
 

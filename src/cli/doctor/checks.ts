@@ -1,6 +1,6 @@
 /**
- * The checks of `distributary doctor`. Each compares two servers. It is `wrong` only if an agent would notice the
- * difference, and `skipped`, with the reason, if it lacks a permission or an option.
+ * The checks of `distributary doctor`. Each compares two servers. Its verdict is `wrong` only if an agent would notice
+ * the difference, and `skipped`, with the reason, if a permission or an option is missing.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
@@ -64,7 +64,10 @@ async function checkVersion({ here, there }: Patient): Promise<Verdict> {
   return own === version ? ok(version) : wrong(`${own} here, ${version} there`, 'set --passthrough to this API server')
 }
 
-/** Checks the certificate as an agent does: against the CA that its pod trusts, for the name that it calls. */
+/**
+ * Checks the certificate as an agent does: against the CA that its pod trusts, and for the host name that the agent
+ * uses.
+ */
 export async function checkCertificate(server: string, ca: string, host: string): Promise<Verdict> {
   const { protocol, hostname, port } = new URL(server)
   if (protocol === 'http:') return wrong('plain HTTP', 'set --tls-cert-file: agents use https')
@@ -149,8 +152,8 @@ interface Decision {
 }
 
 /**
- * An agent checks its own permissions. An administrator, who may do everything, checks those of the subjects of
- * bindings.
+ * Compares permissions on both servers. An agent checks its own permissions. An administrator may do everything, so for
+ * an administrator the check uses the subjects of bindings.
  */
 async function checkPermissions(patient: Patient): Promise<Verdict> {
   const { here, there, agent } = patient
@@ -248,9 +251,9 @@ async function checkLists({ here, there, agent }: Patient): Promise<Verdict> {
 }
 
 interface Compared {
-  /** Null when both give the same response. */
+  /** Null when both servers give the same response. */
   readonly differs: string | null
-  /** Null where neither answers with a list. */
+  /** Null when neither server responds with a list. */
   readonly count: number | null
   readonly what?: string
 }
@@ -297,7 +300,7 @@ async function listAt(here: Party, path: string, { body }: Reply): Promise<Reply
   return reply.status === 200 ? reply : null
 }
 
-/** The objects by name, as text in which the order of members does not matter. */
+/** Returns the objects by name, as text with sorted members, so that their order does not matter. */
 function textsOf({ body }: Reply): ReadonlyMap<string, string> {
   const nameIn = ({ metadata }: ListedObject): string => `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`
   return new Map((body.items ?? []).map((object) => [nameIn(object), sorted(object)]))
@@ -352,7 +355,7 @@ async function hasText(body: AsyncIterable<Uint8Array>, wanted: string): Promise
   try {
     for await (const part of body) if ((text += Buffer.from(part).toString()).includes(wanted)) return true
   } catch {
-    // A broken watch has ended.
+    // A broken watch counts as ended.
   }
   return false
 }

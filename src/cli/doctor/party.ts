@@ -1,4 +1,4 @@
-/** One of the two servers being compared, called with one identity. Every status code counts as a response. */
+/** One of the two servers being compared, used with one identity. Every status code counts as a response. */
 import type { Transport } from '../../client/reflector/transport.js'
 import { readBody } from '../../client/reflector/transport.js'
 import { type ApiResource, discover } from '../../client/discovery.js'
@@ -7,7 +7,7 @@ import { CommandError } from '../exit-code.js'
 
 export interface Reply {
   readonly status: number
-  /** {} when it is not JSON. */
+  /** The parsed body; {} if it is not JSON. */
   readonly body: Body
 }
 
@@ -41,7 +41,7 @@ const MAX_BODY_BYTES = 2 ** 28
 export class Party {
   constructor(
     readonly transport: Transport,
-    /** Its name in messages. */
+    /** The server's name in messages. */
     readonly name: string,
     readonly signal: AbortSignal,
   ) {}
@@ -67,7 +67,7 @@ export class Party {
     return await this.#send({ method: 'DELETE', path, query: {}, accept: 'application/json' })
   }
 
-  /** @throws CommandError when it refuses. */
+  /** @throws CommandError when the server refuses. */
   async resources(): Promise<readonly ApiResource[]> {
     return await discover(async (path, accept) => {
       const { status, body } = await this.ask(path, {}, accept)

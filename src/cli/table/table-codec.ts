@@ -1,6 +1,6 @@
 /**
  * Reads lists and watches as rows of a server-side table (`as=Table`). A server without tables sends the objects
- * themselves: their names and ages form a table too.
+ * themselves, and this codec makes a table of their names and ages.
  */
 import { equalTrees, type Json, parseJsonTree } from '../../kubernetes/codec/json-tree.js'
 import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
@@ -10,7 +10,7 @@ import { bufferOf } from '../../support/buffer-of.js'
 
 export interface Column {
   readonly name: string
-  /** 0 is always shown, higher ones only in the wide form. */
+  /** Columns of priority 0 are always shown, and the others only in the wide form. */
   readonly priority: number
 }
 
@@ -47,7 +47,10 @@ const PLAIN_COLUMNS: readonly Column[] = [
   { name: 'Age', priority: 0 },
 ]
 
-/** Creates a codec for one stream: only the first event of a stream has the columns. */
+/**
+ * Creates a codec for one stream. A codec serves only one, because only the first event of a stream contains the
+ * columns.
+ */
 export function tableCodec(): ObjectCodec<Row> {
   let columns: readonly Column[] = []
   const rowsOf = (answer: Answer): Row[] => {
@@ -114,8 +117,8 @@ export function isSameRow(a: Row, b: Row): boolean {
 }
 
 /**
- * Ages do not count, since they grow by themselves. A row with a creation time may have one in any cell, such as a
- * pod's restarts.
+ * Returns a row's content without ages, because ages grow by themselves. In a row with a creation time, any cell may
+ * contain an age, such as the one for a pod's restarts.
  */
 function contentOf({ metadata, cells }: Row): Json {
   const shown = cells as Json[]
@@ -126,7 +129,10 @@ function contentOf({ metadata, cells }: Row): Json {
   return [metadata as Json, withoutAges]
 }
 
-/** A tree that keeps every digit is slower to build, so it is used only if a number is long enough to be rounded. */
+/**
+ * Parses rows. A tree that keeps every digit is slower to build, so it is used only if a number is so long that it
+ * could be rounded.
+ */
 function parseCells(body: Uint8Array): unknown {
   const bytes = bufferOf(body)
   const text = bytes.toString('utf8')

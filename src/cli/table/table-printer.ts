@@ -1,6 +1,6 @@
 /**
- * Prints rows in columns as they arrive. The initial widths come from the first rows and grow with wider cells, so that
- * a watch can be printed without knowing what will follow.
+ * Prints rows in columns as they arrive. The column widths come from the first rows and grow when wider cells arrive,
+ * so that a watch can be printed without knowing the rows to come.
  */
 import { JsonNumber } from '../../kubernetes/codec/json-tree.js'
 import type { Row } from './table-codec.js'

@@ -1,6 +1,6 @@
 /** Lays out rows that are all known in advance, with columns as wide as their widest cell. */
 
-/** Returns a line for each row. @param isRight whether a column is aligned to the right, as numbers are. */
+/** Returns one line per row. @param isRight whether a column is right-aligned, as numbers are. */
 export function tableLines(
   rows: readonly (readonly string[])[],
   isRight: (column: number) => boolean = () => false,

@@ -46,8 +46,8 @@ export class Scrape {
 }
 
 /**
- * Returns the quantile of what was counted between two scrapes, as the upper bound of its bucket; null if nothing was.
- * Buckets of all labels are added up.
+ * Returns a quantile of the values counted between two scrapes, as the upper bound of its bucket; null if no value was
+ * counted. The buckets of all labels are added up.
  */
 export function quantileBetween(
   before: Scrape,

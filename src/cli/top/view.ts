@@ -1,4 +1,7 @@
-/** Presents two scrapes of `/metrics` as readable lines: the server's current state, and what happened in between. */
+/**
+ * Presents two scrapes of `/metrics` as readable lines: the server's current state, and what happened between the
+ * scrapes.
+ */
 import { humanDuration } from '../../support/human-duration.js'
 import { tableLines } from '../table/text-table.js'
 import { quantileBetween, type Scrape } from './metrics-text.js'
