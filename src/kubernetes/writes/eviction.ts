@@ -35,7 +35,7 @@ import { checkType, readObject } from './request-body.js'
 import { timestamp, type OneAnswer, type WriteContext, type WriteRequest } from './write-context.js'
 import { type DeleteOptions, parseWriteOptions } from './write-options.js'
 
-/** How often a constantly changing pod is reread, as in the API server, and the pause before each attempt. */
+/** How often a constantly changing pod is reread, as in the API server, and the pause between attempts. */
 const MAX_ATTEMPTS = 20
 const PAUSE_MS = 50
 

@@ -1,6 +1,6 @@
 /**
- * The metadata-only view of an object. Metadata has no version. Some versions keep members that they do not have in
- * annotations, and this view leaves out those annotations.
+ * The metadata-only view of an object. A version that lacks a member keeps the member's value in an annotation.
+ * Metadata has no version, so this view leaves out such annotations.
  *
  * Source: kubernetes 1.37, pkg/apis/{apps/v1,autoscaling}/, which add and drop these annotations.
  */
