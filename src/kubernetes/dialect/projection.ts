@@ -71,7 +71,7 @@ function choose(root: KeyTree<Chosen>, segments: readonly string[]): void {
   node.data.whole = true
 }
 
-/** Skips paths that add nothing: those under a wholly chosen key and those that are always included. */
+/** Returns the chosen paths without those that add nothing: paths under a wholly chosen key, or always included. */
 function chosenPaths(node: KeyTree<Chosen>, path: readonly string[]): string[] {
   if (node.data.whole) {
     const isAlways = ALWAYS.some((always) => always.length === path.length && always.every((key, i) => key === path[i]))

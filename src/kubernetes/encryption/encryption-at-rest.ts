@@ -35,7 +35,7 @@ interface Provider {
   readonly cipher: Cipher | KmsCipher | null
   /** The text with which the names of all keys of this provider begin: `k8s:enc:aescbc:v1:`. */
   readonly family: string
-  /** The error for a value that names a key of the family that is not configured. */
+  /** The error for a value of this provider whose key is not configured. */
   readonly noKey: string
 }
 

@@ -34,7 +34,7 @@ interface WriteKey {
   readonly confirmedMs: number
 }
 
-/** Far more than are in use: one for each start of an API server and each key of the plugin. */
+/** Far more keys than are in use. Each start of an API server and each key of the plugin adds one. */
 const MOST_KEYS = 10_000
 const SEED_BYTES = 32
 const MAX_KEY_BYTES = 1_024
