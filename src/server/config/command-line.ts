@@ -1,6 +1,6 @@
 /**
- * Splits the arguments into the raw values given for each option. Uses the tokens of Node's `parseArgs` in lenient
- * mode: the strict mode, like commander, stops at the first mistake, and we report all of them.
+ * Splits the arguments into the raw values given for each option. It uses the tokens of Node's `parseArgs` in lenient
+ * mode, because the strict mode, like commander, stops at the first mistake, and this server reports all of them.
  */
 import { parseArgs } from 'node:util'
 

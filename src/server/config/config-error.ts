@@ -1,4 +1,7 @@
-/** Every problem in the configuration, found in one run: main prints one line per problem and exits with 2. */
+/**
+ * Contains every problem in the configuration that one run has found. The program prints one line per problem and exits
+ * with code 2.
+ */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   /** One message per problem, without the user and password of any URL that it quotes. */

@@ -1,9 +1,9 @@
 /**
  * Turns command line, environment and YAML file into one frozen Config, or reports every problem at once.
  *
- * A flag wins over the environment, the environment over the file, the file over the default. The resource table is the
- * exception: `--resource` adds to the file's `resources:`. Nothing here reads the process: arguments, environment and
- * file system are parameters, so that tests and `main.ts` do the same.
+ * A flag takes precedence over the environment, the environment over the file, and the file over the default. Resources
+ * are the exception: `--resource` adds to the file's `resources:`. Arguments, environment and file system are
+ * parameters, so that tests run the same code as the program.
  */
 import { resourceId } from '../../engine/model/resource.js'
 import { mayBeCustom, resolveResources } from '../../kubernetes/dialect/declared-resource.js'
@@ -24,11 +24,11 @@ import { nearestName } from '../../support/nearest-name.js'
 export interface Config extends Omit<Completed, 'resource' | 'etcdServersOverrides'> {
   /** The resources served at the start: the table's defaults, the file's `resources:` and `--resource`. */
   readonly resources: readonly ServedResource[]
-  /** Ids of resources that are never served, even if a definition names them: `--resource=-events`. */
+  /** Ids of resources that are never served, even if a definition names them, as with `--resource=-events`. */
   readonly leftOut: readonly string[]
   /** The etcds of `--etcd-servers-overrides`, with their resources. */
   readonly otherEtcds: readonly OtherEtcd[]
-  /** Whether Kubernetes' resources are served only once something is stored there. */
+  /** Whether Kubernetes' resources are served only after something has been stored under Kubernetes' prefix. */
   readonly awaitsKubernetes: boolean
 }
 
@@ -73,7 +73,7 @@ export function load(args: readonly string[], environment: Environment, readFile
   const completed = complete(values)
   const isGiven = (name: OptionName): boolean => given.has(name)
   problems.push(...conflictsIn(completed, isGiven, (name) => broken.has(name)))
-  // A configuration that names this port requires TLS, and a plain port instead would be worse than none.
+  // A configuration that names the secure port requires TLS. A plain port in its place would be worse than no port.
   const securePort = given.get('securePort')
   const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
   if (securePort !== undefined && completed.securePort === null && !isTold) {
@@ -107,7 +107,7 @@ export function load(args: readonly string[], environment: Environment, readFile
   const resources = isOnlyDeclared ? declared : served.resources
   const mayAppear = (id: string): boolean =>
     rest.upstream !== null || (!isOnlyDeclared && !served.leftOut.includes(id) && mayBeCustom(id))
-  // A wrong declaration would be reported twice.
+  // Skip this check after a wrong declaration, which would otherwise be reported twice.
   if (wrong.length === 0) {
     const isUnserved = (id: string): boolean => !mayAppear(id)
     const kubernetes = wellKnownResources().map(({ resource }) => resourceId(resource))
@@ -130,8 +130,8 @@ export function load(args: readonly string[], environment: Environment, readFile
 }
 
 /**
- * Whether to serve Kubernetes' resources only once one is stored: not if permissions depend on them, if the first may
- * be written here, or if other servers share them.
+ * Whether to serve Kubernetes' resources only after an object of one has been stored. The server does not wait for that
+ * if permissions depend on the resources, if the first object may be written here, or if other servers share them.
  */
 function mayAwaitKubernetes(config: Completed): boolean {
   const { kubernetesResources, etcdServers, natsServers, passthrough, apiservice, authorizationMode } = config
@@ -140,10 +140,13 @@ function mayAwaitKubernetes(config: Completed): boolean {
   return kubernetesResources === 'auto' && etcdServers.length > 0 && isAlone && !isNeeded
 }
 
-/** Resources that writes are checked against. */
+/** The resources against which writes are checked. */
 const CHECKED_BY_WRITES: ReadonlySet<string> = new Set(['namespaces', 'poddisruptionbudgets.policy'])
 
-/** An option that names such a resource would have no effect, and nobody would notice. */
+/**
+ * Returns a problem for each resource that an option names although it is not served. Otherwise the option would
+ * silently have no effect.
+ */
 function unserved(
   flag: string,
   named: readonly { readonly resource: string }[],
@@ -162,7 +165,7 @@ function unserved(
 interface Given {
   readonly source: Source
   readonly texts: readonly string[]
-  /** Its name in messages. */
+  /** The name of the place in messages. */
   readonly place: string
 }
 
@@ -178,8 +181,9 @@ function readYaml(path: string | undefined, readFile: ReadFile): YamlFile {
 }
 
 /**
- * An empty variable counts as unset: compose files and charts set those. Kubernetes itself sets DISTRIBUTARY_PORT, to
- * something like tcp://10.0.0.1:8001, in every pod beside a service named distributary.
+ * An empty variable counts as unset, because compose files and charts set empty variables. If a service is named
+ * distributary, Kubernetes itself sets DISTRIBUTARY_PORT in every pod of its namespace, to a value such as
+ * tcp://10.0.0.1:8001, which also counts as unset.
  */
 function environmentValue(environment: Environment, name: OptionName): string | null {
   const text = environment[environmentName(name)]
@@ -207,7 +211,7 @@ function parseValues(
       return [name, option.default]
     }
   })
-  // Each value came from the option of the same name, as the mapped type says.
+  // Each value came from the option of the same name, as the type of `OptionValues` requires.
   return { values: Object.fromEntries(entries) as OptionValues, broken }
 }
 

@@ -1,10 +1,10 @@
 /**
- * The kinds of options: how each parses text, and how it describes a wrong value. The options themselves are in
+ * The kinds of options: how each kind parses text, and how it describes a wrong value. The options themselves are in
  * `options.ts`; `load.ts` finds their values.
  *
- * A kind parses *text*, wherever the text came from. A second parser for YAML's own types was rejected, because the
- * same option would then have two grammars. YAML adds only that a boolean must be written as one, and that a list may
- * be a sequence.
+ * A kind parses *text*, wherever the text came from. YAML's own types are not used, because the same option would then
+ * have two grammars. YAML has only two rules of its own: a boolean must be written as a YAML boolean, and a list may be
+ * a sequence.
  */
 
 import { parseDuration } from '../../support/duration.js'
@@ -33,8 +33,8 @@ export interface OptionDefinition<T> extends OptionDoc {
   /** The default as a person would write it, null if there is none. */
   readonly defaultText: string | null
   /**
-   * Parses every value given for the option in one place, in order: a scalar takes the last, a list takes all. @throws
-   * OptionValueError
+   * Parses all values given for the option in one place, in order. A scalar takes the last value, and a list takes all.
+   * @throws OptionValueError
    */
   parse(texts: readonly string[]): T
 }
@@ -111,7 +111,7 @@ export function integer<D extends number | null>(
   )
 }
 
-/** A number that may also be `off`, which loads as null; "not given" is therefore `undefined`. */
+/** A number that may also be `off`, which loads as null. An option that is not given is therefore `undefined`. */
 export function port(extra: OptionDoc & { default: number | undefined }): OptionDefinition<number | null | undefined> {
   const bounds = { min: 0, max: 65_535 }
   return option<number | null | undefined>(
@@ -280,7 +280,7 @@ export function formatDuration(ms: number): string {
   return `${ms}ms`
 }
 
-/** Long values are shortened: enough to find the mistake. */
+/** Quotes a value for a message. A long value is shortened, but remains long enough to find the mistake. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text)
 }

@@ -1,10 +1,11 @@
 /**
- * Every option of the server, once: name, default, limits, and what goes wrong with a bad value. The flag, the
- * environment name, `--help`, the docs and the schema of the Helm values are generated from this table; the name itself
+ * The table of all options of the server: name, default, limits, and what goes wrong with a bad value. The flag, the
+ * environment name, `--help`, the docs and the schema of the Helm values are generated from this table. The name itself
  * is the YAML key.
  *
- * To add an option, add its entry here *with the code that reads it*: an option that nothing reads does not exist.
- * Flags shared with kube-apiserver have the same meaning. `relations.ts` defines how options depend on each other.
+ * To add an option, add its entry together with the code that reads it, because an option that nothing reads is
+ * useless. Flags shared with kube-apiserver have the same meaning. `relations.ts` defines how options depend on each
+ * other.
  */
 import type { OptionDefinition, ValueOf } from './option.js'
 import { authenticationOptions, authorizationOptions } from './options/access.js'
@@ -15,7 +16,7 @@ import { servingOptions, tlsOptions } from './options/serving.js'
 import { upstreamOptions } from './options/upstream.js'
 import { resourceOptions, watchCacheOptions, watchOptions } from './options/watching.js'
 
-/** In the order of `--help`. */
+/** The groups of options, in the order of `--help`. */
 const groups = {
   Upstream: upstreamOptions,
   Fleet: fleetOptions,
@@ -63,7 +64,10 @@ export function environmentName(name: OptionName): string {
   return `DISTRIBUTARY_${options[name].flag.slice(2).replaceAll('-', '_').toUpperCase()}`
 }
 
-/** null for options that have no place in the file: the file's own path, and what `resources:` expresses better. */
+/**
+ * Returns null for options that have no place in the file: the file's own path, and `--resource`, for which the file
+ * has `resources:`.
+ */
 export function yamlKey(name: OptionName): string | null {
   return name === 'config' || name === 'resource' ? null : name
 }

@@ -7,12 +7,12 @@ import { options, type OptionName, type OptionValues } from './options.js'
 
 /** The values with every default filled in. */
 export interface Completed extends Omit<OptionValues, 'port' | 'securePort' | 'enableWrites'> {
-  /** null for no plain HTTP. */
+  /** null means no plain HTTP. */
   readonly port: number | null
-  /** null for no TLS. */
+  /** null means no TLS. */
   readonly securePort: number | null
   readonly enableWrites: boolean
-  /** Whether no upstream was named and the in-process store is served. */
+  /** Whether the in-process store is served, because no upstream was named. */
   readonly embedded: boolean
 }
 
@@ -33,7 +33,10 @@ export function isLoopback(address: string): boolean {
   return isIP(address) === 4 ? address.startsWith('127.') : address === '::1' || address === '0:0:0:0:0:0:0:1'
 }
 
-/** The options that authenticate callers, in no particular order; anonymous access alone does not. */
+/**
+ * The options that authenticate callers, in no particular order. Anonymous access is not among them, because it
+ * identifies no one.
+ */
 export const AUTHENTICATORS = [
   'clientCaFile',
   'tokenAuthFile',
@@ -45,7 +48,7 @@ export const AUTHENTICATORS = [
 
 type AuthenticatorValues = Pick<Completed, (typeof AUTHENTICATORS)[number]>
 
-/** Those that are configured. */
+/** Returns the authenticators that are configured. */
 export function authenticatorsOf(config: AuthenticatorValues): readonly (typeof AUTHENTICATORS)[number][] {
   return AUTHENTICATORS.filter((name) => config[name] !== null && config[name].length > 0)
 }
@@ -55,12 +58,12 @@ export function hasAuthenticator(config: AuthenticatorValues): boolean {
   return authenticatorsOf(config).length > 0
 }
 
-/** The number of processes of a server: with workers, the primary is one more. */
+/** Returns the number of processes of a server. With workers, the primary is an additional process. */
 export function processesOf(workers: number): number {
   return workers > 1 ? workers + 1 : 1
 }
 
-/** The other options that each of those defaults depends on. */
+/** The other options on which each of the defaults in `complete` depends. */
 const FOLLOWS_FROM: Partial<Readonly<Record<keyof Completed, readonly OptionName[]>>> = {
   embedded: ['etcdServers', 'natsServers', 'upstream'],
   enableWrites: ['etcdServers', 'natsServers', 'upstream', 'passthrough'],
@@ -74,8 +77,8 @@ type Test = (name: OptionName) => boolean
 type Rule = (config: Completed, isGiven: Test) => string | null
 
 /**
- * Returns what is wrong with the combination, one sentence for each rule. A rule that reads a value already found wrong
- * says nothing, so that each mistake is reported once.
+ * Returns what is wrong with the combination, one sentence for each broken rule. A rule that reads a value that was
+ * already reported as wrong reports nothing, so that each mistake is reported once.
  */
 export function conflictsIn(config: Completed, isGiven: Test, isWrong: Test): readonly string[] {
   return RULES.flatMap((rule) => {
@@ -91,7 +94,7 @@ export function conflictsIn(config: Completed, isGiven: Test, isWrong: Test): re
   })
 }
 
-/** A process with less memory would refuse everything. */
+/** A process with less memory would reject everything. */
 const MIN_PROCESS_BYTES = 128 * 1024 * 1024
 
 const PAIRS = [

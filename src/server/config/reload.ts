@@ -2,7 +2,7 @@
 import type { Config } from './load.js'
 import { options, type OptionName } from './options.js'
 
-/** Options that take effect at once: they are read for each request, or their readers are notified. */
+/** Options whose changes take effect at once, because they are read for each request or their readers are notified. */
 export const RELOADABLE = [
   'logLevel',
   'allowedHosts',
@@ -20,15 +20,15 @@ export const RELOADABLE = [
 ] as const satisfies readonly OptionName[]
 
 export interface ConfigChanges {
-  /** Flags whose changed values need a new process; with --upstream also `resources`. */
+  /** Flags with changed values that take effect at once; without --upstream, possibly also `resources`. */
   readonly reloadable: readonly string[]
-  /** Flags whose values need a new process; over --upstream `resources` too. */
+  /** Flags with changed values that need a new process; with --upstream, possibly also `resources`. */
   readonly refused: readonly string[]
 }
 
 /** Returns the keys of the file that a running server with this configuration adopts. */
 export function reloadableNames({ upstream }: Config): readonly (OptionName | 'resources')[] {
-  // With --upstream they select once, at the start, from the resources of that server.
+  // With --upstream, `resources` only selects from the other server's resources once, at the start.
   return upstream === null ? [...RELOADABLE, 'resources'] : RELOADABLE
 }
 

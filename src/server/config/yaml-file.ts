@@ -1,7 +1,7 @@
 /**
  * Reads the raw values given for each option, and the entries of the resource table, from the YAML file. Every problem
- * has its line and column. The syntax tree is walked instead of converted to an object, which keeps positions and makes
- * a key such as `__proto__` just an unknown key.
+ * is reported with its line and column. The reader walks the syntax tree instead of converting it to an object. That
+ * keeps the positions, and makes a key such as `__proto__` an ordinary unknown key.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../support/yaml.js'
 
@@ -18,7 +18,7 @@ export interface YamlValue {
 
 export interface YamlFile {
   readonly values: ReadonlyMap<OptionName, YamlValue>
-  /** Entries of `resources:` that are only the name of a known resource. */
+  /** The names in those entries of `resources:` that consist only of the name of a known resource. */
   readonly resourceNames: readonly string[]
   readonly declarations: readonly ResourceDeclaration[]
   readonly problems: readonly string[]

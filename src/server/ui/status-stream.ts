@@ -3,8 +3,8 @@
  * once for all of them, and not at all while no page is open.
  *
  * Like a watch, a stream ends when its reader's credential expires or its permission is revoked; its last event gives
- * the reason. Missing figures (a worker whose primary does not answer) do not end a stream: it sends the reason, and
- * the server retries a second later.
+ * the reason. Missing figures (a worker whose primary does not answer) do not end a stream. The stream sends the
+ * reason, and the server retries a second later.
  */
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { Resource } from '../../engine/model/resource.js'
@@ -86,13 +86,18 @@ export class StatusStream {
   }
 }
 
-/** A page that does not read its last figures keeps its slot no longer than any other unread response. */
+/**
+ * Ends a page's stream. A page that does not read its last figures keeps its slot no longer than any other unread
+ * response.
+ */
 function end({ response }: Exchange): void {
   response.end()
   boundAnswer(response)
 }
 
-/** A page that does not read skips to the next figures, because older ones are useless. */
+/**
+ * Sends an event to a page. A page that does not read fast enough misses figures, because older figures are useless.
+ */
 function send({ response }: Exchange, event: 'status', data: ServerStatus): void
 function send({ response }: Exchange, event: 'trouble', data: Trouble): void
 function send({ response }: Exchange, event: string, data: ServerStatus | Trouble): void {
@@ -101,8 +106,8 @@ function send({ response }: Exchange, event: string, data: ServerStatus | Troubl
 }
 
 /**
- * Permissions are checked again every second, so figures that a revoked permission had shown disappear with the next
- * ones.
+ * Permissions are checked again for the figures of every second. After a permission is revoked, the next figures no
+ * longer contain what it allowed.
  */
 function readerOf(caller: Caller): Reader {
   const may = async (attributes: Attributes): Promise<boolean> => {

@@ -1,9 +1,9 @@
 /**
- * Computes the figures of the status page while one is open: each process describes its current state, and the process
- * that answers the page merges the descriptions of all processes of the server (`--workers`).
+ * Computes the figures of the status page while a page is open. Each process describes its current state, and the
+ * process that serves the page merges the descriptions of all processes of the server (`--workers`).
  *
- * Counters are not merged: the page computes the difference for each process, so that the restart of a worker does not
- * look like a drop of the total.
+ * Counters are not merged. The page computes the difference for each process, so that the restart of a worker does not
+ * look like a drop in the total.
  */
 import type { Cursor } from '../../engine/broadcast/cursor.js'
 import type { ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
@@ -48,12 +48,12 @@ export interface ProcessInput {
   readonly delays: Delays
 }
 
-/** The status that one process sends to the one that serves the page: as if it were the whole server. */
+/** The status that one process sends to the process that serves the page, as if the sender were the whole server. */
 export type ProcessStatus = Omit<ServerStatus, keyof ServerAbout | 'ready'>
 
 /**
- * The maximum length of the lists of groups and slow watchers, and half that of clients, whatever the number of
- * watchers.
+ * The maximum length of the lists of groups and slow watchers, whatever the number of watchers. The list of clients may
+ * be twice as long.
  */
 const TOP = 10
 
@@ -134,7 +134,7 @@ export async function statusFor(status: ServerStatus, reader: Reader): Promise<S
   return { ...status, clients, groups: await groupsFor(status, reader) }
 }
 
-/** Nothing is served at this path: rules name it to allow seeing the clients. */
+/** Nothing is served at this path. Rules name it to let readers see the clients. */
 const CLIENTS_PATH = '/ui/clients'
 
 export interface Reader {
@@ -156,7 +156,7 @@ function resourceOf({ path, plural }: ResourceFigures): Pick<Resource, 'group' |
   return { group, version, plural }
 }
 
-/** @param parts that of the process that reads the upstream must come first. */
+/** @param parts the statuses of all processes. The status of the process that reads the upstream must come first. */
 export function serverStatus(about: ServerAbout, parts: readonly ProcessStatus[]): ServerStatus {
   const processes = parts.flatMap((part) => part.processes)
   const serving = processes.filter(({ takenEvents }) => takenEvents !== null)
@@ -164,7 +164,7 @@ export function serverStatus(about: ServerAbout, parts: readonly ProcessStatus[]
     ...about,
     ready: serving.length > 0 && serving.every(({ ready }) => ready),
     processes,
-    // Only the process that reads the upstream knows the state of the feeds, and it comes first.
+    // Only the process that reads the upstream knows the state of the feeds, and its status comes first.
     feeds: parts.find(({ feeds }) => feeds.length > 0)?.feeds ?? [],
     delays: summed(parts.map(({ delays }) => delays)),
     watchers: Object.fromEntries(summed(parts.map(({ watchers }) => Object.entries(watchers)))),
@@ -221,7 +221,8 @@ function mergedGroups(groups: readonly GroupFigures[]): readonly GroupFigures[] 
 }
 
 /**
- * Each process holds all objects and its own history: the page shows what a client can rely on wherever it connects.
+ * Each process holds all objects and its own history. The page shows the values on which a client can rely, whichever
+ * process it connects to.
  */
 function mergedResources(lines: readonly ResourceFigures[]): readonly ResourceFigures[] {
   const merged = new Map<string, ResourceFigures>()

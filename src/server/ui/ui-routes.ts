@@ -1,8 +1,9 @@
 /**
- * `/ui/` serves the status page and its files; `/ui/events` sends its figures (`status-stream.ts`). The page gets its
- * objects over the API itself, like any browser.
+ * `/ui/` serves the status page and its files; `/ui/events` sends its figures (`status-stream.ts`). The page itself
+ * gets the objects over the API, like any other client.
  *
- * Everything comes from this process: the page names no other host, and its content security policy forbids them.
+ * Everything comes from this process. The page names no other host, and its content security policy forbids other
+ * hosts.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'

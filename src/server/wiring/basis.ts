@@ -18,6 +18,6 @@ export interface Basis {
   readonly metrics: Metrics
   /** Disposed with the process; each stage adds what it has opened. */
   readonly closing: Disposers
-  /** Logs a bug on our side, of which the client sees only a 500. */
+  /** Logs a bug in the server. The client sees only a 500. */
   readonly onInternalError: (error: StatusError) => void
 }

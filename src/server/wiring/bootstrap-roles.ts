@@ -1,6 +1,7 @@
 /**
  * Stores Kubernetes' own Roles and bindings in etcd at the start, as the API server does, if this server runs without
- * an API server. Until they are stored, callers bound to them would be refused, so the server is not ready.
+ * an API server. Callers that are bound to them would be refused until they are stored, so the server is not ready
+ * before.
  */
 import { exactCopy } from '../../kubernetes/codec/exact-json.js'
 import { type PlainObject, reconcile } from '../auth/authz/bootstrap-roles.js'
@@ -41,7 +42,7 @@ export class BootstrapRoles {
     problem: () => (this.#isDone ? null : "Kubernetes' own roles are not stored yet"),
   }
 
-  /** Returns when all are stored, or the server stops. Never rejects. */
+  /** Resolves when all of them are stored, or when the server stops. Never rejects. */
   async keep(): Promise<void> {
     const { clock, logger } = this.#basis
     const { signal } = this.#parts
@@ -90,8 +91,8 @@ export class BootstrapRoles {
       })
     } catch (error) {
       const status = StatusError.from(error)
-      // Retrying is unlikely to help: an API server has stored the object, finalizers keep a replaced binding, or other
-      // writers changed it at every attempt.
+      // Retrying is unlikely to help. Either an API server has stored the object, or finalizers keep a replaced
+      // binding, or other writers changed the object at every attempt.
       if (status.code >= 500 && !(status instanceof NotImplementedError)) throw status
       this.#basis.logger.warn({ err: status, kind: plural, name }, 'a role or binding of Kubernetes is not up to date')
       return false

@@ -1,7 +1,7 @@
 /**
- * Measures when the certificates that this server presents expire. Each file is reread when it changes and, as for the
- * code that uses the file, the last readable content counts. Authorities are left out: a bundle may legitimately
- * contain an expired one.
+ * Measures when the certificates that this server presents expire. Each file is reread when it changes. As in the code
+ * that uses the file, the last readable content is in force. Authorities are left out, because a bundle may
+ * legitimately contain an expired one.
  */
 import { loadKubeconfig } from '../auth/kubeconfig.js'
 import { parseCertificates } from '../auth/peer-certificate.js'
@@ -12,7 +12,7 @@ import type { Metrics } from '../metrics/metrics.js'
 import type { Clock } from '../../support/clock.js'
 import { silentLogger } from '../../support/log.js'
 
-/** Certificates last for days, and their users check more often. */
+/** This interval is long, because certificates last for days, and the code that uses them checks more often. */
 const LOOK_MS = 10_000
 
 interface Held {
@@ -23,7 +23,7 @@ interface Held {
   readonly isKubeconfig?: boolean
 }
 
-/** @returns a function that stops it. @throws Error for a file that cannot be read. */
+/** @returns a function that stops measuring. @throws Error for a file that cannot be read. */
 export function followCertificateExpiry(config: Config, clock: Clock, metrics: Metrics): () => void {
   const held: readonly Held[] = [
     { use: 'clients', file: config.tlsCertFile },
@@ -59,8 +59,8 @@ export function followCertificateExpiry(config: Config, clock: Clock, metrics: M
 }
 
 /**
- * Returns the first expiry in a chain, in milliseconds since the epoch: without one of its certificates the others
- * prove nothing.
+ * Returns the first expiry in a chain, in milliseconds since the epoch, because without one of its certificates the
+ * others prove nothing.
  */
 function endOf(pem: string | Buffer | undefined): number | null {
   if (pem === undefined) return null

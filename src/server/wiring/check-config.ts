@@ -1,7 +1,7 @@
 /**
  * `distributary config check`: reads everything that a server would read, without starting one. It loads flags,
- * environment and file; parses files with keys and certificates with the code that uses them; and connects to etcd,
- * NATS or the upstream on request.
+ * environment and file, and parses files with keys and certificates using the same code as the server. On request, it
+ * also connects to etcd, NATS or the upstream.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -96,7 +96,7 @@ export async function checkConfig({ argv, environment, connects, explains }: Che
   return { outcome: problems.length > 0 ? 'unreachable' : 'valid', lines, problems }
 }
 
-/** @param lines receives the expiry of each certificate. */
+/** Returns the problems with certificates and keys. @param lines receives the expiry of each certificate. */
 function certificateProblems(config: Config, lines: string[]): string[] {
   const problems: string[] = []
   const read = (flag: string, path: string | null, isOwn: boolean): void => {
@@ -187,7 +187,7 @@ function described({ config, sources }: Run): string[] {
   ]
 }
 
-/** Yields the servers that this one would connect to, by name. Each stays open until the next is requested. */
+/** Yields the servers to which this server would connect, by name. Each one stays open until the next is requested. */
 async function* sources(config: Config): AsyncGenerator<readonly [name: string, ask: () => Promise<string>]> {
   if (config.etcdServers.length > 0) {
     const { upstream: main, others } = openUpstreams(config, logger, new Metrics('check'))

@@ -10,12 +10,10 @@ import { otherOf } from '../../kubernetes/dialect/other-etcds.js'
 import type { Basis } from './basis.js'
 import type { Upstreams } from './open-upstream.js'
 
-/**
- * Lists are expensive for etcd, so only this many resources list at once. The in-process store can handle all of them.
- */
+/** Lists are expensive for etcd, so only this many resources list at once. The in-process store can handle more. */
 const FEEDS_AT_ONCE = 8
 const EMBEDDED_FEEDS_AT_ONCE = 256
-/** A list costs another server little, and most of its time is network latency. */
+/** A list costs the server behind `--upstream` little, and most of the list's time is network latency. */
 const HTTP_FEEDS_AT_ONCE = 16
 
 export interface FeedParts extends Upstreams, Pick<Basis, 'config' | 'clock' | 'random' | 'logger' | 'metrics'> {
@@ -34,7 +32,7 @@ export function chooseFeeds({ config, metrics, others, ...parts }: FeedParts): O
     return httpFeeds(parts.server ?? openRemoteApiServer(config, { ...parts, metrics }), options)
   if (config.natsServers.length > 0) return natsFleet(config, options, metrics)
   const main = upstreamFeeds(options)
-  // Two etcds share nothing: neither the slots for lists nor the detection that one is back.
+  // Two etcds share nothing: neither the slots for lists nor the detection that an etcd is back.
   const opened = others.map((other) => {
     const listSlots = new Semaphore(feedsAtOnce(config))
     return { ...other, openFeed: upstreamFeeds({ ...options, upstream: other.upstream, listSlots }) }

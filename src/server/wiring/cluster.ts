@@ -1,7 +1,7 @@
 /**
- * One cluster and everything read from it: its etcd (or several), its resources and their registry, what its objects
- * define, how fresh its data is and whether it can answer. A process serves a cluster; ports, limits and the gate
- * belong to the process.
+ * One cluster and everything that is read from it: its etcd (or several), its resources and their registry, the
+ * resources that its objects define, the freshness of its data, and whether it can answer. A process serves a cluster;
+ * ports, limits and the gate belong to the process.
  */
 import type { Pump } from '../../engine/broadcast/pump.js'
 import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
@@ -31,7 +31,7 @@ export interface ClusterOptions extends Sources {
 export class Cluster implements ReadyParts {
   readonly upstream: Upstream
   readonly stage: ResourceStage
-  /** null if an API server behind this one has the aggregated APIs. */
+  /** null if an API server behind this one handles the aggregated APIs. */
   readonly apiServices: ApiServices | null
   readonly known: KnownResources
   readonly #basis: Basis
@@ -55,7 +55,7 @@ export class Cluster implements ReadyParts {
     this.#consistency = new ConsistencyOnRequest(() => this.pipelines())
   }
 
-  /** One for each etcd prefix that is cached. */
+  /** The pipelines, one for each cached etcd prefix. */
   pipelines(): Iterable<ResourcePipeline> {
     return this.stage.resources.pipelines()
   }
@@ -87,7 +87,7 @@ export class Cluster implements ReadyParts {
     yield* permissionChecks(this.#upstreams)
     const { otherEtcds, natsRole } = this.#basis.config
     yield* otherEtcdChecks(this.pipelines(), otherEtcds)
-    // An origin turns every client away, and is ready to publish.
+    // An origin rejects every client, so for an origin "ready" means that it can publish.
     yield* cacheChecks(this.pipelines(), wasReady || natsRole === 'origin', otherEtcds)
   }
 

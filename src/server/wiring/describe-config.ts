@@ -30,8 +30,8 @@ export function describeResources(config: Config, isKubernetesServed = true): st
 }
 
 /**
- * Counts the configured resources. Versions of one resource (`autoscaling/v1` and `v2`) share its keys and count once,
- * as in the log line `ready` and in the metrics, which also count custom resources.
+ * Counts the configured resources. Versions of one resource (`autoscaling/v1` and `v2`) share its keys and count once.
+ * The log line `ready` and the metrics count the same way, but include custom resources.
  */
 function countResources({ resources }: Config): number {
   return new Set(resources.map(({ resource }) => resource.etcdPrefix)).size
@@ -65,7 +65,7 @@ export function describeAccess(config: Config): string {
   return `${callers} ${verbs} ${what}${elsewhere}`
 }
 
-/** Logs who may read what, as a warning if that may be more than expected. */
+/** Logs who may read what. The line is a warning if that may be more than the operator expects. */
 export function tellAccess(config: Config, logger: Logger): void {
   const isOpen = config.authorizationMode.includes('AlwaysAllow')
   const isReached =
@@ -83,8 +83,8 @@ export function urlHost(address: string): string {
 }
 
 /**
- * Describes what can be changed while the server runs. A process keeps its flags and environment, so only the file of
- * --config can change an option, and only one that neither of them sets.
+ * Describes what can be changed while the server runs. A process keeps its flags and environment. So only the file of
+ * --config can change an option, and only if neither a flag nor the environment sets the option.
  */
 export function describeReload(config: Config, sources: Sources): string[] {
   const { config: file } = config

@@ -1,12 +1,12 @@
 /**
- * Ends all watches within a grace period, so that their clients do not all reconnect at once. Few watches take less
- * time: other replicas take 200 reconnects a second easily.
+ * Ends all watches within a grace period, so that their clients do not all reconnect at once. A small number of watches
+ * ends sooner, because other replicas easily handle 200 reconnects a second.
  */
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import type { Resources } from '../../engine/pipeline/resources.js'
 import { type Clock, sleep } from '../../support/clock.js'
 
-/** The time between two steps; each ends some watches. */
+/** The time between two steps. Each step ends some watches. */
 const STEP_MS = 50
 /** The fewest watches that a step ends: 200 a second, as in the API server. */
 const STEP_WATCHES = 10

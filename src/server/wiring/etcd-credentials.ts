@@ -1,6 +1,7 @@
 /**
- * The files with which this server authenticates to etcd: authorities, certificate, key, password. They are reread when
- * they change, and adopted only if usable: a half-written or broken file leaves the previous ones in force.
+ * The files with which this server authenticates to etcd: authorities, certificate, key, password. The files are reread
+ * when they change. New content is adopted only if it is usable, so after a half-written or broken file the previous
+ * content stays in force.
  */
 import { watchCredentials } from '../auth/watched-credentials.js'
 import type { WatchedFiles } from '../auth/watched-file.js'

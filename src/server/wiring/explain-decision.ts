@@ -20,10 +20,10 @@ const NAMED: Readonly<Record<RulePart, string>> = {
 }
 
 /**
- * @param question `USER VERB PATH [GROUP...]`, with a verb of Kubernetes: `ann list /api/v1/namespaces/web/pods
+ * @param question `USER VERB PATH [GROUP...]` with a Kubernetes verb, such as `ann list /api/v1/namespaces/web/pods
  * team-web`.
- * @returns lines; the first is the decision.
- * @throws Error for a malformed question; StatusError for a path that no request can have.
+ * @returns lines; the first line is the decision.
+ * @throws Error for a malformed question; StatusError for an invalid path.
  */
 export function explainDecision(config: Config, question: string): readonly string[] {
   const [name, verb, target, ...groups] = question.split(/\s+/).filter((word) => word !== '')

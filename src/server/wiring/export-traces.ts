@@ -1,9 +1,10 @@
 /**
- * OpenTelemetry's SDK and its exporter behind one file: spans leave over OTLP/HTTP. The packages are optional and
- * loaded only when an endpoint is configured: a server without tracing does not need them.
+ * Wraps OpenTelemetry's SDK and its exporter, which sends spans over OTLP/HTTP. The packages are optional and are
+ * loaded only when an endpoint is configured, so a server without tracing does not need them.
  *
- * An unreachable collector costs spans and one line in the log, never a request: at most QUEUED_SPANS wait for it.
- * OpenTelemetry's own environment variables (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`) apply.
+ * If the collector is unreachable, spans are lost and one line is logged, but no request fails. At most QUEUED_SPANS
+ * spans wait for the collector. OpenTelemetry's own environment variables (`OTEL_EXPORTER_OTLP_HEADERS`,
+ * `OTEL_RESOURCE_ATTRIBUTES`) apply.
  */
 import { hostname } from 'node:os'
 import { context, propagation, trace } from '@opentelemetry/api'
@@ -17,7 +18,7 @@ export interface TraceExport {
 export interface TraceExportOptions {
   /** The collector's base address, such as `http://127.0.0.1:4318`; null for no tracing. */
   readonly endpoint: string | null
-  /** The share of traced requests among those whose caller has not decided. */
+  /** The share of requests that are traced when the client has not decided whether to trace them. */
   readonly samplesPerMillion: number
   readonly version: string
   readonly logger: Logger

@@ -1,4 +1,7 @@
-/** Follows the cached objects that decide what is served: custom resources, and group versions of other servers. */
+/**
+ * Follows the cached objects that determine what is served: definitions of custom resources, and group versions of
+ * other servers.
+ */
 import { isOfReviews } from '../auth/authz/reviews.js'
 import { Definitions } from '../served/definitions.js'
 import type { DocumentThreads } from '../served/document-threads.js'
@@ -11,8 +14,8 @@ import type { Basis } from './basis.js'
 import type { ResourceStage } from './open-resources.js'
 
 /**
- * @returns the tracker that knows whether all resources are known yet. @param services null if another server has the
- * aggregated APIs.
+ * @returns the tracker that knows whether all resources are known yet. @param services null if another server handles
+ * the aggregated APIs.
  */
 export function followServed(
   { config, clock, logger }: Basis,

@@ -1,14 +1,15 @@
 /**
- * V8 heap flags, where V8's defaults do not suit a server that passes on large values for months.
+ * Sets V8's heap flags where the defaults do not suit a server that passes on large values for months.
  *
- * V8 lets the heap of a slowly allocating process grow only a little, and counts the buffers of events as growth: at
- * 300 events a second over 10,000 objects it marked the whole heap every 1.3 s (bench/README.md). The cost of marking
- * grows with the heap. The heap holds the facts about objects; their bytes are outside it, and these flags do not make
- * them grow.
+ * V8 lets the heap of a slowly allocating process grow only a little between two markings, and it counts the buffers of
+ * events as growth. At 300 events a second over 10,000 objects, it marked the whole heap every 1.3 s (bench/README.md).
+ * The cost of marking grows with the heap. The heap holds the facts about objects. The bytes of objects are outside the
+ * heap, so these flags do not let them grow.
  *
- * V8 also allocates directly in the old generation at an allocation site most of whose objects have survived so far,
- * which is what it observes while all objects are listed. Nearly all of the events that follow are short-lived, but a
- * short array of them in the old generation stays until the next marking, together with the bytes that etcd sent.
+ * If most objects of an allocation site have survived so far, V8 allocates later objects of that site directly in the
+ * old generation. That is the case after all objects have been listed. But nearly all of the later events are
+ * short-lived, and even a short array of them in the old generation stays until the next marking, together with the
+ * bytes that etcd sent.
  */
 import { setFlagsFromString } from 'node:v8'
 
@@ -25,7 +26,7 @@ export function setHeapFlags(given: readonly string[]): void {
   for (const flag of heapFlags(given)) setFlagsFromString(flag)
 }
 
-/** Returns the flags that the operator has not set either way. */
+/** Returns our flags, except those that the operator has set or unset. */
 export function heapFlags(given: readonly string[]): readonly string[] {
   const names = new Set(given.map(nameOf))
   return FLAGS.filter((flag) => !names.has(nameOf(flag)))

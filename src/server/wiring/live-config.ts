@@ -1,7 +1,7 @@
 /**
- * The configuration of a running server. On SIGHUP, and when the file of `--config` changes, flags, environment and
- * file are read again. A configuration that changes only reloadable options is adopted; any other is rejected as a
- * whole with an explanation, so that the server never runs with half of a configuration.
+ * The configuration of a running server. On SIGHUP, and when the file of `--config` changes, the server reads flags,
+ * environment and file again. A configuration that changes only reloadable options is adopted; any other is rejected as
+ * a whole with an explanation, so that the server never runs with half of a configuration.
  */
 import { WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
@@ -11,7 +11,7 @@ import type { ProcessMetrics } from '../metrics/process-metrics.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 
-/** Where stages read options that may change at run time. */
+/** Gives stages the current values of options that may change at run time. */
 export interface CurrentConfig {
   readonly current: Config
   /** Calls the listener after each adopted change. */

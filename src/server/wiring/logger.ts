@@ -1,7 +1,7 @@
 /**
- * pino behind one file: JSON lines for machines, one readable line for people, both on standard error.
+ * Wraps the logger pino. It writes JSON lines for machines or readable lines for people, both to standard error.
  *
- * When output cannot be written (a full disk, a broken pipe), lines are lost, but the server never ends.
+ * When output cannot be written (a full disk, a broken pipe), lines are lost, but the server keeps running.
  */
 import { Writable } from 'node:stream'
 import { type Logger as Pino, destination, pino } from 'pino'
@@ -13,7 +13,7 @@ export interface LoggerOptions {
   readonly worker: number | null
 }
 
-/** The lines that wait while the disk is full; further ones are lost. */
+/** The most bytes of lines that wait while the disk is full; further lines are lost. */
 const MAX_WAITING_BYTES = 2 ** 20
 
 export function createLogger(options: LoggerOptions): Pino {

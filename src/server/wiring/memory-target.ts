@@ -1,18 +1,18 @@
 /**
- * The default memory target of one process: a share of the container's limit. A server that is killed for its memory
- * takes every watch with it; one that refuses a list does not.
+ * The default memory target of one process: a share of the container's limit. When a server is killed for its memory,
+ * every watch ends. When it rejects a list instead, no watch ends.
  */
 import { totalmem } from 'node:os'
 import type { Config } from '../config/load.js'
 import { processesOf } from '../config/relations.js'
 
 const SHARE = 0.85
-/** The minimum for `--memory-target`. With a smaller share a process would refuse everything. */
+/** The minimum for `--memory-target`. A process with a smaller share would reject everything. */
 const MIN_BYTES = 128 * 1024 * 1024
 
 /**
- * @param limitBytes of the container; 0 for none.
- * @param processes that share it.
+ * @param limitBytes the limit of the container; 0 for none.
+ * @param processes the number of processes that share it.
  * @returns null if there is no limit below the machine's own memory, or too little is left.
  */
 export function defaultMemoryTarget(
@@ -26,8 +26,8 @@ export function defaultMemoryTarget(
 }
 
 /**
- * Returns the memory target of one process: with workers, the primary and each worker have an equal share. null for
- * none.
+ * Returns the memory target of one process: with workers, the primary and each worker have an equal share. Returns null
+ * for no target.
  */
 export function memoryTargetOf(config: Pick<Config, 'memoryTarget' | 'workers'>): number | null {
   const { memoryTarget, workers } = config

@@ -14,9 +14,9 @@ import type { Key } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
 import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
 
-/** When NATS has been unreachable for this long, a candidate continues from etcd itself. */
+/** When NATS has been unreachable for this long, a candidate replica reads etcd directly. */
 const FALLBACK_AFTER_MS = 5_000
-/** An edge replays at most about this many messages after a snapshot. */
+/** After a snapshot, an edge replays about this many messages at most. */
 const SNAPSHOT_MESSAGES = 10_000
 const SNAPSHOT_BYTES = 32 * 2 ** 20
 
@@ -45,12 +45,12 @@ export function natsFleet(
     },
     snapshotMessages: SNAPSHOT_MESSAGES,
     snapshotBytes: SNAPSHOT_BYTES,
-    // Replaying more than the ring holds would be wasted.
+    // It would be a waste to replay more messages than the ring holds.
     refillMessages: config.defaultWatchCacheSize,
   }
   const streams = streamFeeds(shared)
   if (shared.role !== 'origin') return streams
-  // It publishes custom resources too, so it has to know their definitions.
+  // An origin also publishes custom resources, so it has to know their definitions.
   const definitions = streamFeeds({ ...shared, role: 'auto' })
   return (request) => (isOfDefinitions(request.resource) ? definitions : streams)(request)
 }
@@ -92,7 +92,7 @@ export function connectionOf(config: Config): NatsConnectOptions {
   }
 }
 
-/** Stands in for etcd where there is no route to it. */
+/** Returns an upstream for servers that have no route to etcd. All its operations fail. */
 export function noUpstream(why: string): Upstream {
   const refuse = (): Promise<never> => Promise.reject(new UpstreamError('unavailable', why))
   return {

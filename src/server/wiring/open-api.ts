@@ -1,5 +1,6 @@
 /**
- * The API over the resources: its handler, with everything that the handlers of gets, lists, watches and writes share.
+ * Opens the API: the handler of its requests, with everything that the handlers of gets, lists, watches and writes
+ * share.
  */
 import { isOfReviews, reviewKinds } from '../auth/authz/reviews.js'
 import { newHistory } from '../../engine/cache/reads.js'

@@ -1,6 +1,6 @@
 /**
- * Client limits that apply to the whole server. A single process counts for itself; with several, the primary counts
- * for all workers, and a worker uses its even share only while the primary does not answer.
+ * Client limits that apply to the whole server. A single process counts for itself. With several processes, the primary
+ * counts for all workers, and a worker uses its equal share of a limit only while the primary does not answer.
  */
 import { unknownTokenSemaphore } from '../auth/authn/token-review.js'
 import { trustedProxies } from '../auth/client-address.js'
@@ -15,20 +15,21 @@ import type { Basis } from './basis.js'
 
 type LimitsBasis = Pick<Basis, 'config' | 'live' | 'clock' | 'metrics'>
 
-/** As many as an API server allows at once by default (`--max-mutating-requests-inflight`). */
+/** The number of writes at once: as many as an API server allows by default (`--max-mutating-requests-inflight`). */
 const MAX_WRITES = 200
 /** Each status page costs a connection, even in a forgotten tab. */
 const MAX_PAGES = 50
-/** How long a client may wait for its slot: as long as the API server lets a read wait for its state. */
+/** How long a client may wait for its slot. The API server lets a read wait this long for its state. */
 export const SEMAPHORE_WAIT_MS = 3_000
 /**
- * How long a large list or an initial state may wait: as long as the API server queues a request. When the server had
- * to relist, all agents of a cluster list at once, and are served sooner than they would come back after a 429.
+ * How long a large list or an initial state may wait for its slot. The API server queues a request for this long. After
+ * the server has had to relist, all agents of a cluster list at once. They are served sooner if they wait than if they
+ * retry after a 429.
  */
 const STATE_WAIT_MS = 15_000
 /**
- * The number of requests that may wait for each slot; each holds a connection and no object. One identity has half,
- * which is enough for a DaemonSet of 500 nodes with four watches each.
+ * The number of requests that may wait for each slot. A waiting request holds only its connection. One identity may
+ * have half of the waiting requests, which is enough for a DaemonSet of 500 nodes with four watches each.
  */
 const WAITING_PER_SLOT = 64
 
@@ -46,7 +47,7 @@ export interface ClientLimits extends Pick<OwnLimits, 'resets'> {
   readonly rates: Pick<CountedRates, 'countRequest' | 'spendInitialBytes'>
 }
 
-/** Whether nobody is authenticated and everything is allowed. */
+/** Whether the server authenticates no one and allows everything. */
 export function isOpenToAll(config: Config): boolean {
   return !hasAuthenticator(config) && config.authorizationMode.every((mode) => mode === 'AlwaysAllow')
 }
@@ -98,7 +99,8 @@ export function countedLimits(
       lists: openSemaphore(basis, 'lists', states),
       'initial-states': openSemaphore(basis, 'initial-states', states),
       writes: openSemaphore(basis, 'writes', { boundsOf: () => withQueue(config, share(MAX_WRITES)) }),
-      // Each server behind this one has all the slots, and requests do not wait for them.
+      // The URL of a server is the identity here, so each server behind this one has its own number of slots. Requests
+      // do not wait for them.
       passthrough: openSemaphore(basis, 'passthrough', {
         boundsOf: ({ passthroughMaxRequests }) => withoutQueue(Number.POSITIVE_INFINITY, share(passthroughMaxRequests)),
         message: 'too many requests to the other server at once',
@@ -129,7 +131,7 @@ export function countedLimits(
 }
 
 interface SemaphoreOptions extends Partial<FairSemaphoreOptions> {
-  /** They follow the configuration when it changes. */
+  /** Returns the bounds, also after each change of the configuration. */
   readonly boundsOf: (config: Config) => FairSemaphoreBounds
 }
 
@@ -153,7 +155,9 @@ export function withoutQueue(slots: number, maxSlotsPerIdentity = slots): FairSe
   return { slots, maxSlotsPerIdentity, maxWaiting: 0, maxWaitingPerIdentity: 0 }
 }
 
-/** Without authentication all clients share one identity: behind one proxy or NAT there are thousands of them. */
+/**
+ * Without authentication, one identity may have all slots, because thousands of clients may be behind one proxy or NAT.
+ */
 export function withQueue(config: Config, slots: number): FairSemaphoreBounds {
   const isShared = isOpenToAll(config)
   const maxWaiting = WAITING_PER_SLOT * slots

@@ -1,4 +1,4 @@
-/** The threads that read large definitions and build OpenAPI documents. */
+/** Opens the threads that read large definitions and build OpenAPI documents. */
 import { DocumentThreads } from '../served/document-threads.js'
 import { ThreadPool } from '../../support/thread-pool.js'
 import type { Basis } from './basis.js'

@@ -12,7 +12,7 @@ export interface OpenedEncryption {
   close(): void
 }
 
-/** @returns null where values are not encrypted. @throws Error for a file that cannot be used. */
+/** @returns null if values are not encrypted. @throws Error for a file that cannot be used. */
 export function openEncryption(
   { encryptionProviderConfig: path }: Config,
   { clock, logger, metrics }: Pick<Basis, 'clock' | 'logger'> & { readonly metrics?: Basis['metrics'] },

@@ -21,7 +21,7 @@ export interface GateStage {
   readonly gate: RequestGate
   /** Whether callers can be authenticated and authorized, for `/readyz`. */
   checks(): readonly HealthCheck[]
-  /** For SIGHUP, after the platform has moved the access log. */
+  /** Called on SIGHUP, after the platform has moved the access log. */
   reopenAuditLog(): void
 }
 
@@ -70,7 +70,7 @@ function openGuard(
   const boundObjects = followBoundObjects({ find, clock })
   const authenticator = buildAuthenticator(config, { ...surroundings, unknownTokens, boundObjects })
   const objects = rbacObjects(config, stage)
-  // A server that writes stands alone: no controller fills aggregated roles.
+  // A server that writes stands alone, so no controller fills aggregated roles.
   const rules = objects === null ? null : new RbacRules(objects, { isAggregating: config.enableWrites })
   const { resources, views } = stage
   const nodes = nodeRelations({
@@ -80,15 +80,15 @@ function openGuard(
   const authorizer = buildAuthorizer(config, surroundings, rules, nodes)
   const guard = new AccessGuard({ authenticator, authorizer, clock, logger, metrics: metrics.requests })
   const escalation = new EscalationCheck({ authorizer, rules, refresh: async () => await objects?.refresh() })
-  // Another replica asks the same webhooks, and callers with cached verdicts are served, so this is not a reason to be
-  // unready.
+  // A failing webhook is not a reason to be unready, because other replicas use the same webhooks, and callers with
+  // cached decisions are still served.
   const checks: HealthCheck[] = judges.map((health) => ({
     name: `judge-${health.webhook}`,
     problem: () => health.problem,
     isInformational: true,
     informs: 'cannot judge callers',
   }))
-  // Every caller gets 503, so such a server must not receive any.
+  // Without roles and bindings every caller gets 503, so such a server must not receive any callers.
   if (config.authorizationMode.includes('RBAC'))
     checks.push({ name: 'authorization-rbac', problem: () => rules?.unread ?? null })
   return {
@@ -105,9 +105,9 @@ function openGuard(
 }
 
 /**
- * Follows the roles and bindings, which have two uses: the RBAC mode decides by them, and in every mode a caller who
- * writes one may grant only permissions that the caller has.
- * @returns null if neither applies, or if they are not served.
+ * Follows the roles and bindings, which have two uses. The RBAC mode decides by them. In every mode, a caller who
+ * writes a role or binding may grant only permissions that the caller has.
+ * @returns null if neither use applies, or if roles and bindings are not served.
  */
 function rbacObjects(
   { authorizationMode, enableWrites }: Config,

@@ -1,4 +1,7 @@
-/** Limits on concurrent work: those on clients, which all processes share, and those of this process. */
+/**
+ * Opens the limits on concurrent work: the limits on clients, which all processes share, and the limits of this
+ * process.
+ */
 import { FairSemaphore } from '../auth/fair-semaphore.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
@@ -20,17 +23,18 @@ import { setHeapGrowth } from './heap-flags.js'
 import { memoryTargetOf } from './memory-target.js'
 
 /**
- * The number of past states that a process rebuilds at once: each walks through the history in the shared event loop.
+ * The number of past states that a process rebuilds at once. To rebuild a state, the process walks through the history
+ * on its event loop.
  */
 const PAST_STATES = 4
 /**
- * The number of reads of a process that wait for resources to load: each holds its connection or stream, and nothing
- * else. One identity has half, where identities are known.
+ * The number of reads in a process that may wait for resources to load. Each of them holds only its connection or
+ * stream. If identities are known, one identity may have half of them.
  */
 const LOADING_READS = 10_000
-/** The number of write threads per process. One identity has at most one of them, where identities are known. */
+/** The number of write threads per process. If identities are known, one identity may use only one of them. */
 const WRITE_THREADS = 2
-/** Lists and watches that begin at once in a process whose memory is at its target. */
+/** The number of lists and watches that may begin at once in a process whose memory exceeds its target. */
 const MEMORY_TURNS = 8
 /** The share of the memory target for list bodies being sent, and the limit in bytes without a target. */
 const SENT_SHARE = 1 / 4
@@ -38,7 +42,7 @@ const SENT_BYTES = 512 * 1024 * 1024
 /** The share of the memory target for connections of unknown clients, and the limit in bytes without a target. */
 const STRANGERS_SHARE = 1 / 4
 const STRANGERS_BYTES = 1024 * 1024 * 1024
-/** While caches have to shrink, a connection may wait that long before its client is known. */
+/** While caches have to shrink, the time that a connection may wait before its client is known. */
 const STRANGER_MS = 2_000
 
 export interface Limits {

@@ -1,4 +1,4 @@
-/** The servers to which other requests are forwarded, from the configuration: `--passthrough`, or `--apiservice`. */
+/** Opens the servers to which this server forwards requests, as configured with `--passthrough` or `--apiservice`. */
 import { watchCredentials } from '../auth/watched-credentials.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import { ApiServices } from '../transports/passthrough/api-services.js'
@@ -20,7 +20,7 @@ export function openPassthrough(basis: Basis, semaphore: IdentitySemaphore): Pas
 }
 
 /**
- * Returns null with `--passthrough`: an API server has its own.
+ * Returns null with `--passthrough`, because the API server there has its own aggregated APIs.
  *
  * @throws Error for a certificate that cannot be read.
  */
@@ -51,7 +51,9 @@ function answeredBy({ metrics }: Basis, server: string): (code: number, seconds:
 
 const FILES = '--passthrough-cafile, --proxy-client-cert-file or --proxy-client-key-file'
 
-/** The options of every server behind this one, each with files that it watches itself. */
+/**
+ * Returns the options that all servers behind this one have in common. Each call watches the files anew for one server.
+ */
 function sharedOptions(
   { config, clock, logger, metrics }: Basis,
   semaphore: IdentitySemaphore,

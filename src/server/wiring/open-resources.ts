@@ -1,4 +1,4 @@
-/** The resources of this process, from their sources to their watchers, as configured. */
+/** Opens the resources of this process as configured, from their sources to their watchers. */
 import type { Pump } from '../../engine/broadcast/pump.js'
 import { createIngest } from '../../kubernetes/codec/ingest.js'
 import { ObjectViews } from '../../kubernetes/codec/object-views.js'
@@ -28,31 +28,34 @@ import { otherOf } from '../../kubernetes/dialect/other-etcds.js'
 import type { OtherUpstream } from './open-upstream.js'
 import { openRemoteApiServer } from './remote-api-server.js'
 
-/** etcd refuses larger requests by default; even with a raised limit there, values are limited here. */
+/**
+ * The largest value that is accepted. By default etcd rejects such large requests itself; this limit also applies if
+ * etcd's limit was raised.
+ */
 export const MAX_VALUE_BYTES = 8 * 1024 * 1024
 
 export interface Sources {
   readonly upstream: Upstream
   /** The etcds of the resources that are stored elsewhere. Default: none. */
   readonly others?: readonly OtherUpstream[]
-  /** Where the resources are fed from. Default: as configured. */
+  /** Opens the feeds of the resources. Default: as configured. */
   readonly openFeed?: OpenFeed
   /** The server behind `--upstream`. Default: as configured. */
   readonly server?: RemoteApiServer
-  /** The kinds that can be stored as protobuf. Default: those of Kubernetes. */
+  /** The kinds that can be stored as protobuf. Default: the kinds of Kubernetes. */
   readonly schema?: Schema
 }
 
 export interface ResourceStage {
   readonly registry: ResourceRegistry
   readonly resources: Resources<ServedResource>
-  /** Values are decrypted when read through this, and encrypted when written. */
+  /** An upstream that decrypts values when they are read, and encrypts them when they are written. */
   readonly upstream: Upstream
   readonly views: ServedViews
   readonly schema: Schema
   /** The resources that the server behind `--upstream` serves; null without one. */
   readonly remote: RemoteDiscovery | null
-  /** Knows whether Kubernetes stores anything; null where that makes no difference. */
+  /** Knows whether Kubernetes stores anything; null if that makes no difference. */
   readonly kubernetes: StoredKubernetes | null
 }
 
@@ -100,8 +103,9 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
 }
 
 /**
- * Runs now, and after every change of the configuration. With --upstream the other server knows what exists. @returns
- * the tracker that finds out whether Kubernetes' resources are included.
+ * Registers the configured resources now, and again after every change of the configuration. With --upstream there are
+ * none, because the other server determines what exists. @returns the tracker that finds out whether Kubernetes'
+ * resources are included; null if that makes no difference.
  */
 function serveConfigured(
   { config, live, clock, logger }: Basis,
@@ -137,7 +141,7 @@ export function ringBounds({ defaultWatchCacheSize, watchCacheBytes, watchCacheA
   return { maxItems: defaultWatchCacheSize, maxBytes: watchCacheBytes, maxAgeMs: watchCacheAge }
 }
 
-/** A field unknown to every schema is logged once, up to this many fields. */
+/** The server logs each field that no schema knows once, for up to this many fields. */
 const LOGGED_FIELDS = 1_000
 
 function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectViews {
@@ -164,7 +168,7 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
   })
 }
 
-/** Finds the transform of a key's value: that of the resource to which the key belongs. */
+/** Finds the transform of a key's value, which is the transform of the resource to which the key belongs. */
 function byKey(
   registry: ResourceRegistry,
   transformOf: (resource: Resource) => ValueTransform | null,
@@ -175,7 +179,7 @@ function byKey(
   }
 }
 
-/** Combines `--watch-cache` and `--watch-cache-sizes`; returns null for a resource that neither concerns. */
+/** Combines `--watch-cache` and `--watch-cache-sizes`; returns null for a resource to which neither option applies. */
 function historySizes({ watchCache, watchCacheSizes }: Config): (resource: Resource) => number | null {
   const named = new Map(watchCacheSizes.map(({ resource, batches }) => [resource, batches]))
   return (resource) => {

@@ -1,13 +1,13 @@
-/** Writes of one process, with the threads for larger ones. */
+/** Opens the writes of one process, with the threads for larger writes. */
 import { ThreadPool } from '../../support/thread-pool.js'
 import { OffLoopWriter } from '../../kubernetes/writes/off-loop-writer.js'
 import type { Basis } from './basis.js'
 import type { Limits } from './open-limits.js'
 import { MAX_VALUE_BYTES, type ResourceStage } from './open-resources.js'
 
-/** How long a write may compute in its thread. The largest intended ones take a second or two. */
+/** How long a write may compute in its thread. The largest intended writes take a second or two. */
 const DEADLINE_MS = 10_000
-/** A thread's heap: a body of 3 MB with its copies takes a third of it. */
+/** The heap of a thread. A body of 3 MB takes a third of it, including the copies of the body. */
 const MAX_HEAP_MEGABYTES = 256
 
 export function openWrites(

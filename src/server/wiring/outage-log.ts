@@ -1,4 +1,4 @@
-/** Logs one line when an upstream goes down and one when it is back, however many resources come from it. */
+/** Logs one line when an upstream goes down and one line when it is back, however many resources it feeds. */
 import type { Resource } from '../../engine/model/resource.js'
 import { type OtherEtcd, otherOf } from '../../kubernetes/dialect/other-etcds.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -6,13 +6,13 @@ import type { Logger } from '../../support/log.js'
 
 export interface OutageSource {
   readonly resource: Resource
-  /** null while it is connected. */
+  /** null while the resource is connected to its upstream. */
   readonly disconnectedReason: string | null
 }
 
 export interface OutageLogOptions {
   readonly sources: () => Iterable<OutageSource>
-  /** The etcds that go down and come back on their own. */
+  /** The other etcds, each of which goes down and comes back independently. */
   readonly others: readonly OtherEtcd[]
   readonly clock: Clock
   readonly logger: Logger

@@ -72,7 +72,7 @@ export class Ports {
     for (const listener of this.#listeners()) listener.announceDrain()
   }
 
-  /** Ends connections when their running requests end. Metrics and health are answered to the end. */
+  /** Ends connections when their running requests end. The metrics port keeps answering until the server stops. */
   drain(): void {
     for (const listener of this.#listeners()) listener.beginDrain()
   }
@@ -98,7 +98,7 @@ async function listen(
 
 function openTls({ config, clock, logger, metrics }: PortsOptions): WatchedFiles<TlsServerOptions> {
   return watchServerTls({
-    // Without these there is no secure port; see `config/relations.ts`.
+    // A secure port always has both files; see `config/relations.ts`.
     certFile: config.tlsCertFile!,
     keyFile: config.tlsPrivateKeyFile!,
     minVersion: config.tlsMinVersion,

@@ -1,4 +1,7 @@
-/** The primary process of a server with `--workers`: it has the upstream's watches and the workers, and no clients. */
+/**
+ * Runs the primary process of a server with `--workers`. It watches the upstream and supervises the workers, and serves
+ * no clients.
+ */
 import { KEPT_HISTORY_MS } from '../../engine/cache/ring-buffer.js'
 import { chooseFeeds } from './choose-feeds.js'
 import type { Config } from '../config/load.js'
@@ -32,7 +35,7 @@ const GRACE_MS = 1_000
 export async function runPrimary(parts: PrimaryParts): Promise<void> {
   const { config, live, upstream, others, logger, version, metrics, print } = parts
   const { bindAddress: address } = config
-  // If workers picked their own port, they would pick a different one after all of them had died.
+  // The primary picks the ports, because the workers would pick different ones after all of them had died.
   const { metricsBindAddress } = config
   const ports: PortNumbers = {
     port: await portOf(address, config.port),
@@ -111,7 +114,7 @@ async function portOf(host: string, port: number | null): Promise<number | null>
   return port === 0 ? await freePort(host) : port
 }
 
-/** The workers find this out themselves; here it is for the greeting. */
+/** Whether Kubernetes stores anything, for the greeting. The workers find this out themselves. */
 async function servesKubernetes(
   { awaitsKubernetes, etcdPrefix }: Config,
   upstream: Upstreams['upstream'],

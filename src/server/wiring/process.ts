@@ -1,6 +1,6 @@
 /**
- * The server of one process: its ports, limits, gate and metrics, in front of the cluster that it serves. `serve.ts`
- * and `worker.ts` run it, and so do tests.
+ * The server in one process: its ports, limits, gate and metrics, in front of the cluster that it serves. `serve.ts`,
+ * `worker.ts` and tests run it.
  */
 import { Pump } from '../../engine/broadcast/pump.js'
 import { hasAuthenticator } from '../config/relations.js'
@@ -40,19 +40,20 @@ export interface ProcessOptions extends Sources, Omit<Basis, 'closing' | 'onInte
   readonly logsOutages?: boolean
   /** The name of this process on the status page, if there are several. */
   readonly name?: string
-  /** Returns the status of all processes of the server. Default: that of this one. */
+  /** Returns the status of all processes of the server. Default: the status of this process. */
   readonly statuses?: () => Promise<readonly ProcessStatus[]>
   /** Answers a scrape. Default: the metrics of this process. */
   readonly exposeMetrics?: () => Promise<{ readonly contentType: string; readonly text: string }>
   /** How client limits are counted. Default: this process is the whole server. */
   readonly limits?: SharedLimits
-  /** Compares what this server holds with etcd. Default: what this process watches. */
+  /** Compares the server's caches with etcd. Default: compares the caches of this process. */
   readonly checkConsistency?: () => Promise<ConsistencyReport>
 }
 
 const READY_POLL_MS = 50
 /**
- * How long the start waits for etcd to say whether Kubernetes stores anything, since the greeting says what is served.
+ * How long the start waits to learn whether Kubernetes stores anything in etcd, because the greeting says what is
+ * served.
  */
 const KNOWN_WITHIN_MS = 2_000
 
@@ -125,7 +126,7 @@ export class Process {
       apiServices,
     })
 
-    // Beside them.
+    // Beside the paths of data and requests.
     this.#readiness = new Readiness({
       ...basis,
       cluster,
@@ -159,7 +160,7 @@ export class Process {
     return this.#readiness.isReady
   }
 
-  /** For SIGHUP, after the platform has moved the access log. */
+  /** Called on SIGHUP, after the platform has moved the access log. */
   reopenLogs(): void {
     this.#gate.reopenAuditLog()
   }
@@ -170,7 +171,10 @@ export class Process {
     return checkConsistency === undefined ? await this.#cluster.checkConsistency() : await checkConsistency()
   }
 
-  /** Starts the feeds, and listens when ready, or after `readyWithinMs` at the latest. @throws when a port is taken. */
+  /**
+   * Starts the feeds, and listens once the server is ready, or after `readyWithinMs` at the latest. @throws when a port
+   * is taken.
+   */
   start({ readyWithinMs = 0 } = {}): Promise<PortNumbers> {
     this.#starting = this.#start(readyWithinMs)
     return this.#starting
@@ -179,7 +183,7 @@ export class Process {
   async #start(readyWithinMs: number): Promise<PortNumbers> {
     const { clock, closing } = this.#basis
     const startedMs = clock.monotonic()
-    // Started after the ports were added, so watches end before the ports close.
+    // The cluster starts after the ports were added to `closing`, so watches end before the ports close.
     this.#cluster.start()
     void this.#bootstrapRoles?.keep()
     closing.add(() => this.#limits.memory.stop())
@@ -196,9 +200,9 @@ export class Process {
   }
 
   /**
-   * Reports not ready from now on, but keeps serving for the shutdown delay, so that load balancers notice; in its
-   * second half connections end after their next response. Then it refuses new watches and ends the running ones,
-   * spread over the grace period.
+   * From now on the server reports that it is not ready, but it keeps serving for the shutdown delay, so that load
+   * balancers notice. In the second half of the delay, connections end after their next response. Then the server
+   * refuses new watches and ends the running ones, spread over the grace period.
    */
   async drain(): Promise<void> {
     if (this.#isShuttingDown) return
@@ -224,7 +228,8 @@ export class Process {
     this.#isDraining = true
     this.#isStopped = true
     this.#stopping.abort()
-    // Wait for the start: closing a port while it opens would fail the start, and one opened later would stay open.
+    // Wait for the start, because closing a port while it opens would make the start fail, and a port that opens later
+    // would stay open.
     await this.#starting?.catch(() => {})
     await this.#basis.closing.dispose()
   }
@@ -276,7 +281,8 @@ export class Process {
       onInternalError,
       servesCbor: config.serveCbor,
       corsAllowedOrigins: config.corsAllowedOrigins,
-      // A foreign page has no credentials. If they are required, the host name it uses does not matter.
+      // A foreign page has no credentials. If credentials are required, it does not matter which host name the page
+      // uses.
       allowedHosts: () => {
         const { allowedHosts } = live.current
         return hasAuthenticator(config) && allowedHosts.length === 0 ? null : allowedHosts

@@ -6,7 +6,9 @@ import { type Attributes, resourceAttributes } from '../auth/authz/authorizer.js
 import type { RequestGate } from '../transports/limits/request-gate.js'
 import type { Basis } from './basis.js'
 
-/** How long a start waits for permissions that cannot be read yet. Until then, every response is private. */
+/**
+ * How long the start waits for permissions that cannot be read yet. Until they can be read, every response is private.
+ */
 const WAIT_MS = 10_000
 const POLL_MS = 50
 

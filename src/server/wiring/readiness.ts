@@ -14,8 +14,8 @@ import { type OtherEtcd, otherOf } from '../../kubernetes/dialect/other-etcds.js
 export interface ReadyParts {
   pipelines(): Iterable<ResourcePipeline>
   /**
-   * @param wasReady whether the server has been ready: a resource that appears later answers 429 until it is listed,
-   * and does not make the server unready.
+   * @param wasReady whether the server has been ready: a resource that appears later is answered with 429 until it is
+   * listed, and does not make the server unready.
    */
   checks(wasReady: boolean): Iterable<HealthCheck>
 }
@@ -23,7 +23,8 @@ export interface ReadyParts {
 export interface ReadinessOptions {
   readonly cluster: ReadyParts
   /**
-   * `--max-staleness` in milliseconds; null if a server that can answer from its caches is ready however old they are.
+   * `--max-staleness` in milliseconds; null if a server that can answer from its caches is ready however old the caches
+   * are.
    */
   readonly maxStalenessMs: number | null
   /** Whether callers can be authenticated and authorized. */
@@ -45,7 +46,10 @@ export class Readiness {
     this.#options = options
   }
 
-  /** Asked often during a start with thousands of resources, so it stops at the first check that fails. */
+  /**
+   * Whether the server is ready. It is called often while a server with thousands of resources starts, so it stops at
+   * the first check that fails.
+   */
   get isReady(): boolean {
     for (const check of this.checks()) if (check.isInformational !== true && check.problem() !== null) return false
     return true
@@ -93,12 +97,12 @@ export class Readiness {
 type Pipeline = Pick<ResourcePipeline, 'resource' | 'cache'>
 
 /**
- * A resource that cannot be listed does not keep clients from the others, unless there are no others: then every client
- * would be turned away.
+ * Yields a check for each cache. A resource that cannot be listed does not make the server unready, so that clients can
+ * use the other resources. If no resource can be listed, the server is not ready, because it would reject every client.
  *
  * @param wasReady as in `ReadyParts`.
- * @param others the etcds without which a server becomes ready: a few resources that cannot be read must not keep
- * clients from all the others.
+ * @param others the etcds that need not be available for the server to be ready, because the few resources in them must
+ * not keep clients from all the others.
  */
 export function* cacheChecks(
   pipelines: Iterable<Pipeline>,
@@ -131,7 +135,10 @@ class CacheCheck implements HealthCheck {
   }
 }
 
-/** One check for each of the other etcds, named as in the API server: whether it feeds its resources. */
+/**
+ * Yields a check for each of the other etcds, named as in the API server. The check passes while the etcd feeds its
+ * resources.
+ */
 export function* otherEtcdChecks(
   pipelines: Iterable<Pipeline>,
   others: readonly OtherEtcd[],
@@ -140,7 +147,7 @@ export function* otherEtcdChecks(
   for (const [i, other] of others.entries()) {
     const { servers, resources } = other
     const fed = all.filter(({ resource }) => otherOf(others, resource) === other)
-    // Without a cache here, its state is unknown.
+    // Without a cache for its resources, the etcd's state is unknown.
     if (fed.length === 0) continue
     const reasons = fed.flatMap(({ cache }) => cache.disconnectedReason ?? [])
     yield {
@@ -152,7 +159,10 @@ export function* otherEtcdChecks(
   }
 }
 
-/** Whether the etcds still allow the reads that they allowed before: a role may be changed while the server runs. */
+/**
+ * Yields a check that the etcds still allow the reads that they allowed before, because a role may be changed while the
+ * server runs.
+ */
 export function* permissionChecks(upstreams: readonly UpstreamReader[]): Generator<HealthCheck, void, void> {
   if (upstreams.every(({ refusedReads }) => refusedReads === undefined)) return
   yield {

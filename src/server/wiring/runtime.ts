@@ -1,12 +1,12 @@
 /**
- * The runtime of the server. Everything is tested on Node. Bun starts the same package and serves watches, without the
- * features that docs/runtimes.md lists. The log says so, and options that cannot work there are refused.
+ * The runtime of the server. Everything is tested on Node. Bun runs the same package and serves watches, without the
+ * features that docs/runtimes.md lists. Under Bun the server logs this, and rejects options that cannot work there.
  */
 import type { Config } from '../config/load.js'
 import { ConfigError } from '../config/config-error.js'
 import type { Logger } from '../../support/log.js'
 
-/** @throws ConfigError for what cannot work under Bun. @param bun its version; undefined under Node. */
+/** @throws ConfigError for options that cannot work under Bun. @param bun the version of Bun; undefined under Node. */
 export function checkRuntime(config: Pick<Config, 'workers'>, logger: Logger, bun = process.versions['bun']): void {
   if (bun === undefined) return
   if (config.workers > 1) {

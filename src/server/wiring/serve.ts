@@ -27,7 +27,7 @@ import { errorMessage } from '../../support/error-message.js'
 export interface ServeOptions {
   readonly argv: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** One line for each of the other commands, for `--help`. */
+  /** Returns one line for each of the other commands, for `--help`. */
   commands(): Promise<string>
 }
 
@@ -89,8 +89,8 @@ async function serveAlone(started: Started, upstreams: Upstreams, schema: Schema
 }
 
 /**
- * Keeps the process alive until `work` is done. Before the server listens, nothing else keeps it alive: Node would exit
- * while it waits for an etcd that refuses connections.
+ * Keeps the process alive until `work` is done. Before the server listens, nothing else keeps the process alive, so
+ * Node would exit while the server waits for an etcd that refuses connections.
  */
 async function keepAlive<T>(work: Promise<T>): Promise<T> {
   const timer = setInterval(() => {}, 60_000)

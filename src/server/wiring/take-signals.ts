@@ -1,4 +1,7 @@
-/** The start of every process of a server, and the signals of a process without workers, or of the primary. */
+/**
+ * Handles the signals of a process without workers, or of the primary, and defines what every process of a server gets
+ * at its start.
+ */
 import closeWithGrace from 'close-with-grace'
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
@@ -16,18 +19,17 @@ export interface Started {
 }
 
 export interface SignalHandlers {
-  /** After the configuration was read again. */
+  /** Called on SIGHUP, after the configuration was read again. */
   hangUp(): void
   checkConsistency(): unknown
-  /** For SIGTERM, SIGINT and a fatal error. */
+  /** Called on SIGTERM, on SIGINT and after a fatal error. */
   stop(): Promise<void>
   /** How much longer than the configuration allows `stop` may take, in milliseconds. */
   readonly moreMs: number
 }
 
 /**
- * Called before the server listens: without a listener a signal kills the process at once, and every connection with
- * it.
+ * Call this before the server listens. Without a listener, a signal kills the process and all its connections at once.
  */
 export function takeSignals({ config, live, logger, traces }: Started, handlers: SignalHandlers): void {
   process.on('SIGHUP', () => {

@@ -1,10 +1,10 @@
 /**
- * A worker process: the whole server, except that its source is the primary.
+ * Runs a worker process: the whole server, except that its source is the primary.
  *
- * A worker exits when it loses its link to the primary, because the batches it then misses are not sent again. A new
- * worker replaces it. SIGTERM may come twice, from the primary and from a service manager, so the second does not force
- * an immediate exit. SIGINT, which a terminal sends to all processes, and SIGUSR2, which requests a consistency check,
- * are left to the primary: without a listener they would end the worker.
+ * A worker exits when it loses its link to the primary, because the batches that it then misses are not sent again. A
+ * new worker replaces it. SIGTERM may arrive twice, from the primary and from a service manager, so the second SIGTERM
+ * does not force an immediate exit. The primary handles SIGINT, which a terminal sends to all processes, and SIGUSR2,
+ * which requests a consistency check. A worker ignores both, because without a listener they would end it.
  */
 import cluster from 'node:cluster'
 import { Socket } from 'node:net'
@@ -110,7 +110,7 @@ function withPorts(config: Config, { port, securePort, metricsPort }: PortNumber
 }
 
 /**
- * The primary runs the check, since it holds the watches on the upstream and relays their events to all workers.
+ * The primary runs the check, because it holds the watches on the upstream and relays their events to all workers.
  * @throws ServiceUnavailableError
  */
 async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {

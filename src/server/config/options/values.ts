@@ -25,7 +25,10 @@ export interface PublicResource {
   readonly staleSeconds: number
 }
 
-/** A client that lists from a cache must not be too late to watch: 75 s of history are kept. */
+/**
+ * A client that lists from a cache must still be able to start a watch from that list. The server keeps 75 s of
+ * history.
+ */
 const MAX_PUBLIC_SECONDS = 60
 
 export function publicResource(text: string): PublicResource {

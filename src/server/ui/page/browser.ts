@@ -1,6 +1,6 @@
 /**
- * Shows the objects of a resource, listed and watched over the same API that every client uses. The watch is an
- * EventSource, which resumes by itself after a break; when its position is gone (ERROR), the list is read again.
+ * Shows the objects of a resource. It lists and watches them over the same API that every client uses. The watch is an
+ * EventSource, which resumes by itself after an interruption. When its position is gone (ERROR), the page lists again.
  */
 import { byId, button, cell, line } from './elements.js'
 import type { ResourceFigures } from './figures.js'
@@ -20,7 +20,7 @@ interface List {
   readonly items: readonly Shown[]
 }
 
-/** A table with more rows is slow, and nobody reads it. */
+/** A table with more rows would be slow and too long to read. */
 const MOST_ROWS = 1_000
 const AGAIN_AFTER_MS = 2_000
 const MARK_MS = 1_500
@@ -196,7 +196,10 @@ export class ObjectBrowser {
   }
 }
 
-/** Most users look for pods; without any, another resource with objects is chosen. */
+/**
+ * Chooses the resource to show first. Most users look for pods. If there are none, another resource with objects is
+ * chosen.
+ */
 function worthSeeing(resources: readonly ResourceFigures[]): string {
   const filled = resources.filter(({ objects }) => objects > 0)
   return (filled.find(({ resource }) => resource === 'pods') ?? filled[0] ?? resources[0])?.resource ?? ''

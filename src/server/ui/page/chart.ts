@@ -6,10 +6,10 @@ declare const uPlot: typeof UPlot
 
 /** Five minutes at one point a second. */
 const POINTS = 300
-/** Minimum width of a chart in seconds: a single point would otherwise span years. */
+/** The minimum width of a chart in seconds. Otherwise a chart with a single point would span years. */
 const LEAST_SECONDS = 5
 
-/** Returns the visible range from the first data on, in seconds since the epoch. */
+/** Returns the visible range, which begins with the first data, in seconds since the epoch. */
 function within(min: number | null, max: number | null): [number, number] {
   const end = max ?? Date.now() / 1000
   const begin = min ?? end
@@ -51,7 +51,7 @@ export function addChart(
       data as UPlot.AlignedData,
       parent,
     )
-    // The tiles show the chart's content as text.
+    // Hide the canvas from screen readers, because the tiles show the chart's content as text.
     parent.querySelector('canvas')?.setAttribute('aria-hidden', 'true')
   }
   draw()

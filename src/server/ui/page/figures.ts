@@ -30,7 +30,7 @@ export interface ResourceFigures {
 export interface GroupFigures {
   readonly resource: string
   readonly transport: string
-  /** '' for everything; null if hidden from a reader who may not list the resource. */
+  /** '' means everything; null if the selector is hidden from a reader who may not list the resource. */
   readonly selector: string | null
   readonly watchers: number
 }
@@ -47,12 +47,12 @@ export interface SlowWatcherFigures {
   readonly resource: string
   readonly transport: string
   readonly state: string
-  /** In revisions. */
+  /** The number of revisions by which the watcher is behind. */
   readonly behind: number
   readonly pendingBytes: number
 }
 
-/** Cumulative counts by upper bound in seconds, for the segment cache-to-socket. */
+/** Cumulative counts of delays from the cache to the socket, by upper bound in seconds. */
 export type Delays = readonly (readonly [upTo: number, count: number])[]
 
 export interface ProcessFigures {
@@ -80,11 +80,11 @@ export interface ServerStatus extends ServerAbout {
   readonly processes: readonly ProcessFigures[]
   readonly feeds: readonly FeedFigures[]
   readonly delays: Delays
-  /** By transport and state. */
+  /** The number of watchers by transport and state. */
   readonly watchers: Readonly<Record<string, number>>
   readonly resources: readonly ResourceFigures[]
   readonly groups: readonly GroupFigures[]
-  /** null if hidden from a reader who may not see the clients. */
+  /** null if the clients are hidden from a reader who may not see them. */
   readonly clients: readonly ClientFigures[] | null
   readonly slow: readonly SlowWatcherFigures[]
   readonly slowCount: number

@@ -1,4 +1,4 @@
-/** The status page: figures of the server above, a browser of its objects below. */
+/** The status page, with figures of the server above and a browser of its objects below. */
 import { ObjectBrowser } from './browser.js'
 import { followStatus } from './overview.js'
 

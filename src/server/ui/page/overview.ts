@@ -36,9 +36,7 @@ const RESOURCES: readonly Column<ResourceFigures>[] = [
   { title: 'Data age', isNumber: true, isWide: true, cell: (r) => formatSeconds(r.stalenessSeconds) },
 ]
 
-/**
- * Shows how full the history is and how far back it reaches, which is how long a client may be away and still resume.
- */
+/** Shows how full the history is and how far back it reaches. A client can be away for that long and still resume. */
 function history(resource: ResourceFigures): Node {
   const fill = `${Math.round(resource.ringFill * 100)} %`
   const meter = document.createElement('meter')
@@ -146,7 +144,7 @@ interface Rates {
 
 /**
  * Returns the rates of events per second. Each process has its own counters, and one that restarted has no rate yet.
- * All processes receive the same events, so the highest rate is that of the server.
+ * All processes receive the same events, so the highest rate of incoming events is the server's rate.
  */
 function ratesBetween(before: ServerStatus, after: ServerStatus, seconds: number): Rates {
   const old = new Map(before.processes.map((one) => [one.pid, one]))
@@ -196,8 +194,8 @@ function upstream(status: ServerStatus): void {
 }
 
 /**
- * The age of the data best shows that the upstream is unreachable: between two attempts a feed goes through many
- * states.
+ * Returns the age of the data. It is the best sign that the upstream is unreachable, because a feed goes through many
+ * states between two attempts.
  */
 function awaySeconds({ resources }: ServerStatus): number {
   return Math.max(0, ...resources.map(({ stalenessSeconds }) => stalenessSeconds))

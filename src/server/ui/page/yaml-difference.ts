@@ -1,6 +1,7 @@
 /**
- * Finds the lines of a text that are new compared with an earlier text: those outside a longest common subsequence.
- * Objects have a few hundred lines, so the plain table is fast enough; beyond MOST_LINES nothing is marked.
+ * Finds the lines of a text that are new compared with an earlier text. They are the lines outside a longest common
+ * subsequence. Objects have a few hundred lines, so the simple table is fast enough. Beyond MOST_LINES, no line is
+ * marked.
  */
 const MOST_LINES = 1_500
 
@@ -9,7 +10,7 @@ export function changedLines(before: string, after: string): boolean[] {
   const b = after.split('\n')
   if (a.length > MOST_LINES || b.length > MOST_LINES) return b.map(() => false)
   const width = b.length + 1
-  // common[i * width + j] is the length of the longest common subsequence of a from i on and b from j on.
+  // common[i * width + j] is the length of the longest common subsequence of a[i…] and b[j…].
   const common = new Uint16Array((a.length + 1) * width)
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
