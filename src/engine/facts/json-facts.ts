@@ -1,9 +1,9 @@
 /**
- * Picks the few scalars that selectors in use need out of an object's JSON text, in one walk.
+ * Extracts from an object's JSON text the few scalars that the selectors in use need, in one walk.
  *
- * Other values are skipped, none is parsed, and numbers keep their text: `JSON.parse` would build the whole tree and
- * round integers above 2^53. Keys are compared with a compiled plan and never become property names, so `__proto__` is
- * a key like any other. The last of duplicate keys counts, as a whole subtree.
+ * Other values are skipped, and numbers keep their text. `JSON.parse` would build the whole tree and round integers
+ * above 2^53. Keys are compared with a compiled plan and never become property names, so `__proto__` is a key like any
+ * other. Of duplicate keys, the last one wins with its whole subtree.
  */
 import { labelKeyOfPath, parseFieldPath } from './field-path.js'
 import { goNumber, printedNumber } from './numbers.js'
@@ -12,7 +12,7 @@ import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
 import { KeyTree, nextWalk } from './key-tree.js'
 
 interface Wanted {
-  /** Index into the values; -1 when there is no field. */
+  /** Index into the values; -1 if no wanted field ends here. */
   fieldSlot: number
   labelSlot: number
   /** Every slot at or under this key. */
@@ -24,7 +24,7 @@ type PlanNode = KeyTree<Wanted>
 
 const nothingWanted = (): Wanted => ({ fieldSlot: -1, labelSlot: -1, slots: [], holdsLabels: false })
 
-/** The facts to read from objects. A plan only grows, and `add` costs only what it adds. */
+/** The facts to read from objects. A plan only grows, and the cost of `add` does not depend on the size of the plan. */
 export class FactPlan {
   /** Slots by path. @internal */
   readonly slotOf: ReadonlyMap<string, number>
@@ -54,7 +54,9 @@ export class FactPlan {
     return this.#onlyLabels
   }
 
-  /** Adds a path. Facts extracted earlier lack it. @throws RangeError when the path is malformed. */
+  /**
+   * Adds a path. Facts that were extracted earlier do not contain it. @throws RangeError when the path is malformed.
+   */
   add(path: string): void {
     if (this.#slotOf.has(path)) return
     const label = labelKeyOfPath(path)
@@ -74,19 +76,18 @@ export class FactPlan {
   }
 }
 
-/** The name known from the key. It takes precedence over the object's own metadata. */
+/** The name and namespace known from the key. They take precedence over the object's own metadata. */
 export interface KnownName {
   readonly namespace: string
   readonly name: string
 }
 
 /**
- * Compile once, extract many times.
+ * Compiles paths into a plan. Compile once, extract many times.
  *
- * @param paths field paths (see field-path.ts) and label paths (`metadata.labels[KEY]`), as `Selector.paths` gives
- * them.
+ * @param paths field paths (see field-path.ts) and label paths (`metadata.labels[KEY]`), as in `Selector.paths`.
  * @param options `allLabels`: collect every label, for subjects whose selectors are not known yet.
- * @throws RangeError when a path is malformed: selectors have been parsed before.
+ * @throws RangeError when a path is malformed. This would be a bug, because selectors have been parsed before.
  */
 export function planFacts(paths: Iterable<string>, options: { allLabels?: boolean } = {}): FactPlan {
   const plan = new FactPlan(options.allLabels === true)
@@ -96,20 +97,20 @@ export function planFacts(paths: Iterable<string>, options: { allLabels?: boolea
 
 /**
  * The facts of one object, for selectors to match. They cover the plan's paths and, with `allLabels`, every label.
- * Asking for another path is an error because the answer would be a guess.
+ * Asking for any other path is an error, because the result would be a guess.
  */
 export class Facts {
   constructor(
     readonly plan: FactPlan,
-    /** Values by slot of the plan: undefined for a label that is absent or a field that reads as ''. */
+    /** Values by the plan's slots. The value is undefined for an absent label and for a field that reads as ''. */
     readonly values: readonly (string | undefined)[],
     readonly labels: ReadonlyMap<string, string> | null,
     readonly known: KnownName | null,
   ) {}
 
   /**
-   * Returns undefined when the object has no such label, or one that is not a string. @throws RangeError when not in
-   * the plan.
+   * Returns undefined when the object has no such label or the label's value is not a string. @throws RangeError when
+   * the label is not in the plan.
    */
   label(key: string): string | undefined {
     if (this.labels !== null) return this.labels.get(key)
@@ -117,8 +118,9 @@ export class Facts {
   }
 
   /**
-   * Returns '' when the field is missing, null, or not a scalar; booleans, and numbers that are not whole, as written.
-   * @throws RangeError when not in the plan.
+   * Returns '' when the field is missing, null, or not a scalar. Booleans, and numbers that are not whole, are returned
+   * as written.
+   * @throws RangeError when the field is not in the plan.
    */
   field(path: string): string {
     if (this.known !== null) {
@@ -128,7 +130,7 @@ export class Facts {
     return this.#valueAt(this.plan.slotOf.get(path), path) ?? ''
   }
 
-  /** The plan may have grown since, so not every planned path has a value here. */
+  /** The plan may have grown since the extraction, so not every planned path has a value here. */
   #valueAt(slot: number | undefined, name: string): string | undefined {
     if (slot === undefined || slot >= this.values.length) throw new RangeError(`no fact was extracted for ${name}`)
     return this.values[slot]
@@ -136,8 +138,8 @@ export class Facts {
 }
 
 /**
- * @param json one valid JSON object (checked by `scanObject`); white space between tokens is allowed.
- * @param known the name from the key, for objects whose own metadata does not count.
+ * @param json one valid JSON object, already checked by `scanObject`. White space between tokens is allowed.
+ * @param known the name from the key, for objects whose own metadata is to be ignored.
  */
 export function extractFacts(json: Buffer, plan: FactPlan, known: KnownName | null = null): Facts {
   const values: (string | undefined)[] = Array.from({ length: plan.paths.length })
@@ -154,7 +156,10 @@ interface Reading {
   readonly walk: number
 }
 
-/** @param at the opening brace. @returns the index after the closing one. Recursion is as deep as the plan. */
+/**
+ * @param at the index of the opening brace. @returns the index after the closing brace. Recursion is no deeper than the
+ * plan.
+ */
 function readObject(json: Buffer, at: number, node: PlanNode, into: Reading): number {
   let i = at + 1
   while (i < json.length) {
@@ -205,7 +210,7 @@ function readWanted(json: Buffer, at: number, node: PlanNode, into: Reading): nu
 }
 
 /**
- * Returns a number as written, except that a whole number written as a fraction or with an exponent is normalized: the
+ * Returns a number as written, except that a whole number written as a fraction or with an exponent is normalized. The
  * API server decodes `1.0` to 1, and only whole numbers are selectable there.
  */
 function comparedText(scalar: string): string {

@@ -1,17 +1,18 @@
 /**
- * The keys on the way to certain places of an object, compiled so that a walk over JSON text needs only a few byte
- * comparisons to tell whether a key leads anywhere. Keys never become property names, so `__proto__` is a key like any
- * other.
+ * A tree of the keys that lead to the wanted fields of an object. It is compiled so that a walk over JSON text needs
+ * only a few byte comparisons to tell whether a key is in the tree. Keys never become property names, so `__proto__` is
+ * a key like any other.
  */
 import { decodeString, stringEquals } from './json-strings.js'
 
-/** With more children than this, a map is faster than comparing bytes with each of them. */
+/** With more children than this, a map lookup is faster than comparing bytes with each child. */
 const MAX_COMPARED_CHILDREN = 8
 
 export class KeyTree<Data> {
   readonly children: KeyTree<Data>[] = []
   /**
-   * The number of the last walk that met this key; meeting it again in the same walk means a duplicate. See `nextWalk`.
+   * The number of the last walk that met this key. If the same walk meets the key again, the key is a duplicate. See
+   * `nextWalk`.
    */
   seenInWalk = 0
   private readonly keyBytes: Buffer
@@ -33,7 +34,7 @@ export class KeyTree<Data> {
     return child
   }
 
-  /** @param start the opening quote of the key in `json`. @param end the index after its closing quote. */
+  /** @param start the index of the key's opening quote in `json`. @param end the index after its closing quote. */
   find(json: Buffer, start: number, end: number): KeyTree<Data> | null {
     const { children } = this
     if (children.length > MAX_COMPARED_CHILDREN) return this.byKey.get(decodeString(json, start, end)) ?? null
@@ -46,7 +47,7 @@ export class KeyTree<Data> {
 
 let walk = 0
 
-/** Returns a number that no earlier walk had. Walks are synchronous, so only one at a time marks a tree. */
+/** Returns a number that no earlier walk had. Walks are synchronous, so only one walk at a time marks a tree. */
 export function nextWalk(): number {
   walk++
   return walk

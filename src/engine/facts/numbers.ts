@@ -16,7 +16,8 @@ export function goNumber(value: number | { readonly text: string }): GoNumber {
 }
 
 /**
- * Writes a number as `fmt.Print` does: from a million on, and below 0.0001, with an exponent of at least two digits.
+ * Writes a number as Go's `fmt.Print` does: with an exponent of at least two digits if the number is at least a million
+ * or below 0.0001.
  */
 export function printedNumber(value: GoNumber): string {
   if (value.kind === 'int') return String(value.int)

@@ -1,4 +1,4 @@
-/** A position from which a watcher may resume: it has received everything up to there. */
+/** A revision after which a watcher may resume, because it has received everything up to that revision. */
 import type { Revision } from './revision.js'
 
 export interface Bookmark {

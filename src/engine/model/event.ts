@@ -1,4 +1,4 @@
-/** The contents of etcd and its changes, without anything of Kubernetes. */
+/** The contents of etcd and its changes, without anything specific to Kubernetes. */
 import type { Revision } from './revision.js'
 
 export type Key = string & { readonly __brand: 'Key' }
@@ -6,18 +6,19 @@ export type Key = string & { readonly __brand: 'Key' }
 export interface KeyValue {
   readonly key: Key
   /**
-   * In an event: a separate copy, or a slice of a message no larger than a few times its size. In a page of a list: a
-   * slice of the response, which it keeps in memory; see `inOwnMemory`.
+   * In an event, the value is a separate copy, or a slice of a message that is at most a few times larger. In a page of
+   * a list, it is a slice of the response and keeps the response in memory; see `inOwnMemory`.
    */
   readonly value: Buffer
   readonly createRevision: Revision
   readonly modRevision: Revision
-  /** Writes since the key was created, 1 for the first. */
+  /** The number of writes since the key was created; 1 for the first. */
   readonly version: number
-  /** Decimal text, '0' for none; lease ids exceed 2^53. */
+  /** Decimal text, because lease ids exceed 2^53; '0' for no lease. */
   readonly leaseId: string
   /**
-   * Why the value cannot be decrypted; it is then as stored. Absent for every other value: see `value-transform.ts`.
+   * Why the value cannot be decrypted. If this is present, `value` is as stored. Absent for every other value; see
+   * `value-transform.ts`.
    */
   readonly sealed?: string
 }
@@ -26,7 +27,7 @@ export type KeyEvent =
   | { readonly type: 'put'; readonly keyValue: KeyValue }
   | { readonly type: 'delete'; readonly key: Key }
 
-/** Every event of one revision, in etcd's order; never split between deliveries, never empty. */
+/** Every event of one revision, in etcd's order. A batch is never split between deliveries and never empty. */
 export interface Batch {
   readonly revision: Revision
   readonly events: readonly KeyEvent[]
@@ -54,14 +55,14 @@ export function keyToBytes(key: Key): Buffer {
   return Buffer.from(key, 'latin1')
 }
 
-/** Bytes that are not UTF-8 become U+FFFD, so the text is for display only. */
+/** Returns the key as text for display only, because bytes that are not UTF-8 become U+FFFD. */
 export function keyToText(key: Key): string {
   return Buffer.from(key, 'latin1').toString('utf8')
 }
 
 /**
- * Returns the first key after every key that starts with `prefix`: etcd's `range_end`. '\0' (to the end) if there is
- * none.
+ * Returns etcd's `range_end` for a prefix: the first key after all keys that start with `prefix`. If there is no such
+ * key, returns '\0', which means the end.
  */
 export function prefixEnd(prefix: Key): Key {
   for (let i = prefix.length - 1; i >= 0; i--) {

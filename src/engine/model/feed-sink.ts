@@ -1,6 +1,6 @@
 /**
- * The interface between a feed and its consumer: a watch cache, a relay to workers, a publisher to NATS. Every call is
- * synchronous and in order of revision.
+ * The interface between a feed and its consumer, which is a watch cache, a relay to workers, or a publisher to NATS.
+ * Every call is synchronous, and calls are in order of revision.
  */
 import type { Batch, KeyValue } from './event.js'
 import type { Revision } from './revision.js'
@@ -8,53 +8,60 @@ import type { Revision } from './revision.js'
 /**
  * Why a whole state is delivered.
  * - `initial`: the first one.
- * - `gap`: history was lost between the last revision and this one, so watchers below it cannot get every event: 410.
+ * - `gap`: history was lost between the last revision and this one, so watchers below it cannot get every event and end
+ *   with 410.
  * - `coalesce`: the same gap, but the sink turns the difference into events (puts at their own mod revisions, deletes
- *   at the state's revision, a recreated object as delete and put), so that watchers stay connected. The feed
- *   has compared one key. If the sink finds another that cannot belong to the same history (written at or below the
- *   sink's own revision, but different from what the sink holds), it treats the whole as `history-changed`.
- * - `history-changed`: another etcd, or an older one restored. Nothing known before is valid: 410 for all.
+ *   at the state's revision, a recreated object as delete and put), so that watchers stay connected. The feed has
+ *   compared one key of the histories. If the sink finds another key that cannot belong to the same history (written at
+ *   or below the sink's own revision, but different from what the sink holds), it treats the state as
+ *   `history-changed`.
+ * - `history-changed`: this is another etcd, or an older backup was restored. Nothing delivered before is valid, so all
+ *   watchers end with 410.
  */
 export type ReplaceReason = 'initial' | 'gap' | 'coalesce' | 'history-changed'
 
-/** Pages of one state; nothing becomes visible before `commit`. */
+/** Takes the pages of one state. Nothing becomes visible before `commit`. */
 export interface Replacement {
-  /** Values may be slices of a message: copy what is kept. */
+  /** Values may be slices of a message, so copy a value to keep it. */
   add(keyValues: readonly KeyValue[]): void
   commit(): void
   abort(): void
 }
 
 export interface FeedSink {
-  /** Whether a client has asked for the resource before its first state was there. */
+  /** Whether a client asked for the resource before its first state was complete. */
   readonly isAwaited?: boolean
   /**
-   * Returns the number of keys delivered and not deleted since; for sources that do not tell a creation from an update.
-   * Absent in a sink that does not hold the state.
+   * Returns the number of keys delivered and not deleted since, for sources that do not distinguish a creation from an
+   * update. Absent in a sink that does not hold the state.
    */
   countKeys?(): number
-  /** Replaces everything under the prefix by the state at `revision`. */
+  /** Replaces everything under the prefix with the state at `revision`. */
   replace(revision: Revision, reason: ReplaceReason): Replacement
-  /** Batches are in ascending order, and above everything before. */
+  /** Delivers batches in ascending order, all above everything delivered before. */
   apply(batches: readonly Batch[]): void
   /** Everything up to `revision` has been delivered. */
   progress(revision: Revision): void
   /**
-   * The first state and the history after it are complete: from now on reads may be answered. Called again after each
-   * recovery.
+   * The first state and the history after it are complete, so reads may be answered from now on. Called again after
+   * each recovery.
    */
   synced(): void
   /**
-   * The source is disconnected, for a reason to display; the cached state is still served. `synced` or `apply` ends
-   * this.
+   * The source is disconnected. `reason` is for display. The cached state is still served. This lasts until the next
+   * call of `synced` or `apply`.
    */
   disconnected(reason: string): void
   /**
-   * Everything that existed `ageMs` ago has been delivered, and the source will confirm that again within `validMs`. If
-   * it does not, the cache counts as that old. For sources whose silence may go unnoticed for a while. After the first
-   * call only this method sets the age; `apply`, `progress` and `synced` do not. `Infinity` reverts to that.
+   * Everything that existed `ageMs` ago has been delivered, and the source will confirm this again within `validMs`. If
+   * it does not, the cache reports the time since then as its age. This is for sources whose silence may go unnoticed
+   * for a while. After the first call only this method sets the age; `apply`, `progress` and `synced` do not. With
+   * `validMs` of `Infinity`, they do again.
    */
   confirmed?(ageMs: number, validMs: number): void
-  /** The resource cannot be listed at all (permission). Clients get the reason, and readiness does not wait for it. */
+  /**
+   * The resource cannot be listed at all, for instance for lack of permission. Clients get the reason, and readiness
+   * does not wait for the resource.
+   */
   refused(reason: string): void
 }

@@ -1,14 +1,16 @@
 /**
- * Spells a key under a declared prefix as the name of an object. Every key has exactly one spelling and every spelling
- * means exactly one key, so two keys never become one object, and the name that was authorized is the key that is read.
+ * Converts between a key under a declared prefix and the name of its object. Every key has exactly one spelling as a
+ * name, and every spelling means exactly one key. So two keys never become one object, and the key that is read is the
+ * one whose name was authorized.
  *
  *     eu/checkout     eu:checkout      a slash is a colon
  *     web/10.0.0.1:80 web:10.0.0.1~3a80  other characters that paths, selectors or terminals treat specially are ~XX
  *                     ~                the key that is the prefix itself
  *
- * Kubernetes' clients refuse `/`, `%`, `.` and `..` in a name, whatever its encoding, so these never appear. Letters of
- * any language stay as they are. Bytes that are not UTF-8 are written as ~XX, one by one. The set of characters is
- * fixed here rather than taken from Unicode's classes, which grow from one version of Node to the next.
+ * Kubernetes' clients refuse names that contain `/` or `%`, and the names `.` and `..`, in any encoding, so these never
+ * appear. Letters of any language stay as they are. Bytes that are not UTF-8 are written as ~XX, one by one. The set of
+ * escaped characters is fixed here instead of being taken from Unicode's classes, which grow from one version of Node
+ * to the next.
  *
  * Nothing from Node is used, because the client also runs in browsers.
  */
@@ -18,8 +20,8 @@ const PLAIN_NAME = /^(?!\.\.?$)[A-Za-z0-9._@:][-A-Za-z0-9._@:]*$/
 const ONLY_DOTS = /^\.\.?$/
 const ASCII_KEPT = /[-A-Za-z0-9._@]/
 /**
- * The first and last code points of invisible characters, and of those that change the text around them: controls,
- * spaces of all widths, joiners, directions, fillers.
+ * Ranges of invisible characters and of characters that change the text around them: controls, spaces of all widths,
+ * joiners, direction marks, fillers.
  */
 const HIDDEN: readonly (readonly [first: number, last: number])[] = [
   [0x80, 0xa0],
@@ -83,7 +85,7 @@ function isHidden(code: number): boolean {
   return HIDDEN.some(([first, last]) => code >= first && code <= last)
 }
 
-/** A hyphen at the start would look like a flag. */
+/** Returns null if the character must be escaped. A hyphen at the start must be, because it would look like a flag. */
 function asciiSpelled(char: string, at: number): string | null {
   if (char === '/') return ':'
   return ASCII_KEPT.test(char) && !(char === '-' && at === 0) ? char : null

@@ -1,6 +1,6 @@
 /** Checks label keys and values by Kubernetes' rules, in time linear in their length. */
 
-/** Both limits are the API server's. */
+/** Both limits are the same as in the API server. */
 const MAX_NAME_LENGTH = 63
 const MAX_PREFIX_LENGTH = 253
 
@@ -12,17 +12,17 @@ const NAME_RULE = `${CHARACTERS} (e.g. 'MyName',  or 'my.name',  or '123-abc', r
 const VALUE_RULE = `a valid label must be an empty string or consist of${CHARACTERS.slice('must consist of'.length)} (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(${NAME})?')`
 const PREFIX_RULE = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '${SUBDOMAIN}(\\.${SUBDOMAIN})*')`
 
-/** @returns what is wrong with the key, or null. */
+/** @returns what is wrong with the key; null if nothing is. */
 export function checkLabelKey(key: string): string | null {
   return joined(labelKeyProblems(key))
 }
 
-/** The empty value is allowed. @returns what is wrong with the value, or null. */
+/** @returns what is wrong with the value; null if nothing is. The empty value is allowed. */
 export function checkLabelValue(value: string): string | null {
   return joined(labelValueProblems(value))
 }
 
-/** Returns everything that is wrong with the key, in the API server's words. */
+/** Returns all problems of the key, in the API server's words. */
 export function labelKeyProblems(key: string): readonly string[] {
   const slash = key.indexOf('/')
   const name = key.slice(slash + 1)
@@ -43,7 +43,7 @@ export function labelKeyProblems(key: string): readonly string[] {
   return isName(name) ? problems : [...problems, `name part ${NAME_RULE}`]
 }
 
-/** Returns everything that is wrong with the value, in the API server's words. */
+/** Returns all problems of the value, in the API server's words. */
 export function labelValueProblems(value: string): readonly string[] {
   if (value === '') return []
   const problems = value.length > MAX_NAME_LENGTH ? [`must be no more than ${MAX_NAME_LENGTH} bytes`] : []

@@ -1,10 +1,10 @@
 /**
  * The requirements of label selectors, in the grammar of Kubernetes: `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin
- * (x)`, `a`, `!a`, `a>1`, `a<1`, joined by commas; or from an object with `matchLabels` and `matchExpressions`. As
- * there, an object without the label satisfies `!=` and `notin`.
+ * (x)`, `a`, `!a`, `a>1`, `a<1`, joined by commas. They are parsed from text, or from an object with `matchLabels` and
+ * `matchExpressions`. As in Kubernetes, an object without the label satisfies `!=` and `notin`.
  *
- * The parser is one pass of a hand-written lexer, linear in the length of the text, without a regular expression that
- * could backtrack. Server and client both use it.
+ * The parser uses a hand-written lexer. It takes time linear in the length of the text, because no regular expression
+ * can backtrack. Server and client both use it.
  */
 import { checkLabelKey, checkLabelValue } from './label-names.js'
 import { BadRequestError } from './status.js'
@@ -20,9 +20,9 @@ export interface Requirement {
 }
 
 /**
- * Returns the requirements sorted and without duplicates; none for a selector that selects everything.
+ * Returns the requirements, sorted and without duplicates. A selector that selects everything has none.
  *
- * @throws BadRequestError that says what was expected and where.
+ * @throws BadRequestError, which says what was expected and where.
  */
 export function parseRequirements(text: string): readonly Requirement[] {
   const byText = new Map(new Parser(text).parse().map((requirement) => [formatRequirement(requirement), requirement]))
@@ -41,8 +41,8 @@ export interface LabelSelectorObject {
 }
 
 /**
- * Returns the requirements, all of which must hold; none selects everything. @throws BadRequestError that names the
- * member.
+ * Returns the requirements, all of which must hold. If there are none, everything is selected. @throws BadRequestError,
+ * which names the member.
  */
 export function requirementsOf({
   matchLabels = {},
@@ -111,14 +111,14 @@ export function holds(requirement: Requirement, value: string | undefined): bool
 
 const MAX_INT64 = 2n ** 63n - 1n
 
-/** A label value begins with a letter or a digit, so a number has no sign. */
+/** Label values begin with a letter or a digit, so numbers have no sign. */
 function parseInt64(text: string): bigint | null {
   if (!/^\d+$/.test(text)) return null
   const value = BigInt(text)
   return value <= MAX_INT64 ? value : null
 }
 
-/** Canonical: equal requirements have equal text. */
+/** Returns the canonical text. Equal requirements have equal text. */
 export function formatRequirement({ key, operator, values }: Requirement): string {
   switch (operator) {
     case 'exists':
@@ -150,7 +150,7 @@ interface Token {
   readonly at: number
 }
 
-/** `in` and `notin` can also be keys: they are operators only after a key. */
+/** `in` and `notin` can also be keys. They are operators only after a key. */
 class Parser {
   private at = 0
   private ahead: Token | null = null
@@ -207,7 +207,7 @@ class Parser {
     }
   }
 
-  /** Before a comma or the end, the value is empty. */
+  /** Returns an empty value if a comma or the end of the text follows. */
   private parseValue(): string {
     const ahead = this.peek()
     if (ahead.kind === 'end' || ahead.kind === ',') return ''
@@ -283,7 +283,7 @@ class Parser {
     )
   }
 
-  /** In the API server's words, which do not say where the error is. */
+  /** Throws in the API server's words, which do not say where the error is. */
   private failKey(key: string, problem: string): never {
     throw new BadRequestError(`unable to parse requirement: <nil>: Invalid value: ${JSON.stringify(key)}: ${problem}`)
   }

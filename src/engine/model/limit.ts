@@ -1,4 +1,6 @@
-/** The limits that can reject requests: values of the label `limit` of `distributary_http_rejected_total`. */
+/**
+ * The limits that can reject requests. They are the values of the label `limit` of `distributary_http_rejected_total`.
+ */
 export const LIMITS = [
   'watchers',
   'watchers-per-client',

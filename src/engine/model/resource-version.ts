@@ -1,12 +1,13 @@
 /**
- * The only place that converts between etcd's revision and Kubernetes' opaque `resourceVersion` string. etcd counts to
- * 2^63 but a JavaScript number is exact only to 2^53, so every conversion is checked and nothing is ever rounded.
+ * The only place that converts between etcd's revision and Kubernetes' opaque `resourceVersion` string. etcd counts up
+ * to 2^63, but JavaScript numbers are exact only up to 2^53, so every conversion is checked and nothing is ever
+ * rounded.
  */
 import type { Revision } from './revision.js'
 import { BadRequestError } from './status.js'
 
 /**
- * Unset and '0' mean different things to list and watch, so their handlers deal with those first. @throws
+ * Call this only for a set resourceVersion other than '0': list and watch treat those two cases differently. @throws
  * BadRequestError
  */
 export function parseResourceVersion(text: string): Revision {

@@ -1,7 +1,7 @@
-/** etcd's cluster-wide counter, which orders everything inside. */
+/** etcd's cluster-wide counter, which orders all changes. */
 export type Revision = number & { readonly __brand: 'Revision' }
 
-/** Before any write; etcd's first revision is 1. */
+/** The revision before any other; etcd's first revision is 1. */
 export const ZERO_REVISION = 0 as Revision
 
 /** @throws RangeError when the value is negative, not an integer or above 2^53 - 1. */

@@ -6,10 +6,14 @@ import type { Resource } from './resource.js'
 
 export interface Served {
   readonly resource: Resource
-  /** The definition that shapes the objects; null without one, when a replaced entry shows objects as before. */
+  /**
+   * The definition by which the objects are interpreted. null if there is none; when such an entry is replaced, its
+   * objects look the same as before.
+   */
   readonly definition: object | null
   /**
-   * Whether every request reads the source, because what is cached under its prefix cannot be shown as this resource.
+   * Whether every request reads the source, because the objects cached under the prefix cannot be shown as this
+   * resource.
    */
   readonly isUncached?: boolean
 }

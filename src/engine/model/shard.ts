@@ -1,26 +1,26 @@
 /**
- * A shard: the objects for which the hash of one field lies in some ranges. The hash is 64-bit FNV-1a, as in Kubernetes
- * (KEP-5866), in two halves because a JavaScript number cannot hold it.
+ * A shard: the objects for which the hash of one field is in certain ranges. The hash is 64-bit FNV-1a, as in
+ * Kubernetes (KEP-5866), stored in two halves because a JavaScript number cannot hold it.
  */
 
-/** A number below 2^64; the end of a range may be 2^64 itself, whose `high` is 2^32. */
+/** A number below 2^64. The end of a range may also be 2^64, whose `high` is 2^32. */
 export interface Hash {
   readonly high: number
   readonly low: number
 }
 
-/** From `start` to just before `end`. */
+/** The hashes from `start` on that are below `end`. */
 export interface HashRange {
   readonly start: Hash
   readonly end: Hash
 }
 
-/** The hashed field. Both are the same in every version of an object. */
+/** The hashed field. Each of these two is the same in every version of an object. */
 export type ShardPath = 'metadata.uid' | 'metadata.namespace'
 
 export interface Shard {
   readonly path: ShardPath
-  /** Ascending, without overlaps; at least one. */
+  /** At least one, in ascending order and without overlaps. */
   readonly ranges: readonly HashRange[]
 }
 
@@ -42,15 +42,15 @@ export function hashOf(text: string): Hash {
   return { high, low }
 }
 
-/** Negative if `a` is less than `b`, 0 if they are equal. */
+/** Returns a negative number if `a` is less than `b`, 0 if they are equal. */
 export function compareHashes(a: Hash, b: Hash): number {
   return a.high - b.high || a.low - b.low
 }
 
-/** The number of leading bits that are kept with an object: as many as V8 stores without an allocation. */
+/** The number of leading bits that are kept with an object. V8 stores this many without an allocation. */
 const HEAD_BITS = 31
 
-/** Returns the first bits of a hash; 2^31 for 2^64. */
+/** Returns the first bits of a hash. For 2^64, the result is 2^31. */
 export function headOf({ high }: Hash): number {
   return Math.floor(high / 2)
 }
@@ -69,7 +69,7 @@ export function containHash({ ranges }: Shard, hash: Hash): boolean {
   return last !== undefined && compareHashes(hash, last.end) < 0
 }
 
-/** Returns the last range whose start passes; the starts that pass come first. */
+/** Returns the last range whose start passes. All starts that pass must come before the others. */
 function lastBeginning(ranges: readonly HashRange[], passes: (start: Hash) => boolean): HashRange | undefined {
   let low = 0
   let high = ranges.length
@@ -98,7 +98,10 @@ export interface Cells {
   readonly last: number
 }
 
-/** Returns the cells that the ranges touch, of 2^bits, as ascending intervals with gaps between them. */
+/**
+ * Divides the hash space into 2^bits cells. Returns the cells that the ranges touch, as ascending intervals with gaps
+ * between them.
+ */
 export function cellsOf({ ranges }: Shard, bits: number): readonly Cells[] {
   const all: Cells[] = []
   for (const { start, end } of ranges) {

@@ -1,6 +1,6 @@
 /**
- * Client limits that apply to the whole server however many processes it has. With several processes, each asks the one
- * that counts for all (`fleet/workers/primary-limits.ts`); a single process counts for itself.
+ * Client limits that apply to the whole server, however many processes it has. If there are several processes, one of
+ * them counts for all, and the others ask it (`fleet/workers/primary-limits.ts`). A single process counts for itself.
  */
 
 /** Slots that clients hold while they use something. */
@@ -8,8 +8,8 @@ export interface IdentitySemaphore {
   /** The number of slots held by clients of this process. */
   readonly running: number
   /**
-   * @returns a function that releases the slot; null when none is free, or when finding out takes a message to another
-   * process.
+   * @returns a function that releases the slot. null if no slot is free, or if another process would have to be asked
+   * first.
    */
   tryAcquire(identity: string): (() => void) | null
   /**
@@ -17,7 +17,10 @@ export interface IdentitySemaphore {
    * @throws TooManyRequestsError; the signal's reason when it aborts.
    */
   acquire(identity: string, signal?: AbortSignal): Promise<() => void>
-  /** Takes a slot that was granted elsewhere, even if none is free here. @returns a function that releases it. */
+  /**
+   * Takes a slot that another process has granted, even if no slot is free here. @returns a function that releases the
+   * slot.
+   */
   hold(identity: string): () => void
 }
 
@@ -35,7 +38,7 @@ export type IdentitySemaphores = Readonly<Record<SemaphoreName, IdentitySemaphor
 
 /** The rates of one identity, per second. */
 export interface Rates {
-  /** Counts a request. @throws TooManyRequestsError, synchronously or later. */
+  /** Counts a request. @throws TooManyRequestsError, synchronously or by rejecting. */
   countRequest(identity: string): void | Promise<void>
   /**
    * Counts bytes of lists and initial states that are about to be sent. @returns milliseconds to wait before sending
@@ -48,7 +51,10 @@ export interface Rates {
 export interface CountedRates extends Rates {
   /** Whether there is a byte limit at all. */
   readonly limitsBytes: boolean
-  /** Takes requests for another process. @returns how many it may make, at least one. @throws TooManyRequestsError */
+  /**
+   * Draws requests on behalf of another process. @returns how many requests it may accept, at least one. @throws
+   * TooManyRequestsError
+   */
   drawRequests(identity: string, draw: Draw): number
 }
 
@@ -56,24 +62,27 @@ export interface CountedRates extends Rates {
 export interface Draw {
   /** The number of requests already waiting. */
   readonly needed: number
-  /** Requests wanted for later; granted as far as the identity's other processes can spare them. */
+  /**
+   * The number of requests wanted for later. They are granted as far as the other processes that serve this identity
+   * can spare them.
+   */
   readonly spare: number
-  /** The number granted earlier that were not used in time and are returned. */
+  /** The number of requests that were granted earlier, were not used in time, and are now returned. */
   readonly unused: number
 }
 
-/** Clients, by network or identity, that are suspect for a while. */
+/** Clients, identified by network or identity, that are suspect for a while. */
 export interface Resets {
-  /** Counts streams that clients of another process reset at once. */
+  /** Counts streams that clients of another process reset immediately. */
   countOf(client: string, resets: number): void
   suspect(client: string): void
 }
 
 /** How a process counts its limits together with others. */
 export interface SharedLimits {
-  /** The number of processes with clients. A process that must decide alone grants its equal share. */
+  /** The number of processes with clients. A process that must decide alone grants up to an equal share. */
   readonly processes: number
-  /** @param own counts what this process holds, and decides alone within one process's share. */
+  /** @param own counts the slots of this process, and decides within its share when the process is on its own. */
   semaphore(name: SemaphoreName, own: IdentitySemaphore): IdentitySemaphore
   rates(own: CountedRates): Rates
   /** @returns a function that reports resets counted here. */

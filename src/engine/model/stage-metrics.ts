@@ -1,9 +1,9 @@
-/** The metrics of the stages. All but those of the pump and the upstream belong to one resource. */
+/** The metrics of the stages. Each belongs to one resource, except the metrics of the pump and the upstream. */
 import type { EndReason } from './end-reason.js'
 import type { ReplaceReason } from './feed-sink.js'
 import { announced, counter, gauge, only, type Recorders, seconds } from './metric.js'
 
-/** @param operation of etcd. @param outcome `ok`, or the code of the error. */
+/** @param operation etcd's operation. @param outcome `ok`, or the code of the error. */
 export const UPSTREAM_METRICS = {
   etcdAnswered: seconds<[operation: string, outcome: string]>(
     'etcd_request_duration_seconds',
@@ -52,10 +52,13 @@ export const FEED_METRICS = {
 }
 export type FeedMetrics = Recorders<typeof FEED_METRICS>
 
-/** A section of an event's path. */
+/** A segment of an event's path. */
 type Segment = 'upstream-to-cache' | 'cache-to-socket' | 'publisher-to-replica'
 
-/** From its arrival, until an event is dispatched, or written; in a fleet, from the publisher's write to here. */
+/**
+ * The delay of an event from its arrival until it is dispatched, or until it is written. In a fleet, also from the
+ * publisher's write to this replica.
+ */
 export const DELAY = seconds<[Segment]>(
   'broadcast_delay_seconds',
   'Delay of events, by segment of their path.',

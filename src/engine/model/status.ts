@@ -1,6 +1,6 @@
 /**
- * Errors as Kubernetes names them: one class per thing a client does next. Before the headers are sent an error is an
- * HTTP reply; afterwards it is an ERROR event with the same Status object.
+ * Errors by Kubernetes' names, with one class for each way in which a client should react. Before the headers are sent,
+ * an error becomes an HTTP response; afterwards it becomes an ERROR event with the same Status object.
  */
 import { type Key, keyToText } from './event.js'
 import type { Revision } from './revision.js'
@@ -30,15 +30,15 @@ export interface Status {
   }
   readonly status: 'Success' | 'Failure'
   readonly message: string
-  /** Absent where the API server gives none. */
+  /** Absent if the API server gives no reason for this error. */
   readonly reason?: string
   readonly details?: StatusDetails
   readonly code: number
 }
 
 /**
- * Errors repeat what the client sent, which may be megabytes. No legal name is this long, and a message has room for
- * many problems.
+ * Errors quote the client's input, which may be megabytes long, so they are cut. No valid name is as long as this
+ * limit, and a message of this length has room for many problems.
  */
 const MAX_MESSAGE_CHARACTERS = 64 * 1024
 const MAX_NAME_CHARACTERS = 1_024
@@ -47,7 +47,7 @@ export abstract class StatusError extends Error {
   abstract readonly code: number
   abstract readonly reason: string
   readonly details: StatusDetails | undefined
-  /** Only set on an expired continue token: the token for an inconsistent continuation. */
+  /** Set only when a continue token has expired: the token for an inconsistent continuation. */
   readonly continueToken: string | undefined
 
   constructor(message: string, options: ErrorOptions & { details?: StatusDetails; continueToken?: string } = {}) {
@@ -72,15 +72,15 @@ export abstract class StatusError extends Error {
   }
 
   /**
-   * Converts anything caught into a StatusError. A foreign error becomes an InternalError, which keeps it as `cause`
-   * and does not send it.
+   * Converts any caught value into a StatusError. Anything else becomes an InternalError, which keeps the value as
+   * `cause` and does not send it.
    */
   static from(error: unknown): StatusError {
     return error instanceof StatusError ? error : new InternalError('an internal error occurred', { cause: error })
   }
 }
 
-/** Makes a class of errors with this code and reason. Its name is `ReasonError`. */
+/** Makes a class of errors with this code and reason. Their name is the reason followed by `Error`. */
 function failure<const Code extends number, const Reason extends string>(code: Code, reason: Reason) {
   return class extends StatusError {
     override readonly name: string = `${reason}Error`
@@ -89,16 +89,16 @@ function failure<const Code extends number, const Reason extends string>(code: C
   }
 }
 
-/** The revision is no longer held: the client relists. */
+/** The history no longer has the revision. The client must list again. */
 export class ExpiredError extends failure(410, 'Expired') {
-  /** For a resourceVersion below what is kept; `oldest` is the first revision still held. */
+  /** For a resourceVersion below the kept history. `oldest` is the first revision still held. */
   static tooOld(requested: Revision, oldest: Revision): ExpiredError {
     return new ExpiredError(`too old resource version: ${requested} (${oldest - 1})`)
   }
 
   /**
-   * For a resourceVersion that etcd, which is at `current`, has never had. The cause tells the client that a list with
-   * `resourceVersionMatch=NotOlderThan` fails too.
+   * For a resourceVersion that etcd has never had; it is at `current`. The cause tells the client that a list with
+   * `resourceVersionMatch=NotOlderThan` would fail as well.
    */
   static neverHad(requested: Revision, current: Revision): ExpiredError {
     return new ExpiredError(
@@ -110,14 +110,14 @@ export class ExpiredError extends failure(410, 'Expired') {
   }
 }
 
-/** Larger revisions that a client may name are reported as this one. */
+/** A client's revision above the largest safe integer is reported as that integer "or above". */
 function named(requested: Revision): string {
   return requested === Number.MAX_SAFE_INTEGER ? `${requested} or above` : String(requested)
 }
 
 const TOO_LARGE: StatusCause = { reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }
 
-/** The revision is still ahead of this replica after the wait limit. */
+/** After the wait limit, this replica has still not reached the revision. */
 export class TooLargeResourceVersionError extends StatusError {
   override readonly name = 'TooLargeResourceVersionError'
   readonly code = 504
@@ -137,7 +137,7 @@ export class BadGatewayError extends failure(502, 'BadGateway') {}
 /** The response was not available in time, for instance a consistent read while etcd is unreachable. */
 export class TimeoutError extends failure(504, 'Timeout') {}
 
-/** The resource is still being listed, or a limit is reached. */
+/** The resource is still being listed, or a limit has been reached. */
 export class TooManyRequestsError extends failure(429, 'TooManyRequests') {
   /** @param retryAfterSeconds 0 leaves the delay to the client. */
   constructor(
@@ -154,7 +154,7 @@ export class TooManyRequestsError extends failure(429, 'TooManyRequests') {
   }
 }
 
-/** This server is draining, or part of it is unavailable: the client tries another replica, or tries later. */
+/** This server is draining, or part of it is unavailable. The client should try another replica, or try again later. */
 export class ServiceUnavailableError extends failure(503, 'ServiceUnavailable') {}
 
 export class BadRequestError extends failure(400, 'BadRequest') {}
@@ -177,18 +177,18 @@ export class RequestEntityTooLargeError extends failure(413, 'RequestEntityTooLa
 
 export class UnsupportedMediaTypeError extends failure(415, 'UnsupportedMediaType') {}
 
-/** The most causes in one response: a body of 3 MB can be wrong in more places than a response can list. */
+/** The most causes in one response. A body of 3 MB can have more errors than a response should list. */
 const MAX_CAUSES = 100
 /**
- * The longest field of a cause: a path may have names of megabytes, and a message may repeat all values that a schema
- * allows.
+ * The longest field and message of a cause. A path may contain names of megabytes, and a message may list all values
+ * that a schema allows.
  */
 const MAX_FIELD_CHARACTERS = 1_024
 const MAX_CAUSE_CHARACTERS = 4_096
 
-/** A well-formed object with invalid content; the causes name the fields. */
+/** The object is well-formed but has invalid content. The causes name the fields. */
 export class InvalidError extends failure(422, 'Invalid') {
-  /** In the API server's words: `KIND.GROUP "NAME" is invalid: FIELD: message`. */
+  /** Creates an error in the API server's words: `KIND.GROUP "NAME" is invalid: FIELD: message`. */
   static forFields(kind: string, group: string, name: string, causes: readonly StatusCause[]): InvalidError {
     const told = causes.slice(0, MAX_CAUSES).map(shortened)
     const texts = told.map((cause) => `${cause.field}: ${cause.message}`)
@@ -217,10 +217,13 @@ function cut(text: string, length: number): string {
 /** The data exists but cannot be read here, for instance a value encrypted at rest. */
 export class NotImplementedError extends failure(501, 'NotImplemented') {}
 
-/** The most causes of a list that cannot be read. */
+/** The most causes in the error for a list that cannot be read. */
 const MAX_READ_CAUSES = 100
 
-/** A stored value that no key can decrypt: 500 in the API server as well, in the same words, and not a bug. */
+/**
+ * None of the keys can decrypt a stored value. This is not a bug; the API server also responds with 500, in the same
+ * words.
+ */
 export class StorageReadError extends StatusError {
   override readonly name = 'StorageReadError'
   readonly code = 500
@@ -233,7 +236,7 @@ export class StorageReadError extends StatusError {
     super(message, { details })
   }
 
-  /** @param resource as in logs: `deployments.apps`. @param sealed the reason of each key. */
+  /** @param resource the name as in logs, such as `deployments.apps`. @param sealed the reason for each key. */
   static ofList(resource: string, sealed: ReadonlyMap<Key, string>): StorageReadError {
     const causes = [...sealed].slice(0, MAX_READ_CAUSES).map(([key, reason]) => {
       const field = keyToText(key)
@@ -256,10 +259,12 @@ function corruptObject(key: string, reason: string): string {
   return `StorageError: corrupt object, Code: 7, Key: ${key}, ResourceVersion: 0, AdditionalErrorMsg: data from the storage is not transformable revision=0: ${reason}`
 }
 
-/** One object cannot be shown in the requested version or form; the API server itself may be able to. */
+/**
+ * One object cannot be shown in the requested version or form, although the API server itself may be able to show it.
+ */
 export class UnshowableError extends NotImplementedError {}
 
-/** The object's contents allow no scale: 500 in the API server as well, and not a bug. */
+/** The object's contents allow no scale. This is not a bug; the API server also responds with 500. */
 export class NoScaleError extends StatusError {
   override readonly name = 'NoScaleError'
   readonly code = 500
@@ -271,7 +276,7 @@ export class NoScaleError extends StatusError {
   }
 }
 
-/** etcd's NOSPACE alarm: 500 in the API server as well, in etcd's words, and not a bug. */
+/** etcd has raised its NOSPACE alarm. This is not a bug; the API server also responds with 500, in etcd's words. */
 export class StorageFullError extends StatusError {
   override readonly name = 'StorageFullError'
   readonly code = 500
@@ -282,7 +287,10 @@ export class StorageFullError extends StatusError {
   }
 }
 
-/** A pod matches several disruption budgets, so none can decide: 500 in the API server as well, and not a bug. */
+/**
+ * A pod matches several disruption budgets, so none of them can decide. This is not a bug; the API server also responds
+ * with 500.
+ */
 export class SeveralBudgetsError extends StatusError {
   override readonly name = 'SeveralBudgetsError'
   readonly code = 500
@@ -302,7 +310,7 @@ export class RelayedStatusError extends StatusError {
   }
 }
 
-/** A bug on our side: the cause is logged, not sent. */
+/** A bug on our side. The cause is logged and not sent. */
 export class InternalError extends StatusError {
   override readonly name = 'InternalError'
   readonly code = 500

@@ -1,7 +1,7 @@
 /**
- * One version of an object as the cache keeps it: its encoded bytes, the offset for the resourceVersion, and nothing
- * parsed except the few facts that selectors in use need. A parsed tree per object would cost several times its bytes
- * and all of the garbage collector's time.
+ * One version of an object as the cache keeps it: its encoded bytes and the offset for the resourceVersion. Nothing is
+ * parsed except the few facts that selectors in use need. A parsed tree per object would take several times as much
+ * memory as the bytes, and would keep the garbage collector busy all the time.
  */
 import type { Scratch } from '../../support/scratch.js'
 import type { Key, KeyValue } from './event.js'
@@ -16,7 +16,10 @@ export interface StoredObject {
   readonly version: number
   readonly leaseId: string
   readonly encoding: 'json' | 'protobuf'
-  /** As stated in the bytes; '' if they do not say. These strings are shared: many objects have the same. */
+  /**
+   * As stated in the bytes; '' if the bytes do not contain it. These strings are shared, because many objects have the
+   * same ones.
+   */
   readonly apiVersion: string
   readonly kind: string
   /** `json` only: the offset just after the `{` of `metadata`, where `"resourceVersion":"N"` is inserted. */
@@ -24,33 +27,34 @@ export interface StoredObject {
   /** The number of bytes. */
   readonly size: number
   /**
-   * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored. In
-   * its own memory, or in a pack; never a slice of a message. Each call may create a new view, so call it once.
+   * `json`: one compact JSON object without `metadata.resourceVersion`. `protobuf`: the `k8s\0` envelope as stored. The
+   * bytes are in separate memory or in a pack, never a slice of a message. Each access may create a new view, so access
+   * this once.
    */
   readonly bytes: Buffer
   /**
-   * Values that others keep for this version of the object. Use the notes, not the object, as the key of a `WeakMap`:
-   * an object in a pack is a new JavaScript object each time it is read, but its notes stay the same.
+   * Values that other modules keep for this version of the object. Use the notes, not the object, as the key of a
+   * `WeakMap`: an object in a pack is a new JavaScript object each time it is read, but its notes stay the same.
    */
   readonly notes: ObjectNotes
 }
 
 export interface ObjectNotes {
   /**
-   * The facts that selectors in use read. Set only by `engine/broadcast/fact-registry.ts`, which checks that they are
-   * still valid.
+   * The facts that the selectors in use read. Only `engine/broadcast/fact-registry.ts` sets them, and it checks that
+   * they are still valid.
    */
   facts: object | null
   /**
-   * The rules of a definition, or the schema, that the bytes already satisfy; set only by
-   * `kubernetes/codec/object-views.ts`.
+   * The rules of a definition, or the schema, that the bytes already satisfy. Only `kubernetes/codec/object-views.ts`
+   * sets it.
    */
   conformsTo: object | null
-  /** The first 31 bits of the uid's hash; -1 until `engine/broadcast/shard-hashes.ts` needs them. */
+  /** The first 31 bits of the uid's hash; -1 until `engine/broadcast/shard-hashes.ts` first needs them. */
   uidHead: number
 }
 
-/** A single object in its own memory. Listed objects are kept in packs: `engine/cache/pack.ts`. */
+/** An object that is not in a pack. Listed objects are kept in packs; see `engine/cache/pack.ts`. */
 export class LooseObject implements StoredObject, ObjectNotes {
   readonly key: Key
   readonly namespace: string
@@ -66,7 +70,7 @@ export class LooseObject implements StoredObject, ObjectNotes {
   facts: object | null = null
   conformsTo: object | null = null
   uidHead = -1
-  /** The offset of the name in the key, or the name itself if the key spells it differently. */
+  /** The offset of the name in the key, or the name itself if the key does not end in it. */
   private readonly named: string | number
 
   constructor(object: Omit<StoredObject, 'size' | 'notes'>) {
@@ -100,18 +104,18 @@ export class LooseObject implements StoredObject, ObjectNotes {
 }
 
 /**
- * A value that cannot be served: encrypted at rest, in an unknown encoding, over the size limit, or a stray key.
- * Counted and logged once, never silently ignored.
+ * A value that cannot be served because it is encrypted at rest, has an unknown encoding, exceeds the size limit, or
+ * has a stray key. Such a value is counted and logged once, never silently ignored.
  */
 export interface Unservable {
   readonly unservable: string
   /**
-   * Set for a Kubernetes object: a list without it would look complete, and a watch would report it deleted, so nothing
-   * of the resource is served while it exists. `encrypted`: only the API server has the key. `sealed`: the key is
-   * missing here.
+   * Set for the value of a Kubernetes object. Without the object, a list would look complete and a watch would report
+   * it deleted, so nothing of the resource is served while such a value exists. `encrypted`: only the API server has
+   * the key. `sealed`: the key is missing here.
    */
   readonly withholds?: 'encrypted' | 'sealed' | 'unreadable'
-  /** The name of the key of an encrypted value, with its provider: `aescbc:v1:key1`. */
+  /** The name of an encrypted value's key, with its provider, such as `aescbc:v1:key1`. */
   readonly encryptionKey?: string
 }
 
@@ -120,7 +124,7 @@ export function isUnservable(value: StoredObject | Unservable): value is Unserva
 }
 
 /**
- * Reads a stored value. @param scratch optional memory for the object's bytes, for a caller that moves them before it
- * reads the next value; without it, they get separate memory.
+ * Reads a stored value. @param scratch optional memory for the object's bytes, for a caller that copies them elsewhere
+ * before it reads the next value. Without it, the bytes get separate memory.
  */
 export type Ingest = (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable

@@ -1,9 +1,8 @@
 /**
- * Encryption at rest: values whose stored form differs from the form in which they are read. Values are opened
- * (decrypted) where they enter a cache and sealed (encrypted) where they leave for etcd, so that everything in between
- * (other processes, NATS) has them as they are stored.
+ * Encryption at rest. Values are opened (decrypted) where they enter a cache and sealed (encrypted) where they leave
+ * for etcd. Everything in between (other processes, NATS) has them in their stored form.
  *
- * A value that no key can decrypt is neither left out nor an error of the read that brought it: it is marked as
+ * If none of the keys can decrypt a value, the value is not left out and the read does not fail. The value is marked as
  * `sealed`, and the cache decides which requests cannot be answered because of it.
  */
 import type { Batch, Key, KeyEvent, KeyValue } from './event.js'
@@ -11,13 +10,13 @@ import type { Batch, Key, KeyEvent, KeyValue } from './event.js'
 export interface ValueTransform {
   /** Returns a promise only if a key must be fetched. Never rejects. */
   open(keyValue: KeyValue): KeyValue | Promise<KeyValue>
-  /** @throws StatusError where nothing can be sealed now. */
+  /** @throws StatusError when values cannot be sealed now. */
   seal(key: Key, value: Buffer): Buffer | Promise<Buffer>
 }
 
 type Opener = Pick<ValueTransform, 'open'>
 
-/** Opens values in their order. Returns a promise only if a key must be fetched. */
+/** Opens values in order. Returns a promise only if a key must be fetched. */
 export function openAll(
   transform: Opener,
   keyValues: readonly KeyValue[],
@@ -25,7 +24,7 @@ export function openAll(
   return mapped(keyValues, (keyValue) => transform.open(keyValue))
 }
 
-/** The same for events. */
+/** Opens the values of events in order. Returns a promise only if a key must be fetched. */
 export function openBatches(
   transform: Opener,
   batches: readonly Batch[],
@@ -47,7 +46,7 @@ function then<T, R>(value: T | Promise<T>, map: (value: T) => R): R | Promise<R>
   return value instanceof Promise ? value.then(map) : map(value)
 }
 
-/** Transforms one after another; returns the array itself if nothing changes. */
+/** Transforms the items one after another. Returns the array itself if nothing changes. */
 function mapped<T>(items: readonly T[], map: (item: T) => T | Promise<T>): readonly T[] | Promise<readonly T[]> {
   let results: T[] | null = null
   for (let i = 0; i < items.length; i++) {

@@ -1,6 +1,6 @@
 /**
- * Lease ids. Each begins with three bytes that mark a lease granted by a write of distributary, on any replica, so that
- * it may be ended when its object no longer needs it. Leases granted by others are never ended.
+ * Lease ids. Each begins with three bytes that mark the lease as granted for a write through distributary, on any
+ * replica. Such a lease may be ended when its object no longer needs it. Leases granted by others are never ended.
  */
 import { randomBytes } from 'node:crypto'
 
@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto'
 const OWN = 0x646973n
 const RANDOM_BITS = 40n
 
-/** Decimal text: ids exceed 2^53. */
+/** Returns decimal text, because ids exceed 2^53. */
 export function newLeaseId(): string {
   return String((OWN << RANDOM_BITS) | BigInt(`0x${randomBytes(5).toString('hex')}`))
 }

@@ -20,7 +20,7 @@ import type {
 } from './upstream.js'
 
 export class OpenedUpstream implements Upstream {
-  /** @param transformOf returns null for keys whose values are stored as they are read. */
+  /** @param transformOf returns null for keys whose values are not encrypted. */
   constructor(
     private readonly inner: Upstream,
     private readonly transformOf: (key: Key) => ValueTransform | null,
@@ -101,7 +101,7 @@ export class OpenedUpstream implements Upstream {
     return { ...operation, value: await transform.seal(operation.key, operation.value) }
   }
 
-  /** Chosen by the key of each value, because the range may contain several resources. */
+  /** Chooses the transform by the key of each value, because the range may contain several resources. */
   #transform(): Pick<ValueTransform, 'open'> {
     return { open: (keyValue) => this.transformOf(keyValue.key)?.open(keyValue) ?? keyValue }
   }

@@ -1,8 +1,9 @@
 /**
  * An upstream in this process that obeys etcd's documented rules. It is used when no etcd is configured.
  *
- * It does not replace etcd: nothing is kept on disk, and everything is lost when the process ends. Storage, watches and
- * leases have separate files; this one has the interface and the limits. `test/support/faulty-store.ts` adds faults.
+ * It does not replace etcd, because nothing is kept on disk and everything is lost when the process ends. Storage,
+ * watches and leases are in separate files; this file implements the interface and the limits.
+ * `test/support/faulty-store.ts` adds faults.
  */
 import type { Batch, Key, KeyValue } from '../../model/event.js'
 import type { Revision } from '../../model/revision.js'
@@ -30,18 +31,18 @@ export interface EmbeddedUpstreamOptions {
   readonly random?: Random
   /** Decimal text. Default: random. */
   readonly clusterId?: string
-  /** How often a quiet watch is sent its progress. Default: 5,000 ms, as Kubernetes configures its etcd. */
+  /** How often a quiet watch gets a progress notification. Default: 5,000 ms, as Kubernetes configures its etcd. */
   readonly progressIntervalMs?: number
   /**
-   * The number of revisions that stay readable and watchable; too few turn a short disconnect into a relist. Default:
-   * 100,000.
+   * The number of revisions that stay readable and watchable. With too few, a short disconnect leads to a relist.
+   * Default: 100,000.
    */
   readonly historyRevisions?: number
   /** The bytes of keys and values in that history. Default: 64 MiB. */
   readonly historyBytes?: number
-  /** The most keys of one page. Default: 10,000. */
+  /** The most keys in one page. Default: 10,000. */
   readonly pageKeys?: number
-  /** etcd's `--max-request-bytes`, the most that one write may carry. Default: 1.5 MiB. */
+  /** The largest write, as with etcd's `--max-request-bytes`. Default: 1.5 MiB. */
   readonly maxRequestBytes?: number
 }
 
@@ -136,7 +137,7 @@ export class EmbeddedUpstream implements Upstream {
     return Promise.resolve()
   }
 
-  /** Writes without a transaction's conditions and limits. Returns null when nothing changed. */
+  /** Writes without the conditions and limits of a transaction. Returns null when nothing has changed. */
   commit(operations: readonly WriteOperation[]): Batch | null {
     const batch = this.store.apply(operations)
     if (batch === null) return null
@@ -154,7 +155,7 @@ export class EmbeddedUpstream implements Upstream {
   }
 
   /**
-   * Every request waits here until it may be answered. @param prefix of the keys that are read.
+   * Every request waits here until it may be answered. @param _prefix the prefix of the keys that are read.
    * @throws UpstreamError
    */
   protected async admit(

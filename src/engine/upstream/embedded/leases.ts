@@ -1,6 +1,6 @@
 /**
- * The leases of an embedded store. An expired lease takes its keys with it, all in one revision, as in etcd. Leases
- * cannot be renewed here, since the upstream interface does not renew them.
+ * The leases of an embedded store. As in etcd, when a lease expires, all its keys are deleted in one revision. Leases
+ * cannot be renewed, because the upstream interface has no way to do so.
  */
 import type { Key } from '../../model/event.js'
 import type { Clock, Timer } from '../../../support/clock.js'
@@ -18,7 +18,7 @@ export class Leases {
   readonly #leases = new Map<string, Lease>()
   readonly #leaseOfKey = new Map<Key, string>()
 
-  /** @param onExpired called with the sorted keys of an expired lease, if it has any. */
+  /** @param onExpired called with the sorted keys of an expired lease, if the lease has keys. */
   constructor(clock: Clock, onExpired: (keys: readonly Key[]) => void) {
     this.#clock = clock
     this.#onExpired = onExpired
@@ -44,7 +44,7 @@ export class Leases {
     this.#leases.delete(leaseId)
   }
 
-  /** A put attaches its key to its own lease, or with `'0'` to none. */
+  /** Called for each put. The key is attached to this lease instead of any earlier one; `'0'` means no lease. */
   attach(key: Key, leaseId: string): void {
     this.detach(key)
     if (leaseId === '0') return
@@ -59,12 +59,12 @@ export class Leases {
     this.#leases.get(leaseId)?.keys.delete(key)
   }
 
-  /** Returns the ids and full times to live in seconds, for a backup. */
+  /** Returns the leases' ids and full times to live in seconds, for a backup. */
   times(): ReadonlyMap<string, number> {
     return new Map([...this.#leases].map(([leaseId, lease]) => [leaseId, lease.ttlSeconds]))
   }
 
-  /** Restarts each lease with its full time, as a restored server does. The caller attaches the keys. */
+  /** Restarts each lease with its full time to live, as a restored server does. The caller attaches the keys. */
   restore(times: ReadonlyMap<string, number>): void {
     this.close()
     for (const [leaseId, ttlSeconds] of times) this.#start(leaseId, ttlSeconds)

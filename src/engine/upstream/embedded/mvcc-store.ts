@@ -1,16 +1,16 @@
 /**
- * etcd's storage model in memory: one counter, every key's versions, and the log of what each revision did.
+ * etcd's storage model in memory: one counter, the versions of every key, and a log of the changes at each revision.
  *
  *     index (sorted by key)                    log (dense: one batch per revision)
  *     a → [put@3, put@7, delete@9]             3: put a · 4: put b, put c · 5: delete b · … · 9: delete a
  *     b → [put@4, delete@5]                    ▲ first batch kept = the compact revision, the oldest that can be read
  *
- * The store is pure and synchronous: timers, watchers and faults are in other files. It is bounded: history is
- * compacted automatically beyond a number of revisions or bytes, and a key that is deleted and compacted leaves nothing
- * behind. A log of values alone, replayed for each read, was rejected: the cost of reading a page must depend on the
- * page, not on the length of the history.
+ * The store is pure and synchronous; timers, watchers and faults are in other files. Its size is bounded: history
+ * beyond a number of revisions or bytes is compacted automatically, and a key that is deleted and compacted leaves
+ * nothing behind. A log of values alone, replayed for each read, was rejected because the cost of reading a page must
+ * depend on the page and not on the length of the history.
  *
- * Source of the rules: etcd API guarantees; etcd's `kvstore` and `key_index` as their documentation describes them.
+ * Source of the rules: etcd's API guarantees, and the documentation of etcd's `kvstore` and `key_index`.
  */
 import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
 import { prefixEnd } from '../../model/event.js'
@@ -19,10 +19,10 @@ import { createSortedMap, type SortedMap } from '../../../support/sorted-map.js'
 import { UpstreamError, type WriteOperation } from '../upstream.js'
 
 export interface MvccStoreOptions {
-  /** The minimum number of revisions of history to keep; older ones are compacted away. */
+  /** The minimum number of revisions of history to keep. Older revisions are compacted. */
   readonly historyRevisions: number
   /**
-   * The approximate limit for bytes of keys and values in the history; beyond it, older revisions are compacted away.
+   * The approximate limit for bytes of keys and values in the history. Beyond it, the oldest revisions are compacted.
    */
   readonly historyBytes: number
 }
@@ -41,17 +41,17 @@ interface Tombstone {
 /** Oldest first; never empty. */
 type History = (KeyValue | Tombstone)[]
 
-/** The approximate memory of an event, not counting its key and value: objects, array slots, a Buffer's own header. */
+/** The approximate memory of an event without its key and value: objects, array slots, a Buffer's header. */
 const eventOverheadBytes = 200
 
-/** Compaction runs once the history exceeds its limit by this share, so that its cost is spread over many writes. */
+/** Compaction runs when the history exceeds its limit by this share, so that its cost is spread over many writes. */
 const compactionSlack = 0.1
 
 export class MvccStore {
   readonly #options: MvccStoreOptions
   #index: SortedMap<Key, History> = createSortedMap()
   #log: Batch[] = []
-  /** etcd starts at 1 with nothing written, so its first write is 2. */
+  /** etcd starts at revision 1 with nothing written, so the first write has revision 2. */
   #revision = 1 as Revision
   #compactRevision: Revision = ZERO_REVISION
   #logBytes = 0
@@ -64,7 +64,7 @@ export class MvccStore {
     return this.#revision
   }
 
-  /** The oldest revision that can be read and watched from; 0 before the first compaction. */
+  /** The oldest revision that can be read, and from which a watch can start; 0 before the first compaction. */
   get compactRevision(): Revision {
     return this.#compactRevision
   }
@@ -102,8 +102,8 @@ export class MvccStore {
   }
 
   /**
-   * Performs one transaction at one new revision. Returns null, and uses no revision, when it changes nothing.
-   * @throws UpstreamError `protocol` when a key is named twice, which etcd refuses.
+   * Performs one transaction at one new revision. If it changes nothing, returns null and uses no revision.
+   * @throws UpstreamError `protocol` when a key occurs twice, which etcd refuses.
    */
   apply(operations: readonly WriteOperation[]): Batch | null {
     checkUniqueKeys(operations)
@@ -122,7 +122,7 @@ export class MvccStore {
     return batch
   }
 
-  /** Returns the batch of a kept revision; undefined above the newest and below the compact revision. */
+  /** Returns the batch of a kept revision; undefined for a revision above the newest or below the compact revision. */
   batchAt(revision: Revision): Batch | undefined {
     const first = this.#log[0]
     return first === undefined ? undefined : this.#log[revision - first.revision]
@@ -135,8 +135,9 @@ export class MvccStore {
 
   /**
    * Drops the history that only reads and watches below `revision` need. The revision itself stays readable, and its
-   * events, including deletes, stay watchable (etcd once lost those: #18089, #19179).
-   * @throws UpstreamError `compacted` if already compacted, `future-revision` above the newest.
+   * events, including deletes, stay watchable (etcd used to lose these deletes: #18089, #19179).
+   * @throws UpstreamError `compacted` if the revision is already compacted, `future-revision` if it is above the
+   * newest.
    */
   compact(revision: Revision): void {
     if (revision <= this.#compactRevision) throw compactedError(revision, this.#compactRevision)
@@ -151,12 +152,12 @@ export class MvccStore {
       this.#logBytes -= batchBytes(batch)
       drop++
     }
-    // The batch at the old compact revision was kept, so the log names every key that has something to drop.
+    // The batch at the old compact revision was kept, so the log contains every key that has versions to drop.
     this.#log.splice(0, drop)
     for (const key of dropped) this.#compactKey(key, revision)
   }
 
-  /** Returns a copy that shares no mutable state, for a backup. */
+  /** Returns a copy for a backup. It shares no mutable state with this store. */
   clone(): MvccStore {
     const copy = new MvccStore(this.#options)
     copy.#index = this.#index.mapValues((history) => [...history])
@@ -260,7 +261,7 @@ function batchBytes(batch: Batch): number {
   return bytes
 }
 
-/** Returns the index of the newest version at or before `revision`, -1 for none. */
+/** Returns the index of the newest version at or before `revision`; -1 if there is none. */
 function versionIndex(history: History, revision: Revision): number {
   let low = 0
   let high = history.length

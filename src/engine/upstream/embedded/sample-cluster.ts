@@ -1,7 +1,7 @@
 /**
- * A small, believable Kubernetes cluster for a first run without etcd: five nodes, six namespaces, about fifty pods
- * with their owners, services and a custom resource under `/registry`, and a few keys that are not objects. All of it
- * is in sample-cluster.json; a slow writer keeps changing it until stopped.
+ * A small, believable Kubernetes cluster for a first run without etcd. It has five nodes, six namespaces, about fifty
+ * pods with their owners, services and a custom resource under `/registry`, and a few keys that are not objects. The
+ * initial contents are in sample-cluster.json; a slow writer keeps changing them until it is stopped.
  */
 import type { Key } from '../../model/event.js'
 import { type Clock, systemClock } from '../../../support/clock.js'
@@ -14,7 +14,7 @@ export interface SampleClusterOptions {
   readonly clock?: Clock
   /** Default: the same changes on every run. */
   readonly random?: Random
-  /** false fills the store and then leaves it alone. Default: true. */
+  /** Whether to keep changing the store after filling it. Default: true. */
   readonly writes?: boolean
 }
 
@@ -23,7 +23,10 @@ export interface SampleCluster {
   stop(): void
 }
 
-/** Each entry has one of the three; text and bytes are for keys that are not Kubernetes objects. */
+/**
+ * Each entry has exactly one of `object`, `text` and `base64`. The last two are for keys that are not Kubernetes
+ * objects.
+ */
 interface Entry {
   readonly key: Key
   readonly object?: object
@@ -31,7 +34,10 @@ interface Entry {
   readonly base64?: string
 }
 
-/** The time at which the file was written; its times are shifted to keep their distance from now. */
+/**
+ * The time at which the file was written. All times in the file are shifted, so that they are as long before now as
+ * they were before this time.
+ */
 const WRITTEN_AT = Date.parse('2026-06-01T12:00:00Z')
 
 /** Fills the store at once, one key per revision, and starts writing. */

@@ -1,10 +1,10 @@
-/** Reads the sample cluster's objects, and writes changes to them as one revision. */
+/** Reads the sample cluster's objects, and writes all changes to them at one revision. */
 import { type Batch, type Key, type KeyValue, keyFromText } from '../../model/event.js'
 import type { WriteOperation } from '../upstream.js'
 
-/** The required part of the embedded upstream. */
+/** The part of the embedded upstream that the sample cluster needs. */
 export interface SampleStore {
-  /** Returns what is stored under the prefix now, sorted by key. */
+  /** Returns the current keys and values under the prefix, sorted by key. */
   peek(prefix: Key): readonly KeyValue[]
   commit(operations: readonly WriteOperation[]): Batch | null
 }
@@ -19,7 +19,7 @@ export class SampleTransaction {
 
   constructor(private readonly store: SampleStore) {}
 
-  /** Returns what is stored under a path including pending changes, skipping values that are not objects. */
+  /** Returns the objects under a path, including pending changes. Skips values that are not objects. */
   list<T extends Stored>(path: string): T[] {
     const prefix = keyFromText(`/registry/${path}/`)
     const stored = this.store.peek(prefix).map(({ key, value }) => [key, parse(value)] as const)

@@ -1,11 +1,11 @@
 /**
- * Keeps the sample cluster moving: a few revisions a second, of the kinds a real cluster writes. Each tick does one
- * thing: a node's heartbeat if one is due, otherwise usually the next step of a pod that is starting or ending,
+ * Keeps the sample cluster changing, with a few revisions a second like those of a real cluster. Each tick makes one
+ * change: a node's heartbeat if one is due, otherwise usually the next step of a pod that is starting or terminating,
  * otherwise something new.
  *
- * The store is the only state: the writer reads it and skips whatever it does not understand. The counts of a pod's
- * owners change in the same revision as the pod, so that an observer sees a consistent cluster at every revision. It is
- * not a controller: what users delete stays deleted.
+ * The writer has no state except the store. It reads the store and skips objects that it does not understand. The
+ * counts of a pod's owners change in the same revision as the pod, so that an observer sees a consistent cluster at
+ * every revision. The writer is not a controller, so objects that users delete stay deleted.
  */
 import { keyFromText } from '../../model/event.js'
 import type { Clock, Timer } from '../../../support/clock.js'
@@ -17,7 +17,7 @@ const TICK_MS = [200, 500] as const
 const HEARTBEAT_MS = 10_000
 /** A pod's default `terminationGracePeriodSeconds`. */
 const GRACE_SECONDS = 30
-/** A real cluster forgets events after an hour. */
+/** The most events to keep. A real cluster drops events after an hour instead. */
 const MAX_EVENTS = 100
 /** The letters from which Kubernetes generates names, chosen to spell no words. */
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789'
@@ -80,7 +80,7 @@ export class SampleWriter {
     const action = this.#pick(['flag', 'crash', 'crash', 'replacement'])
     if (action === 'flag' || serving.length === 0) return this.#turnFlag()
     const pod = this.#pick(serving)
-    // A pod of a StatefulSet keeps its number.
+    // A pod of a StatefulSet keeps its number, so its replacement could not have a new name.
     if (action === 'crash' || /-\d+$/.test(pod.metadata.name)) this.#crash(pod)
     else this.#replace(pod)
   }
@@ -90,7 +90,7 @@ export class SampleWriter {
     this.store.commit([{ type: 'put', key, value: Buffer.from(this.#pick(['on', 'off'])) }])
   }
 
-  /** Removes a terminating pod; makes a starting or restarting one ready. */
+  /** Removes a terminating pod. Makes a starting or restarting pod ready. */
   #advance(pod: Pod, pods: readonly Pod[]): void {
     if (pod.metadata.deletionTimestamp !== undefined) return this.#transaction.remove('pods', pod)
     let host = 2
@@ -116,7 +116,7 @@ export class SampleWriter {
     const name = pod.metadata.name.replace(/[^-]+$/, this.#word(5))
     const metadata = { ...pod.metadata, name, uid: this.#uid(), creationTimestamp: this.#time() }
     for (const container of status.containerStatuses) Object.assign(container, { restartCount: 0, lastState: {} })
-    // The API server always sets both, and kubectl relies on it.
+    // The API server always sets both fields, and kubectl relies on that.
     pod.metadata.deletionTimestamp = this.#time(GRACE_SECONDS)
     pod.metadata.deletionGracePeriodSeconds = GRACE_SECONDS
     this.#transaction.put('pods', pod)
@@ -125,7 +125,7 @@ export class SampleWriter {
     this.#note(successor, 'Normal', 'Scheduled', `assigned to ${pod.spec.nodeName}`)
   }
 
-  /** Writes the pod and its owners' counts. */
+  /** Writes the pod, and updates the counts of its owners. */
   #setReady(pod: Pod, ready: boolean, state: object): void {
     for (const container of pod.status.containerStatuses) Object.assign(container, { ready, started: ready, state })
     for (const condition of pod.status.conditions) {
@@ -147,7 +147,7 @@ export class SampleWriter {
     }
   }
 
-  /** Writes an event about a pod, and removes the oldest beyond the limit. */
+  /** Writes an event about a pod, and removes the oldest event if there are too many. */
   #note({ metadata: { name, namespace, uid } }: Pod, type: string, reason: string, message: string): void {
     const at = this.#time()
     const events = this.#transaction.list<Event>('events')
@@ -191,7 +191,7 @@ function isLease({ spec }: Partial<Lease>): boolean {
   return typeof spec?.renewTime === 'string'
 }
 
-/** Whether it has everything this writer reads; a pod created by a user may not. */
+/** Whether the pod has all fields that this writer reads. A pod created by a user may lack some. */
 function isWhole({ spec, status }: Partial<Pod>): boolean {
   return spec?.nodeName !== undefined && Array.isArray(status?.conditions) && Array.isArray(status.containerStatuses)
 }

@@ -1,9 +1,10 @@
 /**
  * The watches of an embedded store, and the delivery of events and progress to them.
  *
- * A watch is a cursor into the store's log, not a queue. So a slow watch costs nothing and, as in etcd, ends with
- * `compacted` when the history it still needs is gone. Handlers are never called from inside `watch()`, a write or
- * `close()`: a pass in a later turn of the event loop delivers to each watch everything accumulated since.
+ * A watch is a cursor into the store's log, without a queue. So a slow watch costs nothing and, as in etcd, ends with
+ * `compacted` when the history that it still needs is gone. Handlers are never called from inside `watch()`, a write or
+ * `close()`. Instead, a pass in a later turn of the event loop delivers to each watch everything that has accumulated
+ * since the last pass.
  */
 import type { Batch, Key, KeyEvent } from '../../model/event.js'
 import { nextRevision, type Revision, toRevision } from '../../model/revision.js'
@@ -20,19 +21,19 @@ import type { MvccStore } from './mvcc-store.js'
 export interface HubWatch {
   readonly prefix: Key
   readonly handlers: WatchHandlers
-  /** The first revision not delivered yet. */
+  /** The first revision that has not been delivered yet. */
   next: Revision
   isOpen: boolean
   isClosed: boolean
   end: WatchEnd | null
   wantsProgress: boolean
-  /** Whether nothing was delivered since the last periodic progress. */
+  /** Whether nothing has been delivered since the progress timer last fired. */
   isQuiet: boolean
 }
 
 /**
- * How many revisions are examined for one watch before the next watch's turn: a deep replay must not block the event
- * loop.
+ * How many revisions are examined for one watch before it is the next watch's turn, because a long replay must not
+ * block the event loop.
  */
 const scanRevisions = 4096
 
@@ -45,7 +46,7 @@ export class WatchHub {
   #isClosed = false
   #progressTimer: Timer | null = null
 
-  /** @param progressIntervalMs how long a watch may be quiet before it gets a progress notification. */
+  /** @param progressIntervalMs the interval at which quiet watches get a progress notification. */
   constructor(store: MvccStore, clock: Clock, progressIntervalMs: number) {
     this.store = store
     this.#clock = clock
@@ -61,7 +62,7 @@ export class WatchHub {
       next: startRevision === 0 ? nextRevision(this.store.revision) : startRevision,
       isOpen: false,
       isClosed: false,
-      // Like everything else, it is reported later.
+      // Like everything else, an error is reported in a later turn of the event loop.
       end: error === null ? null : { kind: 'failed', error },
       wantsProgress: false,
       isQuiet: false,
@@ -79,7 +80,7 @@ export class WatchHub {
     }
   }
 
-  /** Starts a pass, because there is something new to deliver. */
+  /** Schedules a pass, because there is something new to deliver. */
   wake(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
@@ -99,7 +100,7 @@ export class WatchHub {
     setImmediate(pass)
   }
 
-  /** Whether a watch may be given anything now. */
+  /** Whether anything may be delivered to the watch now. */
   protected isHeard(_watch: HubWatch): boolean {
     return true
   }
@@ -139,8 +140,8 @@ export class WatchHub {
   }
 
   /**
-   * Sends progress only at the head, and not to a watch of a future revision, which has not received the events before
-   * its start.
+   * Sends progress only to a watch at the head. A watch of a future revision gets none, because it has not received the
+   * events before its start.
    */
   #tellProgress(watch: HubWatch, revision: Revision): void {
     if (watch.isClosed || watch.end !== null || watch.next !== revision + 1) return
@@ -177,7 +178,10 @@ export class WatchHub {
   }
 }
 
-/** Returns the part of a batch under a prefix, or the batch itself, uncopied, if that is all of it. */
+/**
+ * Returns the part of a batch under a prefix; null if that is empty. If all events are under the prefix, returns the
+ * batch itself.
+ */
 function batchUnder(batch: Batch, prefix: Key): Batch | null {
   const { events } = batch
   if (events.length === 1) return isUnder(events[0] as KeyEvent, prefix) ? batch : null

@@ -1,7 +1,7 @@
 /**
- * The token that etcd issues for user and password. It expires, and a member forgets it on a restart. In both cases
- * etcd refuses a request, the token is dropped, and the next caller fetches another one. Only one such request runs at
- * a time.
+ * The token that etcd issues for a user and password. A token expires, and a member forgets it on a restart. In both
+ * cases etcd refuses a request, the token is dropped, and the next caller fetches another one. Only one request for a
+ * token runs at a time.
  */
 import { UpstreamError } from '../upstream.js'
 
@@ -32,12 +32,15 @@ export class AuthToken {
     return this.#user !== null
   }
 
-  /** Uses another password from now on; the current token stays until etcd refuses it. */
+  /** Uses another user or password from now on. The current token stays in use until etcd refuses it. */
   use(user: EtcdUser): void {
     if (this.#user !== null) this.#user = user
   }
 
-  /** Returns the metadata of a call. The object itself identifies the token for `refuse`. @throws UpstreamError */
+  /**
+   * Returns the metadata for a call. The object's identity tells `refuse` which token was refused. @throws
+   * UpstreamError
+   */
   async metadata(): Promise<Readonly<Record<string, string>>> {
     if (this.#isKnown || this.#user === null) return this.#metadata
     this.#pending ??= this.#fetch(this.#user).finally(() => {
@@ -55,7 +58,7 @@ export class AuthToken {
     try {
       this.#metadata = { token: await this.#authenticate(user) }
     } catch (error) {
-      // If authentication is disabled in etcd, a configured password is no reason to fail.
+      // If authentication is disabled in etcd, do not fail because a password is configured.
       if (!(error instanceof UpstreamError) || !error.message.includes('authentication is not enabled')) throw error
       this.#metadata = {}
     }

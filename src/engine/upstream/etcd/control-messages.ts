@@ -1,6 +1,6 @@
 /**
- * Encodes requests, and decodes infrequent responses, with protobuf-es's wire reader and writer, field by field.
- * Generated code was rejected: it would bring etcd's whole schema for the dozen fields used here.
+ * Encodes requests, and decodes infrequent responses, field by field with protobuf-es's wire reader and writer.
+ * Generated code was rejected because it would contain etcd's whole schema for the dozen fields used here.
  *
  * Source: etcd api/etcdserverpb/rpc.proto, which defines the field numbers.
  */
@@ -34,7 +34,7 @@ export interface RangeRequest {
   readonly countOnly?: boolean
 }
 
-/** `serializable` is never set: no caller can use a read that may be older than a completed write. */
+/** `serializable` is never set, because no caller can use a read that may be older than a completed write. */
 export function encodeRangeRequest(request: RangeRequest): Uint8Array {
   const writer = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(wireKey(request.key))
   if (request.rangeEnd !== undefined) writer.tag(2, WireType.LengthDelimited).bytes(keyToBytes(request.rangeEnd))
@@ -46,8 +46,9 @@ export function encodeRangeRequest(request: RangeRequest): Uint8Array {
 }
 
 /**
- * Asks for progress notifications, but not for previous values, since the store has them, or for fragments: etcd (3.4
- * to 3.7) splits a response in time quadratic in its events, so that 200,000 deletes of one transaction never arrive.
+ * Asks for progress notifications. Does not ask for previous values, because the store has them. Does not ask for
+ * fragments either: etcd (3.4 to 3.7) takes time quadratic in the number of events to split a response, so 200,000
+ * deletes in one transaction would never arrive.
  */
 export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revision): Uint8Array {
   return new BinaryWriter()
@@ -69,7 +70,7 @@ export function encodeWatchProgressRequest(): Uint8Array {
   return new BinaryWriter().tag(3, WireType.LengthDelimited).fork().join().finish()
 }
 
-/** When a comparison fails, every compared key is read, in the order of `compares`. */
+/** If a comparison fails, the transaction instead reads every compared key, in the order of `compares`. */
 export function encodeTxnRequest(compares: readonly Compare[], operations: readonly WriteOperation[]): Uint8Array {
   const parts: Uint8Array[] = []
   for (const { key, modRevision } of compares) {
@@ -95,8 +96,8 @@ export function encodeTxnRequest(compares: readonly Compare[], operations: reado
 }
 
 /**
- * Returns the parts of a field that contains `parts`: a value of megabytes is copied once, not once per enclosing
- * message.
+ * Returns the parts of a field that contains `parts`. They are not joined, so that a value of megabytes is copied only
+ * once and not once per enclosing message.
  */
 function nested(field: number, parts: readonly Uint8Array[]): Uint8Array[] {
   let length = 0
@@ -107,7 +108,7 @@ function nested(field: number, parts: readonly Uint8Array[]): Uint8Array[] {
 export interface TxnAnswer {
   readonly revision: Revision
   readonly succeeded: boolean
-  /** The results of the ranges among the executed operations, in order. */
+  /** The results of the reads among the executed operations, in order. */
   readonly found: readonly (KeyValue | null)[]
 }
 
@@ -136,12 +137,12 @@ export function encodeLeaseRevokeRequest(leaseId: string): Uint8Array {
   return new BinaryWriter().tag(1, WireType.Varint).int64(leaseId).finish()
 }
 
-/** Requests the keys of a lease. */
+/** Also requests the keys of the lease. */
 export function encodeLeaseTimeToLiveRequest(leaseId: string): Uint8Array {
   return new BinaryWriter().tag(1, WireType.Varint).int64(leaseId).tag(2, WireType.Varint).bool(true).finish()
 }
 
-/** Returns whether the lease is alive and has no key. @throws UpstreamError 'protocol' */
+/** Returns whether the lease is alive and has no keys. @throws UpstreamError 'protocol' */
 export function decodeIsEmptyLease(message: Buffer): boolean {
   let secondsLeft = 0
   let keys = 0
@@ -216,7 +217,7 @@ function decode(...message: Parameters<typeof readFields>): void {
   }
 }
 
-/** etcd has no empty key; the smallest is a zero byte. */
+/** etcd has no empty key. Its smallest key is a single zero byte. */
 function wireKey(key: Key): Buffer {
   return keyToBytes(key === '' ? ('\0' as Key) : key)
 }

@@ -1,5 +1,5 @@
 /**
- * Decodes etcd's two messages that carry keys and values, RangeResponse and WatchResponse, into our model.
+ * Decodes the two messages of etcd that carry keys and values, RangeResponse and WatchResponse, into our model.
  *
  * Source: etcd api/etcdserverpb/rpc.proto and api/mvccpb/kv.proto, which define the field numbers. Unknown fields are
  * skipped, as protobuf requires.
@@ -10,7 +10,7 @@ import { UpstreamError } from '../upstream.js'
 import { WireCursor } from './wire-cursor.js'
 
 export interface RangeAnswer {
-  /** The store's revision when it answered, which may be newer than the one read. */
+  /** The store's revision at the time of the response, which may be newer than the revision that was read. */
   readonly headerRevision: Revision
   readonly keyValues: readonly KeyValue[]
   readonly more: boolean
@@ -19,16 +19,17 @@ export interface RangeAnswer {
 
 export interface WatchMessage {
   readonly headerRevision: Revision
-  /** The id is -1 when the response is for every watcher of the stream, or for none. */
+  /** -1 if the response is for every watcher of the stream, or for none. */
   readonly watchId: number
   readonly created: boolean
   readonly canceled: boolean
   readonly compactRevision: Revision
   readonly cancelReason: string
   /**
-   * Whole revisions: etcd never splits one over two responses. A live response is one transaction, and a response that
-   * catches up stops at a revision boundary (server/storage/mvcc/watcher_group.go, `eventBatch.add`; the same since
-   * 3.4). Only a *fragmented* response may be cut anywhere, and fragments are not requested.
+   * Whole revisions, because etcd never splits a revision over two responses. A live response is one transaction, and a
+   * response to a watch that catches up stops at a revision boundary (server/storage/mvcc/watcher_group.go,
+   * `eventBatch.add`; unchanged since 3.4). Only a *fragmented* response may be cut anywhere, and fragments are not
+   * requested.
    */
   readonly batches: readonly Batch[]
 }
@@ -65,7 +66,7 @@ const KV_VERSION = field(4, VARINT)
 const KV_VALUE = field(5, BYTES)
 const KV_LEASE = field(6, VARINT)
 
-/** Bytes decoded in one part, which takes some tenths of a millisecond. */
+/** The number of bytes decoded in one part. This takes some tenths of a millisecond. */
 const PART_BYTES = 64 * 1024
 
 type Open<T> = { -readonly [K in keyof T]: T[K] }
@@ -75,7 +76,7 @@ export class Decoding<Answer> {
   readonly #cursor: WireCursor
   readonly #read: (cursor: WireCursor, tag: number) => void
 
-  /** @param answer complete only after the last part. */
+  /** @param answer the object that `read` fills; complete only after the last part. */
   constructor(
     message: Buffer,
     readonly answer: Answer,
@@ -102,8 +103,8 @@ export class Decoding<Answer> {
 }
 
 /**
- * @param isPage whether values are slices of the message, since they make up most of it: to keep one, copy it, as
- * `kubernetes/codec/ingest.ts` does.
+ * @param isPage whether values become slices of the message, because they make up most of it. Whoever keeps such a
+ * value must copy it, as `kubernetes/codec/ingest.ts` does.
  */
 export function rangeDecoding(message: Buffer, isPage = false): Decoding<RangeAnswer> {
   const keyValues: KeyValue[] = []
@@ -248,12 +249,12 @@ const EMPTY_KEY_VALUE: KeyValue = {
   leaseId: '0',
 }
 
-/** Smaller values are cheaper in a shared slab than in separate memory. */
+/** A value smaller than this is cheaper in a shared slab than in separate memory. */
 const OWN_MEMORY_BYTES = 2048
 
 /**
- * Returns a slice if the value is most of the memory behind the message, otherwise a copy: a slice keeps all of that
- * memory alive, which may be a whole read of the socket.
+ * Returns a slice if the value makes up at least half of the memory behind the message, otherwise a copy. A slice keeps
+ * all of that memory alive, which may be a whole read of the socket.
  */
 function ownBytes(message: Buffer, at: number, size: number): Buffer {
   if (size === 0) return EMPTY

@@ -1,16 +1,19 @@
 /**
- * Chooses the endpoint for all calls. One endpoint is used as long as it answers. When it stops answering, the first of
- * the others to connect takes over, so a dead endpoint does not cost callers its connect timeout.
+ * Chooses the endpoint for all calls. One endpoint is used as long as it responds. When it stops responding, the first
+ * endpoint to connect takes over, so callers need not wait for the connect timeout of a dead endpoint.
  *
- * A connection alone is not enough: a member that is stopped or cut off from its peers accepts connections but gives no
- * useful responses. A caller that meets such a member reports it, and for a few seconds it is a last resort. If all are
- * suspect, responsive members come before silent ones, and among equals the one with the oldest report comes first.
+ * A connection alone is not enough, because a member that is stopped or cut off from its peers accepts connections but
+ * gives no useful responses. A caller that encounters such a member reports it, and for a few seconds the member is
+ * used only as a last resort. If all members are suspect, responsive ones come before silent ones, and among those the
+ * member with the oldest report comes first.
  */
 import type { Clock } from '../../../support/clock.js'
 import { UpstreamError } from '../upstream.js'
 import type { GrpcEndpoint } from './grpc-endpoint.js'
 
-/** Longer than an election: afterwards a member that lost its leader has a new one or is gone. */
+/**
+ * This is longer than an election. After an election, a member that lost its leader either has a new one or is cut off.
+ */
 const SUSPECT_MS = 5_000
 
 /** How long a connected suspect waits for a better endpoint. */
@@ -25,7 +28,7 @@ export class EndpointPool {
     readonly endpoints: readonly GrpcEndpoint[],
     readonly connectTimeoutMs: number,
     readonly clock: Clock,
-    /** Whether an endpoint leaves requests unanswered now; see `member-health.ts`. */
+    /** Whether an endpoint is currently leaving requests unanswered; see `member-health.ts`. */
     readonly isSilent: (endpoint: GrpcEndpoint) => boolean,
   ) {
     const [first] = endpoints
@@ -33,7 +36,7 @@ export class EndpointPool {
     this.#current = first
   }
 
-  /** Returns a connected endpoint, at once if there is one. @throws UpstreamError 'unavailable' */
+  /** Returns a connected endpoint, without waiting if a good one is connected. @throws UpstreamError 'unavailable' */
   async pick(signal?: AbortSignal): Promise<GrpcEndpoint> {
     if (this.#isClosed) throw new UpstreamError('unavailable', 'the etcd client is closed')
     if (this.#isGood(this.#current)) return this.#current
@@ -43,7 +46,7 @@ export class EndpointPool {
     return chosen
   }
 
-  /** Reports an endpoint that is connected but did not answer, or said that it cannot serve. */
+  /** Reports an endpoint that is connected but did not respond, or responded that it cannot serve requests. */
   suspect(endpoint: GrpcEndpoint): void {
     if (this.endpoints.length > 1) this.#suspectUntil.set(endpoint, this.clock.monotonic() + SUSPECT_MS)
   }
@@ -61,14 +64,14 @@ export class EndpointPool {
     return (this.#suspectUntil.get(endpoint) ?? 0) > this.clock.monotonic()
   }
 
-  /** Compares two suspects. */
+  /** Whether the first of two suspects is the better choice. */
   #isBetter(one: GrpcEndpoint, other: GrpcEndpoint): boolean {
     const [isSilent, isOtherSilent] = [this.isSilent(one), this.isSilent(other)]
     if (isSilent !== isOtherSilent) return isOtherSilent
     return (this.#suspectUntil.get(one) ?? 0) < (this.#suspectUntil.get(other) ?? 0)
   }
 
-  /** Returns the endpoint that connects first, or a suspect if no other one connects within its head start. */
+  /** Returns the endpoint that connects first. The others have a head start over suspects. */
   #connect(signal: AbortSignal | undefined): Promise<GrpcEndpoint> {
     return new Promise((resolve, reject) => {
       let fallback: GrpcEndpoint | null = null

@@ -1,6 +1,6 @@
 /**
- * Calls to etcd with one response each: at the endpoint in use or the next one, with the user's token, and counted.
- * Every kind of failure becomes an `UpstreamError`.
+ * Calls to etcd. They go to the endpoint in use or, if it fails, to the next one. They carry the user's token and are
+ * counted in metrics. Every kind of failure becomes an `UpstreamError`.
  */
 import { Readable } from 'node:stream'
 import type { UpstreamMetrics } from '../../model/stage-metrics.js'
@@ -28,9 +28,9 @@ export interface EtcdCallsOptions {
 }
 
 export interface CallOptions {
-  /** The call changes nothing, so if one endpoint does not answer, it is repeated at the next one. */
+  /** Whether the call changes nothing. If so, it is repeated at the next endpoint when one does not respond. */
   readonly isRepeatable: boolean
-  /** A shorter time limit for each endpoint but the last. */
+  /** A shorter time limit for every endpoint except the last one tried. */
   readonly attemptMs?: number
   readonly signal?: AbortSignal
 }
@@ -74,8 +74,8 @@ export class EtcdCalls {
   }
 
   /**
-   * Yields the messages of a call with many responses, from the endpoint in use; at most `MESSAGES_AHEAD` wait here.
-   * The time reported is the time spent waiting for etcd. It is not repeated when it fails.
+   * Yields the messages of a call with many responses, from the endpoint in use. At most `MESSAGES_AHEAD` messages wait
+   * here. The metric counts only the time spent waiting for etcd. A failed call is not repeated.
    *
    * @throws UpstreamError
    */
@@ -85,7 +85,7 @@ export class EtcdCalls {
     let waitedMs = 0
     let sinceMs = performance.now()
     try {
-      // etcd refuses a token before its first message.
+      // Get the first message inside `#withToken`: if etcd refuses the token, it does so before that message.
       const { messages, first } = await this.#withToken(async (metadata) => {
         const opened = messagesOf(endpoint, { path, metadata, request, signal })[Symbol.asyncIterator]()
         return { messages: opened, first: await opened.next() }
@@ -110,8 +110,8 @@ export class EtcdCalls {
   }
 
   /**
-   * Returns the response of one particular endpoint, whether or not it is in use. `timeoutMs` covers connecting and the
-   * response.
+   * Returns the response of one particular endpoint, whether or not it is in use. `timeoutMs` limits connecting, and
+   * then the call.
    *
    * @throws UpstreamError
    */
@@ -144,9 +144,9 @@ export class EtcdCalls {
   }
 
   /**
-   * Tries each endpoint once. An attempt does not count if a retry can succeed now: its endpoint went silent, the
-   * cluster elected another leader, or, once for each endpoint, the connection was lost, which may have been cut long
-   * before.
+   * Tries each endpoint once. An attempt does not count if a retry can succeed at once: if its endpoint has gone
+   * silent, if the cluster has elected another leader, or if the connection was lost, since it may have been cut long
+   * before. Lost connections are excused only once for each endpoint.
    *
    * @throws UpstreamError
    */
@@ -176,7 +176,10 @@ export class EtcdCalls {
     }
   }
 
-  /** Repeats the call once with a fresh token if etcd refused the old one, which means that it has done nothing. */
+  /**
+   * If etcd refuses the token, repeats the call once with a fresh one. This is safe because etcd has not executed a
+   * refused call.
+   */
   async #withToken<T>(call: (metadata: Readonly<Record<string, string>>) => Promise<T>): Promise<T> {
     const metadata = await this.token.metadata()
     try {
@@ -197,7 +200,7 @@ export class EtcdCalls {
   }
 }
 
-/** Messages that arrived before they were requested; etcd waits when there are more. */
+/** The number of messages that may wait until they are read. When there are more, etcd has to wait. */
 const MESSAGES_AHEAD = 2
 
 interface StreamCall {
@@ -233,7 +236,7 @@ function messagesOf(endpoint: GrpcEndpoint, { path, metadata, request, signal }:
   return messages
 }
 
-/** Returns `range` for `/etcdserverpb.KV/Range`. */
+/** Returns the operation for metrics, for instance `range` for `/etcdserverpb.KV/Range`. */
 function operationOf(path: string): string {
   return path
     .slice(path.lastIndexOf('/') + 1)

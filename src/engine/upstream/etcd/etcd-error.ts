@@ -1,13 +1,13 @@
 /**
- * Classifies etcd's errors. The gRPC code alone is not enough: `OUT_OF_RANGE` is a compaction or a future revision,
- * `INVALID_ARGUMENT` may be a wrong password or a request over the limit. etcd's own texts are stable (clients match on
- * them), and a cancelled watch has nothing but the text.
+ * Classifies etcd's errors. The gRPC code alone is not enough: `OUT_OF_RANGE` may mean a compaction or a future
+ * revision, and `INVALID_ARGUMENT` may mean a wrong password or a request over the limit. etcd's texts are stable,
+ * because its clients match on them, and a cancelled watch comes with nothing but the text.
  */
 import { UpstreamError, type UpstreamErrorCode } from '../upstream.js'
 import { RpcError, RpcStatus } from './rpc-status.js'
 import { errorMessage } from '../../../support/error-message.js'
 
-/** The first text contained in the message decides. Source: etcd api/v3rpc/rpctypes/error.go. */
+/** The first of these texts that the message contains determines the code. Source: etcd api/v3rpc/rpctypes/error.go. */
 const TEXTS: readonly (readonly [text: string, code: UpstreamErrorCode])[] = [
   ['required revision has been compacted', 'compacted'],
   ['required revision is a future revision', 'future-revision'],
@@ -22,7 +22,7 @@ const TEXTS: readonly (readonly [text: string, code: UpstreamErrorCode])[] = [
   ['too many operations in txn request', 'too-large'],
   ['message larger than max', 'too-large'],
   ['no leader', 'unavailable'],
-  // A member that joins answers nothing before its promotion, and all members stop while one is found corrupt.
+  // A learner serves no requests before its promotion, and no member does while one is found corrupt.
   ['rpc not supported for learner', 'unavailable'],
   ['corrupt cluster', 'unavailable'],
 ]
@@ -39,7 +39,7 @@ const CODES: Partial<Record<RpcStatus, UpstreamErrorCode>> = {
   [RpcStatus.DATA_LOSS]: 'protocol',
 }
 
-/** Converts anything caught. An unknown error becomes `unavailable`, so that the call is retried. */
+/** Converts any caught value. An unknown gRPC error becomes `unavailable`, so that the call is retried. */
 export function toUpstreamError(caught: unknown, endpoint: string): UpstreamError {
   if (caught instanceof UpstreamError) return caught
   if (!(caught instanceof RpcError)) {
@@ -49,12 +49,12 @@ export function toUpstreamError(caught: unknown, endpoint: string): UpstreamErro
   return new UpstreamError(code, `etcd ${endpoint}: ${caught.details}`, { cause: caught })
 }
 
-/** A watch that etcd cancelled carries its reason only as text. */
+/** Returns the error for a watch that etcd cancelled. etcd gives the reason only as text. */
 export function cancelReasonError(reason: string, endpoint: string): UpstreamError {
   return new UpstreamError(codeOfText(reason) ?? 'unavailable', `etcd ${endpoint} cancelled the watch: ${reason}`)
 }
 
-/** Whether the token is no longer valid. A new token may help, and etcd has not executed the request. */
+/** Whether etcd has rejected the token. A new token may help, and etcd has not executed the request. */
 export function isTokenRejected(text: string): boolean {
   return (
     text.includes('invalid auth token') ||
@@ -63,7 +63,7 @@ export function isTokenRejected(text: string): boolean {
   )
 }
 
-/** Whether the cluster elected another leader while the member waited for the old one. A retry can succeed now. */
+/** Whether the cluster elected another leader while the member waited for the old one. A retry can succeed at once. */
 export function isLeaderChange(caught: unknown): boolean {
   return caught instanceof RpcError && caught.details.includes('leader changed')
 }

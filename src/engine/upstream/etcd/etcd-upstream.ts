@@ -2,9 +2,9 @@
  * etcd as an upstream: reads, watches and writes over its gRPC API, with failover between endpoints. Every kind of
  * failure is reported as an `UpstreamError`.
  *
- * A call that cannot have changed anything is repeated at another endpoint when one does not answer. A write is never
- * repeated, since its outcome is unknown, except after a refused token, when etcd has done nothing. All reads are
- * linearizable.
+ * A call that cannot have changed anything is repeated at another endpoint when one does not respond. A write is not
+ * repeated, because its outcome is unknown. The exception is a refused token, which means that etcd has not executed
+ * the write. All reads are linearizable.
  */
 import { keyFromText, prefixEnd, type Key, type KeyValue } from '../../model/event.js'
 import type { UpstreamMetrics } from '../../model/stage-metrics.js'
@@ -56,31 +56,35 @@ import { ReadablePrefixes } from './readable-prefixes.js'
 import { hasRangeStream, isProgressTrusted } from './member-versions.js'
 
 export interface EtcdCredentials {
-  /** For the https endpoints. */
+  /** Applies to https endpoints. */
   readonly tls?: EtcdTls
   readonly user?: EtcdUser
 }
 
 export interface EtcdUpstreamOptions extends EtcdCredentials {
-  /** At least one `http://host:port` or `https://host:port`; the port defaults to 2379. */
+  /** At least one URL, `http://host:port` or `https://host:port`. The port defaults to 2379. */
   readonly endpoints: readonly string[]
   /**
-   * Calls its listener whenever the credentials change. Running calls keep their connection; the next connection uses
-   * the new ones.
+   * Calls the listener whenever the credentials change, and returns a function that stops this. Running calls keep
+   * their connection; new connections use the new credentials.
    */
   readonly followCredentials?: (listener: (credentials: EtcdCredentials) => void) => () => void
-  /** The time limit of one call to one endpoint, in milliseconds. Default 10 s: etcd itself gives up after 7. */
+  /**
+   * The time limit of one call to one endpoint, in milliseconds. Default: 10 s, because etcd itself gives up after 7 s.
+   */
   readonly requestTimeoutMs?: number
-  /** The time limit for connecting to any endpoint, in milliseconds. Default 5 s. */
+  /** The time limit for connecting to any endpoint, in milliseconds. Default: 5 s. */
   readonly connectTimeoutMs?: number
   /**
-   * How long a used connection may be silent before it is pinged, in milliseconds. Default 6 s: etcd treats more than
-   * one ping in 5 s (its `--grpc-keepalive-min-time`) as an attack, and ends the connection.
+   * The interval between pings on a connection with running calls, in milliseconds. Default: 6 s, because etcd treats
+   * more than one ping in 5 s (its `--grpc-keepalive-min-time`) as an attack and ends the connection.
    */
   readonly keepAliveTimeMs?: number
-  /** The time limit for the response to a ping, in milliseconds. Default 3 s. */
+  /** The time limit for the response to a ping, in milliseconds. Default: 3 s. */
   readonly keepAliveTimeoutMs?: number
-  /** The largest accepted message; a larger one is `too-large` and is never read into memory. Default 160 MiB. */
+  /**
+   * The largest accepted message. A larger one fails as `too-large` and is never read into memory. Default: 160 MiB.
+   */
   readonly maxReceivedBytes?: number
   readonly metrics?: UpstreamMetrics
   readonly clock?: Clock
@@ -91,8 +95,8 @@ export interface EtcdUpstreamOptions extends EtcdCredentials {
 const STATUS_TIMEOUT_MS = 2_000
 
 /**
- * The time limit for reading a member's revision. The request is small, so the next member is tried sooner than for a
- * page.
+ * The time limit for reading the revision from a member before the next one is tried, in milliseconds. It is shorter
+ * than for a page because the request is small.
  */
 const REVISION_ATTEMPT_MS = 1_000
 
@@ -101,13 +105,17 @@ const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_TIME_MS = 6_000
 const KEEP_ALIVE_TIMEOUT_MS = 3_000
 /**
- * etcd does not limit its responses. A page or a revision may be larger than gRPC's 4 MB, but a watch that is behind
- * receives 1,000 revisions in one response, and with 1 MB each those would fill our memory. A message announces its
- * size first, so a larger one can be refused. The limit fits a first page of the largest values etcd accepts.
+ * etcd does not limit its responses. The limit must be above gRPC's default of 4 MB, because a page or a revision may
+ * be larger than that. But a watch that is behind receives 1,000 revisions in one response, and with 1 MB each those
+ * would fill our memory. A message begins with its size, so a larger one can be refused. A first page with the largest
+ * values that etcd accepts is within the limit.
  */
 const MAX_RECEIVED_BYTES = 160 * 1_048_576
 
-/** Connects on first use, and again whenever needed. @throws TypeError when an endpoint is not a URL. */
+/**
+ * Returns an upstream that connects on first use, and again whenever necessary. @throws TypeError when an endpoint is
+ * not a URL.
+ */
 export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
   return new EtcdUpstream(options)
 }
@@ -230,13 +238,13 @@ class EtcdUpstream implements Upstream {
         if (prefix !== null) this.#readable.allowed(prefix)
         return answer.headerRevision
       } catch (error) {
-        // Another prefix may still be allowed.
+        // The user may still be allowed to read another prefix.
         if (prefix === null || this.#readable.isRefused(prefix) || !this.#noteRefusal(prefix, error)) throw error
       }
     }
   }
 
-  /** Concurrent callers share a response, which is never older than the call. */
+  /** Concurrent callers share a response. It is never older than the call. */
   status(signal?: AbortSignal): Promise<UpstreamStatus> {
     return this.#status.join(signal)
   }
@@ -334,7 +342,7 @@ class EtcdUpstream implements Upstream {
     )
   }
 
-  /** Abandons a member: its watches and further calls continue at another one. */
+  /** Abandons a member, so that its watches and further calls continue at another one. */
   #leave(endpoint: GrpcEndpoint, why: string): void {
     this.#pool.suspect(endpoint)
     const watches = [...this.#watches].filter((watch) => watch.endpoint === endpoint)
@@ -348,7 +356,10 @@ class EtcdUpstream implements Upstream {
     for (const { endpoint } of this.#watches) if (endpoint !== null) yield endpoint
   }
 
-  /** etcd checks permissions only after making sure that the member is up to date, so a refusal confirms as well. */
+  /**
+   * Whether the member responds to a linearizable read. A refusal counts as well, because etcd checks permissions only
+   * after making sure that the member is up to date.
+   */
   async #confirms(endpoint: GrpcEndpoint, deadlineMs: number): Promise<boolean> {
     const prefix = this.#readable.next()
     try {
@@ -360,7 +371,7 @@ class EtcdUpstream implements Upstream {
     }
   }
 
-  /** Returns whether the error is that the user may not read. */
+  /** Returns whether the error says that the user is not allowed to read. */
   #noteRefusal(prefix: Key | null, error: unknown): boolean {
     if (!(error instanceof UpstreamError) || error.code !== 'permission-denied') return false
     if (prefix !== null) this.#readable.refused(prefix, error.message)
@@ -386,7 +397,7 @@ class EtcdUpstream implements Upstream {
     let last: StreamPart | null = null
     for await (const message of this.#calls.stream(paths.rangeStream, request, signal)) {
       const { headerRevision, keyValues } = await decodedInTurns(rangeOfStream(message), signal)
-      // Only the last part has a header; etcd's status follows it.
+      // Only the last part has a header. It is held back until the stream has ended, because etcd's status follows it.
       const more = headerRevision === 0
       if (more) yield { keyValues, more }
       else last = { keyValues, more }
@@ -406,8 +417,8 @@ class EtcdUpstream implements Upstream {
   }
 
   /**
-   * Called for every response. A member that was unreachable at the start is asked again and again, and may be the last
-   * one with an unknown version.
+   * Called for every status response. A member that was unreachable at the start is asked again and again, and its
+   * version may be the last one missing.
    */
   #learnVersion(endpoint: GrpcEndpoint, version: string): void {
     this.#versions.set(endpoint, version)
@@ -428,7 +439,7 @@ async function decodedInTurns(message: Buffer, signal?: AbortSignal, isPage = tr
   return decoding.answer
 }
 
-/** The cheapest linearizable read. @param prefix one that the user may read; null if none is known. */
+/** Returns the cheapest linearizable read. @param prefix a prefix that the user may read; null if none is known. */
 function probeOf(prefix: Key | null): RangeRequest {
   return { key: prefix ?? keyFromText('\0'), countOnly: true }
 }

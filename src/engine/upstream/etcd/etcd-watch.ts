@@ -1,16 +1,17 @@
 /**
  * One watch on its own gRPC stream. All streams share the one connection of their endpoint.
  *
- * Several watches on one stream were rejected: etcd answers a progress request there only when *all* watchers of the
- * stream have caught up, so one lagging resource would delay every consistent read, and one slow consumer the whole
- * stream. A stream costs etcd two goroutines, which is negligible for as many streams as there are resources.
+ * Several watches on one stream were rejected. On such a stream etcd answers a progress request only when *all*
+ * watchers of the stream have caught up, so one lagging resource would delay every consistent read, and one slow
+ * consumer would delay the whole stream. A stream costs etcd two goroutines, which is negligible for one stream per
+ * resource.
  *
- * A large response (a watch that is behind receives a thousand revisions in one) is decoded and delivered in time
- * slices. While that lasts, the stream is not read; messages already read follow in order. A revision is always
- * delivered whole.
+ * A large response is decoded and delivered in time slices; a watch that is behind receives a thousand revisions in one
+ * response. Meanwhile the stream is not read, and messages that have already been read follow in order. A revision is
+ * always delivered as a whole.
  *
- * A lost watch is not reopened here, because the feed decides whether to resume, to relist or to wait. Only opening
- * itself is retried, once and with a fresh token, when etcd refuses the old one.
+ * A lost watch is not reopened here, because the feed decides whether to resume, to relist or to wait. The only retry
+ * is during opening: if etcd refuses the token, opening is tried once more with a fresh one.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 import { type Batch, prefixEnd } from '../../model/event.js'
@@ -37,7 +38,7 @@ export interface WatchContext {
   readonly pool: EndpointPool
   readonly token: AuthToken
   readonly clock: Clock
-  /** Milliseconds between requesting a watch and etcd's `created`. */
+  /** The time limit in milliseconds between the request for a watch and etcd's `created`. */
   readonly openTimeoutMs: number
   trustsProgress(): boolean
   readonly pulse: Pick<MemberPulse<GrpcEndpoint>, 'confirmedAtMs' | 'confirm'>
@@ -45,24 +46,25 @@ export interface WatchContext {
   onOver(watch: UpstreamWatch): void
 }
 
-/** With this metadata etcd ends the stream when its member has lost the leader, instead of going silent. */
+/** With this metadata, etcd ends the stream when the member has lost its leader, instead of falling silent. */
 const REQUIRE_LEADER = { hasleader: 'true' }
 
 const PROGRESS_REQUEST = encodeWatchProgressRequest()
 
 /**
- * Less than two intervals of the pulse, yet long enough that one slightly late reply does not make data count as old.
+ * This is less than two intervals of the pulse, yet long enough that data does not count as old after one slightly late
+ * reply.
  */
 const CONFIRMED_FOR_MS = 1_800
 
-/** A response below this size takes less than a slice. */
+/** A response below this size takes less than one time slice. */
 const SLICED_BYTES = 64 * 1024
 
-/** Bytes delivered between two looks at the clock: values, or events at a hundred bytes each. */
+/** Bytes delivered between two reads of the clock. Each event counts as `EVENT_BYTES` in addition to its value. */
 const PART_BYTES = 64 * 1024
 const EVENT_BYTES = 100
 
-/** The id in responses that are meant for every watcher of a stream, which here is the only one. */
+/** The id in responses to every watcher of a stream. Here a stream has only one watcher. */
 const ALL_WATCHERS = -1
 
 export class EtcdWatch implements UpstreamWatch {
@@ -77,7 +79,10 @@ export class EtcdWatch implements UpstreamWatch {
   #hasRefreshedToken = false
   #isOpen = false
   #isOver = false
-  /** Messages that arrive while a large one is being delivered wait: at most one read of the socket. */
+  /**
+   * Messages that arrive while a large one is being delivered wait here. They are at most as many as one read of the
+   * socket contains.
+   */
   readonly #steps = new InOrder((isBusy) => {
     if (isBusy) this.#stream?.pause()
     else this.#stream?.resume()
@@ -94,12 +99,12 @@ export class EtcdWatch implements UpstreamWatch {
     void this.#open()
   }
 
-  /** Ends the watch because its endpoint is unusable while another one answers. */
+  /** Ends the watch because its endpoint is unusable while another one responds. */
   leave(reason: string): void {
     this.#end({ kind: 'left', error: new UpstreamError('unavailable', reason) })
   }
 
-  /** The member that serves the watch; null before one was chosen. */
+  /** The endpoint of the member that serves the watch; null before it has been chosen. */
   get endpoint(): GrpcEndpoint | null {
     return this.#endpoint
   }
@@ -197,11 +202,11 @@ export class EtcdWatch implements UpstreamWatch {
       this.#handlers.onOpen()
       return
     }
-    // The header's revision is far ahead of the events while the watcher catches up. It counts only in a response
-    // without events.
+    // While the watcher catches up, the header's revision is far ahead of the events. It means progress only in a
+    // response without events.
     if (message.batches.length > 0) return this.#handlers.onBatches(message.batches)
     if (message.watchId === ALL_WATCHERS && !this.#context.trustsProgress()) return
-    // A watch may begin in the future.
+    // A watch may start at a future revision. Progress before that says nothing about it.
     if (message.headerRevision >= this.#options.startRevision - 1) this.#handlers.onProgress(message.headerRevision)
   }
 

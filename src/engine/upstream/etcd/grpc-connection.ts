@@ -8,16 +8,16 @@
  *                         ▼    │
  *                       resting
  *
- * It is ready when the peer's settings have arrived: the kernel accepts connections for a stopped process, which says
- * nothing. While calls run the connection is pinged, and abandoned when a ping goes unanswered. Without calls it is not
- * pinged, since etcd ends such a connection.
+ * The connection is ready when the peer's settings have arrived. An accepted TCP connection is not enough, because the
+ * kernel accepts connections even for a stopped process. While calls run, the connection is pinged, and abandoned when
+ * a ping goes unanswered. Without calls it is not pinged, because etcd would end the connection.
  */
 import { connect as connectSocket } from 'node:net'
 import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
 import { endWithSession } from '../../../support/end-with-session.js'
 import { errorMessage } from '../../../support/error-message.js'
 
-/** PEM. Without `ca` the system's roots are used. */
+/** In PEM. Without `ca`, the system's root certificates are used. */
 export interface EtcdTls {
   readonly ca?: Buffer
   readonly cert?: Buffer
@@ -26,7 +26,8 @@ export interface EtcdTls {
 
 export interface GrpcConnectionOptions {
   /**
-   * `http://host:port` or `https://host:port`, where the port defaults to 2379; `unix:///path`, `unix:///@abstract`.
+   * `http://host:port` or `https://host:port`, where the port defaults to 2379, or `unix:///path` or
+   * `unix:///@abstract`.
    */
   readonly url: string
   readonly tls?: EtcdTls
@@ -35,16 +36,17 @@ export interface GrpcConnectionOptions {
 }
 
 const DEFAULT_PORT = '2379'
-/** HTTP/2's default of 64 KB delays every page of a list by several round trips. */
+/** The flow-control window. HTTP/2's default of 64 KB would delay every page of a list by several round trips. */
 const WINDOW_BYTES = 4 * 1024 * 1024
 /**
- * A restarted etcd is found within half a second, since watches must continue within a second of its return. Callers
- * back off by themselves.
+ * The pauses between attempts to connect. A restarted etcd must be found within half a second, because watches must
+ * continue within a second of its return. Callers back off by themselves.
  */
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 400
 /**
- * While the endpoint is away, TCP retransmits dropped packets at growing intervals; a new attempt gets through sooner.
+ * The time limit for one attempt. While the endpoint is away, TCP retransmits dropped packets at growing intervals, so
+ * a new attempt gets through sooner.
  */
 const ATTEMPT_MS = 5_000
 
@@ -55,21 +57,21 @@ export class GrpcConnection {
   #pauseMs = FIRST_PAUSE_MS
   #failure: string | null = null
   #timer: NodeJS.Timeout | null = null
-  /** The running calls of this session, and of an earlier one that still has some. */
+  /** The number of running calls, including those on an earlier session. */
   #calls = 0
-  /** Callers that wait for the outcome of the current attempt. */
+  /** Wakes the callers that wait for the outcome of the current attempt. */
   readonly #waiting = new Set<() => void>()
 
   constructor(options: GrpcConnectionOptions) {
     this.#options = options
   }
 
-  /** The session, if calls can be made on it. Only a ping detects a peer that vanished silently. */
+  /** The session, if calls can be made on it; otherwise null. Only a ping detects a peer that has vanished silently. */
   get ready(): ClientHttp2Session | null {
     const session = this.#session
     if (this.#state !== 'ready' || session === null) return null
     if (!session.closed && !session.destroyed) return session
-    // The calls of a lost connection are notified before its own event arrives.
+    // The calls of a lost connection are notified before the connection's own event arrives.
     this.#lost(session)
     return null
   }
@@ -80,8 +82,8 @@ export class GrpcConnection {
   }
 
   /**
-   * Connects if necessary. Resolves to false as soon as an attempt has failed, the time is over or the signal aborts;
-   * attempts continue in the background.
+   * Connects if necessary. Resolves to false as soon as an attempt has failed, the time is over or the signal aborts.
+   * Further attempts are made in the background.
    */
   async connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     if (this.ready !== null) return true
@@ -90,7 +92,7 @@ export class GrpcConnection {
     return this.ready !== null
   }
 
-  /** Called when a call begins; the caller must call the result at its end. */
+  /** Called when a call begins. @returns a function to be called when the call ends. */
   use(): () => void {
     this.#calls++
     return () => {
@@ -98,7 +100,7 @@ export class GrpcConnection {
     }
   }
 
-  /** Takes no more calls. Running calls continue, and the connection closes after the last of them. */
+  /** Takes no more calls. Running calls continue, and the connection closes after the last one. */
   retire(): void {
     this.#become('closed')
     const session = this.#session
@@ -112,7 +114,7 @@ export class GrpcConnection {
     const options: SecureClientSessionOptions = {
       ...tls,
       settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
-      // Pages and revisions may be of any size; the reader limits the size of one message.
+      // Pages and revisions may be of any size. The reader limits the size of one message.
       maxSessionMemory: Number.MAX_SAFE_INTEGER,
     }
     const path = socketPath(url)
@@ -126,7 +128,7 @@ export class GrpcConnection {
     const silent = new Error(`no answer within ${ATTEMPT_MS} ms`)
     this.#timer = setTimeout(() => session.destroy(silent), ATTEMPT_MS)
     session.once('connect', () => {
-      // Node emits this a tick late: the session may be destroyed by then, and would throw.
+      // Node emits this event a tick late. The session may be destroyed by then, and the call would throw.
       if (!session.destroyed) session.setLocalWindowSize(WINDOW_BYTES)
     })
     session.once('remoteSettings', () => {
@@ -148,7 +150,7 @@ export class GrpcConnection {
   #lost(session: ClientHttp2Session): void {
     if (this.#session !== session || this.#state === 'closed') return
     if (this.#state !== 'connecting') {
-      // The peer decides how the remaining calls end after a GOAWAY.
+      // Do not destroy the session: after a GOAWAY, the peer decides how the remaining calls end.
       this.#session = null
       this.#become('idle')
       return
@@ -183,13 +185,13 @@ export class GrpcConnection {
     })
   }
 
-  /** Pings for as long as the session lives, even when it takes no more calls. */
+  /** Pings as long as the session lives, even when it takes no more calls. */
   #keepAlive(session: ClientHttp2Session): void {
     const { keepAliveTimeMs, keepAliveTimeoutMs } = this.#options
     let timer: NodeJS.Timeout
     const plan = (): void => {
       timer = setTimeout(() => {
-        // After a GOAWAY a session closes only with its socket, which the peer may delay.
+        // After a GOAWAY, a session closes only when its socket does, and the peer may delay that.
         if (session.destroyed) return
         if (this.#calls === 0) plan()
         else ping()
@@ -207,14 +209,17 @@ export class GrpcConnection {
   }
 }
 
-/** The path of a Unix socket; null for a URL of another kind. A name in Linux' abstract namespace begins with NUL. */
+/** Returns the path of a Unix socket; null for any other URL. A name in Linux's abstract namespace begins with NUL. */
 function socketPath(url: string): string | null {
   const [, path] = /^unix:\/\/(\/.+)$/.exec(url) ?? []
   if (path === undefined) return null
   return path.startsWith('/@') ? `\0${path.slice(2)}` : path
 }
 
-/** `URL` drops a port that is the default of its scheme, as in `https://host:443`. */
+/**
+ * Returns the URL with its port. The port is taken from the text, because `URL` drops a scheme's default port, as in
+ * `https://host:443`.
+ */
 function withPort(url: string): string {
   const { protocol, hostname } = new URL(url)
   const [, port = DEFAULT_PORT] = /^[^/]*\/\/[^/]*:(\d+)(?:[/?#]|$)/.exec(url) ?? []

@@ -1,10 +1,10 @@
 /**
- * One etcd endpoint over gRPC, on Node's HTTP/2. @grpc/grpc-js costs about 40 µs more per event, and most of its layers
- * (name resolution, balancing, retries, filters) serve what etcd does not need.
+ * One etcd endpoint over gRPC, on Node's HTTP/2. @grpc/grpc-js costs about 40 µs more per event, and etcd does not need
+ * most of its layers (name resolution, balancing, retries, filters).
  *
- * It transports bytes: messages go in encoded and come out as whole Buffers. Each endpoint has its own connection,
- * because we must choose the endpoint ourselves: a member that answers `no leader` or does not answer at all is still
- * connected.
+ * This module transports bytes: it takes encoded messages and returns whole messages as Buffers. Each endpoint has its
+ * own connection, because we must choose the endpoint ourselves. A member that responds with `no leader`, or does not
+ * respond at all, is still connected.
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, constants } from 'node:http2'
 import { keepWithStream } from '../../../support/keep-with-stream.js'
@@ -26,18 +26,18 @@ export interface GrpcEndpointOptions extends GrpcConnectionOptions {
 export interface CallOptions {
   readonly metadata: Readonly<Record<string, string>>
   readonly timeoutMs: number
-  /** Whether `abandon` ends the call, because it is safe to repeat elsewhere. */
+  /** Whether the call is safe to repeat at another endpoint. If so, `abandon` ends it. */
   readonly isRepeatable?: boolean
   readonly signal?: AbortSignal
 }
 
 export interface StreamHandlers {
   onMessage(message: Buffer): void
-  /** Called once; with null when the server ended the stream without an error. Not called after `cancel`. */
+  /** Called once, with null if the server ended the stream without an error. Not called after `cancel`. */
   onEnd(error: RpcError | null): void
 }
 
-/** The error of a call ended by `abandon`. */
+/** The error of a call that `abandon` has ended. */
 export class AbandonedError extends RpcError {
   constructor() {
     super(RpcStatus.CANCELLED, 'the endpoint has gone silent')
@@ -49,8 +49,8 @@ export interface GrpcStream {
   /** Sends nothing more. */
   finish(): void
   /**
-   * Stops reading until `resume`, so that the server waits. What has been read still arrives: messages in the same
-   * chunk, and the end of the stream.
+   * Stops reading until `resume`, so that the server has to wait. Data that has already been read still arrives:
+   * messages in the same chunk, and the end of the stream.
    */
   pause(): void
   resume(): void
@@ -61,9 +61,9 @@ export class GrpcEndpoint {
   readonly url: string
   readonly #options: GrpcEndpointOptions
   #connection: GrpcConnection
-  /** With newer credentials; takes over when it is ready, or when the other one is lost. */
+  /** A connection with newer credentials. It takes over when it is ready, or when the current connection is lost. */
   #next: GrpcConnection | null = null
-  /** The running calls, except `stream`s, and whether each can be repeated elsewhere. */
+  /** The running calls, except `stream`s, and whether each can be repeated at another endpoint. */
   readonly #calls = new Map<GrpcStream, { readonly isRepeatable: boolean; readonly fail: (error: RpcError) => void }>()
   #heard = 0
   #isClosed = false
@@ -84,12 +84,12 @@ export class GrpcEndpoint {
   }
 
   /**
-   * Uses other credentials for new calls. The connection with the old ones stays in use until one with the new ones is
-   * ready: credentials that the server does not accept must not break a working connection. Running calls stay on the
-   * old connection, which closes after the last of them.
+   * Uses other credentials for new calls. The connection with the old credentials stays in use until one with the new
+   * credentials is ready, because credentials that the server does not accept must not break a working connection.
+   * Running calls stay on the old connection, which closes after the last one.
    *
-   * @returns why the server does not accept them, as far as the first attempt shows, while the old ones are still in
-   * use.
+   * @returns why the server does not accept the new credentials, if the first attempt shows that while the old ones are
+   * still in use; otherwise null.
    */
   async renew(tls: EtcdTls, timeoutMs: number): Promise<string | null> {
     if (!this.url.startsWith('https:') || this.#isClosed) return null
@@ -99,7 +99,8 @@ export class GrpcEndpoint {
     if (this.#current().ready === null || this.#next !== next) return null
     await next.connect(timeoutMs)
     if (this.#next !== next) return null
-    // It takes over at once: unused, it might be lost before the next call.
+    // `#current` makes the new connection take over at once. If it stayed unused, it might be lost before the next
+    // call.
     return this.#current() === next ? null : next.failure
   }
 
@@ -113,26 +114,26 @@ export class GrpcEndpoint {
     return this.#connection
   }
 
-  /** Whether it is connected. Only keepalive or a deadline detects a peer that vanished silently. */
+  /** Whether the endpoint is connected. Only keepalive or a deadline detects a peer that has vanished silently. */
   isReady(): boolean {
     return this.#current().ready !== null
   }
 
-  /** For messages: the URL, and why it is not connected, as far as known. */
+  /** Returns text for messages: the URL and, if known, why the endpoint is not connected. */
   described(): string {
     const { failure } = this.#current()
     return failure === null ? this.url : `${this.url} (${failure})`
   }
 
   /**
-   * Connects if necessary. Resolves to false as soon as an attempt has failed, the time is over or the signal aborts;
-   * attempts continue in the background.
+   * Connects if necessary. Resolves to false as soon as an attempt has failed, the time is over or the signal aborts.
+   * Further attempts are made in the background.
    */
   connect(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     return this.#isClosed ? Promise.resolve(false) : this.#current().connect(timeoutMs, signal)
   }
 
-  /** Connects if necessary. @throws RpcError */
+  /** Makes a call with one response, and connects first if necessary. @throws RpcError */
   async unary(path: string, request: Uint8Array, options: CallOptions): Promise<Buffer> {
     const { signal, metadata } = options
     const endMs = performance.now() + options.timeoutMs
@@ -168,12 +169,15 @@ export class GrpcEndpoint {
     })
   }
 
-  /** The endpoint should be ready; otherwise the stream ends at once as unavailable. */
+  /** Opens a stream. If the endpoint is not ready, the stream ends at once as unavailable. */
   stream(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcStream {
     return this.#open(path, metadata, handlers)
   }
 
-  /** As `stream`, for a response in many messages that can be repeated elsewhere: `abandon` and `close` end it. */
+  /**
+   * Like `stream`, for a call with many messages in the response that can be repeated at another endpoint. `abandon`
+   * and `close` end it.
+   */
   repeatableStream(path: string, metadata: Readonly<Record<string, string>>, handlers: StreamHandlers): GrpcStream {
     const call: GrpcCall = this.#open(path, metadata, handlers, () => this.#calls.delete(call))
     const fail = (error: RpcError): void => {
@@ -191,7 +195,7 @@ export class GrpcEndpoint {
     }
   }
 
-  /** Fails the running calls and refuses new ones. The owners of `stream`s must cancel them first. */
+  /** Fails the running calls and refuses new ones. Each `stream` must be cancelled by its owner first. */
   close(): void {
     this.#isClosed = true
     for (const { fail } of this.#calls.values()) fail(new RpcError(RpcStatus.CANCELLED, 'the client was closed'))
@@ -199,7 +203,7 @@ export class GrpcEndpoint {
     this.#next?.retire()
   }
 
-  /** @param onOver called at the end, before `onEnd`, and on `cancel`. */
+  /** @param onOver called when the call ends, before `onEnd`, and when it is cancelled. */
   #open(
     path: string,
     metadata: Readonly<Record<string, string>>,
@@ -230,20 +234,20 @@ interface CallHead {
   readonly maxReceivedBytes: number
 }
 
-/** One stream of the connection: requests go out, messages come in, and a status ends it. */
+/** One HTTP/2 stream of the connection. It sends requests and receives messages, and a status ends it. */
 class GrpcCall implements GrpcStream {
   readonly #stream: ClientHttp2Stream | null
   readonly #handlers: StreamHandlers
   readonly #release: () => void
   #isOver = false
-  /** Set by the trailers; null is success. */
+  /** Set by the response's headers or trailers; null means success. */
   #status: RpcError | null | undefined = undefined
 
   constructor(session: ClientHttp2Session | null, head: CallHead, handlers: StreamHandlers, release: () => void) {
     this.#handlers = handlers
     this.#release = release
     this.#stream = session === null ? null : this.#request(session, head)
-    // The caller gets its stream before the stream's end is reported.
+    // Report the end in a microtask, so that the caller gets the stream first.
     if (this.#stream === null) queueMicrotask(() => this.#end(new ConnectionLostError('not connected')))
   }
 
@@ -269,7 +273,7 @@ class GrpcCall implements GrpcStream {
     this.#isOver = true
     this.#release()
     this.#stream?.close(constants.NGHTTP2_CANCEL)
-    // An unread stream never closes.
+    // A stream that is not read never closes.
     this.resume()
   }
 
@@ -311,7 +315,7 @@ class GrpcCall implements GrpcStream {
     stream.once('trailers', (trailers) => {
       this.#status ??= statusOfTrailers(trailers)
     })
-    // It closes only when both sides have ended.
+    // A stream closes only when both sides have ended it.
     stream.once('end', () => {
       if (!stream.writableEnded) stream.end()
     })

@@ -1,6 +1,6 @@
 /**
- * gRPC's messages within an HTTP/2 stream: a byte for the compression flag, which is always 0 here, four bytes of
- * length, and the message.
+ * gRPC's messages within an HTTP/2 stream. Each consists of one byte for the compression flag, which is always 0 here,
+ * four bytes for the length, and the message itself.
  *
  * Source: grpc/grpc doc/PROTOCOL-HTTP2.md, "Length-Prefixed-Message".
  */
@@ -9,7 +9,7 @@ import { RpcError, RpcStatus } from './rpc-status.js'
 
 const HEAD_BYTES = 5
 
-/** A larger message is sent as a separate piece after its head instead of being copied behind it. */
+/** A larger message is sent as a separate piece after its head, instead of being copied to the same buffer. */
 const MAX_COPIED_BYTES = 64 * 1024
 
 /** Returns the pieces to send for a message, in order. */
@@ -24,9 +24,9 @@ export function frameMessage(message: Uint8Array): readonly Uint8Array[] {
 }
 
 /**
- * Finds the messages in a stream; one that is too large is not read into memory.
+ * Finds the messages in a stream. A message that is too large is not read into memory.
  *
- * Its `push` throws RpcError for a message that is compressed or too large.
+ * The returned splitter's `push` throws RpcError for a message that is compressed or too large.
  */
 export function messageSplitter(maxBytes: number, onMessage: (message: Buffer) => void): FrameSplitter {
   const lengthIn = (head: Buffer, at: number): number => {

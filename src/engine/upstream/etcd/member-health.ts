@@ -1,13 +1,14 @@
 /**
  * Regularly asks each member for its own revision, to find bad members whose connections look healthy.
  *
- * - Silent ones: stopped, frozen, or behind a network that drops packets. gRPC's own pings would reveal them, but etcd
- *   treats more than one in 5 s as an attack, so they need 9 s to be sure. A small request with a deadline may be sent
- *   as often as we like. A member is silent if it let the deadline pass, sent nothing else in the meantime, and another
- *   member has answered since: otherwise the fault may be ours, or there is no better member.
- * - Those that have fallen behind: a member that can receive but not send still gets its leader's heartbeats. It has a
- *   leader, answers pings and keeps its watches open, but gets no more data, because the leader waits for responses that
- *   never come. A member is behind if it has not yet reached the revision that another one had two seconds ago.
+ * - Silent members are stopped, frozen, or behind a network that drops packets. gRPC's own pings would reveal them, but
+ *   etcd treats more than one ping in 5 s as an attack, so pings need 9 s to be sure. A small request with a deadline
+ *   may be sent as often as we like. A member is silent if it let the deadline pass and sent nothing else in the
+ *   meantime, although another member has responded since the request. If no other member has, the fault may be ours,
+ *   or there is no better member.
+ * - A member can fall behind when it can receive but not send. It still gets its leader's heartbeats, answers pings and
+ *   keeps its watches open, but it gets no more data, because the leader waits for responses that never come. A member
+ *   is behind if it has not yet reached the revision that another member had two seconds ago.
  */
 import type { Revision } from '../../model/revision.js'
 import type { Clock, Timer } from '../../../support/clock.js'
@@ -20,29 +21,33 @@ export interface MemberHealthOptions<E> {
   readonly revisionOf: (member: E, deadlineMs: number) => Promise<Revision | null>
   /** The number of messages received from the member, of any kind. */
   readonly heardFrom: (member: E) => number
-  /** Called after every request that a silent member has left unanswered. */
+  /** Called for every request that a silent member has left unanswered. */
   readonly onSilent: (member: E) => void
-  /** Called after every response of a member that is behind. */
+  /** Called for every response of a member that is behind. */
   readonly onBehind: (member: E, own: Revision, others: Revision) => void
   readonly clock: Clock
 }
 
 /**
- * A silent member is abandoned after both of these at worst: watches continue elsewhere within 3 s, and a waiting read
- * is retried elsewhere. etcd answers from memory, without the other members and without its disk.
+ * At worst, a silent member is abandoned after the sum of these two times. Watches then continue at another member
+ * within 3 s, and a waiting read is retried there. The deadline can be short because etcd answers this request from
+ * memory, without other members and without its disk.
  */
 const EVERY_MS = 750
 const DEADLINE_MS = 1_250
-/** A deadline that fires later than this means that this process stood still, and says nothing about the member. */
+/** If a deadline fires later than this, this process has stood still, so the deadline says nothing about the member. */
 const OWN_DELAY_MS = 250
 const BEHIND_MS = 2_000
 
 export class MemberHealth<E> {
   readonly #options: MemberHealthOptions<E>
   readonly #timers = new Map<E, Timer>()
-  /** When each member last answered, in monotonic milliseconds, and its revision then. */
+  /** When each member last responded, in monotonic milliseconds, and its revision at that time. */
   readonly #answers = new Map<E, { readonly atMs: number; readonly revision: Revision }>()
-  /** The highest revision of any member, over the last two seconds and at one time before; oldest first. */
+  /**
+   * The highest revision of any member at each response of the last two seconds, and at one response before that.
+   * Oldest first.
+   */
   #highest: { readonly atMs: number; readonly revision: Revision }[] = []
   readonly #silent = new Set<E>()
   #isStarted = false
@@ -52,12 +57,15 @@ export class MemberHealth<E> {
     this.#options = options
   }
 
-  /** Does nothing with a single member, since there is nowhere to go, or when called again. */
+  /**
+   * Starts the requests. Does nothing if there is only one member, because there is no other one to use, or if already
+   * started.
+   */
   start(): void {
     const { members } = this.#options
     if (members.length < 2 || this.#isStarted || this.#isStopped) return
     this.#isStarted = true
-    // Each member has its own schedule, so that a silent one does not hold up the requests to the others.
+    // Each member has its own schedule, so that a silent member does not delay the requests to the others.
     for (const member of members) this.#plan(member)
   }
 
@@ -91,7 +99,8 @@ export class MemberHealth<E> {
       onSilent(member)
     }
     if (revision !== null) this.#compare(member, revision, askedAtMs)
-    // After an outage members may need a while to reach each other again.
+    // No member responds. After an outage, members may need a while to reach each other again, so drop the revisions
+    // from before it.
     else if (!this.#hasAnotherAnswered(member, askedAtMs)) this.#highest = []
     this.#plan(member)
   }
@@ -102,7 +111,8 @@ export class MemberHealth<E> {
 
   #compare(member: E, revision: Revision, askedAtMs: number): void {
     const { clock, onBehind } = this.#options
-    // A member whose revision goes back was restored, and the others' revisions belonged to another history.
+    // If a member's revision goes back, the cluster has been restored, and the earlier revisions belonged to another
+    // history.
     if (revision < (this.#answers.get(member)?.revision ?? 0)) this.#highest = []
     const bound = this.#highest.findLast(({ atMs }) => atMs <= askedAtMs - BEHIND_MS)
     if (bound !== undefined && revision < bound.revision) onBehind(member, revision, bound.revision)

@@ -1,27 +1,30 @@
 /**
- * Tracks when each member that serves our watches last proved that it follows the cluster.
+ * Tracks when each member that serves our watches last proved that it keeps up with the cluster.
  *
- * An open watch sends nothing while nothing changes, so silence does not show how old its data is: the member may be
- * frozen, cut off from us, or cut off from the other members while they take writes. Keepalive and the loss of a leader
- * are noticed only seconds later. So each member in use gets one small linearizable read a second. Its response shows
- * that the member had applied everything acknowledged when the request was sent, and a member sends its watches what it
- * applies.
+ * An open watch sends nothing while nothing changes, so its silence does not show how old its data is. The member may
+ * be frozen, cut off from us, or cut off from the other members while they accept writes. A missing keepalive and the
+ * loss of a leader are noticed only seconds later. So each member in use gets one small linearizable read per second.
+ * The response shows that the member has applied everything that had been acknowledged when the request was sent, and a
+ * member sends everything that it applies to its watches.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 
 export interface MemberPulseOptions<E> {
-  /** The members that now serve a watch. */
+  /** Returns the members that currently serve a watch. */
   readonly inUse: () => Iterable<E>
-  /** Makes one linearizable read at exactly this member; false if no response came within `deadlineMs`. */
+  /** Makes one linearizable read at exactly this member. Resolves to false if no response came within `deadlineMs`. */
   readonly answers: (member: E, deadlineMs: number) => Promise<boolean>
   readonly clock: Clock
 }
 
 const INTERVAL_MS = 1_000
-/** A watch that has just moved to another member does not wait for a whole interval. */
+/**
+ * How often to look for a member that is due. A watch that has just moved to another member need not wait for a whole
+ * interval.
+ */
 const CHECK_MS = 250
 const TIMEOUT_MS = 2_000
-/** Callers share a response to a request that is no older than this. */
+/** `confirm` accepts the response to a request that was sent less than this long ago. */
 const FRESH_MS = 500
 
 export class MemberPulse<E> {
@@ -35,7 +38,7 @@ export class MemberPulse<E> {
     this.#options = options
   }
 
-  /** Calling it again does nothing. */
+  /** Starts the reads. Does nothing if already started. */
   start(): void {
     if (this.#timer === null) this.#plan(0)
   }
@@ -46,13 +49,17 @@ export class MemberPulse<E> {
   }
 
   /**
-   * When the newest request that this member has answered was sent, in monotonic milliseconds; null before the first.
+   * Returns the time at which the newest request that this member has answered was sent, in monotonic milliseconds;
+   * null before the first response.
    */
   confirmedAtMs(member: E): number | null {
     return this.#askedAt.get(member) ?? null
   }
 
-  /** Resolves when the member has just answered, or does not. */
+  /**
+   * Resolves when the member has responded, or at once if it has just done so. Also resolves if it does not respond in
+   * time.
+   */
   async confirm(member: E): Promise<void> {
     const askedAtMs = this.confirmedAtMs(member)
     if (askedAtMs !== null && this.#options.clock.monotonic() - askedAtMs < FRESH_MS) return

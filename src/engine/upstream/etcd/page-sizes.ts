@@ -1,22 +1,24 @@
 /**
- * Chooses how many keys to request in a page, so that a page stays near 8 MB. For every page etcd walks over all
- * remaining keys to count them: 200,000 keys of 1 KiB took it 7.5 s of CPU in pages of 1 MB, and 1.1 s in pages of
- * 10,000 keys, which API servers use. A page is decoded in time slices, so its size costs memory but does not block the
- * event loop. etcd limits a page only by its number of keys, so the size is learnt for each prefix from earlier pages.
+ * Chooses how many keys to request in a page, so that a page stays near 8 MB. Pages should not be small, because for
+ * every page etcd walks over all remaining keys to count them. 200,000 keys of 1 KiB took etcd 7.5 s of CPU time in
+ * pages of 1 MB, and 1.1 s in pages of 10,000 keys, which API servers use. A page is decoded in time slices, so a large
+ * page costs memory but does not block the event loop. etcd limits a page only by its number of keys, so the right
+ * number is learnt for each prefix from the size of earlier pages.
  */
 import type { Key } from '../../model/event.js'
 import { recentEntries } from '../../../support/recent-entries.js'
 
 const TARGET_BYTES = 8 * 1024 * 1024
 /**
- * A page of this many of the largest values etcd accepts (1.5 MB) still fits into a message; see `etcd-upstream.ts`.
+ * A page with this many of the largest values that etcd accepts (1.5 MB) still fits into a message; see
+ * `etcd-upstream.ts`.
  */
 const FIRST_KEYS = 100
-/** API servers request as many. */
+/** API servers request the same number. */
 export const MAX_KEYS = 10_000
-/** The next page may have much larger values than the last, so the size grows in steps. */
+/** The next page may have much larger values than the last one, so the number of keys grows in steps. */
 const MAX_GROWTH = 4
-/** Configuration gives hundreds of prefixes at most; the limit is for callers that read arbitrary ones. */
+/** A configuration has hundreds of prefixes at most. The limit is for callers that read arbitrary prefixes. */
 const MAX_PREFIXES = 1_000
 
 export class PageSizes {
@@ -34,7 +36,7 @@ export class PageSizes {
     this.#set(prefix, Math.min(fitting, now * MAX_GROWTH, MAX_KEYS))
   }
 
-  /** Reports that a page was refused as too large. Returns false if it cannot get smaller. */
+  /** Reports that a page was refused as too large. Returns false if a page cannot be smaller. */
   halve(prefix: Key, keys: number): boolean {
     if (keys <= 1) return false
     this.#set(prefix, keys >>> 1)

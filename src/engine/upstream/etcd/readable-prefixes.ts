@@ -1,35 +1,38 @@
 /**
- * The prefixes that etcd has let the user read. The small reads that only ask for a revision, or for a sign of life,
- * need such a key.
+ * The prefixes that etcd has allowed the user to read. The small reads that ask only for a revision or a sign of life
+ * need a key under such a prefix.
  *
- * A role can be changed while the server runs. etcd checks it when a watch begins and at every read, so running watches
- * continue and nothing looks wrong, while every consistent read fails. The server reports once that this has happened,
- * and once that it is over; `problem` says it as long as it lasts.
+ * A role can be changed while the server runs. etcd checks the role when a watch begins and at every read. So if a
+ * permission is taken away, running watches continue and nothing looks wrong, but every consistent read fails. The
+ * server logs once that reads are refused, and once that they are allowed again. In between, `problem` names the
+ * refused prefix.
  */
 import { type Key, keyToText } from '../../model/event.js'
 import type { Logger } from '../../../support/log.js'
 
-/** As many as a large cluster has resources. Changes to further prefixes are not reported. */
+/** A large cluster has this many resources. Changes for further prefixes are not reported. */
 const MAX_PREFIXES = 2_000
 
 export class ReadablePrefixes {
   readonly #logger: Logger
-  /** The next one to try comes first, as among the refused ones. */
+  /** In the order in which `next` returns them. */
   readonly #known = new Set<Key>()
-  /** With the reason. */
+  /** The refused prefixes with the reason for each, in the order in which `next` returns them. */
   readonly #refused = new Map<Key, string>()
 
   constructor(logger: Logger) {
     this.#logger = logger
   }
 
-  /** A prefix that was not refused the last time, if possible; null before the first. */
+  /** A prefix that was not refused the last time, if there is one; null if no prefix is known yet. */
   get likely(): Key | null {
     for (const prefix of this.#known) if (!this.#refused.has(prefix)) return prefix
     return this.#refused.keys().next().value ?? null
   }
 
-  /** Returns each prefix in turn, so that every change is noticed, but only refused ones while there are any. */
+  /**
+   * Returns each prefix in turn, so that every change is noticed. While there are refused prefixes, returns only those.
+   */
   next(): Key | null {
     for (const [prefix, reason] of this.#refused) {
       this.#refused.delete(prefix)
@@ -44,7 +47,7 @@ export class ReadablePrefixes {
     return null
   }
 
-  /** A refused prefix, and why; null if none is known. */
+  /** A refused prefix with the reason; null if there is none. */
   get problem(): string | null {
     for (const [prefix, reason] of this.#refused) return `${keyToText(prefix)}: ${reason}`
     return null
@@ -57,12 +60,15 @@ export class ReadablePrefixes {
   allowed(prefix: Key): void {
     if (this.#known.size < MAX_PREFIXES) this.#known.add(prefix)
     if (!this.#refused.has(prefix)) return
-    // The role was changed again, so the others may be allowed as well.
+    // The role has been changed again, so the other prefixes may be allowed as well.
     this.#refused.clear()
     this.#logger.info({ prefix: keyToText(prefix) }, 'etcd allows reads again')
   }
 
-  /** Does nothing for a prefix that was never allowed: its list fails, and is reported. */
+  /**
+   * Reports that a prefix was refused. Does nothing for a prefix that was never allowed, because the failure of its
+   * list is reported anyway.
+   */
   refused(prefix: Key, reason: string): void {
     if (!this.#known.has(prefix) || this.#refused.has(prefix)) return
     this.#refused.set(prefix, reason)

@@ -1,5 +1,5 @@
 /**
- * gRPC's status codes, and how the ends of HTTP/2 streams become such codes.
+ * gRPC's status codes, and the conversion of the end of an HTTP/2 stream to such a code.
  *
  * Source: grpc/grpc doc/statuscodes.md, doc/http-grpc-status-mapping.md and doc/PROTOCOL-HTTP2.md.
  */
@@ -28,7 +28,7 @@ export type RpcStatus = (typeof RpcStatus)[keyof typeof RpcStatus]
 
 const names = new Map<number, string>(Object.entries(RpcStatus).map(([name, code]) => [code, name]))
 
-/** A status as given by the server or the transport, before interpretation. */
+/** A status as it comes from the server or the transport, before interpretation. */
 export class RpcError extends Error {
   override readonly name = 'RpcError'
 
@@ -40,7 +40,10 @@ export class RpcError extends Error {
   }
 }
 
-/** Ends a call whose connection was lost. It says nothing about the server, which may answer over another one. */
+/**
+ * The error of a call whose connection was lost. It says nothing about the server, which may respond over another
+ * connection.
+ */
 export class ConnectionLostError extends RpcError {
   constructor(details = 'the connection was lost') {
     super(RpcStatus.UNAVAILABLE, details)
@@ -58,7 +61,7 @@ export function statusOfTrailers(trailers: Readonly<Record<string, unknown>>): R
   return new RpcError(names.has(number) ? (number as RpcStatus) : RpcStatus.UNKNOWN, details)
 }
 
-/** Returns the status for an HTTP response that is not gRPC, such as a proxy's. */
+/** Returns the status for an HTTP response that is not gRPC, such as a proxy's response. */
 export function statusOfHttp(httpStatus: number): RpcError {
   const codes: Record<number, RpcStatus> = {
     400: RpcStatus.INTERNAL,
@@ -73,7 +76,7 @@ export function statusOfHttp(httpStatus: number): RpcError {
   return new RpcError(codes[httpStatus] ?? RpcStatus.UNKNOWN, `received HTTP status ${httpStatus}`)
 }
 
-/** Returns the status of a stream that ended without one. */
+/** Returns the status for a stream that ended without one. */
 export function statusOfReset(resetCode: number, isConnectionLost: boolean): RpcError {
   if (isConnectionLost) return new ConnectionLostError()
   const codes: Record<number, RpcStatus> = {

@@ -1,8 +1,9 @@
 /**
- * Reads the two messages of etcd that carry all of the data. `control-messages.ts` decodes all other messages.
+ * Reads the fields of the two messages of etcd that carry keys and values. `control-messages.ts` decodes all other
+ * messages.
  *
- * An int64 is read as a number and checked: one that a number cannot represent exactly is an error and is never
- * rounded.
+ * An int64 is read as a number and checked. If a number cannot represent it exactly, this is an error; the value is
+ * never rounded.
  */
 import { ProtobufReader, type WireFault } from '../../../support/protobuf-reader.js'
 import { UpstreamError } from '../upstream.js'
@@ -20,7 +21,7 @@ export class WireCursor extends ProtobufReader {
     return this.readTag(this.bytes.length)
   }
 
-  /** Reads a signed integer, as all of etcd's are. @throws UpstreamError 'protocol' outside ±2^53. */
+  /** Reads a signed integer; all of etcd's integers are signed. @throws UpstreamError 'protocol' outside ±2^53. */
   int64(): number {
     const low = this.readVarint(this.bytes.length)
     const value = (this.high | 0) * TWO_32 + low
@@ -39,8 +40,8 @@ export class WireCursor extends ProtobufReader {
   }
 
   /**
-   * Reads the length of the following field and checks that it lies within the message. The cursor is then at the
-   * field's first byte.
+   * Reads the length of the following field and checks that the field ends within the message. The cursor is then at
+   * the field's first byte.
    */
   length(): number {
     return this.readLength(this.bytes.length)
