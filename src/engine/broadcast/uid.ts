@@ -5,8 +5,8 @@ export const UID = 'metadata.uid'
 const plan = planFacts([UID])
 
 /**
- * @param json the object, or at least its metadata; null when the object cannot be read. @returns '' for an object
- * without a uid.
+ * @param json the object, or at least its metadata; null when the object cannot be read.
+ * @returns '' for an object without a uid.
  */
 export function uidOf(json: Buffer | null): string {
   return json === null ? '' : extractFacts(json, plan).field(UID)

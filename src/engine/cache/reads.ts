@@ -125,7 +125,7 @@ export abstract class CacheReads {
   /**
    * Returns the state at exactly `revision`, which may be kept from before, rebuilt by walking the ring back, or read
    * from etcd.
-   * @param enter takes a slot for a state that has to be rebuilt or read. @returns a function that releases it.
+   * @param enter takes a slot for a state that has to be rebuilt or read, and returns a function that releases it.
    * @throws ExpiredError when etcd no longer has the state either; TooLargeResourceVersionError when etcd has not
    * reached the revision within the wait limit.
    */
@@ -222,8 +222,8 @@ export abstract class CacheReads {
   }
 
   /**
-   * Waits for a revision. @returns the state read from etcd if etcd has reached the revision but the cache has not,
-   * else null.
+   * Waits for a revision.
+   * @returns the state read from etcd if etcd has reached the revision but the cache has not, else null.
    */
   async #reach(revision: Revision, signal: AbortSignal | undefined): Promise<Snapshot | null> {
     if (!this.source.trustsProgress) {
@@ -277,8 +277,8 @@ export abstract class CacheReads {
   }
 
   /**
-   * A list that omits an unreadable value would be wrong, and so would a 404 for that value. @throws
-   * NotImplementedError
+   * A list that omits an unreadable value would be wrong, and so would a 404 for that value.
+   * @throws NotImplementedError
    */
   #assertWhole({ unreadableReason }: HeldObjects): void {
     if (unreadableReason !== null) throw new NotImplementedError(`${this.name} cannot be served: ${unreadableReason}`)

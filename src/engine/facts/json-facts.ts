@@ -55,7 +55,8 @@ export class FactPlan {
   }
 
   /**
-   * Adds a path. Facts that were extracted earlier do not contain it. @throws RangeError when the path is malformed.
+   * Adds a path. Facts that were extracted earlier do not contain it.
+   * @throws RangeError when the path is malformed.
    */
   add(path: string): void {
     if (this.#slotOf.has(path)) return
@@ -109,8 +110,8 @@ export class Facts {
   ) {}
 
   /**
-   * Returns undefined when the object has no such label or the label's value is not a string. @throws RangeError when
-   * the label is not in the plan.
+   * Returns undefined when the object has no such label or the label's value is not a string.
+   * @throws RangeError when the label is not in the plan.
    */
   label(key: string): string | undefined {
     if (this.labels !== null) return this.labels.get(key)
@@ -157,8 +158,8 @@ interface Reading {
 }
 
 /**
- * @param at the index of the opening brace. @returns the index after the closing brace. Recursion is no deeper than the
- * plan.
+ * @param at the index of the opening brace.
+ * @returns the index after the closing brace. Recursion is no deeper than the plan.
  */
 function readObject(json: Buffer, at: number, node: PlanNode, into: Reading): number {
   let i = at + 1

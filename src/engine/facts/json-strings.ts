@@ -2,8 +2,9 @@
 const BACKSLASH = 0x5c
 
 /**
- * Returns the text of a string literal. @param start the index of its opening quote. @param end the index after its
- * closing quote.
+ * Returns the text of a string literal.
+ * @param start the index of its opening quote.
+ * @param end the index after its closing quote.
  */
 export function decodeString(json: Buffer, start: number, end: number): string {
   for (let i = start + 1; i < end - 1; i++) {

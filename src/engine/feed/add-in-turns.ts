@@ -7,8 +7,8 @@ const PART_BYTES = 64 * 1024
 const KEY_BYTES = 100
 
 /**
- * @param add also called for an empty page. @throws the signal's reason as soon as the signal aborts; then the rest is
- * not added.
+ * @param add also called for an empty page.
+ * @throws the signal's reason as soon as the signal aborts; then the rest is not added.
  */
 export async function addInTurns(
   keyValues: readonly KeyValue[],

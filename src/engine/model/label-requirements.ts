@@ -41,8 +41,8 @@ export interface LabelSelectorObject {
 }
 
 /**
- * Returns the requirements, all of which must hold. If there are none, everything is selected. @throws BadRequestError,
- * which names the member.
+ * Returns the requirements, all of which must hold. If there are none, everything is selected.
+ * @throws BadRequestError, which names the member.
  */
 export function requirementsOf({
   matchLabels = {},

@@ -7,8 +7,8 @@ import type { Revision } from './revision.js'
 import { BadRequestError } from './status.js'
 
 /**
- * Call this only for a set resourceVersion other than '0': list and watch treat those two cases differently. @throws
- * BadRequestError
+ * Call this only for a set resourceVersion other than '0': list and watch treat those two cases differently.
+ * @throws BadRequestError
  */
 export function parseResourceVersion(text: string): Revision {
   const n = /^[1-9]\d*$/.test(text) ? Number(text) : Number.NaN

@@ -91,8 +91,8 @@ export function keyOfName(resource: Resource, { namespace, name }: ObjectName): 
 }
 
 /**
- * Returns the prefix of one namespace. It ends in '/', because namespace `a` is a prefix of `ab`. @throws RangeError
- * like `keyOfName`.
+ * Returns the prefix of one namespace. It ends in '/', because namespace `a` is a prefix of `ab`.
+ * @throws RangeError like `keyOfName`.
  */
 export function namespacePrefix(resource: Resource, namespace: string): Key {
   if (!isNamespaceSpelled(resource, namespace)) throw new RangeError(`no key is in namespace ${namespace}`)
@@ -103,7 +103,8 @@ export function namespacePrefix(resource: Resource, namespace: string): Key {
 /**
  * Returns the prefix of a list or watch: of the whole resource, of one of its namespaces, or of the part whose keys
  * begin with `rest` after that.
- * @param namespace '' for all namespaces. @throws RangeError like `keyOfName`.
+ * @param namespace '' for all namespaces.
+ * @throws RangeError like `keyOfName`.
  */
 export function listedPrefix(resource: Resource, namespace: string, rest = '' as Key): Key {
   return ((namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)) + rest) as Key

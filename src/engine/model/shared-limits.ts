@@ -18,8 +18,8 @@ export interface IdentitySemaphore {
    */
   acquire(identity: string, signal?: AbortSignal): Promise<() => void>
   /**
-   * Takes a slot that another process has granted, even if no slot is free here. @returns a function that releases the
-   * slot.
+   * Takes a slot that another process has granted, even if no slot is free here.
+   * @returns a function that releases the slot.
    */
   hold(identity: string): () => void
 }
@@ -41,8 +41,8 @@ export interface Rates {
   /** Counts a request. @throws TooManyRequestsError, synchronously or by rejecting. */
   countRequest(identity: string): void | Promise<void>
   /**
-   * Counts bytes of lists and initial states that are about to be sent. @returns milliseconds to wait before sending
-   * more.
+   * Counts bytes of lists and initial states that are about to be sent.
+   * @returns milliseconds to wait before sending more.
    */
   spendInitialBytes(identity: string, bytes: number): number
 }
@@ -52,8 +52,9 @@ export interface CountedRates extends Rates {
   /** Whether there is a byte limit at all. */
   readonly limitsBytes: boolean
   /**
-   * Draws requests on behalf of another process. @returns how many requests it may accept, at least one. @throws
-   * TooManyRequestsError
+   * Draws requests on behalf of another process.
+   * @returns how many requests it may accept, at least one.
+   * @throws TooManyRequestsError
    */
   drawRequests(identity: string, draw: Draw): number
 }

@@ -124,7 +124,8 @@ export function isUnservable(value: StoredObject | Unservable): value is Unserva
 }
 
 /**
- * Reads a stored value. @param scratch optional memory for the object's bytes, for a caller that copies them elsewhere
- * before it reads the next value. Without it, the bytes get separate memory.
+ * Reads a stored value.
+ * @param scratch optional memory for the object's bytes, for a caller that copies them elsewhere before it reads the
+ * next value. Without it, the bytes get separate memory.
  */
 export type Ingest = (keyValue: KeyValue, scratch?: Scratch) => StoredObject | Unservable

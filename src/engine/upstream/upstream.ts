@@ -99,7 +99,8 @@ export interface StateReader {
   /** Reads one key, linearizably or at a revision; null when it does not exist. @throws UpstreamError */
   readKey(key: Key, options?: { revision?: Revision; signal?: AbortSignal }): Promise<KeyValue | null>
   /**
-   * Linearizable: the revision is not older than any write that had completed before the call. @throws UpstreamError
+   * Linearizable: the revision is not older than any write that had completed before the call.
+   * @throws UpstreamError
    */
   currentRevision(signal?: AbortSignal): Promise<Revision>
 }

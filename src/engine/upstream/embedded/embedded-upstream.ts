@@ -155,7 +155,8 @@ export class EmbeddedUpstream implements Upstream {
   }
 
   /**
-   * Every request waits here until it may be answered. @param _prefix the prefix of the keys that are read.
+   * Every request waits here until it may be answered.
+   * @param _prefix the prefix of the keys that are read.
    * @throws UpstreamError
    */
   protected async admit(

@@ -38,8 +38,8 @@ export class AuthToken {
   }
 
   /**
-   * Returns the metadata for a call. The object's identity tells `refuse` which token was refused. @throws
-   * UpstreamError
+   * Returns the metadata for a call. The object's identity tells `refuse` which token was refused.
+   * @throws UpstreamError
    */
   async metadata(): Promise<Readonly<Record<string, string>>> {
     if (this.#isKnown || this.#user === null) return this.#metadata

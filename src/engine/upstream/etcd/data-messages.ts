@@ -103,8 +103,8 @@ export class Decoding<Answer> {
 }
 
 /**
- * @param isPage whether values become slices of the message, because they make up most of it. Whoever keeps such a
- * value must copy it, as `kubernetes/codec/ingest.ts` does.
+ * @param isPage whether values become slices of the message, because they make up most of it. A caller that keeps such
+ * a value must copy it, as `kubernetes/codec/ingest.ts` does.
  */
 export function rangeDecoding(message: Buffer, isPage = false): Decoding<RangeAnswer> {
   const keyValues: KeyValue[] = []

@@ -22,7 +22,7 @@ const TEXTS: readonly (readonly [text: string, code: UpstreamErrorCode])[] = [
   ['too many operations in txn request', 'too-large'],
   ['message larger than max', 'too-large'],
   ['no leader', 'unavailable'],
-  // A learner serves no requests before its promotion, and no member does while one is found corrupt.
+  // A learner serves no requests before its promotion, and no member serves requests after one has been found corrupt.
   ['rpc not supported for learner', 'unavailable'],
   ['corrupt cluster', 'unavailable'],
 ]

@@ -113,8 +113,8 @@ const KEEP_ALIVE_TIMEOUT_MS = 3_000
 const MAX_RECEIVED_BYTES = 160 * 1_048_576
 
 /**
- * Returns an upstream that connects on first use, and again whenever necessary. @throws TypeError when an endpoint is
- * not a URL.
+ * Returns an upstream that connects on first use, and again whenever necessary.
+ * @throws TypeError when an endpoint is not a URL.
  */
 export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
   return new EtcdUpstream(options)

@@ -195,7 +195,7 @@ export class GrpcEndpoint {
     }
   }
 
-  /** Fails the running calls and refuses new ones. Each `stream` must be cancelled by its owner first. */
+  /** Fails the running calls and refuses new ones. The owner of each `stream` must cancel it first. */
   close(): void {
     this.#isClosed = true
     for (const { fail } of this.#calls.values()) fail(new RpcError(RpcStatus.CANCELLED, 'the client was closed'))
