@@ -21,10 +21,9 @@ function readSources(): string {
 
 void t.test('code reads every option of the table', async (t) => {
   const text = readSources()
-  // `{ a, b: c } = config`, `({ a }: Config)`; `live.current` is the configuration after a reload.
-  const blocks = [...text.matchAll(/\{([^{}]*)\}(?:: Config\b| = (?:[\w.#]*\.)?config\b)/g)].map(
-    ([, block]) => block ?? '',
-  )
+  // `{ a, b: c } = config`, `({ a }: Config)`, `boundsOf: ({ a })`; `live.current` is the configuration after a reload.
+  const patterns = [/\{([^{}]*)\}(?:: Config\b| = (?:[\w.#]*\.)?config\b)/g, /boundsOf: \(\{([^{}]*)\}/g]
+  const blocks = patterns.flatMap((pattern) => [...text.matchAll(pattern)].map(([, block]) => block ?? ''))
   for (const name of optionNames) {
     if (RULES_ONLY.includes(name) || LOADER_ONLY.includes(name)) continue
     const isRead =

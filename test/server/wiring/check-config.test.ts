@@ -33,7 +33,7 @@ void t.test(
     const text = lines.join('\n')
     t.match(text, 'reads http://127.0.0.1:1')
     t.match(text, 'listens on https://127.0.0.1:6443, metrics at http://127.0.0.1:9090')
-    t.match(text, 'callers authenticated by client certificates may read everything served here')
+    t.match(text, 'callers authenticated by client certificates may read everything this server serves')
     t.match(text, /--tls-cert-file: CN=.*, valid until 20/)
     t.match(text, '--max-watchers (file)')
     t.match(text, '--etcd-servers (flag)')
