@@ -3,8 +3,8 @@
  * and four watches in protobuf (`support/agents.ts`), connect to Kubernetes' API server and to ours, on each runtime
  * that npm can install.
  *
- * All subjects take turns on one etcd, round after round: each is started, watched and ended, so other load on the
- * machine affects all of them. Compare rows of one round.
+ * All subjects take turns on one etcd, round after round. Each subject is started, watched and ended in every round, so
+ * that other load on the machine affects all of them alike. Compare only rows of the same round.
  */
 import { startEtcd } from './subjects/etcd.js'
 import { agentsOf, type Agents, EVENTS_OF_ROUND, WATCHES_OF_AGENT } from './support/agents.js'
@@ -19,8 +19,8 @@ import { createWorkspace, type Workspace } from './support/workspace.js'
 const WIRE = 'http2-tls'
 const ROUNDS = 3
 /**
- * Events per second for 300 agents: 8,800 deliveries. More agents get the same number of deliveries, half a core's
- * work.
+ * Events per second for 300 agents, which cause 8,800 deliveries, about half a core's work. With more agents the number
+ * of deliveries stays the same.
  */
 const RATE = 40
 const RATE_AGENTS = 300
@@ -126,7 +126,7 @@ async function measure(
     const elapsed = (performance.now() - begin) / 1000
     const spent = (name: keyof typeof parts): number => atLast[name].cpuSeconds - atFirst[name].cpuSeconds
     const { event, missing, repeated, strays, ended } = report
-    // A watch that the server ended is still a result; a fault in a running one is not.
+    // A watch that the server ended is a valid result, but a fault in a running watch is not.
     if (missing + repeated + strays > 0 || (event === 'late' && ended === 0)) {
       throw new Error(`not every delivery came once: ${JSON.stringify({ event, missing, repeated, strays, ended })}`)
     }

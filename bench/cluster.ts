@@ -1,9 +1,9 @@
 /**
  * Question: what does a whole cluster cost? Each of 1,000 nodes has one HTTP/2 connection over TLS with the watches of
  * its kubelet, its proxy and two agents, in protobuf and JSON, while pods are replaced, endpoint slices follow and
- * nodes report (`support/cluster.ts` has the proportions). Then all nodes are cut off, and return at once.
+ * nodes report (`support/cluster.ts` has the proportions). Then all nodes are cut off, and reconnect at the same time.
  *
- * A generic API server serves only the custom resources of this cluster, so the comparison with it measures only those,
+ * A generic API server can serve only the custom resources of this cluster, so the comparison with it uses only these
  * on both servers.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
@@ -65,7 +65,7 @@ async function one(choice: Choice, target: Target, part: ClusterPart, nodes: num
   const options = { ...choice, ...target, serverFlags, watchers: nodes * watches, objects: { written, resources } }
   await withScene({ ...options, resource: resources[0]! }, async (scene) => {
     const { subject, revision } = scene
-    // A round keeps the same pace, however few of its events are used.
+    // A round takes the same time, however few of its events are used.
     const rate = (choice.rates[0] ?? Math.max(RATE, (RATE * nodes) / NODES)) * (eventsOfRound / 100)
     const rounds = Math.max(2, Math.round(((choice.seconds ?? (choice.quick ? 5 : 60)) * rate) / eventsOfRound))
     const churn = await startChurn(scene, imagined, nodes, rate)
@@ -148,7 +148,7 @@ async function startChurn(
   }
 }
 
-/** All nodes are cut off, miss some rounds, and come back at once, while changes continue. */
+/** Cuts off all nodes for some rounds, and lets them reconnect at the same time while changes continue. */
 async function reconnect(
   { subject, etcd }: Scene,
   imagined: Cluster,

@@ -1,10 +1,11 @@
 /**
- * Question: how does a cluster with 250 definitions get through a restart, with 5 or 1,200 objects of each? Clients
- * follow every resource and reconnect as soon as they can, while each resource is written to several times a minute.
+ * Question: how does a server of a cluster with 250 definitions, and 5 or 1,200 objects of each, get through a restart?
+ * Clients follow every resource and reconnect as soon as they can, and each resource changes several times a minute.
  *
- * It measures the time from the start of the process until one resource that a client asks for is listed, and until the
- * server is ready; the responses that clients got before that; the time from SIGTERM to the end; and the delay of the
- * latest event of the second start, from the time when it was written or the server was ready, whichever was later.
+ * It measures the time from the start of the process until one requested resource is listed and until the server is
+ * ready, the responses that clients got before then, and the time from SIGTERM to the end. For the second start, it
+ * measures the longest delay of an event, from the later of two times: when the event was written, and when the server
+ * was ready.
  */
 import { get, type IncomingMessage } from 'node:http'
 import { bundlePrograms, programFile } from '../test/support/program.js'
@@ -17,7 +18,10 @@ import { startWriter, writeAll } from './support/source.js'
 import { createWorkspace } from './support/workspace.js'
 
 const OBJECTS_EACH = [5, 1_200]
-/** Changes of pods before a start: the cluster keeps changing, but most of its custom resources do not. */
+/**
+ * The number of changes to pods before a start, because a cluster changes all the time, although most of its custom
+ * resources do not.
+ */
 const OTHER_CHANGES = 12_000
 const RATE = 50
 const READY_MS = 300_000
@@ -61,7 +65,7 @@ async function measure(choice: Choice, row: Row): Promise<void> {
       await writeAll(filling, writes, WRITE_MS)
       await filling.end()
     }
-    // The first object of each resource, in turn.
+    // The changes go to the first object of each resource, in turn.
     writeObjectsFile(
       workspace.path('changes'),
       resources.map((_, i) => objects[i * objectsEach]!),
@@ -119,7 +123,7 @@ interface Started {
   /** Monotonic, in nanoseconds. */
   readonly readyAt: number
   readonly cpuSeconds: number
-  /** Range requests that etcd received from it. */
+  /** The number of range requests that etcd received from the server. */
   readonly reads: number
 }
 
@@ -172,20 +176,20 @@ function answerOf(port: number, path: string): Promise<IncomingMessage> {
 }
 
 /**
- * Lists once and watches from there. When a watch ends, it resumes after a tenth of a second, or when a refusal says
- * to.
+ * Lists once and watches from there. When its watch ends, it resumes after a tenth of a second, or after the time that
+ * a refusal requests.
  */
 class Follower {
   relists = 0
   received = 0
   latestMs = 0
-  /** Events do not count as late before it is set. */
+  /** Until this is set, no event counts as late. */
   readyAt = Number.POSITIVE_INFINITY
-  /** Refusals by status; 0 for a connection that failed. */
+  /** The number of refusals by status; the status is 0 for a failed connection. */
   readonly answers = new Map<number, number>()
   missing = 0
   #revision = ''
-  /** Sequence of the last event; null after a list. */
+  /** The sequence of the last event; null after a list. */
   #sequence: number | null = null
   #isClosed = false
   #answer: IncomingMessage | null = null
@@ -193,7 +197,7 @@ class Follower {
   constructor(
     private readonly port: number,
     private readonly resource: BenchResource,
-    /** Resources are written in turn, so the sequences of one resource are this far apart. */
+    /** Consecutive sequences of one resource differ by this, because resources are written in turn. */
     private readonly every: number,
   ) {
     void this.#follow()
@@ -210,7 +214,10 @@ class Follower {
     this.#answer?.destroy()
   }
 
-  /** The number of events after the last received one, when `written` have been written to all resources. */
+  /**
+   * Returns how many events are missing after the last received one, if `written` events were written to all resources
+   * together.
+   */
   behind(written: number): number {
     return this.#sequence === null ? 0 : Math.floor((written - 1 - this.#sequence) / this.every)
   }

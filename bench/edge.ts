@@ -1,13 +1,13 @@
 /**
- * Question: what do pollers behind an HTTP cache cost the server, and when does an event reach them? For comparison, as
- * many clients read Server-Sent Events directly from the server.
+ * Question: what do pollers behind an HTTP cache cost the server, and when does an event reach them? For comparison,
+ * the same number of clients read Server-Sent Events directly from the server.
  *
- * One process polls for all clients, on the same core as the cache: `clientCores` and `cacheCores` show how busy that
- * core was. If it is saturated, the delays are those of the load generator. Each poller must see every value once and
- * in order, or the row is a failure.
+ * One process polls for all clients, on the same core as the cache. `clientCores` and `cacheCores` show how busy that
+ * core was. If it was saturated, the measured delays come from the load generator. If a poller does not see every value
+ * once and in order, the row is a failure.
  *
- * Electric's published run has 1,000,000 clients of one shape behind a CDN at 16 writes/s: 238 ms on average, 405 ms at
- * p99, from the write to the client, on another machine.
+ * Electric's published run, on another machine, has 1,000,000 clients of one shape behind a CDN at 16 writes/s. The
+ * delay from the write to the client was 238 ms on average and 405 ms at p99.
  */
 import { connect, type Socket } from 'node:net'
 import { startHttpCache } from '../test/support/http-cache.js'
@@ -22,7 +22,7 @@ const RATE = 16
 const FLAGS = '/apis/distributary.io/v1/flags'
 const KEYS = 10
 const SUBJECTS = ['nginx', 'varnish', 'sse'] as const
-/** A higher rate would itself be a load. */
+/** Opening more connections at once would itself be a load. */
 const OPEN_AT_ONCE = 100
 
 type Subject = (typeof SUBJECTS)[number]
@@ -43,7 +43,7 @@ interface Seen {
   take(writtenMs: number): void
 }
 
-/** Sends requests over one connection, and reads the responses: documents of polls, or a stream. */
+/** Sends requests over one connection and reads the responses, which are poll documents or a stream. */
 class Client {
   #text = ''
   #last = 0

@@ -1,10 +1,11 @@
 /**
- * Question: what does one delivery cost, and how long does an event take from its put to the watcher's byte?
+ * Question: what does one delivery cost, and how long does it take from the put of an event until a watcher has its
+ * bytes?
  *
- * It measures watchers × rate × wire, with etcd's own three interfaces and the limit for comparison. `saturated` writes
- * as fast as the fan-out can deliver: the writer stays at most WINDOW events ahead of the watchers' average. Then each
- * send of the limit carries as many events as one write of the server did; in a paced run, the limit sends one event at
- * a time at the same pace.
+ * It measures combinations of watchers, rate and wire, with etcd's own three interfaces and the limit for comparison. A
+ * `saturated` run writes as fast as the fan-out can deliver, so the writer stays at most WINDOW events ahead of the
+ * watchers' average. In such a run, each send of the limit carries as many events as one write of the server did. In a
+ * paced run, the limit sends one event at a time at the same pace.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
@@ -12,10 +13,10 @@ import { sleep, usage } from './support/processes.js'
 import { withScene } from './support/scene.js'
 import type { RunOptions } from './support/source.js'
 
-/** Enough that a write can carry tens of events; few enough that it is a queue, not a backlog. */
+/** Large enough that one write can carry tens of events, and small enough that no backlog builds up. */
 const WINDOW = 200
 
-/** The gateway carries no more watchers at any of our rates; with more, the bench would only wait. */
+/** The gateway cannot serve more watchers at any of our rates, so with more of them the bench would only wait. */
 const GATEWAY_WATCHERS = 1_000
 
 const usual = [

@@ -1,9 +1,10 @@
 /**
- * Question: how much time and memory does a client need for a copy of 100,000 objects? Our informer and that of
- * `@kubernetes/client-node` run against one of our servers, each in its own process on the load's core. It measures the
- * time until the first state is in the store, CPU, and memory after a collection, minus the process's memory before.
+ * Question: how much time and memory does a client need for a copy of 100,000 objects? Our informer and the one of
+ * `@kubernetes/client-node` run against one of our servers, each in its own process on the load generator's core. It
+ * measures the time until the first state is in the store, the CPU time, and the memory after a garbage collection,
+ * minus the process's memory before.
  *
- * The raw size is that of the objects as JSON; everything above it is the cost of the informer.
+ * The raw size is the size of the objects as JSON. Everything above it is the cost of the informer.
  */
 import { fileURLToPath } from 'node:url'
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
@@ -11,7 +12,7 @@ import { pods } from './support/objects.js'
 import { sleep, start } from './support/processes.js'
 import { withScene } from './support/scene.js'
 
-/** Our informer uses WatchList by default, and pages with an older server. */
+/** By default, our informer uses WatchList, or reads pages from an older server. */
 const CLIENTS = ['client-node/list', 'distributary-client/watch-list', 'distributary-client/list'] as const
 
 const program = fileURLToPath(new URL('support/informer-process.js', import.meta.url))
@@ -22,7 +23,7 @@ export interface InformerFigures {
   /** User and system time of the process until then. */
   readonly cpuMs: number
   readonly peakResidentBytes: number
-  /** Memory on and off the heap, after a collection, minus the same before. */
+  /** Memory on and off the heap after a garbage collection, minus the memory before the informer started. */
   readonly heldBytes: number
 }
 
@@ -30,7 +31,7 @@ export const informer: Question = async (choice) => {
   const { subjects } = choice
   const clients =
     subjects.length === 0 ? CLIENTS : CLIENTS.filter((one) => subjects.some((name) => one.startsWith(name)))
-  // Which server it is does not matter to the ratio; the objects are of the bench's usual size.
+  // The choice of server does not affect the ratio. The objects have the bench's usual size.
   const [target] = targets({ ...choice, subjects: [] }, ['distributary/http1'])
   if (target === undefined) return
   const objects = { count: choice.watchers[0] ?? (choice.quick ? 2_000 : 100_000), nodes: 100, bytes: 1024 }
@@ -50,7 +51,7 @@ async function measureAll(
     const url = `http://127.0.0.1:${port}`
     const list = await (await fetch(`${url}${path.replace(/\?.*$/, '')}?limit=100`)).text()
     const rawBytes = list.length / 100
-    // The server's own first list does not count for a client.
+    // This request makes the server create its first list, so that no client is charged for it.
     await (await fetch(`${url}${path.replace(/\?.*$/, '')}?resourceVersion=0`)).arrayBuffer()
     for (const client of clients) {
       const [name = '', way = ''] = client.split('/')

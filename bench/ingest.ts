@@ -1,6 +1,6 @@
 /**
- * Question: how many events a second can the server take in? There is one watcher, and as many writes as etcd accepts;
- * the lag is the time from put to watcher.
+ * Question: how many events a second can the server take in? There is one watcher, and writes come as fast as etcd
+ * accepts them. The lag is the time from the put to the watcher.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'

@@ -24,7 +24,7 @@ async function one(choice: Choice, target: Target, askers: number): Promise<void
   await withScene({ ...choice, ...target, watchers: 0, objects }, async ({ subject }) => {
     const request = subject.list?.()
     if (!request) throw new Error(`${subject.name} has no list`)
-    /** Every list holds every object once, in one order. */
+    /** Requests `at` lists at once, and checks that every list holds every object once and in order. */
     const ask = async (at: number): Promise<{ p50Ms: number; maxMs: number; bytes: number }> => {
       const { watchers } = startWatchers(request, { connections: at, burst: at })
       const report = await watchers.allEnded(120_000)

@@ -1,8 +1,8 @@
 /**
- * Question: does any request stop the event loop? Each of the known-bad requests is sent to a running server twice, and
- * each flood and burst once, while a hundred watchers are being sent events: it measures the longest time for which the
- * loop did nothing else, and the watchers' delay during the request and just before it, because the machine is not
- * always equally busy.
+ * Question: does any request block the event loop? Each known-bad request is sent twice to a running server, and each
+ * flood and burst once, while the server sends events to a hundred watchers. The bench measures the longest time for
+ * which the loop did nothing else. It also measures the watchers' delay during the request and just before it, because
+ * the load on the machine varies.
  */
 import { writeFileSync } from 'node:fs'
 import { Agent, type ClientRequest, request as httpRequest } from 'node:http'
@@ -25,14 +25,17 @@ import { selfSignedCertificate } from '../test/support/issue-certificate.js'
 const WATCHERS = 100
 const RATE = 50
 const OBJECTS = 10_000
-/** Long enough for a p99 of some thousand deliveries. */
+/** Long enough for a p99 over a few thousand deliveries. */
 const STRETCH_MS = 2_000
 /** The scale of requests that only warm the server up. */
 const WARM_SCALE = 0.02
-/** Connections: more than are accepted in one go would be reset. */
+/**
+ * How many connections are opened at once. If there were more than the server accepts in one go, the others would be
+ * reset.
+ */
 const OPENED_AT_ONCE = 100
 const ANSWER_TIMEOUT_MS = 60_000
-/** For the other client alone, before a burst. */
+/** How long the other client is measured alone before a burst. */
 const QUIET_MS = 500
 
 interface Block {
@@ -42,9 +45,9 @@ interface Block {
 
 interface Answered {
   readonly status: number
-  /** In a burst: the median of another client's gets. */
+  /** For a burst, the median duration of another client's gets. */
   readonly answerMs: number
-  /** The other client's gets beside a burst, and just before. */
+  /** The duration of the other client's gets during a burst, and just before it. */
   readonly otherP99Ms?: number
   readonly otherP99MsWithout?: number
 }
@@ -94,7 +97,8 @@ async function all(choice: Choice, workspace: Workspace): Promise<void> {
     const server = new Server(scene, probePort)
     const watch = scene.subject.watch({ afterRevision: scene.revision })
     const headers = [...(watch.headers ?? []), 'Authorization: Bearer admin']
-    // The requests change pods of another namespace, which the watchers would take for events out of order.
+    // The requests change pods in another namespace. The watchers do not follow that namespace, because they would take
+    // those changes for events out of order.
     const path = watch.path.replace('/api/v1/pods', '/api/v1/namespaces/bench/pods')
     const watchers = await scene.openWatchers({}, { ...watch, path, headers })
     const run = { rate: RATE, count: 1e9, ms: (choice.seconds ?? STRETCH_MS / 1000) * 1000 }
@@ -152,7 +156,7 @@ async function all(choice: Choice, workspace: Workspace): Promise<void> {
   })
 }
 
-/** A running server, from the point of view of clients that send it such requests. */
+/** A running server, as seen by clients that send it bad requests. */
 class Server {
   readonly #scene: Scene
   readonly port: number
@@ -177,7 +181,7 @@ class Server {
     await this.send(await this.#filledIn(bad.request(WARM_SCALE)))
   }
 
-  /** Sends it twice. @throws Error when the response is not one of those allowed. */
+  /** Sends the request twice. @throws Error when the status is not one of the allowed ones. */
   async measure(bad: BadRequest): Promise<Answered> {
     if (bad.watches !== undefined) return await this.#open(bad, bad.watches)
     const beganMs = performance.now()
@@ -203,7 +207,7 @@ class Server {
         response.on('end', () => resolve(response.statusCode ?? 0)).on('error', reject)
       })
       sent.setTimeout(ANSWER_TIMEOUT_MS, () => sent.destroy(new Error('no answer')))
-      // A body that is refused before it is read ends with its connection.
+      // If the server refuses a body before it has read it, it also closes the connection.
       sent.on('error', (error) => ('code' in error && error.code === 'EPIPE' ? resolve(413) : reject(error)))
       writeChunks(sent, request)
       sent.end(request.chunkBytes === undefined ? request.body : undefined)
@@ -250,7 +254,7 @@ class Server {
   }
 }
 
-/** Each write is a separate chunk. */
+/** Sends the body in separate chunks, one for each write. */
 function writeChunks(sent: ClientRequest, { body, chunkBytes }: HttpRequest): void {
   if (body === undefined || chunkBytes === undefined) return
   const bytes = Buffer.from(body)

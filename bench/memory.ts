@@ -1,7 +1,7 @@
 /**
- * Question: what does an idle watcher hold? Measures the resident memory of the server with all watches open, minus
- * what it had before, by the number of watches, and again when all have received some events. A few watches come and go
- * first, so that loaded code does not count.
+ * Question: how much memory does an idle watcher need? It measures the server's resident memory with all watches open,
+ * minus its memory before, divided by the number of watches, and measures again when all watches have received some
+ * events. A few watches are opened and closed first, so that the memory of loaded code does not count.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { sleep, usage } from './support/processes.js'

@@ -1,15 +1,15 @@
 /**
- * Question: how long is a fleet's data old after two of three NATS servers lose contact, while both still reach the
- * third? A whole fleet runs: all built-in resources, three candidates and two edges. The pairs of servers are cut in
- * turn; half of the cuts are silent, half refuse connections. A second part measures what etcd has to bear when 50
- * replicas lose NATS at the same moment and continue from etcd.
+ * Question: for how long is a fleet's data stale after two of three NATS servers lose contact, while both still reach
+ * the third? A whole fleet runs: all built-in resources, three candidates and two edges. Each pair of servers is cut in
+ * turn. Half of the cuts drop all traffic silently, and the other half refuse connections. A second part measures the
+ * load on etcd when 50 replicas lose NATS at the same moment and continue from etcd.
  *
- * Over 20 cuts, on two busy cores with NATS 2.15 (2.11 is no different), the oldest of 61 resources was 7.9 s old at
- * candidates (worst: 10.1 s) and 29 s at edges (worst: 51 s). Fifty candidates sent etcd about 20,000 requests, at most
- * 7,000 in a second.
+ * With 20 cuts, on two busy cores with NATS 2.15 (2.11 gives the same result), the oldest of 61 resources was 7.9 s old
+ * at candidates (worst case 10.1 s) and 29 s at edges (worst case 51 s). Fifty candidates sent etcd about 20,000
+ * requests, at most 7,000 in a second.
  *
- * `NATS_BIN` names the nats-server. A subject is one of the two parts: `cuts`, `fallback`. `--seconds` is the length of
- * the longest cut: one ends earlier once all data has been fresh for a while. `--server-flag` goes to the candidates.
+ * `NATS_BIN` names the nats-server. The subjects are the two parts, `cuts` and `fallback`. `--seconds` is the length of
+ * the longest cut. A cut ends earlier once all data has been fresh for a while. `--server-flag` goes to the candidates.
  */
 import { execFileSync } from 'node:child_process'
 import type { Test } from 'tap'
@@ -25,10 +25,10 @@ import { pause, until } from '../test/support/until.js'
 import { attempt, type Choice, type Question } from './support/choice.js'
 
 const CUTS = 20
-/** A resource is fresh below this age: a status comes each second, and may be late. */
+/** A resource is fresh below this age. The limit allows for late statuses, which come once a second. */
 const FRESH_MS = 3_000
 const SAMPLE_MS = 500
-/** A cut is noticed within this time, and ends when everything has been fresh for as long. */
+/** Replicas notice a cut within this time. A cut ends when everything has been fresh for this long. */
 const NOTICED_MS = 8_000
 const LONGEST_CUT_MS = 30_000
 const LOAD_REPLICAS = 50
@@ -87,14 +87,17 @@ async function cuts(t: Test, choice: Choice): Promise<Figures> {
 interface Cut {
   readonly candidates: Aged
   readonly edges: Aged
-  /** The most in one second. */
+  /** The largest number in one second. */
   readonly etcdRequestsPerSecond: number
 }
 
 interface Aged {
-  /** The last moment at which a replica of this kind had a resource that was not fresh; infinite if that lasted. */
+  /**
+   * The last time at which a replica of this kind had a resource that was not fresh; infinite if some resource stayed
+   * stale.
+   */
   readonly steadyMs: number
-  /** The greatest age of a resource at any of them. */
+  /** The greatest age of a resource at any of these replicas. */
   readonly oldestMs: number
 }
 
@@ -150,7 +153,7 @@ async function fallback(t: Test, choice: Choice): Promise<Figures> {
       resources,
       fallback: 'etcd',
       fallbackAfterMs: 5_000,
-      // Many candidates, in one process: a lease must outlast its pauses.
+      // A lease must outlast the pauses of this process, which runs many candidates.
       leaseMs: 60_000,
       limits,
     })
@@ -172,7 +175,7 @@ async function fallback(t: Test, choice: Choice): Promise<Figures> {
     await pause(20)
   }
   const { peak, sum, watches } = await load.end()
-  // One by one, each would wait for a reply from NATS.
+  // The feeds stop together, because each of them waits for a reply from NATS.
   await Promise.all(feeds.map(({ feed }) => feed.stop()))
   putMs.sort((a, b) => a - b)
   return {
@@ -187,7 +190,7 @@ async function fallback(t: Test, choice: Choice): Promise<Figures> {
   }
 }
 
-/** Counts the messages that clients send to etcd, by second: each is a request, or opens a watch. */
+/** Counts, per second, the messages that clients send to etcd. Each message is a request or opens a watch. */
 async function watchEtcd(etcd: EtcdProcess): Promise<{
   end(): Promise<{ readonly peak: number; readonly sum: number; readonly watches: number }>
 }> {

@@ -1,16 +1,16 @@
 /**
  * Question: what does the hop over NATS cost? One publisher and four edges, each in its own process, use one
- * nats-server, and then three that all hold every stream. It measures the delay that the hop adds; the CPU of
- * publisher, NATS and edge, for each event and at rest; the bytes that NATS sends; the maximum rate; and the time until
- * a new edge is ready.
+ * nats-server, and then three servers that all hold every stream. It measures the delay that the hop adds, the CPU time
+ * of publisher, NATS and edge for each event and at rest, the bytes that NATS sends, the maximum rate, and the time
+ * until a new edge is ready.
  *
- * The publisher takes a snapshot every 10,000 messages or so, which costs as much as thousands of events. The cost of
- * an event is measured right after a snapshot, when no other is due; then the cost of a snapshot, and its effect on the
- * delay.
+ * The publisher takes a snapshot about every 10,000 messages, and a snapshot costs as much as thousands of events. So
+ * the cost of an event is measured right after a snapshot, when no other is due. After that, the bench measures the
+ * cost of a snapshot and its effect on the delay.
  *
- * The publisher and the edges have the server's core; NATS, etcd, the writer and the watchers the other. CPU is
- * measured per process, so it does not depend on which processes share a core; the maximum rate does, and is a lower
- * bound.
+ * The publisher and the edges use the server's core. NATS, etcd, the writer and the watchers use the other core. CPU
+ * time is measured per process, so it does not depend on which processes share a core. The maximum rate does depend on
+ * that, so it is a lower bound.
  */
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -33,10 +33,11 @@ const OBJECT_BYTES = 1_024
 const READY_MS = 180_000
 const WARM_UP_EVENTS = 1_000
 /**
- * One is due after 10,000 messages, which may carry several events each, or after as many bytes as the last one had.
+ * A snapshot is due after 10,000 messages, which may carry several events each, or after as many bytes as the last
+ * snapshot had.
  */
 const EVENTS_UNTIL_SNAPSHOT = 60_000
-/** Long enough for one to become due at this rate. */
+/** Long enough for a snapshot to become due at this rate. */
 const SNAPSHOT_STRETCH_MS = 60_000
 const WIRE = 'http1'
 
@@ -52,7 +53,7 @@ interface Broker {
   readonly pids: readonly number[]
   /** The flags of all replicas. */
   readonly flags: readonly string[]
-  /** Bytes that it has sent, to anyone. */
+  /** The total number of bytes that the broker has sent. */
   sentBytes(): Promise<number>
 }
 
@@ -60,7 +61,7 @@ async function overNats(choice: Choice, servers: number): Promise<void> {
   const teardowns: (() => unknown)[] = []
   const t = { teardown: (work: () => unknown) => void teardowns.push(work) }
   try {
-    // A stream and a bucket for each resource reserve what they may hold.
+    // The stream and the bucket of each resource reserve the space for the most that they may hold.
     const options = { maxFile: '8GB' }
     const processes =
       servers === 1 ? [await startNats(t as never, options)] : await startNatsCluster(t as never, options)
@@ -96,7 +97,7 @@ async function overNats(choice: Choice, servers: number): Promise<void> {
 
 interface Edge {
   readonly subject: Subject
-  /** From the start of its process until it was ready, with all objects. */
+  /** The time from the start of the process until it was ready with all objects. */
   readonly readyMs: number
 }
 
@@ -130,7 +131,7 @@ interface Priced {
   /** CPU seconds. */
   readonly cpu: Cpu
   readonly sentBytes: number
-  /** Made by the publisher in that time. */
+  /** The number of snapshots that the publisher made in this period. */
   readonly snapshots: number
 }
 
@@ -154,7 +155,7 @@ async function measure(choice: Choice, scene: Scene, broker: Broker): Promise<Re
   const over = async (subject: Subject, runs: readonly RunOptions[]): Promise<Priced[]> => {
     const request = subject.watch({ afterRevision: await etcd!.revision() })
     const watchers = await scene.openWatchers({ first: next }, request)
-    // V8 compiles what it runs first.
+    // Before the measurement, V8 must have compiled the code in use.
     await watchers.caughtUp(await warmUp(source, publisher, choice.quick), READY_MS)
     const priced: Priced[] = []
     for (const run of runs) priced.push(await price(subject, watchers, run))
@@ -210,7 +211,7 @@ async function measure(choice: Choice, scene: Scene, broker: Broker): Promise<Re
   }
 }
 
-/** Returns the next sequence, right after the publisher has made a snapshot: none is due for as many messages again. */
+/** Writes events until the publisher has made a snapshot, so that no other is due soon. Returns the next sequence. */
 async function warmUp(source: EventSource, publisher: Subject, isQuick: boolean): Promise<number> {
   if (isQuick) return (await source.run({ rate: 1_000, count: 200, ms: 60_000 })).next
   const made = await snapshotsMade(publisher)
@@ -229,7 +230,7 @@ async function snapshotsMade({ metricsUrl }: Subject): Promise<number> {
 
 type Cpu = Readonly<Record<string, number>>
 
-/** CPU seconds so far, by who spent them. */
+/** Returns the CPU seconds used so far, by kind of process. */
 function cpuOf(pids: Readonly<Record<string, readonly number[]>>): Cpu {
   return Object.fromEntries(
     Object.entries(pids).map(([name, ids]) => [name, sum(ids.map((pid) => usage(pid).cpuSeconds))]),

@@ -1,7 +1,7 @@
 /**
- * Question: what does an object cost that nobody watches? It measures the time until a server with 200,000 objects of 1
- * KiB is ready, and the memory of each object: the difference between two servers' resident memory, so that the program
- * itself does not count.
+ * Question: what does an object cost that no client watches? It measures the time until a server with 200,000 objects
+ * of 1 KiB is ready, and the memory per object. The memory is the difference between the resident memory of two
+ * servers, so that the program itself does not count.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { sleep, usage } from './support/processes.js'
@@ -10,7 +10,7 @@ import { withScene } from './support/scene.js'
 const OBJECT_BYTES = 1_024
 const FEW = 1_000
 const MANY = 200_000
-/** By then a collection after the start has settled the heap. */
+/** After this time, a garbage collection after the start has settled the heap. */
 const SETTLE_MS = 10_000
 
 export const objects: Question = async (choice) => {

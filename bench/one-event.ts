@@ -1,8 +1,8 @@
 /**
  * Question: what does one event for one watcher cost, at the pace of a busy cluster? There are pods of 3.5 KB on a
- * hundred nodes, one watcher per node by `spec.nodeName`, and 300 events a second: with 10,000 objects and room in the
- * history, with 10,000 objects and a full history, and with 200,000 objects. What the server does at rest is measured
- * first and subtracted.
+ * hundred nodes, one watcher per node by `spec.nodeName`, and 300 events a second. The runs have 10,000 objects and
+ * room in the history, 10,000 objects and a full history, and 200,000 objects. The CPU time of the server at rest is
+ * measured first and subtracted.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
@@ -16,8 +16,8 @@ const OBJECT_BYTES = 3_500
 /** More than `--watch-cache-bytes` holds by default. */
 const FILLING_EVENTS = 24_000
 /**
- * V8 compiles hot code on its own threads for the first few thousand events: at the measured pace, for most of a
- * minute. The question is about a server that has been running for longer.
+ * For the first few thousand events, V8 compiles hot code on its own threads. At the measured pace, that would take
+ * most of a minute, but the question is about a server that has been running for longer.
  */
 const WARM_EVENTS = 10_000
 const WARM_RATE = 2_000
@@ -56,7 +56,7 @@ async function one(choice: Choice, target: Target, state: State): Promise<void> 
   await withScene({ ...choice, ...target, watchers: nodes, objects }, async ({ subject, source, etcd, ...scene }) => {
     let first = scene.nextSequence
     if (state.rings === 'full') {
-      // Whole rounds, so that watcher i is still owed the events of node i.
+      // Write whole rounds, so that watcher i still expects the events of node i.
       const toWholeRound = (nodes - ((first + FILLING_EVENTS) % nodes)) % nodes
       first = (await writeAll(source, FILLING_EVENTS + toWholeRound, FILLING_MS)).next
     }

@@ -1,10 +1,10 @@
 /**
  * Question: for how long do watchers and consistent lists wait when the etcd member that serves our watches freezes,
- * and after an etcd that was away takes writes again?
+ * and after an etcd that was away accepts writes again?
  *
  * One of our servers with watchers of three resources is fed by three members, or by one. Each round injects one fault,
- * and writes a revision of all three resources as soon as etcd takes it. A round ends when every watcher has received
- * it.
+ * and changes all three resources as soon as etcd accepts the write. A round ends when every watcher has received that
+ * revision.
  */
 import type { EtcdProcess } from '../test/support/etcd-process.js'
 import { EtcdWriter } from '../test/support/etcd-writer.js'
@@ -13,16 +13,16 @@ import { startServer } from '../test/support/server-process.js'
 import { pause, until } from '../test/support/until.js'
 import { attempt, type Choice, type Question } from './support/choice.js'
 
-/** A frozen leader holds writes up until the others have elected another. */
+/** While the leader is frozen, writes wait until the other members have elected a new leader. */
 const ROLES = ['follower', 'leader'] as const
 const AWAY_SECONDS = [2, 12, 35]
 const RESOURCES = ['pods', 'configmaps', 'nodes'] as const
 const WATCHERS_EACH = 4
-/** A write that a member does not answer in this time is tried again. */
+/** A write that a member does not answer within this time is retried. */
 const TRY_MS = 300
 const MOST_MS = 60_000
 
-/** Loaded only once the run's etcd has been chosen, which the module reads when it is loaded. */
+/** The module reads the choice of etcd when it is loaded, so it is loaded only after that choice. */
 const etcdProcesses = () => import('../test/support/etcd-process.js')
 
 type Teardown = { teardown: (work: () => unknown) => void }
@@ -52,7 +52,7 @@ async function row(choice: Choice, fault: string, measure: (t: Teardown) => Prom
 
 type Figures = Readonly<Record<string, number>>
 
-/** Times in milliseconds from the fault, or from the moment from which etcd takes writes again. */
+/** Times in milliseconds, measured from the fault or from the moment at which etcd accepts writes again. */
 interface Round {
   readonly takenMs: number
   readonly toldMs: number
@@ -108,13 +108,16 @@ function summaryOf(rounds: readonly Round[]): Figures {
 }
 
 interface Scene {
-  /** The revision of a change of all resources, once one of the members has taken it. */
+  /** Changes all resources. Resolves to the revision once one of the members has accepted the write. */
   write(members: readonly EtcdProcess[]): Promise<number>
   /** Resolves when every watcher has received the revision. @throws Error when a watch ends. */
   told(revision: number): Promise<void>
-  /** The member that has most of our watches. */
+  /** Returns the member that serves most of our watches. */
   watchedMember(): Promise<EtcdProcess>
-  /** One round, from a fault at `sinceMs` on: a write to these members, and consistent lists in the meantime. */
+  /**
+   * Runs one round that began with a fault at `sinceMs`: a write to these members, with consistent lists in the
+   * meantime.
+   */
   recovered(members: readonly EtcdProcess[], sinceMs: number): Promise<Round>
 }
 
@@ -163,7 +166,7 @@ async function openScene(t: Teardown, members: readonly EtcdProcess[]): Promise<
   }
 }
 
-/** A consistent list, repeated until it succeeds. */
+/** Repeats a consistent list until it succeeds. */
 async function listUntilAnswered(url: string): Promise<void> {
   await until(async () => {
     const answer = await fetch(url)

@@ -1,11 +1,11 @@
 /**
- * Question: what does a cluster gain? A control plane has nodes and pods simulated by kwok, and a deployment is rolled
- * every ten seconds. An agent of each node (`support/agents.ts`) watches the API server, our sidecar next to etcd, or
- * our server with `--upstream`. Then the storm: the API server is restarted, and all agents reconnect at once.
+ * Question: what does a cluster gain? A control plane has nodes and pods simulated by kwok, and a Deployment rolls out
+ * every ten seconds. One agent per node (`support/agents.ts`) watches the API server, our sidecar next to etcd, or our
+ * server with `--upstream`. Then comes the storm: the API server is restarted, and all agents reconnect at once.
  *
  * The three arrangements take turns on one cluster, each with a freshly started API server. All programs share the
- * cores, except the agents, which have the last one to themselves. Agents use a service account, so the API server
- * queues and refuses them as in a cluster, and our server authenticates and authorizes them.
+ * cores, except the agents, which have the last core to themselves. Agents use a service account, so the API server
+ * queues and refuses their requests as in a cluster, and our server authenticates and authorizes them.
  */
 import { buildControlPlane, buildKwok } from '../test/reference/programs.js'
 import { NoProgramError } from '../test/support/go-program.js'
@@ -74,7 +74,7 @@ export const relief: Question = async (choice) => {
   }
 }
 
-/** Null, after printing why, where they are not available. */
+/** Returns null, and prints the reason, if the programs are not available. */
 function builtPrograms(): ControlPlanePrograms | null {
   try {
     return { ...buildControlPlane(performance.now() + BUILD_MS), kwok: buildKwok() }
@@ -85,7 +85,7 @@ function builtPrograms(): ControlPlanePrograms | null {
   }
 }
 
-/** Our runtime: that of `--subjects distributary@RUNTIME`, by default the container's. */
+/** Returns our runtime, from `--subjects distributary@RUNTIME`. By default it is the container's. */
 function runtimeOf(choice: Choice): Runtime {
   const [target] = targets({ ...choice, watchers: [] }, [`distributary@24/${WIRE}`])
   return target?.runtime ?? { name: `Node ${process.version.slice(1)}`, program: process.execPath }
@@ -112,7 +112,7 @@ type RowStart = Readonly<Record<string, Value>> & {
 async function measure(scene: Scene, arrangement: Arrangement, row: RowStart): Promise<void> {
   const { choice, plane, runtime } = scene
   await plane.restart()
-  // Shows that the controllers are working.
+  // A completed roll shows that the controllers are working.
   await scene.rolls.once()
   await untilReady(plane, SETTLE_MS)
   const ours = arrangement === 'alone' ? null : await startOurs(scene, arrangement)
@@ -134,7 +134,7 @@ async function measure(scene: Scene, arrangement: Arrangement, row: RowStart): P
 /** Where the agents watch. */
 interface Place {
   readonly port: number
-  /** Our server; null where agents watch at the API server. */
+  /** The process id of our server; null if agents watch the API server. */
   readonly pid: number | null
 }
 
@@ -156,7 +156,7 @@ function startOurs({ choice, workspace, etcd, plane, runtime }: Scene, arrangeme
     core: 'both',
     runtime,
     nodeFlags,
-    // All agents are one service account, which opens every watch at once.
+    // All agents share one service account, which opens every watch at once.
     serverFlags: [...source, `--token-auth-file=${plane.tokenFile}`, '--requests-per-second=100000', ...serverFlags],
   })
 }
@@ -223,7 +223,7 @@ async function steady(scene: Scene, place: Place) {
   }
 }
 
-/** @param seen is the last revision of the agents. */
+/** @param seen the last revision that the agents have seen. */
 async function storm(scene: Scene, place: Place, seen: number): Promise<Record<string, Value>> {
   const { etcd, plane, size, times, rolls, probe } = scene
   const count = size.nodes * WATCHES_OF_AGENT
@@ -257,12 +257,12 @@ async function storm(scene: Scene, place: Place, seen: number): Promise<Record<s
     failedWatches: failed,
     ended,
     receivedMb: totalBytes / 2 ** 20,
-    // All requests since its restart, not only the agents'.
+    // All requests since the API server's restart, not only the agents' requests.
     apiServerRefused: sumOf(text, 'apiserver_request_total', (labels) => labels.includes('code="429"')),
   }
 }
 
-/** @throws Error when a watch received anything other than what it is owed, or received it too late. */
+/** @throws Error when a watch received anything other than the expected events, or received them too late. */
 async function untilComplete(
   { workspace, etcd }: Scene,
   watchers: Watchers,
@@ -279,7 +279,10 @@ async function untilComplete(
 
 const SAMPLE_MS = 500
 
-/** CPU and memory of each part, until it is ended; `Peak` cores are those of the busiest half second. */
+/**
+ * Measures CPU and memory of each part until the meter is ended. `Peak` cores are the cores used in the busiest half
+ * second.
+ */
 function startMeter({ etcd, plane }: Scene, { pid }: Place): { end(): Record<string, Value> } {
   const parts = {
     apiServer: [plane.pid],

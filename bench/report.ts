@@ -1,6 +1,6 @@
 /**
- * Writes `bench/RESULTS.md` and its charts from recorded rows: no figure is typed by hand. For each question (for the
- * fan-out: for each load) the whole latest run counts: ratios hold within one run only.
+ * Writes `bench/RESULTS.md` and its charts from recorded rows, so that no figure is typed by hand. For each question
+ * (and for the fan-out, for each load), it uses only the latest run, because ratios are valid only within one run.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { type AgentsSummary, agentsSummaries, type Ratios } from './support/agent-rows.js'
@@ -17,7 +17,9 @@ interface Column {
   readonly cell: (row: Row, rows: readonly Row[]) => string
 }
 
-/** Reads kept rows, or those of `bench/out` when `isLocal`, and writes the page. @throws Error when there are none. */
+/**
+ * Reads the kept rows, or the rows in `bench/out` if `isLocal`, and writes the page. @throws Error when there are none.
+ */
 export async function report(isLocal: boolean): Promise<void> {
   const rows = readRows(isLocal)
   if (rows.length === 0) throw new Error('no rows: run a question with --keep first, or report with --local')
@@ -95,7 +97,7 @@ function latest(rows: readonly Row[], question: string, loadOf?: (row: Row) => s
   return candidates.filter((row) => row['run'] === run)
 }
 
-/** Peers with their versions, as far as they are recorded. */
+/** Returns the name of the subject; for peers it includes the version, if it is recorded. */
 function subjectName(row: Row): string {
   if (row.subject === 'etcd' || row.subject === 'grpc-proxy') return `${row.subject} ${String(row['etcd'])}`
   if (row.subject === 'apiserver') return `API server ${String(row['apiServer'] ?? '')}`
@@ -130,7 +132,10 @@ function table(rows: readonly Row[], columns: readonly Column[]): string {
   return [...lines, '', recordedOn(rows[0])].join('\n')
 }
 
-/** Rows of one table are of one run. */
+/**
+ * Returns where and when the rows of a table were recorded. One row is enough, because all rows of a table are from one
+ * run.
+ */
 function recordedOn(row: Row | undefined): string {
   const about = (name: string): string => String(row?.[name] ?? 'unknown')
   const machine = `${about('cpu')}, ${about('cores')} cores, ${about('memoryGb')} GB, Linux ${about('kernel')}`
@@ -141,7 +146,7 @@ function recordedOn(row: Row | undefined): string {
   return `Recorded on ${machine}; Node ${about('node')}, etcd ${about('etcd')} in every row, commit ${about('commit')}.${written}`
 }
 
-/** Compares with the figure of another subject under the same load. @param wire null for that of the row. */
+/** Compares a figure with that of another subject under the same load. @param wire null for the row's own wire. */
 function against(title: string, subject: string, wire: string | null, name: string, unit: 'times' | 'percent'): Column {
   return {
     title,
@@ -200,7 +205,7 @@ lowest and the highest.`,
         ratioCell(one.ofMemory),
         figure(one.ended),
         figure(one.deliveriesPerSecond),
-        // Bun sends without `write`, which is all that /proc counts.
+        // Bun does not send with `write`, and /proc counts only `write`.
         one.runtime.startsWith('Bun') ? '–' : figure(one.deliveriesPerWrite),
         `${figure(one.clientCores * 100)} %`,
         one.failed === 0 ? String(one.rounds) : `${one.rounds}, and ${one.failed} failed`,

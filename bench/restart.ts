@@ -1,6 +1,6 @@
 /**
- * Question: what does a restart of our server cost etcd? Puts continue at a steady rate. Their delay is measured at
- * rest, and while a server lists and reads 10,000 revisions of history (`--backfill-revisions`).
+ * Question: what does a restart of our server cost etcd? Puts continue at a steady rate. Their delay is measured
+ * without a restart, and while a server lists and reads 10,000 revisions of history (`--backfill-revisions`).
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { withScene } from './support/scene.js'

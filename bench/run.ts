@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- QUESTION [flags]`: the only reader of the bench's command line. Everything runs on loopback and is
- * bounded in count and time. Every process that it starts is ended, even on Ctrl-C.
+ * `npm run bench -- QUESTION [flags]`: reads the bench's command line and runs one question. Everything runs on
+ * loopback and is bounded in count and time. The bench ends every process that it starts, even on Ctrl-C.
  */
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { agents } from './agents.js'
@@ -39,7 +39,7 @@ import { createRecorder } from './support/record.js'
 interface Asked {
   readonly ask: Question
   readonly about: string
-  /** It is about the programs that `--peers reference` builds. */
+  /** Whether the question needs the programs that `--peers reference` builds. */
   readonly needsPeers?: boolean
 }
 

@@ -1,7 +1,7 @@
 /**
  * Question: how long does it take to read a custom object of about 2 KB through the schema of its definition, in µs?
  * Three objects are measured: one that stays unchanged, one that gets defaults, and one that gets defaults and has
- * numbers that no double holds.
+ * numbers that a double cannot represent.
  */
 import { DefinedSchema } from '../src/kubernetes/codec/defined-schema.js'
 import { ReadRules } from '../src/kubernetes/codec/read-rules.js'
@@ -28,7 +28,7 @@ export const schemaRead: Question = (choice) => {
   return Promise.resolve()
 }
 
-/** @param port as text where JSON holds a number that no double does. */
+/** @param port text if the JSON number cannot be represented by a double. */
 function route(apiVersion: string, kind: string, isWhole: boolean, port: number | string): Buffer {
   const backend = isWhole ? { group: '', kind: 'Service', weight: 1 } : {}
   const gateway = { group: 'gateway.example.org', kind: 'Gateway', name: 'public' }

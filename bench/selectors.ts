@@ -45,7 +45,7 @@ function flagOf(index: number): BenchObject {
   return { key: `${flags.prefix}t${index}/on`, value: Buffer.from(value), mark: value.indexOf(EMPTY_MARK) }
 }
 
-/** Watchers of distinct parts of a declared prefix: only our own server has such watches. */
+/** Measures watchers of distinct parts of a declared prefix. Only our own server has such watches. */
 export const prefixes: Question = async (choice) => {
   for (const target of targets(choice, ['distributary/http1'])) {
     for (const count of countsOf(choice)) {
@@ -67,12 +67,14 @@ export const prefixes: Question = async (choice) => {
 /** The most different paths that the load program accepts. */
 const MAX_SHARDS = 100
 
-/** Watchers of distinct shards, which an API server filters one by one, if its gate is on. */
+/**
+ * Measures watchers of distinct shards. An API server filters for each of them separately, if its feature gate is on.
+ */
 export const shards: Question = async (choice) => {
   for (const target of targets(choice, ['distributary/http1'])) {
     for (const count of [1, MAX_SHARDS]) {
       await attempt(choice, { question: 'shards', subject: target.kind.name, wire: target.wire }, () => {
-        // In the order of their hashes, so that the shards between them own one object each.
+        // Sorted by hash, so that each shard between two hashes contains one object.
         const objects = benchObjects(choice.resource, { count: MAX_SHARDS, nodes: 1, bytes: 1024 })
           .map(withRandomUid)
           .toSorted((a, b) => compareHashes(a.hash, b.hash))
@@ -92,7 +94,10 @@ export const shards: Question = async (choice) => {
   }
 }
 
-/** As in a cluster: the hashes of uids that differ in their last digits alone lie close together. */
+/**
+ * Gives the object a random uid, as in a cluster. The hashes of uids that differ only in their last digits would be
+ * close together.
+ */
 function withRandomUid(object: BenchObject, index: number): { readonly object: BenchObject; readonly hash: Hash } {
   const text = String(object.value)
   const uid = createHash('sha256').update(String(index)).digest('hex').slice(0, 36)

@@ -1,8 +1,8 @@
 /**
  * Question: do stalled readers hurt the others? One server carries the same load twice per round: first all readers
- * read, then one in a hundred reads nothing for 10 s. The figures are medians of three rounds. Segments have Ethernet's
- * size and receive buffers are small, because the loopback defaults would absorb three megabytes per reader before the
- * server noticed anything. Objects have 4 KiB for the same reason.
+ * read, then one in a hundred reads nothing for 10 s. The figures are medians of three rounds. TCP segments have
+ * Ethernet's size and receive buffers are small, because with the loopback defaults the kernel would absorb three
+ * megabytes per reader before the server noticed anything. Objects have 4 KiB for the same reason.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
@@ -32,7 +32,7 @@ async function one(choice: Choice, target: Target): Promise<void> {
     const without: number[] = []
     const ofOthers: number[] = []
     let columns = {}
-    // In turns, so that other load on the machine affects both.
+    // The two cases alternate, so that other load on the machine affects both.
     for (let round = 0; round < (choice.quick ? 1 : ROUNDS); round++) {
       without.push((await measureStretch(options)).report.delayMs.p99)
       await sleep(500)

@@ -1,7 +1,7 @@
 /**
- * Question: what does a list of 200,000 objects cost at its source, as one stream (etcd from 3.7 on, so `--peers
- * reference`) and in pages? It measures the time, and the CPU and peak memory of etcd and of the reading process. The
- * two ways take turns on one etcd.
+ * Question: what does a list of 200,000 objects cost at its source, as one stream and in pages? The stream requires
+ * etcd 3.7 or newer, and therefore `--peers reference`. The bench measures the time, and the CPU time and peak memory
+ * of etcd and of the reading process. The two ways alternate on one etcd.
  */
 import { fileURLToPath } from 'node:url'
 import { etcdSubject } from './subjects/etcd.js'
@@ -13,7 +13,7 @@ const program = fileURLToPath(new URL('support/source-list-process.js', import.m
 const WAYS = ['pages', 'stream'] as const
 const OBJECT_BYTES = 1_024
 const ROUNDS = 3
-/** etcd collects the garbage of the previous list. */
+/** In this time, etcd collects the garbage of the previous list. */
 const SETTLE_MS = 5_000
 
 export interface SourceListFigures {

@@ -1,8 +1,10 @@
-/** Compares the targets of the fan-out with the recorded rows: each is met or not, and nothing is typed by hand. */
+/**
+ * Compares the performance targets with the recorded rows. Whether a target is met is computed, never typed by hand.
+ */
 import { type AgentsSummary, agentsSummaries } from './support/agent-rows.js'
 import type { Row } from './support/record.js'
 
-/** Returns the rows of the latest run of a question, for the fan-out those of one load. */
+/** Returns the rows of the latest run of a question; for the fan-out, only the rows of one load. */
 export type RowsOf = (question: string, watchers?: number, rate?: number) => readonly Row[]
 
 interface Target {
@@ -61,7 +63,7 @@ function atMost(what: string, bound: number, unit: string, measured: Target['mea
 
 const OURS_TLS: Who = ['distributary', 'http1-tls']
 
-/** Our deliveries per CPU-second beside the API server's, on the same wire. */
+/** Returns the ratio of our deliveries per CPU second to the API server's, on the same wire. */
 function beside(wire: string): Target['measured'] {
   return (of) => ratio(of('fanout', 1_000, 20), ['distributary', wire], ['apiserver', wire], PER_CPU)
 }
@@ -279,7 +281,7 @@ function oursAmong(of: RowsOf): AgentsSummary[] {
   return agentsSummaries(of('agents')).filter(({ agents, subject }) => agents === 300 && subject === 'distributary')
 }
 
-/** On the Node of the container. */
+/** Returns a figure measured on the Node version of the container. */
 function shipped(name: 'ofCpu' | 'ofP99' | 'ofMemory'): Target['measured'] {
   return (of) => oursAmong(of).find(({ runtime }) => runtime.startsWith('Node 24.'))?.[name]?.median
 }
@@ -300,7 +302,7 @@ function bestBeside(wire: string): Target['measured'] {
   }
 }
 
-/** The worst of the states in which the history is full. */
+/** Returns the worst figure of the states in which the history is full. */
 function loneEvent(name: string): Target['measured'] {
   return (of) => {
     const rows = of('one-event').filter((row) => row['rings'] === 'full' && row.wire === 'http1-tls')
@@ -315,14 +317,14 @@ function listsOf(of: RowsOf, askers: number): readonly Row[] {
   return of('list').filter((row) => row['askers'] === askers)
 }
 
-/** Over the faults of that name; undefined when one of them was not survived. */
+/** Returns the longest time over the matching faults; undefined if a run failed. */
 function longest(rows: readonly Row[], fault: RegExp): number | undefined {
   if (rows.some((row) => row['failed'] !== undefined)) return undefined
   const times = rows.flatMap((row) => (fault.test(String(row['fault'])) ? [Number(row['toldMaxMs'])] : []))
   return times.length === 0 ? undefined : Math.max(...times)
 }
 
-/** Returns a Markdown table. @param figure writes a number. */
+/** Returns a Markdown table. @param figure formats a number. */
 export function targetsTable(rowsOf: RowsOf, figure: (value: number) => string): string {
   const lines = targets.map(({ what, asked, measured, isMet, why }) => {
     const given = measured(rowsOf)

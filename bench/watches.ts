@@ -1,6 +1,7 @@
 /**
- * Question: do a hundred thousand watches fit into one process? 10,000 plain HTTP/2 connections have ten watches each,
- * of ten resources. It measures the memory, and the delay of an event to the ten thousand watchers of its resource.
+ * Question: do a hundred thousand watches fit into one process? There are 10,000 plain HTTP/2 connections, each with
+ * one watch of each of ten resources. The bench measures the memory, and the delay of an event to the ten thousand
+ * watchers of its resource.
  */
 import { execFileSync } from 'node:child_process'
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
@@ -30,7 +31,7 @@ async function one(choice: Choice, target: Target): Promise<void> {
   const seconds = choice.seconds ?? (choice.quick ? 5 : 30)
   const resources = Array.from({ length: RESOURCES }, (_, index) => customResource(`kind${index}`))
   const each = resources.map((resource) => benchObjects(resource, { count: OBJECTS_EACH, nodes: 100, bytes: 1024 }))
-  // In turn, so that the n-th event is for the n-th watch of each connection.
+  // The resources take turns, so that the n-th event is for the n-th watch of each connection.
   const written = Array.from({ length: OBJECTS_EACH * RESOURCES }, (_, i) => each[i % RESOURCES]![Math.floor(i / 10)]!)
   const most = `${connections * RESOURCES + 1_000}`
   const serverFlags = [...choice.serverFlags, `--max-watchers=${most}`, `--max-watchers-per-client=${most}`]
@@ -76,7 +77,7 @@ async function one(choice: Choice, target: Target): Promise<void> {
   })
 }
 
-/** @throws Error with what to raise, where a process may open fewer. */
+/** @throws Error that says which limit to raise, if a process may open fewer files. */
 function requireOpenFiles(count: number): void {
   const limit = execFileSync('sh', ['-c', 'ulimit -Hn']).toString().trim()
   if (limit === 'unlimited' || Number(limit) >= count) return

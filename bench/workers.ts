@@ -1,7 +1,7 @@
 /**
- * Question: what does a delivery cost with two workers, compared with one? The load generator shares their cores, so
- * the comparison is of the CPU time per delivery, summed over all processes. The figures are medians of rounds taken in
- * turns.
+ * Question: what does a delivery cost with two workers, compared with one? The load generator shares the workers'
+ * cores, so the bench compares the CPU time per delivery, summed over all processes. The figures are medians of
+ * alternating rounds.
  */
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
