@@ -18,7 +18,7 @@ export interface Asking {
 /** A request that is not answered within this time has failed. */
 export const ANSWER_TIMEOUT_MS = 5_000
 const AGAIN_MS = 1_000
-/** The first pause if NATS reports that nothing listens for the request. */
+/** The pause after NATS has reported that nothing listens for the request. */
 const NOBODY_AGAIN_MS = 200
 
 /**

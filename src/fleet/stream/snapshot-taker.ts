@@ -70,8 +70,8 @@ export class SnapshotTaker {
 
   /**
    * Called when a subscriber finds no usable snapshot. The subscriber repeats the request until there is one, so a
-   * snapshot that is already being taken or listed may be enough. Otherwise, at the start of a fleet, every replica's
-   * request would cause another read of etcd.
+   * snapshot that is already being taken or listed may be enough. Without this check, every replica's request would
+   * cause another read of etcd when a fleet starts.
    */
   requestForSubscriber(): void {
     if (this.#listing === 0 && this.#taking === null && this.#options.place() !== null) this.request()
