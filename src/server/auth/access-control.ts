@@ -69,7 +69,8 @@ export function buildAuthenticator(
   const healthOf = (webhook: Webhook): JudgeHealth => openHealth(webhook, { clock, logger, onJudge })
   const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
     new WatchedFiles({ paths: [path], ...watching }, (content) => naming(path, () => parse(content.toString('utf8'))))
-  // The order is the API server's: front proxy, certificate, then tokens, the cheapest kind first.
+  // As in the API server, front proxies come first, then certificates, then tokens. The kinds of tokens are ordered
+  // from the cheapest to the most expensive.
   const authenticators: Authenticator[] = []
   if (options.requestheaderClientCaFile !== null) {
     authenticators.push(

@@ -267,7 +267,7 @@ export class AccessGuard {
   }
 
   /**
-   * @param identity who the caller was, by `actingKey`. @throws UnauthorizedError, ForbiddenError,
+   * @param identity the `actingKey` for which the request was allowed. @throws UnauthorizedError, ForbiddenError,
    * ServiceUnavailableError
    */
   async #requireAgain(

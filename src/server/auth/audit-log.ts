@@ -47,7 +47,7 @@ export interface AuditLog {
 }
 
 export interface AuditLogOptions {
-  /** A file that lines are appended to, or '-' for standard output. */
+  /** The file to which lines are appended, or '-' for standard output. */
   readonly path: string
   readonly clock: Clock
   readonly logger: Logger

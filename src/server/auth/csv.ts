@@ -1,4 +1,4 @@
-/** Reads comma-separated values with the quirks of Go's encoding/csv, which token files rely on. */
+/** Reads comma-separated values with the quirks of Go's encoding/csv, on which token files rely. */
 
 /**
  * Returns one array for each record. Blank lines are skipped and fields are not trimmed.

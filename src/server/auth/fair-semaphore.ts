@@ -46,8 +46,8 @@ export class FairSemaphore implements IdentitySemaphore {
   readonly #options: FairSemaphoreOptions
   #bounds: FairSemaphoreBounds
   /**
-   * The identities in the order of their next slot, which is the order of the Map: an identity that was given a slot
-   * moves to the end.
+   * The waiting identities, in the order in which they get the next slots. An identity that gets a slot moves to the
+   * end of the Map.
    */
   readonly #queues = new Map<string, Set<Waiter>>()
   /** The number of slots that each identity holds. There are at most as many entries as slots. */

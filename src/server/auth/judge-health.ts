@@ -84,7 +84,7 @@ export class JudgeHealth {
   }
 }
 
-/** The messages of an error and of what caused it. */
+/** Returns the messages of an error and of its causes. */
 export function reasonsOf(error: unknown): readonly string[] {
   const reasons: string[] = []
   for (

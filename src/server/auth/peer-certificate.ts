@@ -4,8 +4,8 @@
  * a certificate. Each authenticator therefore checks the certificate against its own bundle again.
  */
 import { X509Certificate } from 'node:crypto'
-// Loaded only for its side effect: in Node 20, toLegacyObject() of a certificate leaves a node:tls without
-// createSecureContext if nothing has loaded it before.
+// Loaded only for its side effect. In Node 20, if nothing has loaded node:tls before, toLegacyObject() of a certificate
+// leaves it without createSecureContext.
 import 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 
@@ -13,7 +13,7 @@ export interface PeerCertificate {
   /** '' when the subject has no common name. */
   readonly commonName: string
   readonly organizations: readonly string[]
-  /** The leaf comes first, as the client sent it and as OpenSSL completed the chain. */
+  /** The chain, leaf first, as the client sent it and OpenSSL completed it. */
   readonly chain: readonly X509Certificate[]
   /** OpenSSL's own verdict on signatures, dates and purpose, against all authorities of the server. */
   readonly verified: boolean

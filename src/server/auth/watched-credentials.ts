@@ -46,7 +46,7 @@ export interface CredentialFiles {
 }
 
 export interface Credentials extends Readonly<Partial<Record<'ca' | 'cert' | 'key', Buffer>>> {
-  /** Without a newline at its end. */
+  /** The password without a newline at its end. */
   readonly password?: string
 }
 

@@ -1,10 +1,10 @@
 /**
- * A file that is read again when it changes. It is polled every few seconds rather than watched through the operating
- * system: Kubernetes swaps mounted secrets by renaming a symbolic link two levels up, which `fs.watch` on the file
- * never sees, and a missed change means that a revoked permission stays in force.
+ * A file that is read again when it changes. The file is polled every few seconds instead of being watched through the
+ * operating system. Kubernetes swaps mounted secrets by renaming a symbolic link two levels up, which `fs.watch` on the
+ * file never sees. After a missed change, a revoked permission would stay in force.
  *
- * A program that writes a file in place empties it first. So a change takes effect once two reads have found the same
- * content: half a file would be half a policy, or a configuration of only defaults.
+ * A program that writes a file in place empties it first. Half a file would be half a policy, or a configuration with
+ * only defaults. So a change takes effect only after two reads have found the same content.
  */
 import type { FileMetrics } from '../metrics/process-metrics.js'
 import { readRegularFile } from '../../support/read-regular-file.js'

@@ -21,7 +21,7 @@ export interface OptionDoc {
   readonly doc: string
 }
 
-/** An option without its name, which `options.ts` gives it. */
+/** The definition of an option without the option's name, which `options.ts` adds. */
 export interface OptionDefinition<T> extends OptionDoc {
   readonly kind: OptionKind
   /** The unit of the loaded value: milliseconds for durations, bytes for sizes, however the value was written. */

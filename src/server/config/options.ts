@@ -43,7 +43,7 @@ export interface Option<T> extends OptionDefinition<T> {
   readonly group: OptionGroup
 }
 
-/** The values before defaults that depend on other options are filled in. */
+/** The values of all options, before the defaults that depend on other options are filled in. */
 export type OptionValues = { readonly [Name in OptionName]: ValueOf<Definitions[Name]> }
 
 // Each entry comes from the definition of the same name, as the mapped type says.

@@ -85,7 +85,7 @@ export class Metrics {
     return await AggregatorRegistry.aggregate(all).metrics()
   }
 
-  /** Figures for the status page, which has no Prometheus to query: totals over all resources since the start. */
+  /** Returns figures for the status page, which cannot query Prometheus: totals over all resources since the start. */
   figures(): {
     /**
      * Events that entered the caches. A worker gets them from its primary process, and a replica may get them from

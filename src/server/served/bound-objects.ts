@@ -30,8 +30,8 @@ const MAX_STALENESS_MS = 10_000
 const LEEWAY_MS = 60_000
 const READ_MS = 5_000
 /**
- * Enough for all remembered tokens, each of which is bound to two objects: a service account and a pod. Each object
- * takes about 200 bytes.
+ * The limit is enough for all remembered tokens. Each token is bound to two objects: a service account and a pod. Each
+ * object takes about 200 bytes.
  */
 const MAX_WATCHED = 32_768
 

@@ -1,6 +1,6 @@
 /**
- * The program of the thread that reads large definitions and builds OpenAPI documents. Both take time in proportion to
- * the schemas, whose size only etcd limits.
+ * The program of the thread that reads large definitions and builds OpenAPI documents. Both tasks take time in
+ * proportion to the size of the schemas, which only etcd limits.
  */
 import type { TransferListItem } from 'node:worker_threads'
 import { parseExactJson } from '../../kubernetes/codec/exact-json.js'

@@ -43,7 +43,7 @@ export class DocumentThreads {
   /** @throws ServiceUnavailableError if building the document takes too much time or memory. */
   async makeOpenApi(resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
     const { writable } = this.#options
-    // The queue stays short: callers share a document in progress, and each has at most two forms.
+    // The queue stays short, because callers share a document in progress, and each document has at most two forms.
     const making = this.#lastDocument.then(async () => {
       const message: OpenApiMessage = { kind: 'openapi', resources: resources.map(toShared), form, writable }
       return (await this.#run(message)) as Document

@@ -1,8 +1,8 @@
 /**
  * Tracks whether all resources are known yet. A starting server has not read all definitions of custom resources, and a
- * client that gets a 404 for an existing resource would treat its objects as deleted. Until then clients are asked to
- * retry. The server logs unreadable definitions once and does not wait for them, unless they are only waiting for a key
- * to decrypt them.
+ * client that gets a 404 for an existing resource would treat its objects as deleted. So until all resources are known,
+ * clients get an error that asks them to retry. The server logs unreadable definitions once and does not wait for them,
+ * unless they are only waiting for a key to decrypt them.
  */
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'

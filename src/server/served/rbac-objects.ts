@@ -1,5 +1,5 @@
 /**
- * The roles and bindings in the caches, as read by the RBAC authorizer. Nothing is granted before all of them are
+ * Provides the roles and bindings in the caches to the RBAC authorizer. Nothing is granted before all of them are
  * loaded.
  */
 import { parseBinding, parseRole } from '../auth/authz/rbac-types.js'

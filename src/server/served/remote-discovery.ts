@@ -43,7 +43,10 @@ export interface RemoteDiscoveryOptions {
   readonly logger: Logger
 }
 
-/** Only aggregated APIs and upgrades of that server change its discovery, and those are not urgent. */
+/**
+ * The polling interval. Only aggregated APIs and upgrades of the other server change its discovery, and such changes
+ * are not urgent.
+ */
 const INTERVAL_MS = 30_000
 const TIMEOUT_MS = 20_000
 const BACKOFF = { firstMs: 200, capMs: 5_000 }

@@ -38,7 +38,7 @@ export class ServedViews {
     }
   }
 
-  /** Returns null for an object without JSON in that version, which has been logged. */
+  /** Returns the object as JSON in the served version; null if that is impossible, which has already been logged. */
   json(served: ServedResource, object: StoredObject): Buffer | null {
     return this.#views.json(object, viewTargetOf(served))?.bytes ?? null
   }

@@ -8,7 +8,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 
 /** The time between two steps. Each step ends some watches. */
 const STEP_MS = 50
-/** The fewest watches that a step ends: 200 a second, as in the API server. */
+/** The fewest watches that a step ends. This makes 200 a second, as in the API server. */
 const STEP_WATCHES = 10
 
 export async function drainWatches(

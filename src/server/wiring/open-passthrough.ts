@@ -52,7 +52,8 @@ function answeredBy({ metrics }: Basis, server: string): (code: number, seconds:
 const FILES = '--passthrough-cafile, --proxy-client-cert-file or --proxy-client-key-file'
 
 /**
- * Returns the options that all servers behind this one have in common. Each call watches the files anew for one server.
+ * Returns the options that all servers behind this one have in common. Each call watches the files again, for one
+ * server.
  */
 function sharedOptions(
   { config, clock, logger, metrics }: Basis,

@@ -22,7 +22,7 @@ const LOOK_MS = 500
 
 export class OutageLog {
   readonly #options: OutageLogOptions
-  /** When each upstream became unavailable; the key undefined stands for the main one. */
+  /** When each upstream became unavailable; the key undefined stands for the main upstream. */
   readonly #sinceMs = new Map<OtherEtcd | undefined, number>()
   #timer: Timer | null = null
 

@@ -46,7 +46,7 @@ export class Ports {
         : createServer(server, (handler) => {
             const listener = createSecureListener(handler, limits, tls.value)
             tls.onChange((context) => listener.setSecureContext(context))
-            // An HTTP/2 server has every method of a server that fastify uses.
+            // An HTTP/2 server has all the server methods that Fastify uses.
             return listener as unknown as Server
           })
     // These routes require no credentials, so only the configured host names are allowed.

@@ -17,7 +17,7 @@ export interface AuthenticationRequest {
   readonly tlsPeerCertificate: PeerCertificate | null
   /** The client's address. No identity is derived from it; it limits how long one client can make others wait. */
   readonly address?: string
-  /** Also absent when tickets are disabled. */
+  /** The ticket in the request; also absent when tickets are disabled. */
   readonly ticket?: ShownTicket
   /**
    * A token must be issued for one of these audiences, which a TokenReview names. Default: this server's own audiences.
@@ -28,9 +28,9 @@ export interface AuthenticationRequest {
 /** A ticket, and the request that contained it. */
 export interface ShownTicket {
   readonly text: string
-  /** Without the query. */
+  /** The path without the query. */
   readonly path: string
-  /** Whether the request can only read, here and now: GET or HEAD of something that this server answers itself. */
+  /** Whether the request only reads: a GET or HEAD that this server answers itself. */
   readonly isRead: boolean
   /**
    * When the request arrived, in milliseconds since the epoch. The ticket must be valid at that time, so a stream that
@@ -65,7 +65,10 @@ export interface Authenticator {
 
 export type Concerns = (user: User) => boolean
 
-/** A refusal by the authenticator that knows most about the credential, so no other may accept it either. */
+/**
+ * A refusal by the authenticator that knows most about the credential. No other authenticator may accept the credential
+ * after that.
+ */
 export class RefusedCredentialError extends UnauthorizedError {}
 
 /** Returns every value of a header, in order. */

@@ -40,7 +40,7 @@ export async function statedClaims(token: string): Promise<JWTPayload | null> {
 
 /** Finds keys by the header of a token. */
 export type KeySet = JWTVerifyGetKey & {
-  /** Fetches the set again. @returns false, without doing so, if it was fetched a moment ago. */
+  /** Fetches the set again. @returns false, without fetching, if the set was fetched a moment ago. */
   readonly reload?: () => Promise<boolean>
 }
 
@@ -196,7 +196,7 @@ async function verifyByEachKey(token: string, keys: KeySet, options: JWTVerifyOp
   }
 }
 
-/** jose's errors report a fault of the token, except these, which are about fetching the key set. */
+/** Whether an error concerns fetching the key set. All other errors of jose report a fault of the token. */
 function isAboutKeys({ code }: errors.JOSEError): boolean {
   return code === 'ERR_JWKS_TIMEOUT' || code === 'ERR_JWKS_INVALID' || code === 'ERR_JOSE_GENERIC'
 }

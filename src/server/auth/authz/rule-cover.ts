@@ -33,7 +33,7 @@ const MAX_MISSING = 1_000
 
 export type Coverage =
   | { readonly kind: 'covered' }
-  /** One line for each group, resource and name, or path, sorted. */
+  /** Sorted lines: one for each group, resource and name, or for each path. */
   | { readonly kind: 'missing'; readonly lines: readonly string[] }
   | { readonly kind: 'too-many' }
 

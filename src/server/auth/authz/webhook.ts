@@ -1,6 +1,6 @@
 /**
  * The Webhook mode: asks an API server to decide (SubjectAccessReview, `authorization.k8s.io/v1`). Decisions are
- * cached, grants and refusals for different times, and concurrent equal requests are sent only once.
+ * cached, and grants and refusals are kept for different times. Concurrent equal requests are sent only once.
  */
 import { ReviewServer, type ReviewServerOptions } from '../review-server.js'
 import { digest, identityKey, type User } from '../user.js'

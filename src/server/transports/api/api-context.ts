@@ -50,7 +50,7 @@ export interface ApiContext {
   readonly apiServices: ApiServices | null
   /** null if writes are disabled. */
   readonly writer: Pick<OffLoopWriter, 'perform' | 'hasProtobuf'> | null
-  /** Equal in two processes that encode the same object to the same bytes. */
+  /** A text that is equal in two processes that encode the same object to the same bytes. */
   readonly release: string
   /** How shared caches may keep a resource; null if they may not. */
   publicCachingOf(resource: Resource): PublicCaching | null

@@ -1,4 +1,4 @@
-/** Answers a list: finds the state, chooses the page of it, and sends a body that equal requests share. */
+/** Answers a list: finds the state, chooses the page, and sends a body that equal requests share. */
 import type { FactRegistry } from '../../../engine/broadcast/fact-registry.js'
 import { Matcher } from '../../../engine/broadcast/matcher.js'
 import type { Snapshot } from '../../../engine/cache/store.js'

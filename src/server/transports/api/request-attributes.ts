@@ -7,7 +7,7 @@
  * which has not been read yet. If the selector named the object, callers could choose the name for which they are
  * authorized.
  *
- * Source: the request info resolver of kubernetes/apiserver. Unlike there, a selected name also counts for
+ * Source: the request info resolver of kubernetes/apiserver. Unlike in the API server, a selected name also counts for
  * `deletecollection`, which then deletes no other object.
  */
 import { type Attributes, resourceAttributes, type SelectorRequirement } from '../../auth/authz/authorizer.js'
@@ -25,7 +25,7 @@ export type Verb = 'get' | 'list' | 'watch' | WriteVerb | 'other'
 /** The parts of an exchange that determine the attributes. */
 export interface AskedRequest {
   readonly request: { readonly method?: string | undefined }
-  /** Without the query. */
+  /** The path without the query. */
   readonly path: string
   readonly query: URLSearchParams
 }

@@ -101,7 +101,7 @@ export class BodyCache {
     }
     const begun = new AbortController()
     const slot = this.#semaphore.acquire(identity, AbortSignal.any([signal, begun.signal]))
-    // The next one follows whether this one succeeds or fails.
+    // The next request follows whether this one succeeds or fails.
     this.#ahead.set(place, slot.then(nothing, nothing))
     const awaiting = this.#awaiting.get(key) ?? new Set()
     this.#awaiting.set(key, awaiting.add(begun))

@@ -11,7 +11,7 @@ export interface Layout {
   readonly key: string
   /** Lays out a whole response, yielding to the event loop if it is large. */
   whole(body: Buffer): Promise<Buffer>
-  /** @param source each piece but the last ends with a whole item of the list. */
+  /** @param source yields pieces, each of which except the last ends with a whole item of the list. */
   pieces(source: Generator<Buffer | null, void, void>): Pieces
 }
 
@@ -80,7 +80,7 @@ const cbor: Layout = {
       }
       held = piece
     }
-    // A list of one piece begins with its length, as at the API server.
+    // As in the API server, a list of one piece begins with its length.
     if (held !== null) yield yield* stepsInTurns(isOne ? cborSteps(held) : writer.push(held))
   },
 }

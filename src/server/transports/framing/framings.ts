@@ -1,6 +1,6 @@
 /**
  * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message, CBOR) on a
- * carrier (what the frames travel in). Each pair exists once, so that its watchers share a group.
+ * carrier (the kind of connection that carries the frames). Each pair exists once, so that its watchers share a group.
  */
 import { type Compression, type WireFormat, chunkEnvelope } from '../../../engine/broadcast/wire-format.js'
 import type { Stream } from '../../../kubernetes/dialect/accept.js'

@@ -85,7 +85,7 @@ function stopParser(socket: Socket): void {
  */
 function closeWith(socket: Socket, open: ReadonlySet<ServerResponse>): void {
   socket.once('close', () => {
-    // By now Node has closed the first response, or all of them.
+    // Node has now closed the first response (before Node 24) or all of them.
     setImmediate(() => {
       for (const response of open) {
         response.destroyed = true

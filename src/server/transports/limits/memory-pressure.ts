@@ -115,7 +115,7 @@ export class MemoryPressure {
     if (!this.#isOver) return null
     if (this.#isFull) throw this.#refusal()
     const leave = await this.#options.turns.acquire(identity, signal)
-    // Requests that were let in earlier may have filled the memory.
+    // Requests that were admitted earlier may have filled the memory.
     this.#checkAgain()
     if (!this.#isFull) return leave
     leave()

@@ -1,6 +1,6 @@
 /**
- * The gate in front of every transport: it determines a client's address, authenticates the client, counts its requests
- * and authorizes them; while a watch runs, it keeps checking that the watch is still allowed.
+ * The gate in front of every transport. It determines a client's address, authenticates the client, counts its requests
+ * and authorizes them. While a watch runs, it keeps checking that the watch is still allowed.
  *
  * A server without authentication and authorization counts no requests, because it knows clients only by address, and
  * thousands of clients may be behind one proxy or NAT.
@@ -55,7 +55,7 @@ export interface Confirmable {
 
 /** The client of a request that has passed the gate. */
 export interface Caller extends Confirmable {
-  /** The name under which limits count it: the user, or the address of an anonymous client. */
+  /** The name under which limits count the client: the user's name, or the address of an anonymous client. */
   readonly identity: string
   /**
    * Equal for callers with the same name, uid, groups and extra, who therefore have the same permissions; '' if the

@@ -146,7 +146,7 @@ export class Strangers {
     else this.#wait(stranger, session)
   }
 
-  /** Closes strangers that have waited for longer than this, because memory is running out. */
+  /** Closes strangers that have waited for longer than `ms`, because memory is running out. */
   closeOlderThan(ms: number): void {
     this.#unknown.closeOlderThan(ms)
   }

@@ -1,7 +1,8 @@
 /**
- * Checks the Host of every request, because a page can make its own name resolve to our address (DNS rebinding): the
- * browser then treats this server as the page's own origin, sends any request the page makes, and lets it read the
- * responses. An IP address and a loopback name cannot be rebound; any other name must be allowed by the operator.
+ * Checks the Host of every request, because a page can make its own name resolve to our address (DNS rebinding). The
+ * browser then treats this server as the page's own origin, sends any request that the page makes, and lets the page
+ * read the responses. An IP address and a loopback name cannot be rebound; any other name must be allowed by the
+ * operator.
  *
  * If clients are authenticated, a page has no credentials that work here, so any name is allowed by default.
  */

@@ -12,7 +12,7 @@ import type { User } from '../../auth/user.js'
 import type { StatusError } from '../../../engine/model/status.js'
 import { boundAnswer, breakOff, lingerMs } from '../watch/linger.js'
 
-/** The longest warning: every client limits the total size of headers. */
+/** The longest warning, because every client limits the total size of headers. */
 const MAX_WARNING_CHARACTERS = 256
 
 /** Shared, because creating one captures a stack trace. */
@@ -62,7 +62,7 @@ export class Exchange {
     return this.request.headers
   }
 
-  /** Whether the response ends with its headers: a byte after them would be read as part of the next response. */
+  /** Whether the response ends with its headers. A byte after them would be read as part of the next response. */
   get isHead(): boolean {
     return this.request.method === 'HEAD'
   }
@@ -177,8 +177,8 @@ function opaqueTag(tag: string): string {
 }
 
 /**
- * Writes the warn-text of RFC 9110 in UTF-8, as the API server does: Node writes each character of a header as one
- * byte.
+ * Returns a warning in the form of RFC 9110, with its text in UTF-8, as the API server sends it. Node writes each
+ * character of a header as one byte, so each byte becomes a character.
  */
 function warningValue(text: string): string {
   const shown = Array.from(text.replaceAll(/\p{Cc}/gu, '?'))

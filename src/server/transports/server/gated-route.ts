@@ -30,7 +30,7 @@ interface Reply {
   hijack(): unknown
 }
 
-/** Returns a handler for Fastify that answers by `send` if the caller is allowed what `attributes` says. */
+/** Returns a Fastify handler that answers with `send` if the caller has the permission that `attributes` describes. */
 export function gated<Caller extends Confirmable | null>(
   { gate, corsAllowedOrigins = [], onInternalError }: GatedRouteOptions<Caller>,
   attributes: (request: Exchange['request']) => Attributes,

@@ -450,8 +450,8 @@ function destroyLater(session: ServerHttp2Session, ms: number): void {
 
 /**
  * Passes an upgrade request to the handler of all requests, so that it is authenticated, routed and rejected like any
- * other. A handler that does not take the upgrade simply answers (RFC 9110, 7.8: an upgrade may be ignored, as we do
- * with h2c); the connection ends with that response, because Node's parser has let go of it.
+ * other. A handler that does not accept the upgrade simply answers (RFC 9110, 7.8: a server may ignore an upgrade, as
+ * we do with h2c). The connection ends with that response, because Node's parser has released it.
  */
 function upgradeAsRequest(handler: RequestListener) {
   return (...[request, socket, head]: [Parameters<RequestListener>[0], Socket, Buffer]): void => {

@@ -1,6 +1,6 @@
 /**
- * `POST /tickets` gives an authenticated caller a ticket for one path (`auth/authn/ticket.ts`). It needs no permission:
- * the ticket reads only what its caller may read.
+ * `POST /tickets` gives an authenticated caller a ticket for one path (`auth/authn/ticket.ts`). The request needs no
+ * permission, because the ticket reads only what the caller may read.
  */
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import { BadRequestError, type StatusError } from '../../../engine/model/status.js'

@@ -120,7 +120,7 @@ async function tryStream(stream: Writable, handle: StreamHandle | null, reader: 
   if (waiting !== 0) throw new Error('the completion of a write was never reported')
 }
 
-/** Compares chunk by chunk, because the total is some megabytes. @throws Error when anything else arrives. */
+/** Compares chunk by chunk, because the total is many megabytes. @throws Error when anything else arrives. */
 async function expectBytes(reader: Readable, pieces: readonly Buffer[]): Promise<void> {
   let [index, offset] = [0, 0]
   for await (const chunk of reader as AsyncIterable<Buffer>) {

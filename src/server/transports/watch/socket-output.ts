@@ -2,10 +2,10 @@
  * The fast path of HTTP/1.1: after the headers, chunks already framed by the broadcast go straight to the socket, which
  * saves ServerResponse's work per write.
  *
- * It requires that this response owns the socket (`res.socket === req.socket`: with pipelined requests an earlier
- * response may still be in progress, and bytes would land inside it), that the client speaks HTTP/1.1 (1.0 has no
- * chunks), and that the socket reports when it is full. `canWriteToSocket` decides; everything else uses
- * `ResponseOutput`.
+ * The path has three conditions, which `canWriteToSocket` checks. First, this response owns the socket (`res.socket ===
+ * req.socket`). Otherwise, with pipelined requests, an earlier response may still be in progress, and bytes would land
+ * inside it. Second, the client speaks HTTP/1.1, because 1.0 has no chunks. Third, the socket reports when it is full.
+ * All other responses use `ResponseOutput`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

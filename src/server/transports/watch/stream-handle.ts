@@ -1,11 +1,11 @@
 /**
  * Writes to a TCP socket or an HTTP/2 stream through its handle. That skips the per-call work of `stream.write` (a
- * queue, events, a nextTick), a seventh to a fifth of the cost of a delivery.
+ * queue, events, a nextTick), which is a seventh to a fifth of the cost of a delivery.
  *
  * The handles and their methods are private to Node and may change with any version. So no handle is used until
- * `check-stream-handles.ts` has seen one of its kind deliver what was written; without a handle the caller writes to
- * the stream, which is always correct. Both ways may be mixed on one stream: they share one queue below, and bytes
- * leave in the order of the calls.
+ * `check-stream-handles.ts` has verified that handles of its kind deliver what was written. Without a handle, the
+ * caller writes to the stream, which is always correct. Writes through the handle and through the stream may be mixed,
+ * because both share one queue below, and bytes leave in the order of the calls.
  */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'

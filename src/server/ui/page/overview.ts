@@ -143,8 +143,8 @@ interface Rates {
 }
 
 /**
- * Returns the rates of events per second. Each process has its own counters, and one that restarted has no rate yet.
- * All processes receive the same events, so the highest rate of incoming events is the server's rate.
+ * Returns the rates of events per second. Each process has its own counters, and a process that has restarted has no
+ * rate yet. All processes receive the same events, so the highest rate of incoming events is the server's rate.
  */
 function ratesBetween(before: ServerStatus, after: ServerStatus, seconds: number): Rates {
   const old = new Map(before.processes.map((one) => [one.pid, one]))
