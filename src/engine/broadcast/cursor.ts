@@ -181,7 +181,7 @@ export class Cursor {
     this.owner.wake(this)
   }
 
-  /** Falls back to the ring because the log is about to drop what the cursor needs next. */
+  /** Falls back to the ring because the log is about to drop the bytes that the cursor needs next. */
   lagFromLog(headRevision: Revision): void {
     this.#revision = this.group.log.revisionAt(this.#offset, headRevision)
     this.lag()

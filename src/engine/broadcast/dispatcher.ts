@@ -227,7 +227,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
     for (const cursor of this.#cursors) this.fail(cursor, error, 'error')
   }
 
-  /** One version of the resource is no longer served: its watchers end cleanly. */
+  /** One version of the resource is no longer served. Its watchers end cleanly. */
   endVersion(apiVersion: string): void {
     for (const cursor of this.#cursors) {
       if (cursor.group.encoder.apiVersion === apiVersion) this.#endings.endUnserved(cursor)

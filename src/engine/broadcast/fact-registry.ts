@@ -203,7 +203,7 @@ export class FactRegistry {
       },
       release: () => {
         for (const path of paths) this.#leave(path)
-        // Columns stay in the table until there are too many, so that objects keep what was extracted.
+        // Columns stay in the table until there are too many, so that objects keep their extracted facts.
       },
     }
   }
@@ -322,7 +322,7 @@ function isSameRow(a: Facts['values'], b: Facts['values']): boolean {
   return a.length === b.length && a.every((value, i) => value === b[i])
 }
 
-/** A value that does not state its version is taken to have the requested one. */
+/** An object that does not state its version is taken to have the requested one. */
 function isStoredAs(object: StoredObject, apiVersion: string): boolean {
   return apiVersion === '' || object.apiVersion === '' || object.apiVersion === apiVersion
 }

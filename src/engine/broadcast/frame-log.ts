@@ -7,9 +7,9 @@
  *                 [ r4 | r7 r7 | r9 ][ r12 | r15 | r15 ]
  *                 └── segment ──────┘└── segment ──────┘
  *
- * Offsets count bytes since the group began and never repeat. Bytes never change once written, because sockets hold
- * slices of them. A revision never straddles two segments, so every slice ends on a revision boundary. The log may be
- * dropped at any time: a cursor below `startOffset` falls back to the ring.
+ * Offsets count bytes since the group began and never repeat. Written bytes never change, because sockets hold slices
+ * of them. A revision never straddles two segments, so every slice ends on a revision boundary. The log may be dropped
+ * at any time: a cursor below `startOffset` falls back to the ring.
  */
 import type { Revision } from '../model/revision.js'
 import { type Checksum, EMPTY_CHECKSUM, joined } from '../../support/crc32.js'
@@ -57,7 +57,7 @@ export class FrameLog {
   #end = 0
   /** For each appended revision, the number of events appended up to its end offset since the group began. */
   #counts: number[] = []
-  /** One per appended revision on a compressed wire, otherwise empty. */
+  /** One checksum per appended revision on a compressed wire, otherwise empty. */
   #checksums: Checksum[] = []
   #startCount = 0
   #count = 0
@@ -221,7 +221,7 @@ export class FrameLog {
     this.#slices = []
   }
 
-  /** Starts over after `revision`, because the history has changed or nobody reads the log. */
+  /** Starts over after `revision`, because the history has changed or no cursor reads the log. */
   reset(revision: Revision): void {
     this.#drop()
     this.#floor = revision

@@ -30,7 +30,7 @@ export interface WatchSelector {
 }
 
 /**
- * What an event means to watchers with one selector. When the object leaves the selection, the watchers get its
+ * The meaning of an event for watchers with one selector. When the object leaves the selection, the watchers get its
  * previous version.
  */
 export interface MatchedEvent {

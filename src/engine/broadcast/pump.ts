@@ -1,7 +1,7 @@
 /**
  * Moves bytes from logs to sockets, fairly and in slices.
  *
- * The pump takes the groups whose logs have grown one after another. In one pass over a group, it writes everything
+ * One after another, the pump takes the groups whose logs have grown. In one pass over a group, it writes everything
  * between each cursor and the head to each writable socket, in one write. After a few milliseconds it yields to the
  * event loop and then continues where it stopped, so that ingest, new connections and health checks stay responsive
  * with ten thousand watchers. No watcher is always last. Events do not wait for a timer: those that arrive during a

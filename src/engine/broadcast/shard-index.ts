@@ -37,7 +37,7 @@ export class ShardIndex<M> {
     }
   }
 
-  /** Adds each shard once. @param head the first bits of the hash. */
+  /** Adds the matchers of all shards that may contain the hash, each once. @param head the first bits of the hash. */
   find(head: number, found: M[]): void {
     for (let node = (1 << BITS) + cellOfHead(head, BITS); node > 0; node >>>= 1) {
       const matchers = this.#nodes.get(node)

@@ -30,8 +30,7 @@ export class CacheBatch implements RingItem {
     readonly receivedAtMs: number,
   ) {
     let bytes = EVENT_OVERHEAD_BYTES
-    // Only the replaced version counts: the current one is in the store anyway, and shared with the batch that added
-    // it.
+    // Only the replaced version counts, because the new one is shared with the store, which holds it anyway.
     for (const { previous } of events) bytes += EVENT_OVERHEAD_BYTES + (previous?.size ?? 0)
     this.bytes = bytes
   }

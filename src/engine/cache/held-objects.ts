@@ -1,6 +1,6 @@
 /**
  * The contents of a cache by key: an object that can be served, or a marker for a value that cannot. A new state is
- * built beside the current one and replaces it in one step.
+ * built while the current one is still in use, and replaces it in one step.
  */
 import { inOwnMemory, type Key, type KeyValue, keyToText } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
@@ -14,10 +14,10 @@ import { recentEntries } from '../../support/recent-entries.js'
 const ENCRYPTED =
   "its values are encrypted at rest, and the key is the API server's (--encryption-provider-config there)"
 
-/** Each key that cannot be served is logged once, as long as there are at most this many. */
+/** Remembers this many keys whose values cannot be served, so that each is logged only once. */
 const LOGGED_KEYS = 1_000
 
-/** Converts stored values into objects. Logs each key whose value cannot be served, once. */
+/** Converts stored values into objects. For each key whose value cannot be served, logs that once. */
 export class Ingester {
   readonly #loggedKeys = recentEntries<Key, true>(LOGGED_KEYS)
 
@@ -49,7 +49,10 @@ export class HeldObjects {
    * nothing of the resource can be served.
    */
   readonly #encrypted = new Map<Key, string>()
-  /** Stored values that none of this server's keys can decrypt yet, with the names of their encryption keys. */
+  /**
+   * Stored values that none of this server's encryption keys can decrypt yet, with the names of the encryption keys
+   * that they need.
+   */
   readonly #sealed = new Map<Key, { readonly keyValue: KeyValue; readonly encryptionKey: string }>()
   readonly #unreadable = new Map<Key, string>()
   /** Not null only while a state is being listed. */
@@ -74,7 +77,7 @@ export class HeldObjects {
     return this.#encrypted.size + this.#sealed.size
   }
 
-  /** Stored values that none of this server's keys can decrypt. */
+  /** Stored values that none of this server's encryption keys can decrypt. */
   get sealedValues(): readonly KeyValue[] {
     return [...this.#sealed.values()].map(({ keyValue }) => keyValue)
   }

@@ -15,9 +15,7 @@ import type { Revision } from '../model/revision.js'
 import { LooseObject, type ObjectNotes, type StoredObject } from '../model/stored-object.js'
 
 const PACK_BYTES = 64 * 1024
-/**
- * Without this limit, taking a pack of small objects apart would take longer than taking one of larger objects apart.
- */
+/** Without this limit, unpacking a pack of small objects would take too long. */
 const MAX_OBJECTS = 128
 /** Packing larger values would save little, because a pack would hold only a few of them. */
 export const MAX_VALUE_BYTES = PACK_BYTES / 4

@@ -19,7 +19,7 @@
  *         └─ b1 ──────┴─ b2 ─ … ──────┴─ bn ────┘
  *
  * Nothing is computed before the first request. Each later request adds only the batches that have arrived since the
- * one before.
+ * previous request.
  */
 import { createHash } from 'node:crypto'
 import type { Revision } from '../model/revision.js'

@@ -24,7 +24,7 @@ import type { Waiters } from './waiters.js'
 import { getOrMake } from '../../support/memo.js'
 
 /**
- * The pages of a list share a snapshot. It is rare that more than a few lists at different revisions are being paged at
+ * The pages of a list share a snapshot. Clients rarely page through more than a few lists at different revisions at
  * once.
  */
 const KEPT_SNAPSHOTS = 16
@@ -168,7 +168,8 @@ export abstract class CacheReads {
   }
 
   /**
-   * @throws StorageReadError when the object exists but none of the server's keys can decrypt it. A 404 would be wrong.
+   * @throws StorageReadError when the object exists but none of the server's encryption keys can decrypt it. A 404
+   * would be wrong.
    */
   assertOpen(key: Key): void {
     const reason = this.held.sealedReason(key)
@@ -176,8 +177,8 @@ export abstract class CacheReads {
   }
 
   /**
-   * @throws StorageReadError when none of the server's keys can decrypt some value under the prefix. A list without
-   * that value would be wrong.
+   * @throws StorageReadError when none of the server's encryption keys can decrypt some value under the prefix. A list
+   * without that value would be wrong.
    */
   assertListOpen({ sealed }: Snapshot, prefix: Key): void {
     if (sealed.size === 0) return

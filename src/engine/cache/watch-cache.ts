@@ -1,7 +1,7 @@
 /**
- * Everything that this process holds of one resource, with one revision for all of it: the latest objects (store) and
- * the recent past (ring). A feed writes to the cache as its `FeedSink`, the dispatcher listens to it, and lists and
- * watches read from it (`reads.ts`).
+ * The cache of one resource: the latest objects (store) and the recent history (ring), with one revision for both. A
+ * feed writes to the cache as its `FeedSink`, the dispatcher listens to it, and lists and watches read from it
+ * (`reads.ts`).
  *
  * `revision` is the position up to which every event has arrived. Only the source advances it: with a batch, a progress
  * mark, or a whole state.
@@ -38,7 +38,7 @@ import { Waiters } from './waiters.js'
 export interface CacheListener {
   /** The batch is in the ring, and the cache's `revision` is the batch's. */
   onBatch(batch: CacheBatch): void
-  /** Everything up to `revision` has been delivered. Called once after a run of batches, and on progress. */
+  /** Everything up to `revision` has been delivered. Called after each series of batches, and on progress. */
   onAdvance(revision: Revision): void
   /** History before `revision` is gone, so watchers below it cannot continue. */
   onReset(revision: Revision, isOtherHistory: boolean): void
@@ -217,7 +217,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     return this.held.encrypted
   }
 
-  /** Stored values that none of this server's keys can decrypt. */
+  /** Stored values that none of this server's encryption keys can decrypt. */
   get sealedValues(): readonly KeyValue[] {
     return this.held.sealedValues
   }

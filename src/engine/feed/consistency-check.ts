@@ -4,8 +4,8 @@
  *
  * The rest of the code should make a difference impossible; this check verifies that. It only reports; the caller logs,
  * counts and rebuilds. No request is answered from the data that the check reads. Comparing all values was rejected
- * because it would read the whole of etcd. A wrong value under a right mod revision means corrupted memory, and samples
- * find that sooner or later too.
+ * because it would read the whole of etcd. A wrong value with the right mod revision means corrupted memory, and
+ * samples also find that sooner or later.
  *
  * The cache's revision advances rarely for a quiet resource, so etcd may have compacted it. Then the check compares
  * etcd's current state instead. It ignores keys written after the cache's revision. A key that etcd lacks proves
@@ -74,7 +74,7 @@ export interface ConsistencyCheckOptions {
   readonly cache: CheckedCache
   readonly clock: Clock
   readonly random: Random
-  /** The mean time between checks; each wait is between half and one and a half times as long. */
+  /** The mean time between checks. Each wait is between half and one and a half times this long. */
   readonly intervalMs: number
   /** Whether periodic checks only count the keys, and run less often. Default: false. */
   readonly countsOnly?: () => boolean

@@ -1,5 +1,5 @@
 /**
- * The loop list → watch → (gap) → relist of one resource as a pure function: this file decides, `feed.ts` acts.
+ * The loop list → watch → (gap) → relist of one resource as a pure function. This file decides, and `feed.ts` acts.
  *
  *     idle ─start─▶ listing ─listed─▶ verifying ─same history─▶ catching-up ─target reached─▶ watching
  *                    │  ▲  ▲             │  ▲                        │                         │
@@ -16,7 +16,7 @@
  * state goes from `listing` straight to `watching`.
  *
  * Upstream failures are states here, never exceptions. Inputs from cancelled effects never arrive, because `feed.ts`
- * drops them. An input that has no meaning in a state leaves the state as it is.
+ * drops them. An input that has no meaning in a state does not change the state.
  */
 import type { Batch } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'
@@ -164,7 +164,7 @@ export type FeedInput =
   /** The events with which the watch must catch up exceed the largest message. */
   | { readonly kind: 'watch-too-large'; readonly message: string; readonly at: number }
   | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
-  /** The upstream has left the member that served the watch for another one, which responds. */
+  /** The member that served the watch is unusable, and the upstream has switched to one that responds. */
   | { readonly kind: 'watch-left'; readonly why: string }
   | { readonly kind: 'same-history'; readonly now: Revision }
   | { readonly kind: 'other-history'; readonly why: string }

@@ -6,8 +6,8 @@
  * first state is complete (`synced`) once it is *proven* that the replay has reached the revision that etcd had when
  * the feed began. An event or a progress report at or after that revision is proof. If progress cannot be trusted, so
  * is a later list of keys that shows that the delivered state equals etcd's. In this last case reads may be answered,
- * but the position does not advance: a key that was put and deleted again leaves the state as it was, and its events
- * are still to come.
+ * but the position does not advance: a key that was put and deleted again does not change the state, but its events are
+ * still to come.
  *
  * At most one job (list, comparison of history, search for that proof) runs at a time, and it is cancelled when the
  * state that began it ends. Nothing here reconnects by itself; a lost watch is an input like any other.
@@ -257,8 +257,8 @@ export class Feed {
     if (state.kind !== 'listing' && state.kind !== 'verifying') this.#slot.release()
 
     const fields = { resource: name, from: before.kind, to: state.kind, ...this.status }
-    // This line is for debugging only. The cache logs that a resource cannot be listed, and an outage, which affects
-    // every resource at once, is logged once elsewhere.
+    // This line is for debugging only. The cache logs that a resource cannot be listed. An outage affects every
+    // resource at once, so it is logged in one line elsewhere.
     logger.debug(fields, 'feed')
   }
 
@@ -395,7 +395,10 @@ export class Feed {
     }
   }
 
-  /** The delivered state equals the later one if it has as many keys and has seen the newest change among them. */
+  /**
+   * The delivered state equals the later one if it has the same number of keys and includes the newest change of any of
+   * them.
+   */
   #compareWith(later: KeysSummary): void {
     if (this.#state.kind !== 'catching-up' || later.maxModRevision > this.#state.place.settled) return
     if (later.count === this.#countKeys()) this.#send({ kind: 'state-equal' })

@@ -1,6 +1,6 @@
 /**
  * Holds the batches of a watch while the history is still being compared, which usually takes milliseconds. The buffer
- * is bounded and ordered, and reports whether it is complete.
+ * is bounded and ordered, and remembers whether it had to drop batches.
  */
 import type { Batch } from '../model/event.js'
 

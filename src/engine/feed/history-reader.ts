@@ -132,7 +132,8 @@ export class HistoryReader {
   }
 
   /**
-   * Checks that a gap to be bridged by events is within one history, since otherwise the reason is `history-changed`.
+   * Returns the reason for the list. A gap may be bridged by events only within one history, so `coalesce` becomes
+   * `history-changed` if the histories differ.
    */
   async #confirm(
     effect: Extract<FeedEffect, { kind: 'list' }>,

@@ -72,8 +72,8 @@ export abstract class StatusError extends Error {
   }
 
   /**
-   * Converts any caught value into a StatusError. Anything else becomes an InternalError, which keeps the value as
-   * `cause` and does not send it.
+   * Converts any caught value into a StatusError. A value that is not a StatusError becomes the `cause` of an
+   * InternalError, and clients do not see it.
    */
   static from(error: unknown): StatusError {
     return error instanceof StatusError ? error : new InternalError('an internal error occurred', { cause: error })
@@ -131,7 +131,7 @@ export class TooLargeResourceVersionError extends StatusError {
   }
 }
 
-/** The server behind this one cannot be reached, or does not speak HTTP. */
+/** The upstream server cannot be reached, or does not speak HTTP. */
 export class BadGatewayError extends failure(502, 'BadGateway') {}
 
 /** The response was not available in time, for instance a consistent read while etcd is unreachable. */
@@ -221,8 +221,8 @@ export class NotImplementedError extends failure(501, 'NotImplemented') {}
 const MAX_READ_CAUSES = 100
 
 /**
- * None of the keys can decrypt a stored value. This is not a bug; the API server also responds with 500, in the same
- * words.
+ * None of the encryption keys can decrypt a stored value. This is not a bug; the API server also responds with 500, in
+ * the same words.
  */
 export class StorageReadError extends StatusError {
   override readonly name = 'StorageReadError'

@@ -2,8 +2,8 @@
  * Encryption at rest. Values are opened (decrypted) where they enter a cache and sealed (encrypted) where they leave
  * for etcd. Everything in between (other processes, NATS) has them in their stored form.
  *
- * If none of the keys can decrypt a value, the value is not left out and the read does not fail. The value is marked as
- * `sealed`, and the cache decides which requests cannot be answered because of it.
+ * If none of the encryption keys can decrypt a value, the value is not left out and the read does not fail. The value
+ * is marked as `sealed`, and the cache decides which requests cannot be answered because of it.
  */
 import type { Batch, Key, KeyEvent, KeyValue } from './event.js'
 

@@ -1,6 +1,6 @@
 /**
- * The metrics of one resource whose values are read when metrics are scraped, instead of being recorded as events
- * happen.
+ * The metrics of one resource that are not recorded as events happen. Their values are read when the metrics are
+ * scraped.
  */
 import { counter, gauge, type Metric } from '../model/metric.js'
 import type { Resource } from '../model/resource.js'

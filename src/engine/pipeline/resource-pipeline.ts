@@ -127,7 +127,7 @@ export class ResourcePipeline {
     this.dispatcher.reread()
   }
 
-  /** Tries again to decrypt the values that none of the keys could decrypt. */
+  /** Tries again to decrypt the values that none of the encryption keys could decrypt. */
   async reopen(): Promise<void> {
     const { sealedValues } = this.cache
     if (this.#transform === null || sealedValues.length === 0) return

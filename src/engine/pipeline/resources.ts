@@ -75,7 +75,7 @@ export class Resources<S extends Served> {
     yield* this.#uncached.dispatchers()
   }
 
-  /** One for each etcd prefix that is cached. */
+  /** The pipelines, one for each cached etcd prefix. */
   *pipelines(): Generator<ResourcePipeline> {
     for (const { pipeline } of this.#pipelines.values()) yield pipeline
   }
@@ -86,7 +86,7 @@ export class Resources<S extends Served> {
     for (const pipeline of this.pipelines()) pipeline.setRingBounds(this.#ringOf(pipeline.resource))
   }
 
-  /** Tries again to decrypt the values that none of the keys could decrypt. */
+  /** Tries again to decrypt the values that none of the encryption keys could decrypt. */
   async reopen(): Promise<void> {
     await Promise.all([...this.pipelines()].map((pipeline) => pipeline.reopen()))
   }

@@ -149,7 +149,7 @@ export class EmbeddedUpstream implements Upstream {
     return batch
   }
 
-  /** Returns what is stored now under the prefix, sorted by key. */
+  /** Returns the current keys and values under the prefix, sorted by key. */
   peek(prefix: Key): readonly KeyValue[] {
     return this.store.range(prefix, prefix, this.store.revision, Number.POSITIVE_INFINITY).keyValues
   }
