@@ -36,7 +36,7 @@ export const fanout: Question = async (choice) => {
       let eventsPerWrite = 1
       for (const target of targets(choice, usual)) {
         if (target.wire === 'json-gateway' && watchers > GATEWAY_WATCHERS && choice.subjects.length === 0) continue
-        // 10,000 watchers × 20 events/s is more than any of them carries on one core: the paced rate is 5 there
+        // 10,000 watchers × 20 events/s is more than any subject can deliver on one core, so the paced rate is 5 there.
         const paced = rate > 0 && watchers >= 5_000 && choice.rates.length === 0 ? 5 : rate
         const row = { question: 'fanout', subject: target.kind.name, wire: target.wire, watchers, rate: paced }
         await attempt(choice, row, async () => {

@@ -30,7 +30,7 @@ export function createCommandLine(commands: readonly Command[], run: Run): Comma
     .usage('COMMAND, or no command to run the server')
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'distributary: ')) })
-    // A help flag here would shadow the server's: main.ts starts the server when the first word is a flag.
+    // A help flag here would never be used, because main.ts starts the server when the first word is a flag.
     .helpOption(false)
   const parsers = new Map(commands.map((command) => [command, addParser(program, command, run)]))
   return { program, parsers }

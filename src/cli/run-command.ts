@@ -15,7 +15,7 @@ export interface Surroundings {
 
 /** Runs a command and then ends the process with its exit code, after the last output. */
 export async function runCommand(commands: readonly Command[], { argv, environment }: Surroundings): Promise<never> {
-  // When the reader is gone, the remaining work is pointless.
+  // When the reader of the output has exited, the remaining work is pointless.
   const onClosed = (): never => process.exit(EXIT.done)
   const out = new Output(process.stdout, { environment, onClosed })
   const err = new Output(process.stderr, { environment, onClosed })

@@ -17,8 +17,8 @@ export interface Handler<T> {
 /** How a handler is called. */
 export interface HandlerOptions {
   /**
-   * How many notifications are queued exactly as they happened. Beyond that, those of one object are merged, so at most
-   * this many plus one per object wait. Default: 1,024.
+   * How many notifications are queued exactly as they happened. Beyond that, the notifications of one object are
+   * merged, so at most this many plus one per object wait. Default: 1,024.
    */
   readonly maxQueued?: number
   /** Called with an error thrown by a handler. Default: logs it. Either way, the next notification follows. */

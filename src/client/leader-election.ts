@@ -291,7 +291,7 @@ export class LeaderElection {
   }
 
   /**
-   * Releases the Lease if it is still ours. Never throws: if this fails, the other candidates just wait until the Lease
+   * Releases the Lease if it is still ours. Never throws. If this fails, the other candidates just wait until the Lease
    * expires.
    */
   async #release(): Promise<void> {

@@ -36,7 +36,7 @@ export class LiveList<T extends ObjectLike = KubeObject> {
     this.#options = options
   }
 
-  /** Returns the current view: the same object until the view changes. */
+  /** Returns the current view. It is the same object until the view changes. */
   readonly read = (): ListSnapshot<T> => this.#snapshot
 
   /**

@@ -15,7 +15,7 @@ import { resourcePath } from './resource-path.js'
 /** The server that a mapper uses, and how often it repeats discovery. */
 export interface RestMapperOptions {
   readonly transport: Transport
-  /** An unknown name makes the mapper ask the server again after this time. Default: 10 s. */
+  /** For an unknown name, the mapper repeats discovery if the last one is at least this long ago. Default: 10 s. */
   readonly refreshMs?: number
   readonly clock?: Clock
 }

@@ -1,5 +1,5 @@
 /**
- * Reads members of an object parsed from JSON that may have any shape. A reader never throws: it returns the empty
+ * Reads members of an object parsed from JSON that may have any shape. A reader never throws, but returns the empty
  * value of its type. Only own members are read, so that no key of a user's object reaches a prototype.
  */
 

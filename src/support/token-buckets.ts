@@ -21,7 +21,10 @@ export class TokenBuckets {
     this.#buckets = recentEntries(maxClients)
   }
 
-  /** Returns the client's bucket, filled up to now. If the burst is smaller than before, it applies at once. */
+  /**
+   * Returns the client's bucket, filled up to now. A burst smaller than before applies at once, so the bucket may lose
+   * tokens.
+   */
   filled(client: string, { perSecond, burst }: { readonly perSecond: number; readonly burst: number }): Bucket {
     const nowMs = this.#clock.monotonic()
     const bucket = this.#buckets.get(client) ?? { tokens: burst, filledAtMs: nowMs }

@@ -29,7 +29,7 @@ export interface LoadReport {
    */
   readonly eventsPerWatcher: readonly [least: number, most: number]
   readonly failed: number
-  /** Answers that were not 200, and errors, with their counts. */
+  /** Responses other than 200, and errors, with their counts. */
   readonly failures: Readonly<Record<string, number>>
   readonly endedEarly: number
   /**

@@ -1,7 +1,7 @@
 /**
  * Lets equal strings of many objects share one copy, such as images, node names, owners, timestamps and field managers.
- * `JSON.parse` creates a separate string for each of them (V8 shares only those of up to ten characters), which takes a
- * large part of the memory of a store of 100,000 objects.
+ * `JSON.parse` creates a separate string for each of them, which takes a large part of the memory of a store with
+ * 100,000 objects. (V8 shares only strings of up to ten characters.)
  *
  * The pool forgets everything when it is full, so it finds only strings that recur soon. Strings that are unique to an
  * object therefore cost a little time but no memory.

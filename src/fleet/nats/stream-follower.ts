@@ -1,8 +1,8 @@
 /**
  * Follows a stream with an ephemeral push consumer.
  *
- * The library's ordered consumer was rejected: its iterator is unbounded, and it recovers silently. Here every doubt (a
- * gap, a missing heartbeat) ends the follower, and the subscriber decides where to continue.
+ * The library's ordered consumer was rejected, because its iterator is unbounded and it recovers silently. Here every
+ * doubt (a gap, a missing heartbeat) ends the follower, and the subscriber decides where to continue.
  */
 import {
   AckPolicy,
@@ -103,7 +103,7 @@ export class StreamFollower implements Closable {
     this.#handlers.onEnd(reason)
   }
 
-  /** Deletes the consumer at once; the server would do so by itself, but later. */
+  /** Deletes the consumer at once. The server would also delete it, but later. */
   #forget(): void {
     if (this.#consumer === null || this.#connection.isClosed()) return
     void this.#manager?.consumers.delete(this.#stream, this.#consumer).catch(() => {})

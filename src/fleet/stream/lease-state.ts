@@ -73,7 +73,7 @@ export function nextLeaseState(state: LeaseState, input: LeaseInput): LeaseState
   }
 }
 
-/** Whether nobody else can hold the lease now. */
+/** Whether no other candidate can hold the lease now. */
 export function isCertain(state: LeaseState, nowMs: number, leaseMs: number): boolean {
   return state.kind === 'holding' && nowMs - state.askedMs < leaseMs * CERTAIN_SHARE
 }

@@ -49,7 +49,7 @@ export type ChainEnd =
        */
       readonly isMisplaced?: true
     }
-  /** A whole state replaces everything: read its snapshot, and begin the chain there. */
+  /** A whole state replaces everything. The subscriber must read its snapshot and begin the chain there. */
   | { readonly kind: 'state'; readonly message: StateMessage; readonly sequence: number }
 
 /** @param position the revision that the sink has reached. */

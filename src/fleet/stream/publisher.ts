@@ -4,7 +4,7 @@
  *     etcd ─▶ feed ─▶ queue ─▶ a loop writes one message after the other, each of which expects the sequence before it
  *                       └─ while a message is in flight, batches accumulate and share the next message
  *
- * A session continues exactly after the stream's last message: the feed compares the history and watches etcd from
+ * A session continues exactly after the stream's last message. The feed compares the history and watches etcd from
  * there. The first write of a session (a claim, or a whole state) raises the epoch. From then on, every write of an
  * earlier publisher is rejected, because it expects a sequence that is no longer the last. The first failed write ends
  * the session, because all later writes would fail too. The next session reads the tail again, no matter who wrote it.
@@ -271,7 +271,7 @@ export class Publisher {
     const name = names.snapshot(this.#session.epoch, revision, clock.now())
     await store.put(name, snapshot)
     await this.#write({ kind: 'state', reason, snapshot: name }, { revision })
-    // Not awaited: later messages need not wait until the snapshot is in the index.
+    // This is not awaited, because later messages need not wait until the snapshot is in the index.
     this.#snapshots.publishState(name, snapshot, this.#placeNow()).catch((error: unknown) => this.#failed(error))
   }
 

@@ -59,7 +59,9 @@ const MOST_KEYS = 1_000
 const MOST_PAGE_BYTES = 8 * 2 ** 20
 /** The number of pages that a publisher reads and encodes at once, which limits the memory for many edges. */
 const PAGES_AT_ONCE = 8
-/** The values of one response take at most this many messages, because the client rejects replies with many more. */
+/**
+ * The values of one response are sent in at most this many messages, because the client rejects replies with many more.
+ */
 const MOST_PARTS = 200
 
 /** @returns a function that answers a request, with null if this fleet has not signed the request. */

@@ -54,7 +54,7 @@ export function isFingerprintDue({ sinceFingerprint }: Session, { kind }: Body):
   return kind !== 'batches' || sinceFingerprint + 1 >= FINGERPRINT_EVERY
 }
 
-/** @param changes how the message differs from the one before it. */
+/** @param changes how the message differs from the previous one. */
 export function nextMessage(
   { epoch, revision: previous, settled, clusterId, isSynced }: Session,
   body: Body,

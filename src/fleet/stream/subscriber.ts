@@ -53,8 +53,8 @@ export interface SubscriberOptions extends StreamContext, StartOptions {
   readonly onAway: (reason: string) => void
   readonly feedMetrics: Pick<FeedMetrics, 'relisted'>
   /**
-   * Roughly how long etcd feeds the sink before the stream may take over again; after that, the stream takes over once
-   * its publisher confirms it.
+   * Roughly how long etcd feeds the sink before the stream may take over again. After this time, the stream takes over
+   * once its publisher confirms that it is fresh.
    */
   readonly stayMs: number
 }

@@ -65,7 +65,7 @@ export class Primary {
   readonly #relays = new Map<Key, OpenRelay>()
   readonly #links = new Set<WorkerLink>()
   readonly #stopping = new Set<Promise<void>>()
-  /** Shared by the workers, because each worker with an open status page asks once a second. */
+  /** Shared by the workers, because each worker with an open status page requests them once a second. */
   readonly #statuses = new SingleFlight(() => this.#exposeStatus())
   readonly #checks = new ConsistencyOnRequest(() => this.relays())
   #nextId = 1

@@ -2,7 +2,7 @@
  * Passes one feed of the primary to the workers that need it. Each frame is encoded once for all of them; a worker that
  * subscribes later first gets the state and history kept here.
  *
- * The state is kept raw, as etcd has it, and answers no reads: a read that a worker's cache cannot answer goes to the
+ * The state is kept raw, as etcd has it. It answers no reads. A read that a worker's cache cannot answer goes to the
  * feed's own freshness source. Each link drops its worker if the worker does not keep up.
  */
 import { type Batch, inOwnMemory, type Key, type KeyValue } from '../../engine/model/event.js'

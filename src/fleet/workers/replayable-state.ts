@@ -33,7 +33,9 @@ export class ReplayableState {
     this.#history = new RingBuffer(bounds, ZERO_REVISION, ({ batch }) => applyTo(this.#base, batch))
   }
 
-  /** Changes the limits of the history; what exceeds them is folded into the state. @param nowMs monotonic. */
+  /**
+   * Changes the limits of the history. Batches beyond the new limits are folded into the state. @param nowMs monotonic.
+   */
   setBounds(bounds: RingBounds, nowMs: number): void {
     this.#history.setBounds(bounds, nowMs)
   }
@@ -49,7 +51,7 @@ export class ReplayableState {
     this.#history.append({ batch, revision: batch.revision, bytes: batchBytes(batch), receivedAtMs })
   }
 
-  /** Returns the current content, unaffected by later calls: the tree is copy-on-write. */
+  /** Returns the current content, which later calls do not change, because the tree is copy-on-write. */
   replay(): StateWithHistory {
     const base = this.#base.clone()
     return { revision: this.#history.floorRevision, keyValues: base.values(), batches: [...this.#batches()] }

@@ -16,7 +16,7 @@ import type { Random } from '../../support/random.js'
 import type { Primary } from './primary.js'
 import type { WorkerLink } from './worker-link.js'
 
-/** The descriptor of a worker's socket to the primary: it comes after the standard ones and the cluster's own. */
+/** The descriptor of a worker's socket to the primary, which follows the standard descriptors and the cluster's own. */
 export const LINK_DESCRIPTOR = 4
 /** The environment variable that passes a worker the information it needs before it begins. */
 export const HELLO_VARIABLE = 'DISTRIBUTARY_WORKER_HELLO'

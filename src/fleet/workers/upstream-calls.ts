@@ -16,7 +16,10 @@ export function upstreamAnswers(upstream: Upstream): Answers<AskedOfUpstream> {
   }
 }
 
-/** The upstream of a worker, without watches, because only the primary has those. @param ask asks the primary. */
+/**
+ * The upstream of a worker, without watches, because only the primary has those. @param ask sends a request to the
+ * primary.
+ */
 export function primaryUpstream(ask: Link<never, never, AskedOfUpstream>['ask']): Upstream {
   const valueOf: Calls = async (...question) => (await ask(...question)).value
   return {

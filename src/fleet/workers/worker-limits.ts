@@ -1,10 +1,10 @@
 /**
- * A worker's end of the limits shared by all workers. The primary counts, and the worker asks it:
+ * A worker's end of the limits shared by all workers. The primary counts, and the worker sends it requests:
  *
  * - for each slot, before a client uses it;
- * - for requests of an identity, several at a time: grants not used within a second are returned with the next request,
+ * - for an identity's requests, several at a time. Grants not used within a second are returned with the next request,
  *   so the sum over the workers is never above the rate, and only slightly below it;
- * - for bytes, after they were sent: the response says how long the identity has to wait.
+ * - for bytes, after they were sent. The response says how long the identity has to wait.
  *
  * While the primary does not answer, the worker grants up to the share of one process, and reports what it granted. The
  * link keeps the order, so the primary's counts are correct again as soon as it resumes reading. Giving each worker a

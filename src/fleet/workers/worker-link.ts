@@ -1,5 +1,5 @@
 /**
- * The primary's end of one worker's socket: it sends states and what follows them, answers requests, and drops a
+ * The primary's end of one worker's socket: it sends states and the events after them, answers requests, and drops a
  * worker that does not keep up.
  *
  * Frames leave in two ways. Live frames go to the socket at once. A whole state is produced frame by frame while the

@@ -6,8 +6,8 @@
  * the resources then grows from its last frame, and every request fails at once. The primary is back when it has
  * answered a request that was sent after its first new frame.
  *
- * A broken link is not repaired. The worker has lost its place, and its process ends; the primary starts another, which
- * begins with the primary's state and history.
+ * A broken link is not repaired. The worker has lost its position in the stream of frames, so its process ends. The
+ * primary starts another worker, which begins with the primary's state and history.
  */
 import type { Duplex } from 'node:stream'
 import type { Key } from '../../engine/model/event.js'
@@ -59,8 +59,8 @@ export class WorkerChannel {
   readonly #slots = new Semaphore(QUESTIONS_AT_ONCE)
   readonly #silence: Silence
   /**
-   * Whether a response to a ping is awaited. It proves that the primary is back only if the ping was sent after the
-   * primary's first new frame.
+   * Whether the response to a ping is pending. The response proves that the primary is back only if the ping was sent
+   * after the primary's first new frame.
    */
   #isPinging = false
   #isPrimaryAway = false
@@ -99,7 +99,7 @@ export class WorkerChannel {
 
   /** Opens a resource that the primary feeds. */
   readonly openFeed: OpenFeed = (request) => {
-    // All callers in this process that ask while a response is awaited share the next one.
+    // All callers in this process that ask while a response is pending share the next response.
     const revisions = new SingleFlight(async () => (await this.#ask('currentRevision', [feed.prefix])).value)
     const readState: FreshnessSource['readState'] = async (asked, signal) => {
       const { value: revision, keyValues } = await this.#ask('readState', [feed.prefix, asked], signal)
