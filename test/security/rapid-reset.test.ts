@@ -86,7 +86,11 @@ async function behave(
   { address = '127.0.0.1', headers = {} }: Options = {},
 ): Promise<readonly (number | undefined)[]> {
   const codes: (number | undefined)[] = []
-  const ask = async (session: ClientHttp2Session, path: string): Promise<ClientHttp2Stream> => {
+  const ask = async (session: ClientHttp2Session, path: string): Promise<ClientHttp2Stream | null> => {
+    if (session.destroyed) {
+      codes.push(undefined)
+      return null
+    }
     const stream = session.request({ ':path': path, ...headers })
     stream.on('error', () => {})
     let code: number | undefined
@@ -99,10 +103,10 @@ async function behave(
   const watch = await ask(watching, '/api/v1/pods?watch=true')
   while (!until.aborted || codes.length < ANSWERS) {
     const session = open(target, address)
-    for (const path of ['/api/v1/pods', '/livez']) (await ask(session, path)).resume()
+    for (const path of ['/api/v1/pods', '/livez']) (await ask(session, path))?.resume()
     session.close()
   }
-  codes.push(watch.closed ? undefined : 200)
+  codes.push(watch === null || watch.closed ? undefined : 200)
   watching.destroy()
   return codes
 }
