@@ -289,11 +289,15 @@ void t.test('a changed definition begins new feeds, after the API server has had
   const changes: string[] = []
   registry.onChange(({ added, removed }) => changes.push(`+${added.length} -${removed.length}`))
   const [first, second] = [versioned('None', ['v1', {}]), versioned('None', ['v1', { a: { type: 'string' } }])]
+  // A busy turn of the event loop leaves a definition to the next one.
+  const areRead = (): Promise<void> => until(() => definitions.isSettled, 'they are read')
   definitions.onPresent(first)
   definitions.onPresent(first)
+  await areRead()
   t.same(changes.splice(0)[0], '+1 -0')
   definitions.onPresent(second)
   definitions.onPresent(second)
+  await areRead()
   t.same(
     changes.filter((text) => text !== '+1 -1'),
     [],
@@ -303,6 +307,7 @@ void t.test('a changed definition begins new feeds, after the API server has had
   clock.advance(1_500)
   t.same(changes.splice(0), ['+0 -1', '+1 -0'], 'the old ends before the new begins')
   definitions.onPresent(first)
+  await areRead()
   definitions.onAbsent(`widgets.${GROUP}`)
   clock.advance(1_500)
   t.same(changes, ['+0 -1'], 'a deleted one does not come back')
