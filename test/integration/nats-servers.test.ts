@@ -318,7 +318,7 @@ void t.test(
     }
     define('widgets', 'Widget')
     const fleet = ['--nats-servers', nats.url, '--nats-lease', '1s', '--nats-stream-bytes', '1MiB', ...only('pods')]
-    await startApp(t, {
+    const origin = await startApp(t, {
       flags: [...fleet, '--nats-role=origin', '--etcd-servers=http://127.0.0.1:1'],
       upstream: etcd,
       ready: false,
@@ -332,6 +332,13 @@ void t.test(
     t.same(await namesOf('widgets'), ['one'])
     define('gadgets', 'Gadget')
     await until(async () => (await namesOf('gadgets')).length === 1, 'the next ones follow')
+    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+    const paths = [PODS, '/apis/example.com/v1/widgets', definitions, `${definitions}/widgets.example.com`]
+    for (const path of [...paths, `${definitions}?watch=1`]) {
+      const { status } = await fetch(origin.url + path)
+      t.equal(status, 501, `the origin does not answer ${path}`)
+      t.equal((await fetch(edge.url + path, { method: 'HEAD' })).status, 200, `the edge answers ${path}`)
+    }
   },
 )
 

@@ -31,6 +31,8 @@ import { Subscriber } from './subscriber.js'
 
 export type FleetRole = 'auto' | 'edge' | 'origin'
 
+export const SERVES_NO_CLIENTS = 'this replica is an origin: it publishes and serves no clients'
+
 export interface StreamFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly broker: SharedBroker
   /** The human-readable name of this process. */
@@ -155,8 +157,7 @@ export class StreamFeed implements ResourceFeed {
   start(): void {
     if (this.#isStarted) return
     this.#isStarted = true
-    if (this.#options.role === 'origin')
-      this.#sink.refused('this replica is an origin: it publishes and serves no clients')
+    if (this.#options.role === 'origin') this.#sink.refused(SERVES_NO_CLIENTS)
     this.#check?.start()
     this.#noteAway('not connected yet')
     void this.#connect()

@@ -5,6 +5,7 @@
 import { isOfReviews, reviewKinds } from '../auth/authz/reviews.js'
 import { newHistory } from '../../engine/cache/reads.js'
 import { resourceId } from '../../engine/model/resource.js'
+import { SERVES_NO_CLIENTS } from '../../fleet/stream/stream-feeds.js'
 import { kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import { Discovery } from '../../kubernetes/dialect/discovery.js'
 import { OpenApi } from '../../kubernetes/dialect/openapi.js'
@@ -46,6 +47,8 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     find: (group, version, plural) => resources.find(group, version, plural),
     hasGroup: (group, version) => isOfReviews(group, version) || registry.hasGroup(group, version),
     whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
+    // Its feeds refuse most resources themselves, but not the definitions, which it follows for its own use.
+    whyUnread: config.natsRole === 'origin' ? SERVES_NO_CLIENTS : null,
     forms: new ResourceForms(views, clock),
     // Other processes may know more kinds through their own --proto-descriptors.
     release: schema === kubernetesSchema() ? version : `${version} ${newHistory()}`,

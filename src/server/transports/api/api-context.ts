@@ -36,6 +36,8 @@ export interface ApiContext {
    * knows.
    */
   whyUnknown(group: string | null): StatusError | null
+  /** Why no resource is read here, as on an origin of a fleet; null if resources are read here. */
+  readonly whyUnread: string | null
   /** Whether any resource or review of that version is served here. */
   hasGroup(group: string, version: string): boolean
   readonly forms: ResourceForms

@@ -74,11 +74,11 @@ async function passToService(
 
 /**
  * Whether this server answers the request. It answers gets, lists and watches, unless the resource cannot be cached
- * (encrypted at rest).
+ * (encrypted at rest) or the server is an origin of a fleet.
  */
 function isAnsweredHere(context: ApiContext, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
-  if (!isRead(verbOf(exchange, path))) return false
+  if (!isRead(verbOf(exchange, path)) || context.whyUnread !== null) return false
   const { convertsByWebhook, storageVersion } = path.served
   // Only the API server can ask the webhook to convert objects to another version.
   if (convertsByWebhook && path.version !== storageVersion) return false

@@ -6,7 +6,13 @@ import { methodNotAllowed, type ResourcePath, unknownResource } from '../../../k
 import { canReadSubresource, EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
 import { unservedSubresourceError } from '../../../kubernetes/dialect/unserved-subresources.js'
-import { BadRequestError, StatusError, TooManyRequestsError } from '../../../engine/model/status.js'
+import {
+  BadRequestError,
+  NotImplementedError,
+  StatusError,
+  TooManyRequestsError,
+} from '../../../engine/model/status.js'
+import { resourceId } from '../../../engine/model/resource.js'
 import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
 import type { UncachedRequest } from '../../../engine/pipeline/live-resource.js'
 import { inSpan, type Span } from '../../../support/tracing.js'
@@ -69,6 +75,9 @@ async function serve(context: ApiContext, asked: Asked, span: Span | null): Prom
   // Find.
   const found = find(context, request, unknown)
   if (!isRead(verb)) return await handleWrite(context, request, found.served)
+  if (context.whyUnread !== null) {
+    throw new NotImplementedError(`${resourceId(found.served.resource)} cannot be served: ${context.whyUnread}`)
+  }
   const dropping = dropBody(exchange, context.clock, context.requestTimeoutMs)
   if (dropping !== null) {
     await dropping
