@@ -83,9 +83,9 @@ export function parseJsonTree(bytes: Buffer, numbers: JsonNumbers = 'any'): Pars
 /**
  * Reads bytes that are known to be one JSON value in UTF-8, such as those of an object in the cache. It takes half as
  * long as `parseJsonTree`.
- * @param unread the name of members whose values become a `JsonText`. @throws SyntaxError when it nests too deeply.
+ * @param unread the names of members whose values become a `JsonText`. @throws SyntaxError when it nests too deeply.
  */
-export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH, unread?: string): Json {
+export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH, unread?: ReadonlySet<string>): Json {
   return new Reader(bytes, maxDepth, 0, false, unread).value()
 }
 
@@ -121,7 +121,7 @@ class Reader extends JsonCursor {
     private readonly maxDepth: number,
     private duplicatesLeft: number,
     private readonly refusesBeyondDouble = false,
-    private readonly unread?: string,
+    private readonly unread?: ReadonlySet<string>,
   ) {
     super(json)
   }
@@ -163,7 +163,7 @@ class Reader extends JsonCursor {
         this.duplicatesLeft--
         this.duplicates.add(duplicateField(joinPath([...this.path, key])))
       }
-      members[key] = key === this.unread ? this.text() : this.child(key)
+      members[key] = this.unread?.has(key) === true ? this.text() : this.child(key)
     }
     return members
   }

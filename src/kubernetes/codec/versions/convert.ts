@@ -96,8 +96,15 @@ export function convert(json: Buffer, fromApiVersion: string, toApiVersion: stri
   return encodeJsonTree(object)
 }
 
-/** No conversion reads the schema of a definition, which can be large. */
-const UNREAD = 'openAPIV3Schema'
+/** Members that no conversion reads. They can be most of an object. */
+const UNREAD: ReadonlySet<string> = new Set([
+  'openAPIV3Schema',
+  'managedFields',
+  'involvedObject',
+  'regarding',
+  'source',
+  'deprecatedSource',
+])
 
 /** Replaces the apiVersion of an object that has one. */
 export function withApiVersion(json: Buffer, apiVersion: string): Buffer {
