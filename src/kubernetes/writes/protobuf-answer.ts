@@ -1,7 +1,6 @@
 /** The responses to writes for a client that reads only protobuf. */
 import { ensureRecord, isRecord, parseJsonTree } from '../codec/json-tree.js'
-import { CodecError } from '../codec/protobuf/codec-error.js'
-import { encodeObject } from '../codec/protobuf/encode-object.js'
+import { encodeIfPossible } from '../codec/protobuf/encode-object.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
 import type { OneAnswer, WriteContext } from './write-context.js'
@@ -21,11 +20,6 @@ export function inProtobuf(
   if (answer.kind === 'object') {
     ensureRecord(value, 'metadata')['resourceVersion'] = formatResourceVersion(answer.stored.modRevision)
   }
-  try {
-    const bytes = encodeObject(value, schema)
-    return bytes === null ? answer : { kind: 'protobuf', code: answer.code, bytes, warnings: answer.warnings }
-  } catch (error) {
-    if (error instanceof CodecError) return answer
-    throw error
-  }
+  const bytes = encodeIfPossible(value, schema)
+  return bytes === null ? answer : { kind: 'protobuf', code: answer.code, bytes, warnings: answer.warnings }
 }

@@ -34,6 +34,16 @@ export function encodeObject(object: JsonRecord, schema: Schema): Buffer | null 
   return enveloped(apiVersion, kind, encodeMessage(object, message, schema))
 }
 
+/** Returns null for what protobuf cannot express. */
+export function encodeIfPossible(object: Json, schema: Schema): Buffer | null {
+  try {
+    return isRecord(object) ? encodeObject(object, schema) : null
+  } catch (error) {
+    if (error instanceof CodecError) return null
+    throw error
+  }
+}
+
 /** Returns the metadata of a list, without an envelope. */
 export function encodeListMeta(metadata: object): Buffer {
   const schema = kubernetesSchema()

@@ -3,8 +3,8 @@
  * resourceVersion inserted at wire level. Objects of built-in kinds that are stored as JSON, or in a version with
  * other messages, are encoded from the JSON in which they are shown.
  */
-import { isRecord, readJsonTree } from '../../codec/json-tree.js'
-import { encodeObject } from '../../codec/protobuf/encode-object.js'
+import { readJsonTree } from '../../codec/json-tree.js'
+import { encodeIfPossible } from '../../codec/protobuf/encode-object.js'
 import { encodeBookmark, encodeStatus, objectItem } from '../../codec/protobuf/encode.js'
 import { openStored, withResourceVersion } from '../../codec/protobuf/resource-version.js'
 import type { Schema } from '../../codec/protobuf/schema.js'
@@ -31,8 +31,7 @@ export function protobufEncoder(resource: Resource, view: JsonView, schema: Sche
     const isSame = object.kind === resource.kind && hasSameMessage(object.apiVersion, version, object.kind)
     if (object.encoding === 'protobuf' && isSame) return object.bytes
     const json = isBuiltIn ? view(object) : null
-    const tree = json === null ? null : readJsonTree(json.bytes)
-    const encoded = isRecord(tree) ? encodeObject(tree, schema) : null
+    const encoded = json === null ? null : encodeIfPossible(readJsonTree(json.bytes), schema)
     if (encoded === null) throw notProtobuf(resource, object)
     return encoded
   }

@@ -8,7 +8,12 @@ import { checkName } from '../../../kubernetes/dialect/request-path.js'
 import { type ServedResource, storedApiVersion } from '../../../kubernetes/dialect/resource-registry.js'
 import { apiVersion, resourceId } from '../../../engine/model/resource.js'
 import { formatResourceVersion } from '../../../engine/model/resource-version.js'
-import { MethodNotAllowedError, NotAcceptableError, NotImplementedError } from '../../../engine/model/status.js'
+import {
+  MethodNotAllowedError,
+  NotAcceptableError,
+  NotImplementedError,
+  type Status,
+} from '../../../engine/model/status.js'
 import { isSameButOwnership } from '../../../kubernetes/writes/metadata-rules.js'
 import type { ConfirmPut } from '../../../kubernetes/writes/object-store.js'
 import type { CollectionAnswer, WriteAnswer, WriteRequest } from '../../../kubernetes/writes/write-context.js'
@@ -130,11 +135,22 @@ async function send(
   const encoder = context.forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
   if (answer.kind === 'objects') {
     const pieces = layout.pieces(piecesOf(encoder, metadataOf(answer), answer.objects))
-    return await sendPieces(exchange, answer.code, form.contentType, pieces)
+    try {
+      return await sendPieces(exchange, answer.code, form.contentType, pieces)
+    } catch (error) {
+      if (!(error instanceof NotAcceptableError)) throw error
+      // An error would hide that the objects are already deleted.
+      return exchange.send(answer.code, form.contentType, encoder.status(deletedStatus(served)))
+    }
   }
   const body = encoder.single(answer.stored)
   if (body === null) throw new NotAcceptableError('the written object cannot be shown in the requested format')
   await sendObject(exchange, answer.code, form.contentType, await layout.whole(body))
+}
+
+function deletedStatus({ resource }: ServedResource): Status {
+  const details = { kind: resource.plural }
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', message: '', details, code: 200 }
 }
 
 function metadataOf({ revision, continueToken }: CollectionAnswer): ListMetadata {

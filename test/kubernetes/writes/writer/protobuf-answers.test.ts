@@ -67,6 +67,27 @@ void t.test('a deleted collection is answered in the requested form', async (t) 
   t.match(JSON.parse(status.toString()), { kind: 'Status', status: 'Success' }, 'too much for an answer')
 })
 
+void t.test('a deleted collection with an object that protobuf cannot express is answered with Success', async (t) => {
+  const map = (name: string, data: object): object => ({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name, namespace: 'default' },
+    data,
+  })
+  const objects = { 'configmaps/default/a': map('a', {}), 'configmaps/default/b': map('b', { wrong: 1 }) }
+  const { url } = await startApp(t, { flags: ['--enable-writes'], objects })
+  const maps = `${url}/api/v1/namespaces/default/configmaps`
+  for (const path of [maps, `${maps}/b`]) {
+    t.equal((await fetch(path, { headers: { accept: PROTOBUF } })).status, 406, `${path} is asked for in JSON next`)
+  }
+  const answer = await fetch(maps, { method: 'DELETE', headers: { accept: PROTOBUF } })
+  t.equal(answer.status, 200)
+  t.equal(answer.headers.get('content-type'), PROTOBUF)
+  const { bytes } = decodeObject(Buffer.from(await answer.arrayBuffer()), kubernetesSchema())
+  t.match(JSON.parse(bytes.toString()), { kind: 'Status', status: 'Success', details: { kind: 'configmaps' } })
+  t.match(await (await fetch(maps)).json(), { items: [] })
+})
+
 void t.test(
   'every verb answers in protobuf, small and large, and a custom resource is rejected before it is written',
   async (t) => {
