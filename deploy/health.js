@@ -18,7 +18,7 @@ const loaded = load(args, process.env, (path) => readFileSync(path, 'utf8'))
 if (loaded.kind !== 'run') process.exit(1)
 const { bindAddress, port, securePort } = loaded.config
 const host = bindAddress === '0.0.0.0' || bindAddress === '::' ? 'localhost' : bindAddress
-// This checks whether the server answers, not who it is: its certificate is not for the loopback.
+// This checks whether the server answers, not who it is: its certificate need not name the loopback address.
 const options = { host, port: securePort ?? port, path: '/livez', rejectUnauthorized: false, timeout: 2_500 }
 const send = securePort === null ? httpRequest : httpsRequest
 send(options, (response) => process.exit(response.statusCode === 200 ? 0 : 1))

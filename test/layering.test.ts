@@ -1,7 +1,7 @@
 /**
- * The structure of `src/`, checked through its imports. Seven rooms: `engine/` fans out and knows nothing of
+ * The structure of `src/`, checked through its imports. Seven layers: `engine/` fans out and knows nothing of
  * Kubernetes, of HTTP servers or of options; `kubernetes/` is the dialect; `server/`, `fleet/`, `client/` and `cli/`
- * are built on them; `support/` is below all. Inside a room, stages also import only downwards. There are no import
+ * are built on them; `support/` is below all. Inside a layer, stages also import only downwards. There are no import
  * cycles, not even of types.
  *
  * Tests mirror the paths of their sources, so that each can be found from the other.
@@ -104,9 +104,9 @@ interface Import {
 }
 
 function stageOf(path: string): string {
-  const [room = '', folder = ''] = path.split(sep)
+  const [layer = '', folder = ''] = path.split(sep)
   if (!path.includes(sep)) return ''
-  return SPLIT.has(room) || `${room}/${folder}` in allowed ? `${room}/${folder}` : room
+  return SPLIT.has(layer) || `${layer}/${folder}` in allowed ? `${layer}/${folder}` : layer
 }
 
 function listFiles(folder: string, ending: string): string[] {

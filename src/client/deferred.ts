@@ -1,6 +1,6 @@
 /**
- * A promise with exposed resolve and reject functions, like `Promise.withResolvers`, which Node has had since version
- * 22.
+ * A promise together with the functions that settle it. Use this instead of `Promise.withResolvers`, which Node 20 does
+ * not have.
  */
 export interface Deferred<T> {
   readonly promise: Promise<T>

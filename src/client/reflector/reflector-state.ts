@@ -27,7 +27,7 @@ export const HEALTHY_MS = 10_000
  */
 const SILENT_WATCHES = 2
 
-/** What is known in every state, and carried from each state to the next. */
+/** What the reflector has learned from the server so far. Every state has it, and passes it to the next one. */
 export interface Known {
   /** The last resourceVersion that was committed or seen; null before the first. */
   readonly position: string | null

@@ -11,9 +11,9 @@ import { deflateBlock, storedBlocks } from './gzip.js'
 export type TransportKind = 'http1' | 'http2' | 'websocket' | 'sse'
 
 /**
- * What a gzip stream compresses. Compression happens once for the group. An initial state is large and shared. A single
- * event is small and may have only one watcher, so it is compressed only for clients that ask for it, and otherwise
- * stored uncompressed in the gzip stream.
+ * Which parts of a gzip stream are compressed, once for the whole group. Initial states are large and shared. A single
+ * event is small and may have only one watcher, so it is compressed only for clients that request that. For others, the
+ * gzip stream contains it as a stored block.
  */
 export type Compression = 'none' | 'initial-state' | 'everything'
 

@@ -39,7 +39,10 @@ const MEMORY_TURNS = 8
 /** The share of the memory target for list bodies being sent, and the limit in bytes without a target. */
 const SENT_SHARE = 1 / 4
 const SENT_BYTES = 512 * 1024 * 1024
-/** The share of the memory target for connections of unknown clients, and the limit in bytes without a target. */
+/**
+ * The share of the memory target for connections of unknown clients, and the limit in bytes without a target. The waiting
+ * connections of known clients have another share of the same size.
+ */
 const STRANGERS_SHARE = 1 / 4
 const STRANGERS_BYTES = 1024 * 1024 * 1024
 /** While caches have to shrink, the time that a connection may wait before its client is known. */

@@ -10,8 +10,8 @@
  * response. Meanwhile the stream is not read, and messages that have already been read follow in order. A revision is
  * always delivered as a whole.
  *
- * A lost watch is not reopened here, because the feed decides whether to resume, to relist or to wait. The only retry
- * is during opening: if etcd refuses the token, opening is tried once more with a fresh one.
+ * A lost watch is not reopened here, because the feed decides whether to resume, to relist or to wait. There is one
+ * exception: if etcd refuses the token when a watch is opened, it is opened again, once, with a new token.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 import { type Batch, prefixEnd } from '../../model/event.js'
