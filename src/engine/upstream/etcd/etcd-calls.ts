@@ -164,6 +164,8 @@ export class EtcdCalls {
         // The last endpoint gets the full time.
         return await ask(endpoint, attempts > 1 ? Math.min(attemptMs ?? Infinity, requestTimeoutMs) : requestTimeoutMs)
       } catch (error) {
+        // No token could be fetched. That request has been repeated already, and says nothing about this endpoint.
+        if (error instanceof UpstreamError) throw error
         const upstreamError = toUpstreamError(error, endpoint.url)
         if (upstreamError.code !== 'unavailable' || signal?.aborted) throw upstreamError
         const hasNewLeader = isLeaderChange(error)
