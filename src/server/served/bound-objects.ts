@@ -14,6 +14,7 @@ import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object
 import { readMetadata } from '../../kubernetes/codec/protobuf/metadata.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 import type { Clock } from '../../support/clock.js'
+import { getOrMake } from '../../support/memo.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
 export interface BoundObjectsOptions {
@@ -50,11 +51,7 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
   const tell = (uid: string | null): void => {
     for (const listener of listeners) listener(uid)
   }
-  const factsOf = (object: StoredObject): Facts => {
-    let known = facts.get(object.notes)
-    if (known === undefined) facts.set(object.notes, (known = readFacts(object)))
-    return known
-  }
+  const factsOf = (object: StoredObject): Facts => getOrMake(facts, object.notes, () => readFacts(object))
   const follow = (cache: WatchCache, plural: BoundObject['plural']): void => {
     if (followed.has(cache)) return
     followed.add(cache)

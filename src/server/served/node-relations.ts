@@ -17,6 +17,7 @@ import { ServiceUnavailableError } from '../../engine/model/status.js'
 import { keyOfName } from '../../engine/model/resource.js'
 import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
 import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
+import { getOrMake } from '../../support/memo.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { turns } from '../../support/turns.js'
 import { field, listAt, textAt } from '../../support/fields.js'
@@ -63,14 +64,8 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
     return json === null ? null : JSON.parse(json.toString('utf8'))
   }
   const indexes = new WeakMap<WatchCache, CacheIndex>()
-  const indexOf = (live: LiveResource, valueOf: (object: unknown) => string): CacheIndex => {
-    let index = indexes.get(live.cache)
-    if (index === undefined) {
-      index = new CacheIndex(live.cache, (object) => valueOf(parse(live, object)))
-      indexes.set(live.cache, index)
-    }
-    return index
-  }
+  const indexOf = (live: LiveResource, valueOf: (object: unknown) => string): CacheIndex =>
+    getOrMake(indexes, live.cache, (cache) => new CacheIndex(cache, (object) => valueOf(parse(live, object))))
   const named = new WeakMap<ObjectNotes, ReadonlySet<string>>()
 
   /** Yields the names in the pods of a node, each as `kind/namespace/name`. */

@@ -63,15 +63,11 @@ function source(name: string): Buffer {
 }
 
 export function registerUi(server: FastifyInstance, options: UiOptions): void {
-  const read = new Map<string, Buffer>()
   const stream = new StatusStream(options)
   server.get('/ui', (_request, reply) => reply.redirect('/ui/'))
   for (const [name, asset] of Object.entries(assets)) {
-    const sendAsset = (exchange: Exchange): void => {
-      let body = read.get(name)
-      if (body === undefined) read.set(name, (body = asset.read()))
-      exchange.send(200, asset.type, body, HEADERS)
-    }
+    let body: Buffer | undefined
+    const sendAsset = (exchange: Exchange): void => exchange.send(200, asset.type, (body ??= asset.read()), HEADERS)
     server.get(`/ui/${name}`, gated(options, attributesOf('/ui/'), sendAsset))
   }
   server.get(

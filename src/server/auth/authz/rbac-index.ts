@@ -3,6 +3,7 @@
  * roles and not on all roles of the cluster. A role is compiled once, when a caller that is bound to it first makes a
  * request.
  */
+import { getOrMake, oncePer } from '../../../support/memo.js'
 import { LoopSlice, turns } from '../../../support/turns.js'
 import type { User } from '../user.js'
 import { CompiledRule } from './compiled-rule.js'
@@ -167,39 +168,25 @@ export class RbacIndex {
   }
 
   #select(selector: LabelSelector): readonly Role[] {
-    let roles = this.#selected.get(selector.text)
-    if (roles === undefined) {
-      roles = this.#clusterRoles.filter((role) => matchesLabels(selector, role.labels))
-      this.#selected.set(selector.text, roles)
-    }
-    return roles
+    const select = (): readonly Role[] => this.#clusterRoles.filter((role) => matchesLabels(selector, role.labels))
+    return getOrMake(this.#selected, selector.text, select)
   }
 
   /** @returns the next order. */
   #add(binding: Binding, order: number): number {
-    let bySubject = this.#bindings.get(binding.namespace)
-    if (bySubject === undefined) this.#bindings.set(binding.namespace, (bySubject = new Map<string, Grant[]>()))
+    const bySubject = getOrMake(this.#bindings, binding.namespace, () => new Map<string, Grant[]>())
     const seen = new Set<string>()
     for (const subject of binding.subjects) {
       const key = subjectKey(subject, binding.namespace)
       if (key === null || seen.has(key)) continue
       seen.add(key)
-      const grants = bySubject.get(key)
-      const grant = { binding, subject, order: order++ }
-      if (grants === undefined) bySubject.set(key, [grant])
-      else grants.push(grant)
+      getOrMake(bySubject, key, () => []).push({ binding, subject, order: order++ })
     }
     return order
   }
 }
 
-const rulesOfRoles = new WeakMap<Role, RoleRules>()
-
-function rulesOfRole(role: Role): RoleRules {
-  let known = rulesOfRoles.get(role)
-  if (known === undefined) rulesOfRoles.set(role, (known = new RoleRules(role.rules)))
-  return known
-}
+const rulesOfRole = oncePer(({ rules }: Role) => new RoleRules(rules))
 
 /** Returns null for a subject that can match no user. */
 function subjectKey({ kind, name, namespace }: Subject, bindingNamespace: string): string | null {

@@ -10,6 +10,7 @@
  */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import { oncePer } from '../../../support/memo.js'
 import { ArrivalLine, Arrivals, type ArrivalSource } from '../../../support/turns.js'
 import { TooManyRequestsError } from '../../../engine/model/status.js'
 import { networkOf } from '../../auth/client-address.js'
@@ -33,11 +34,14 @@ const identified = new Arrivals({ line })
 const goingOn = new Arrivals({ line })
 const reads = new SessionReads()
 
-/** A name for each connection, to distinguish connections from the same address. */
-const connections = new WeakMap<object, string>()
 let opened = 0
-/** The source of each HTTP/2 session's streams, cached because finding it costs a tenth of Node's work on a stream. */
-const sources = new WeakMap<ServerHttp2Session, ArrivalSource>()
+/** A name for each connection, to distinguish connections from the same address. */
+const nameOf = oncePer((_carrier: object) => String(++opened))
+/** The source of each HTTP/2 session's streams, kept because finding it costs a tenth of Node's work on a stream. */
+const sourceOf = oncePer((session: ServerHttp2Session): ArrivalSource => ({
+  client: networkOf(session.socket.remoteAddress ?? ''),
+  connection: nameOf(session),
+}))
 
 /** Begins a connection now or later, or never if the client closes it first. */
 export function admitConnection(socket: Socket, begin: () => void): void {
@@ -64,15 +68,6 @@ export function admitStream(stream: ServerHttp2Stream, session: ServerHttp2Sessi
 /** Call this for each HTTP/2 session, before its first stream. */
 export function followReads(session: ServerHttp2Session): void {
   if (handleUse().http2) reads.follow(session, sourceOf(session).client)
-}
-
-function sourceOf(session: ServerHttp2Session): ArrivalSource {
-  let source = sources.get(session)
-  if (source === undefined) {
-    source = { client: networkOf(session.socket.remoteAddress ?? ''), connection: nameOf(session) }
-    sources.set(session, source)
-  }
-  return source
 }
 
 /**
@@ -108,12 +103,6 @@ export async function identityTurn(identity: string, address: string): Promise<v
 /** Waits for the identity's turn to continue a request that has finished waiting for something else. */
 export function turnToGoOn(identity: string): Promise<void> {
   return goingOn.turn({ client: identity, connection: '' })
-}
-
-function nameOf(carrier: object): string {
-  let connection = connections.get(carrier)
-  if (connection === undefined) connections.set(carrier, (connection = String(++opened)))
-  return connection
 }
 
 function tooManyWait(): TooManyRequestsError {

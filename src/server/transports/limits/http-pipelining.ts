@@ -9,6 +9,7 @@
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { oncePer } from '../../../support/memo.js'
 
 /** The most unanswered requests of one connection. Further requests are not started. */
 export const MAX_PIPELINED = 100
@@ -23,16 +24,11 @@ interface Pipeline {
 
 /** @param onRejected called once per connection. */
 export function limitPipelined(handler: RequestListener, onRejected: () => void): RequestListener {
-  const pipelines = new WeakMap<Socket, Pipeline>()
-  const pipelineOf = (socket: Socket): Pipeline => {
-    let pipeline = pipelines.get(socket)
-    if (pipeline === undefined) {
-      pipeline = { waiting: 0, isOver: false, open: new Set() }
-      pipelines.set(socket, pipeline)
-      closeWith(socket, pipeline.open)
-    }
-    return pipeline
-  }
+  const pipelineOf = oncePer((socket: Socket): Pipeline => {
+    const open = new Set<ServerResponse>()
+    closeWith(socket, open)
+    return { waiting: 0, isOver: false, open }
+  })
   return (request: IncomingMessage, response: ServerResponse): void => {
     // HTTP/2 streams have a separate limit.
     if (request.httpVersionMajor > 1) return handler(request, response)

@@ -23,6 +23,7 @@ import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certifi
 import { ALL_UNAUTHENTICATED, ANONYMOUS, identityKey, type User } from '../../auth/user.js'
 import { type StatusError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
+import { oncePer } from '../../../support/memo.js'
 import { unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import type { Exchange, Judgement } from '../server/exchange.js'
 import { identityTurn } from './arrivals.js'
@@ -115,7 +116,7 @@ type Decided = 'allow' | 'forbid' | 'unauthenticated' | 'none'
 export class RequestGate {
   readonly #options: RequestGateOptions
   /** A connection's certificate does not change, so it is read once. */
-  readonly #certificates = new WeakMap<TLSSocket, { readonly peer: PeerCertificate | null }>()
+  readonly #certificateOn = oncePer(peerCertificateOf)
 
   constructor(options: RequestGateOptions) {
     this.#options = options
@@ -380,10 +381,7 @@ export class RequestGate {
 
   #certificateOf(request: IncomingMessage): PeerCertificate | null {
     const socket = tlsSocketOf(request)
-    if (socket === null) return null
-    let known = this.#certificates.get(socket)
-    if (known === undefined) this.#certificates.set(socket, (known = { peer: peerCertificateOf(socket) }))
-    return known.peer
+    return socket === null ? null : this.#certificateOn(socket)
   }
 }
 

@@ -19,6 +19,7 @@ import type { Http2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { networkOf } from '../../auth/client-address.js'
 import type { Clock } from '../../../support/clock.js'
+import { getOrMake } from '../../../support/memo.js'
 import { upgradeHead } from '../server/upgrade-head.js'
 
 export interface StrangersOptions {
@@ -227,8 +228,7 @@ class Share {
 
   enter(stranger: Stranger): void {
     const { owner } = stranger
-    let group = this.#groups.get(owner)
-    if (group === undefined) this.#groups.set(owner, (group = newGroup(owner)))
+    const group = getOrMake(this.#groups, owner, newGroup)
     stranger.sinceMs = this.#clock.monotonic()
     stranger.group = group
     membersOf(group, stranger).add(stranger)

@@ -9,6 +9,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Readable } from 'node:stream'
+import { getOrMake } from '../../../support/memo.js'
 import { BadRequestError } from '../../../engine/model/status.js'
 
 /**
@@ -59,9 +60,7 @@ export function gatherBody(request: IncomingMessage): void {
  */
 export function takeBody(request: IncomingMessage, refuse: () => void): void {
   if (bodyOf(request) === 'none') return
-  let body = bodies.get(request)
-  if (body === undefined) bodies.set(request, (body = new ArrivingBody(request)))
-  body.handOn(refuse)
+  getOrMake(bodies, request, () => new ArrivingBody(request)).handOn(refuse)
 }
 
 const NOTHING = Buffer.alloc(0)
