@@ -18,7 +18,7 @@ export interface MetricsRouteOptions extends GatedRouteOptions<Confirmable | nul
 /** Answers in the text format of Prometheus. */
 export function registerMetrics(server: FastifyInstance, options: MetricsRouteOptions): void {
   server.route({
-    method: ['GET', 'HEAD', 'OPTIONS'],
+    method: ['GET', 'HEAD'],
     url: '/metrics',
     handler: gated(
       options,

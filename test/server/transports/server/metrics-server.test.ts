@@ -37,7 +37,8 @@ void t.test(
       t.equal((await ask(metricsUrl + path)).code, 404, path)
     }
     for (const path of ['/consistency-check', '/metrics', '/api/v1/pods']) {
-      t.equal((await ask(metricsUrl + path, { method: 'POST' })).code, 404, `POST ${path}`)
+      for (const method of ['POST', 'OPTIONS'])
+        t.equal((await ask(metricsUrl + path, { method })).code, 404, `${method} ${path}`)
     }
   },
 )
