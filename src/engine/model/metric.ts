@@ -49,33 +49,22 @@ const DELAY_BUCKETS = [0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.
 
 type Names<V extends readonly string[]> = { readonly [I in keyof V]: string }
 
-function metric<K extends Kind, V extends readonly string[]>(
-  kind: K,
-  name: string,
-  help: string,
-  labels: Names<V>,
-  rest: Partial<Metric> = {},
-): Metric<K, V> {
-  const common = { fixed: [], announced: [], overProcesses: 'sum', isChanged: false, buckets: DELAY_BUCKETS } as const
-  return { ...common, ...rest, kind, name, help, labels } as Metric<K, V>
-}
-
-export function counter<V extends readonly string[] = []>(
+/** Takes the name and the help of a metric and the names of its labels. */
+type Named<K extends Kind> = <V extends readonly string[] = []>(
   name: string,
   help: string,
   ...labels: Names<V>
-): Metric<'counter', V> {
-  return metric('counter', name, help, labels)
+) => Metric<K, V>
+
+function metric<K extends Kind>(kind: K, rest: Partial<Omit<Metric, 'values'>> = {}): Named<K> {
+  const common = { fixed: [], announced: [], overProcesses: 'sum', isChanged: false, buckets: DELAY_BUCKETS } as const
+  return (name, help, ...labels) => ({ ...common, ...rest, kind, name, help, labels })
 }
+
+export const counter = metric('counter')
 
 /** A histogram of seconds. */
-export function seconds<V extends readonly string[] = []>(
-  name: string,
-  help: string,
-  ...labels: Names<V>
-): Metric<'histogram', V> {
-  return metric('histogram', name, help, labels)
-}
+export const seconds = metric('histogram')
 
 export function gauge<V extends readonly string[] = []>(
   overProcesses: OverProcesses,
@@ -83,17 +72,11 @@ export function gauge<V extends readonly string[] = []>(
   help: string,
   ...labels: Names<V>
 ): Metric<'gauge', V> {
-  return metric('gauge', name, help, labels, { overProcesses })
+  return metric('gauge', { overProcesses })<V>(name, help, ...labels)
 }
 
 /** A gauge of what is in progress. A recorded amount is added to it. */
-export function inProgress<V extends readonly string[] = []>(
-  name: string,
-  help: string,
-  ...labels: Names<V>
-): Metric<'gauge', V> {
-  return metric('gauge', name, help, labels, { isChanged: true })
-}
+export const inProgress = metric('gauge', { isChanged: true })
 
 /** Returns the part of a metric with this value of its label. */
 export function only<K extends Kind, V extends string>(whole: Metric<K, [V]>, value: V): Metric<K, []> {
