@@ -83,7 +83,7 @@ export function parseJsonTree(bytes: Buffer, numbers: JsonNumbers = 'any'): Pars
 /**
  * Reads bytes that are known to be one JSON value in UTF-8, such as those of an object in the cache. It takes half as
  * long as `parseJsonTree`.
- * @param unread the names of members whose values become a `JsonText`. @throws SyntaxError when it nests too deeply.
+ * @param unread the names of members whose objects and lists become a `JsonText`. @throws SyntaxError when it nests too deeply.
  */
 export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH, unread?: ReadonlySet<string>): Json {
   return new Reader(bytes, maxDepth, 0, false, unread).value()
@@ -163,9 +163,14 @@ class Reader extends JsonCursor {
         this.duplicatesLeft--
         this.duplicates.add(duplicateField(joinPath([...this.path, key])))
       }
-      members[key] = this.unread?.has(key) === true ? this.text() : this.child(key)
+      members[key] = this.unread?.has(key) === true && this.isContainer() ? this.text() : this.child(key)
     }
     return members
+  }
+
+  private isContainer(): boolean {
+    const first = this.peek()
+    return first === OBJECT || first === ARRAY
   }
 
   private text(): JsonText {

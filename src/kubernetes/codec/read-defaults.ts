@@ -8,7 +8,7 @@
  *
  * Source: kubernetes 1.37, pkg/apis/{core,batch,networking}/v1/defaults.go and pkg/registry/core/service/storage.
  */
-import { type ScannedObject, scanObject } from './json-scan.js'
+import { MAX_JSON_DEPTH, type ScannedObject, scanObject } from './json-scan.js'
 import {
   encodeJsonTree,
   isRecord,
@@ -96,10 +96,13 @@ export function readProtobuf(value: Buffer, apiVersion: string, kind: string): B
   return fields.isChanged ? enveloped(apiVersion, kind, fields.raw) : value
 }
 
+/** Members that no rule reads. They can be most of an object. */
+const UNREAD: ReadonlySet<string> = new Set(['managedFields', 'containers'])
+
 /** `readProtobuf` for a stored JSON object. */
 export function readJson(object: ScannedObject): ScannedObject {
   const rule = RULES.get(`${object.apiVersion} ${object.kind}`)
-  const root = rule === undefined ? null : readJsonTree(object.bytes)
+  const root = rule === undefined ? null : readJsonTree(object.bytes, MAX_JSON_DEPTH, UNREAD)
   if (rule === undefined || !isRecord(root)) return object
   const fields = new JsonFields(root)
   rule(fields)

@@ -70,6 +70,8 @@ void t.test('a Namespace has the label of its name', (t) => {
   const name = 'kubernetes.io/metadata.name'
   t.same(labels(metadata(text(1, 'n'))), { [name]: 'n' })
   t.same(labels(metadata(text(1, 'n'), label(11, 'z', '1'), label(11, name, 'other'))), { [name]: 'n', z: '1' })
+  const likeAMember = label(11, 'containers', 'yes')
+  t.same(labels(metadata(text(1, 'n'), likeAMember)), { [name]: 'n', containers: 'yes' })
   t.equal(labels(), undefined, 'unless it has no name')
   t.end()
 })

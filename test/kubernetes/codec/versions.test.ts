@@ -226,6 +226,8 @@ void t.test('an Event is the same event in both groups', (t) => {
   const asEvents = converted(plain, 'v1', 'events.k8s.io/v1', 'Event')!
   t.equal('reportingController' in asEvents, false)
   t.same(converted(asEvents, 'events.k8s.io/v1', 'v1', 'Event'), { kind: 'Event', apiVersion: 'v1', ...plain })
+  const withNulls = converted({ ...plain, source: null, involvedObject: null }, 'v1', 'events.k8s.io/v1', 'Event')
+  t.match(withNulls, { deprecatedSource: {}, regarding: {} }, 'structs are never null')
   t.end()
 })
 
