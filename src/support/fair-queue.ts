@@ -7,6 +7,7 @@
  * ring costs no more than a plain queue even with ten thousand flows of one item each, which is a common number of
  * nodes.
  */
+import { getOrMake } from './memo.js'
 
 /** The time of one flow in one round, in milliseconds. It is enough for a few dozen cheap items. */
 const SHARE_MS = 0.5
@@ -100,7 +101,7 @@ export class NestedFairQueue<T> {
   readonly #parts = new Map<string, FairQueue<T>>()
   #taken = ''
 
-  constructor(shareMs = SHARE_MS) {
+  constructor(shareMs: number) {
     this.#shareMs = shareMs
     this.#flows = new FairQueue(shareMs)
   }
@@ -120,9 +121,7 @@ export class NestedFairQueue<T> {
   }
 
   push(flow: string, part: string, item: T): void {
-    let parts = this.#parts.get(flow)
-    if (parts === undefined) this.#parts.set(flow, (parts = new FairQueue(this.#shareMs)))
-    parts.push(part, item)
+    getOrMake(this.#parts, flow, () => new FairQueue<T>(this.#shareMs)).push(part, item)
     this.#flows.push(flow, flow)
   }
 

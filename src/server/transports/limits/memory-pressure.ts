@@ -67,10 +67,6 @@ export class MemoryPressure {
     this.#targetBytes = options.targetBytes
   }
 
-  get isOver(): boolean {
-    return this.#isOver
-  }
-
   /** Whether so much memory is used that no work that holds memory may begin. */
   get isFull(): boolean {
     this.#checkAgain()
