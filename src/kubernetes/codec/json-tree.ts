@@ -83,7 +83,8 @@ export function parseJsonTree(bytes: Buffer, numbers: JsonNumbers = 'any'): Pars
 /**
  * Reads bytes that are known to be one JSON value in UTF-8, such as those of an object in the cache. It takes half as
  * long as `parseJsonTree`.
- * @param unread the names of members whose objects and lists become a `JsonText`. @throws SyntaxError when it nests too deeply.
+ * @param unread the names of members whose objects and lists become a `JsonText`.
+ * @throws SyntaxError when it nests too deeply.
  */
 export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH, unread?: ReadonlySet<string>): Json {
   return new Reader(bytes, maxDepth, 0, false, unread).value()
