@@ -19,6 +19,8 @@ const ROUNDS = 40
 const RESETS = 50
 /** The fewest answers that an honest client must get. */
 const ANSWERS = 20
+/** How long a client waits for an answer or an end before it gives up. */
+const PATIENCE_MS = 30_000
 
 interface Target {
   readonly port: number
@@ -34,18 +36,23 @@ interface Options {
 }
 
 function open({ port, isSecure }: Target, localAddress: string): ClientHttp2Session {
-  const raw = connect({ port, host: '127.0.0.1', localAddress })
-  raw.on('error', () => {})
+  const to = { port, host: '127.0.0.1', localAddress }
   const createConnection = () =>
-    isSecure ? connectTls({ socket: raw, ALPNProtocols: ['h2'], rejectUnauthorized: false }) : raw
+    isSecure ? connectTls({ ...to, ALPNProtocols: ['h2'], rejectUnauthorized: false }) : connect(to)
   const session = connectHttp2(`${isSecure ? 'https' : 'http'}://127.0.0.1:${port}`, { createConnection })
   session.on('error', () => {})
   return session
 }
 
-/** Unlike `once`, does not reject when an error comes first. */
+/** Unlike `once`, does not reject when an error comes first, and gives up. */
 function event(emitter: EventEmitter, name: string): Promise<unknown> {
-  return new Promise((resolve) => emitter.once(name, resolve))
+  return new Promise((resolve) => {
+    const giveUp = setTimeout(resolve, PATIENCE_MS).unref()
+    emitter.once(name, () => {
+      clearTimeout(giveUp)
+      resolve(undefined)
+    })
+  })
 }
 
 /** Opens connections one after another, and cancels fifty requests on each. */

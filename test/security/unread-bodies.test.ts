@@ -36,8 +36,7 @@ async function attacker(t: Test, { port, securePort }: ServerProcess, isHttp2 = 
 
 /** Resolves when the bytes are sent, or the server has closed the connection. */
 async function sendAll(socket: Socket, bytes: Buffer | string): Promise<void> {
-  const sent = new Promise<void>((resolve) => socket.write(bytes, () => resolve()))
-  await Promise.race([sent, new Promise((resolve) => socket.once('close', resolve))])
+  await new Promise<void>((resolve) => socket.write(bytes, () => resolve()))
 }
 
 async function heldBy(server: ServerProcess, attack: () => Promise<void>): Promise<number> {
