@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { ALONE, LONG, schedule, WAITING } from './schedule.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
@@ -41,27 +41,65 @@ void t.test('every listed path exists', (t) => {
   t.end()
 })
 
-void t.test('each file of a shared process is a subtest, whatever became of the previous one', (t) => {
+type Write = (name: string, body: string) => string
+
+/** Test files to run in one process, written into a folder of their own. */
+function testFiles(t: Test): Write {
   const folder = mkdtempSync(join(root, '.build', 'shared-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
-  const write = (name: string, body: string): string => {
+  return (name, body) => {
     writeFileSync(join(folder, `${name}.test.js`), `import t from 'tap'\n${body}`)
     return `${basename(folder)}/${name}.test.ts`
   }
-  const files = [
-    write('throws', `throw new Error('cannot be loaded')`),
-    write('fails', `t.test('one', async (t) => t.ok(false))\nt.test('two', async (t) => t.ok(true))`),
-    write('holds', `t.teardown(() => console.log('# undone'))\nt.test('three', async (t) => t.ok(true))`),
-    write('last', `t.test('four', async (t) => t.ok(true))`),
-  ]
-  const environment = { ...process.env, TAP: '1', NODE_OPTIONS: '', TEST_FILES: files.join(','), TEST_SECONDS: '30' }
-  const { stdout, status } = spawnSync(process.execPath, [program], { encoding: 'utf8', env: environment })
-  t.not(status, 0)
-  const ends = [...stdout.matchAll(/^(ok|not ok) (\d) - .*\/(\w+)\.test\.ts/gm)].map(
+}
+
+function runTogether(files: readonly string[], seconds: number) {
+  const environment = {
+    ...process.env,
+    TAP: '1',
+    NODE_OPTIONS: '',
+    TEST_FILES: files.join(','),
+    TEST_SECONDS: `${seconds}`,
+  }
+  const ended = spawnSync(process.execPath, [program], { encoding: 'utf8', env: environment, timeout: 60_000 })
+  const ends = [...ended.stdout.matchAll(/^(ok|not ok) (\d) - .*\/(\w+)\.test\.ts/gm)].map(
     ([, how, n, name]) => `${how} ${n} ${name}`,
   )
+  return { ...ended, ends }
+}
+
+void t.test('each file of a shared process is a subtest, whatever became of the previous one', (t) => {
+  const write = testFiles(t)
+  const { stdout, status, ends } = runTogether(
+    [
+      write('throws', `throw new Error('cannot be loaded')`),
+      write('fails', `t.test('one', async (t) => t.ok(false))\nt.test('two', async (t) => t.ok(true))`),
+      write('holds', `t.teardown(() => console.log('# undone'))\nt.test('three', async (t) => t.ok(true))`),
+      write('last', `t.test('four', async (t) => t.ok(true))`),
+    ],
+    30,
+  )
+  t.not(status, 0)
   t.same(ends, ['not ok 1 throws', 'not ok 2 fails', 'ok 3 holds', 'ok 4 last'])
   t.match(stdout, /cannot be loaded/)
   t.ok(stdout.indexOf('# undone') < stdout.indexOf('four'), 'a file is undone before the next begins')
   t.end()
 })
+
+void t.test(
+  'a file that does not end is named after its time, and what it leaves running does not hold the run',
+  (t) => {
+    const write = testFiles(t)
+    const { stdout, status, ends } = runTogether(
+      [
+        write('waits', `setInterval(() => {}, 100)\nt.test('forever', () => new Promise(() => {}))`),
+        write('last', `t.test('one', async (t) => t.ok(true))`),
+      ],
+      1,
+    )
+    t.equal(status, 1)
+    t.same(ends, ['not ok 1 waits', 'ok 2 last'])
+    t.match(stdout, /^1\.\.2$/m, 'the run is whole')
+    t.end()
+  },
+)
