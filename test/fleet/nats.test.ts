@@ -249,7 +249,7 @@ void t.test('replicas report that NATS is unreachable, and catch up on their own
   }
 })
 
-void t.test('a candidate continues from etcd while no publisher is heard, although NATS is up', async (t) => {
+void t.test('a candidate continues from etcd while no publisher sends its status, although NATS is up', async (t) => {
   const nats = await startNats(t)
   const proxy = await startFaultProxy({ targetPort: nats.port })
   t.teardown(() => proxy.close())

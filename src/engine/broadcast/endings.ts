@@ -76,7 +76,7 @@ export class Endings {
   drain(cursor: Cursor): void {
     if (cursor.state === 'ended') return
     if (cursor.state !== 'initial') return this.endCleanly(cursor, 'drain')
-    const error = new ServiceUnavailableError('the server is shutting down before the initial state was complete')
+    const error = new ServiceUnavailableError('the server is shutting down; the initial state is incomplete')
     this.endWithError(cursor, error, 'drain')
   }
 

@@ -219,7 +219,7 @@ export class ConsistencyCheck {
     const { keys, differences, examples, sample, undecided } = comparison
     if (differences > 0) return { kind: 'different', revision, keys, values: sample.length, differences, examples }
     if (undecided === 0) return { kind: 'equal', revision, keys, values: sample.length }
-    const reason = `compacted: ${undecided} of ${keys} keys may have been deleted since revision ${revision}, which etcd has forgotten`
+    const reason = `compacted: ${undecided} of ${keys} keys could not be checked, because etcd no longer has revision ${revision}`
     return { kind: 'skipped', reason }
   }
 

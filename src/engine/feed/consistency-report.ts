@@ -45,7 +45,7 @@ export interface ConsistencyReport {
 
 /** The number of resources checked at the same time. It is small because each check reads all keys of its resource. */
 const AT_ONCE = 4
-const NOT_OURS = 'this process does not watch it in etcd: ask the replica that publishes it'
+const NOT_OURS = 'this process does not watch it in etcd: check it on the replica that publishes it'
 
 export class ConsistencyOnRequest {
   readonly #resources: () => Iterable<CheckedResource>

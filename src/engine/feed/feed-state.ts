@@ -310,7 +310,7 @@ function fromOpen(
       return { state: { kind: 'watching', place, openedAt, attempt }, effects: [{ kind: 'synced' }] }
     }
     case 'contradicted': {
-      const why = `an event at revision ${input.revision}, of which etcd had said that nothing was left to tell`
+      const why = `etcd sent an event at revision ${input.revision} after it had reported progress past that revision`
       return relist(state.place, attemptAfter(state, input.at), wish('history-changed', null), why)
     }
     case 'rebuild':
@@ -359,7 +359,7 @@ function fromVerifying(
         place,
         attemptAfter(state, input.at),
         wish('history-changed', null),
-        `an event at ${input.revision}`,
+        `etcd sent an event at revision ${input.revision} after it had reported progress past that revision`,
       )
     case 'verify-compacted':
       return gap(place, 1, null, rules)
@@ -474,7 +474,7 @@ function gap(
   rules: FeedRules,
   isWaited = false,
 ): Transition {
-  const why = `etcd has compacted its history after revision ${place.position}`
+  const why = `etcd has compacted the events after revision ${place.position}`
   return relist(place, attempt, wish(gapReason(rules), compactRevision), why, isWaited)
 }
 
@@ -484,7 +484,7 @@ function gap(
  */
 function tooLarge(place: FeedPlace, attempt: number, message: string, rules: FeedRules): Transition {
   const replay = attempt > 1 ? 0 : SAFE_REPLAY_REVISIONS
-  const why = `what etcd has to tell after revision ${place.position} is too large: ${message}`
+  const why = `the watch backlog after revision ${place.position} is too large: ${message}`
   return relist(place, attempt, { reason: gapReason(rules), floor: null, replay }, why)
 }
 

@@ -352,7 +352,7 @@ export class Feed {
     const { batches, isWhole } = this.#held.take()
     if (entry === null) return
     if (batches.length > 0) this.#send({ kind: 'arrived', from: entry, batches })
-    if (!isWhole) this.#failed(entry, 'more came before the history was compared than could be held')
+    if (!isWhole) this.#failed(entry, 'too many events arrived while the history was being compared')
   }
 
   // Jobs

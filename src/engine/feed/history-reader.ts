@@ -105,7 +105,7 @@ export class HistoryReader {
         fingerprint.listed(page.keyValues)
       }
       signal.throwIfAborted()
-      if (reason === null || revision === null) throw new UpstreamError('protocol', 'a list without a page')
+      if (reason === null || revision === null) throw new UpstreamError('protocol', 'the list ended without a page')
       span.setAttributes({ 'distributary.reason': reason, 'distributary.resource_version': revision })
       // Learn the status before the commit, because a sink may pass the state on together with its origin.
       this.#learned(status)

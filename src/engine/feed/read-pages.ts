@@ -62,7 +62,7 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
       if ((revision !== null && page.revision !== revision) || (page.more && page.keyValues.length === 0)) {
         throw new UpstreamError(
           'protocol',
-          `unexpected page at revision ${page.revision}, with ${page.count} keys to come`,
+          `unexpected page at revision ${page.revision}, with ${page.count} keys remaining`,
         )
       }
       const { keyValues } = page
@@ -212,6 +212,6 @@ export async function summariseKeys(options: PagesOptions): Promise<KeysSummary>
     count += page.keyValues.length
     for (const { modRevision } of page.keyValues) if (modRevision > maxModRevision) maxModRevision = modRevision
   }
-  if (revision === null) throw new UpstreamError('protocol', 'a list without a page')
+  if (revision === null) throw new UpstreamError('protocol', 'the list ended without a page')
   return { revision, count, maxModRevision }
 }

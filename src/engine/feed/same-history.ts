@@ -44,7 +44,8 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
   // A small prefix is compared as a whole, with a single request instead of one for each key.
   const whole = status.isHistoryDear === true ? null : await readWhole(options)
   const now = whole?.currentRevision ?? (await ask(options, (signal) => upstream.currentRevision(signal)))
-  if (now < place.position) return { kind: 'other', why: `etcd is at revision ${now}, behind our ${place.position}` }
+  if (now < place.position)
+    return { kind: 'other', why: `etcd is at revision ${now}, behind this server's ${place.position}` }
 
   try {
     // If reading history is expensive and the watch replays everything after our newest event, comparing that event is
@@ -60,7 +61,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
       return { kind: 'other', why: differenceOf(puts[differing]!, found[differing]!, place.position) }
     }
     if (lastDelete !== null && !(await isDeleted(options, lastDelete.key, lastDelete.revision))) {
-      return { kind: 'other', why: `a key deleted at ${lastDelete.revision} is there, or never was` }
+      return { kind: 'other', why: `a key deleted at revision ${lastDelete.revision} still exists, or never existed` }
     }
     if (isBrief) return { kind: 'same', now, status }
     const { position: revision } = place
@@ -72,7 +73,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
     if (!isReplayed) {
       const keys = await summariseKeys({ upstream, prefix, revision, clock: options.clock, signal: options.signal })
       if (keys.maxModRevision > place.settled) {
-        return { kind: 'other', why: `a change at revision ${keys.maxModRevision} that was never told` }
+        return { kind: 'other', why: `a change at revision ${keys.maxModRevision} never arrived here` }
       }
     }
   } catch (error) {
@@ -166,9 +167,9 @@ function ask<T>(
 }
 
 function differenceOf(ours: KnownPut, theirs: KeyValue | null, revision: Revision): string {
-  if (theirs === null) return `a key written at ${ours.modRevision} is not there at ${revision}`
+  if (theirs === null) return `a key written at revision ${ours.modRevision} does not exist at revision ${revision}`
   if (theirs.modRevision !== ours.modRevision) {
-    return `a key written at ${ours.modRevision} was written at ${theirs.modRevision}, seen at ${revision}`
+    return `at revision ${revision}, a key was last written at ${theirs.modRevision} instead of ${ours.modRevision}`
   }
-  return `a key written at ${ours.modRevision} holds something else there`
+  return `a key written at revision ${ours.modRevision} has a different value in etcd`
 }

@@ -94,6 +94,8 @@ export class UpstreamFeed implements ResourceFeed {
   }
 
   async checkConsistency(): Promise<CheckOutcome> {
-    return this.#check === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#check.run()
+    return this.#check === null
+      ? { kind: 'skipped', reason: 'this replica does not cache it' }
+      : await this.#check.run()
   }
 }

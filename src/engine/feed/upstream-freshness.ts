@@ -143,7 +143,7 @@ export class UpstreamFreshness implements FreshnessSource {
       (signal) => upstream.currentRevision(signal),
     )
     if (before === null || revision >= before) return revision
-    const why = `etcd answers revision ${revision}, below ${before}, which it had told before`
+    const why = `etcd returned revision ${revision}, below ${before}, which it had returned before`
     feed.doubtHistory(why)
     throw new UpstreamError('unavailable', why)
   }
@@ -186,7 +186,7 @@ export class UpstreamFreshness implements FreshnessSource {
       at = page.revision
       for (const keyValue of page.keyValues) keyValues.push(keyValue)
     }
-    if (at === null) throw new UpstreamError('protocol', 'a list without a page')
+    if (at === null) throw new UpstreamError('protocol', 'the list ended without a page')
     return { revision: at, keyValues }
   }
 }

@@ -293,7 +293,7 @@ export class NatsClient implements Broker {
       const subscription = this.#connection.subscribe(inbox, {
         callback: (error, message) => {
           if (error !== null) return finish(asBrokerError(error))
-          if (message.headers?.code === 503) return finish(new BrokerError('unavailable', 'nobody publishes'))
+          if (message.headers?.code === 503) return finish(new BrokerError('unavailable', 'no publisher responds'))
           const data = bufferOf(message.data)
           if (data.length < PART_HEADER_BYTES) return finish(new BrokerError('corrupt', 'an answer without a header'))
           const count = data.readUInt16BE(2)

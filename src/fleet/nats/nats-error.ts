@@ -61,9 +61,9 @@ const REFUSALS =
 
 /** Explanations of codes that tell an operator too little. */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
-  AUTHORIZATION_VIOLATION: 'the server does not accept these credentials, or wants some',
-  BAD_CREDS: 'the credentials file cannot be read as one',
-  SERVER_OPT_NA: 'TLS is asked for, and the server has none',
+  AUTHORIZATION_VIOLATION: 'the server rejected the credentials, or requires some',
+  BAD_CREDS: 'the credentials file is not a valid NATS credentials file',
+  SERVER_OPT_NA: 'TLS is required here, but the server does not offer it',
 }
 
 /** Converts a connection error into one that tells the operator what to fix. */

@@ -53,7 +53,7 @@ export class SilentServer {
     this.#spell ??= this.#next(0, nowMs)
     if (nowMs < this.#spell.moveAtMs) return
     this.#spell = this.#next(this.#spell.moves + 1, nowMs)
-    logger.warn({ moves: this.#spell.moves }, 'NATS leaves requests unanswered; moving to another server')
+    logger.warn({ moves: this.#spell.moves }, 'the NATS server does not answer requests; moving to another server')
     client.moveOn()
   }
 

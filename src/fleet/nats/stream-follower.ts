@@ -119,7 +119,7 @@ export class StreamFollower implements Closable {
     const at = tokens.length >= 11 ? 7 : 5
     const sequence = Number(tokens[at])
     const delivered = Number(tokens[at + 1])
-    if (tokens.length < 9 || !Number.isSafeInteger(sequence)) return this.end('a message without a place in the stream')
+    if (tokens.length < 9 || !Number.isSafeInteger(sequence)) return this.end('a message has no sequence number')
     if (delivered !== this.#delivered + 1) return this.end(`message ${this.#delivered + 1} of the consumer is missing`)
     this.#delivered = delivered
     this.#handlers.onMessage(sequence, bufferOf(message.data))

@@ -55,7 +55,7 @@ export async function untilAnswered<T>(
             if (isOver) return
             const failure = asBrokerError(error)
             if (isNoResponder(failure)) {
-              reason = 'no stream takes it'
+              reason = 'no stream accepts messages on this subject'
               sendIn(NOBODY_AGAIN_MS, gapMs)
             } else if (!isUnanswered(failure)) reject(failure)
           },

@@ -149,7 +149,7 @@ export class Election {
     if (found?.value.toString('utf8') === this.#mine) {
       this.#next({ kind: 'set-back', revision: found.revision })
       await this.#renewAt(found.revision)
-    } else this.#lose('the lease was taken by another')
+    } else this.#lose('another replica has taken the lease')
   }
 
   async #tryToTake(): Promise<void> {

@@ -94,7 +94,7 @@ export class Envelope {
   open(kind: Sealed, place: string | number, bytes: Buffer): Buffer | null {
     const { keys } = this.#options
     if (keys.value.length === 0) return bytes
-    const reason = 'no key of --nats-signing-key-file has signed it'
+    const reason = 'its signature matches no key of --nats-signing-key-file'
     if (bytes.length < HEADER_BYTES || bytes[0] !== MAGIC || bytes[1] !== FORMAT) {
       return this.#refuse(kind, 'it is not signed')
     }

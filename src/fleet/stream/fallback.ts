@@ -75,7 +75,7 @@ export class Fallback {
     this.#end(feed)
     sink.etcd = null
     // Until the stream confirms the content, nothing does.
-    if (!isFresh) sink.disconnected('etcd was left before it had been read')
+    if (!isFresh) sink.disconnected('returned to NATS before etcd had been read completely')
     onStream(isFresh)
   }
 

@@ -57,7 +57,7 @@ export function followed(chain: Chain, sequence: number, message: Message, posit
   const { kind, epoch, previous, revision, clusterId, isSynced, sentAt } = message
   const broken = (reason: string): ChainEnd => ({ kind: 'broken', reason, sequence })
   const misplaced = (reason: string): ChainEnd => ({ kind: 'broken', reason, sequence, isMisplaced: true })
-  if (epoch < chain.epoch) return misplaced(`epoch ${epoch} after ${chain.epoch}`)
+  if (epoch < chain.epoch) return misplaced(`epoch ${epoch} after epoch ${chain.epoch}`)
   if (kind === 'state') return { kind: 'state', message, sequence }
   if (epoch > chain.epoch && kind !== 'claim') return misplaced(`epoch ${epoch} without a claim`)
   if (clusterId !== chain.clusterId) return broken(`etcd ${clusterId} instead of ${chain.clusterId}`)
@@ -65,7 +65,7 @@ export function followed(chain: Chain, sequence: number, message: Message, posit
   const batches = kind === 'batches' ? message.batches : []
   const expected = stillExpected(chain.expected, batches)
   if (expected === 'differs') {
-    const reason = `revision ${chain.expected?.revision} is not what was held`
+    const reason = `revision ${chain.expected?.revision} differs from the one held here`
     return { kind: 'broken', reason, sequence, isOtherHistory: true }
   }
   const fresh = (batches[0]?.revision ?? 0) > position ? batches : batches.filter((batch) => batch.revision > position)

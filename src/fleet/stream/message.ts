@@ -118,9 +118,9 @@ export function encodeMessage(message: Message, maxBytes: number): Buffer[] {
 
 /** @throws BrokerError `corrupt` */
 export function decodePart(data: Buffer): Part {
-  if (isSealed(data)) throw corrupt('is signed, and this replica has no --nats-signing-key-file')
-  if (data.length < HEADER_BYTES + CRC_BYTES || data[0] !== MAGIC) throw corrupt('is none of ours')
-  if (data[1] !== FORMAT) throw corrupt(`has format ${data[1]}, written by another version`)
+  if (isSealed(data)) throw corrupt('is signed, but this replica has no --nats-signing-key-file')
+  if (data.length < HEADER_BYTES + CRC_BYTES || data[0] !== MAGIC) throw corrupt('was not written by distributary')
+  if (data[1] !== FORMAT) throw corrupt(`has format ${data[1]}, so another version wrote it`)
   const end = data.length - CRC_BYTES
   if (crc32(data.subarray(0, end)) !== data.readUInt32BE(end)) throw corrupt('does not match its checksum')
   const kind = KINDS[data[2] ?? 255]
@@ -152,12 +152,12 @@ export function joinParts(parts: readonly Part[]): Message {
     return first.hasFingerprint ? { ...message, fingerprint: readFingerprint(reader) } : message
   } catch (error) {
     if (error instanceof BrokerError) throw error
-    throw new BrokerError('corrupt', 'a message of the stream cannot be read', { cause: error })
+    throw new BrokerError('corrupt', 'a message in the stream cannot be read', { cause: error })
   }
 }
 
 function corrupt(what: string): BrokerError {
-  return new BrokerError('corrupt', `a message of the stream ${what}`)
+  return new BrokerError('corrupt', `a message in the stream ${what}`)
 }
 
 const REASONS: readonly StateReason[] = ['gap', 'coalesce', 'history-changed']

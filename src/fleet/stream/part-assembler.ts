@@ -16,13 +16,14 @@ export class PartAssembler {
     const part = decodePart(data)
     // A first part after an incomplete message means that an earlier publisher died before it wrote the last part.
     if (part.index === 0) this.clear()
-    if (part.index !== this.#parts.length) throw corrupt(`part ${part.index} without those before it`)
+    if (part.index !== this.#parts.length) throw corrupt(`part ${part.index} arrived without the parts before it`)
     const [first] = this.#parts
-    if (first !== undefined && first.header.epoch !== part.header.epoch) throw corrupt('parts of two publishers')
+    if (first !== undefined && first.header.epoch !== part.header.epoch)
+      throw corrupt('a message has parts from two publishers')
     if (part.count === 1) return joinParts([part])
     this.#parts.push(part)
     this.#bytes += part.bytes.length
-    if (this.#bytes > MOST_BYTES) throw corrupt('a message too large to hold')
+    if (this.#bytes > MOST_BYTES) throw corrupt(`a message is larger than ${MOST_BYTES} bytes`)
     if (part.index < part.count - 1) return null
     const message = joinParts(this.#parts)
     this.clear()

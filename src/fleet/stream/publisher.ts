@@ -293,7 +293,7 @@ export class Publisher {
     const sequences = await Promise.all(parts.map((part, index) => this.#writer.write(part, session.sequence + index)))
     const sequence = session.sequence + parts.length
     if (sequences.at(-1) !== sequence) {
-      throw new BrokerError('conflict', `written at ${sequences.at(-1)} instead of ${sequence}`)
+      throw new BrokerError('conflict', `the message was written at ${sequences.at(-1)} instead of ${sequence}`)
     }
     this.#session = written(session, message, sequence)
     metrics.published(body.kind === 'batches' ? body.batches.reduce((sum, { events }) => sum + events.length, 0) : 0)

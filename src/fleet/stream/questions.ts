@@ -104,7 +104,7 @@ async function answerTo(
   switch (question.kind) {
     case 'page': {
       if (question.startKey !== null && !question.startKey.startsWith(prefix)) {
-        throw new UpstreamError('protocol', 'not of this resource')
+        throw new UpstreamError('protocol', 'the key does not belong to this resource')
       }
       const release = await pages.acquire(signal)
       try {
@@ -116,7 +116,7 @@ async function answerTo(
     }
     case 'key': {
       const { key, revision } = question
-      if (!key.startsWith(prefix)) throw new UpstreamError('protocol', 'not of this resource')
+      if (!key.startsWith(prefix)) throw new UpstreamError('protocol', 'the key does not belong to this resource')
       const at = revision === null ? {} : { revision: toRevision(revision) }
       const found = await upstream.readKey(key as Key, { signal, ...at })
       return (writer) => {
@@ -134,7 +134,7 @@ async function answerTo(
       options.onWish[question.kind]()
       return () => {}
     default:
-      throw new UpstreamError('protocol', 'an unknown question')
+      throw new UpstreamError('protocol', 'unknown kind of request')
   }
 }
 

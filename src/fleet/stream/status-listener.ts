@@ -221,7 +221,7 @@ export class StatusListener {
     if (this.#behind?.at !== place.sequence) this.#behind = { at: place.sequence, sinceMs: nowMs }
     if (nowMs - this.#behind.sinceMs < SILENT_MS) return
     this.#behind = null
-    this.#options.onStuck(`message ${sequence} was written, and ${place.sequence} is the last to come`)
+    this.#options.onStuck(`message ${sequence} was written, but only messages up to ${place.sequence} have arrived`)
   }
 
   #check(): void {
@@ -254,9 +254,9 @@ export class StatusListener {
       if (isRefusal) sink.refused(reason)
       else sink.disconnected(`etcd: ${reason}`)
     } else if (clock.monotonic() - this.#heardMs > SILENT_MS) {
-      sink.disconnected('no publisher is heard')
+      sink.disconnected('no status has arrived from a publisher')
     } else {
-      sink.disconnected('what the publisher has of etcd has not come yet')
+      sink.disconnected('waiting for the data that the publisher has read from etcd')
     }
   }
 }

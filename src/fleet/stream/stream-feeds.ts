@@ -125,7 +125,7 @@ export class StreamFeed implements ResourceFeed {
       afterMs: options.fallback === 'etcd' && options.role === 'auto' ? options.fallbackAfterMs : null,
       content: () => this.#subscriber,
       onDirect: () => {
-        options.logger.warn({ resource: resourceId(resource) }, 'NATS delivers nothing new; reading from etcd')
+        options.logger.warn({ resource: resourceId(resource) }, 'NATS delivers nothing new; reading etcd instead')
         this.#subscriber?.leave()
       },
       onStream: (isFresh) => {
@@ -175,7 +175,9 @@ export class StreamFeed implements ResourceFeed {
    * publisher.
    */
   async checkConsistency(): Promise<CheckOutcome> {
-    return this.#check === null ? { kind: 'skipped', reason: 'nothing is held here' } : await this.#check.run()
+    return this.#check === null
+      ? { kind: 'skipped', reason: 'this replica does not cache it' }
+      : await this.#check.run()
   }
 
   #openCheck(): ConsistencyCheck | null {

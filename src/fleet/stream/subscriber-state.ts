@@ -87,7 +87,8 @@ export function chooseStart(
     ({ sequence }) => sequence <= last && sequence + 1 >= first && sequence >= state.brokenAt,
   )
   const newest = reachable.at(-1)
-  if (newest === undefined) return { kind: 'wait', reason: 'there is no snapshot that the stream goes on from' }
+  if (newest === undefined)
+    return { kind: 'wait', reason: 'no snapshot is recent enough for the stream to continue from it' }
   if (held === null) {
     const entry = reachable.find(({ sequence }) => last - sequence <= refillMessages) ?? newest
     return { kind: 'load', entry, reason: 'initial' }
@@ -98,7 +99,7 @@ export function chooseStart(
     return { kind: 'bridge', entry: bridge }
   if (state.isOtherHistory || !isSameEtcd) return { kind: 'load', entry: newest, reason: 'history-changed' }
   if (newest.revision < held.position) {
-    return { kind: 'wait', reason: 'there is no snapshot as new as what is held' }
+    return { kind: 'wait', reason: 'no snapshot is as recent as the data held here' }
   }
   return { kind: 'load', entry: newest, reason: onGap === 'coalesce' ? 'coalesce' : 'gap' }
 }

@@ -159,7 +159,7 @@ export class Subscriber {
 
   /** Stops following, so that another source can feed the sink until the stream is worth returning to. */
   leave(): void {
-    this.#end({ kind: 'ended', reason: 'no publisher is heard' })
+    this.#end({ kind: 'ended', reason: 'no status has arrived from a publisher' })
   }
 
   /**
@@ -291,7 +291,7 @@ export class Subscriber {
     const position = sink.place?.position ?? null
     const isBehind = position !== null && (reason === 'initial' || position > revision)
     if (this.#isOvertaken || (sink.etcd !== null && isBehind && reason !== 'history-changed')) {
-      throw new BrokerError('unavailable', 'etcd was faster than the snapshot')
+      throw new BrokerError('unavailable', 'etcd delivered newer data than the snapshot')
     }
     this.#phase = { kind: 'loading' }
     onFollowing()
@@ -349,7 +349,7 @@ export class Subscriber {
       return null
     } catch (error) {
       if (this.#options.store.isUsable(message.snapshot)) throw error
-      const broken = { kind: 'broken', reason: 'the state of the stream cannot be read', sequence } as const
+      const broken = { kind: 'broken', reason: 'the snapshot that the stream names cannot be read', sequence } as const
       return message.reason === 'history-changed' ? { ...broken, isOtherHistory: true } : broken
     }
   }
@@ -359,8 +359,8 @@ export class Subscriber {
   #follow(signal: AbortSignal): Promise<Outcome> {
     const { client, names, envelope } = this.#options
     const { chain, target } = this.#state
-    if (chain === null) return Promise.resolve({ kind: 'ended', reason: 'no place' })
-    if (this.#isOvertaken) return Promise.resolve({ kind: 'ended', reason: 'no publisher is heard' })
+    if (chain === null) return Promise.resolve({ kind: 'ended', reason: 'no position in the stream' })
+    if (this.#isOvertaken) return Promise.resolve({ kind: 'ended', reason: 'no status has arrived from a publisher' })
     const parts = new PartAssembler()
     return new Promise((resolve) => {
       const finish = (outcome: Outcome): void => {

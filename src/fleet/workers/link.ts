@@ -93,7 +93,7 @@ const MAX_FRAME_BYTES = 256 * 1024 * 1024
 export function frameSplitter(onFrame: (frame: Buffer) => void): FrameSplitter {
   const lengthIn = (head: Buffer, at: number): number => {
     const length = head.readUInt32BE(at)
-    if (length === 0 || length > MAX_FRAME_BYTES) throw new RangeError(`a frame of ${length} bytes`)
+    if (length === 0 || length > MAX_FRAME_BYTES) throw new RangeError(`invalid frame length: ${length} bytes`)
     return length
   }
   return new FrameSplitter(LENGTH_BYTES, lengthIn, onFrame)
@@ -133,8 +133,8 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
     socket.on('data', (chunk: Buffer) => this.#received(chunk))
     socket.on('drain', () => this.#drained())
     socket.on('error', (error) => this.close(error.message))
-    socket.on('close', () => this.close('the other end is gone'))
-    socket.on('end', () => this.close('the other end is gone'))
+    socket.on('close', () => this.close('the other process closed the connection'))
+    socket.on('end', () => this.close('the other process closed the connection'))
   }
 
   /** The bytes that the socket holds. */
@@ -225,7 +225,7 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
       this.#frames.push(chunk)
     } catch (error) {
       this.#options.onBug(error)
-      this.close(`a message could not be handled: ${errorMessage(error)}`)
+      this.close(`a message could not be processed: ${errorMessage(error)}`)
     }
   }
 

@@ -127,7 +127,7 @@ export class Primary {
   }
 
   async stop(): Promise<void> {
-    for (const link of this.#links) link.close('the primary stops')
+    for (const link of this.#links) link.close('the primary process is stopping')
     for (const { relay, linger } of this.#relays.values()) {
       linger?.cancel()
       this.#end(relay)

@@ -95,7 +95,7 @@ export class Supervisor {
     await Promise.race([Promise.all(ended), sleep(clock, graceMs, late.signal)])
     late.abort()
     for (const { worker } of this.#running.values()) {
-      logger.warn({ worker: worker.process.pid }, 'worker did not end in time')
+      logger.warn({ worker: worker.process.pid }, 'worker did not stop in time; killing it')
       worker.process.kill('SIGKILL')
     }
     await Promise.all(ended)
@@ -115,10 +115,10 @@ export class Supervisor {
     const link = primary.attach(socket, {
       onStarted: () => this.#started(worker.id),
       onBug: (error) =>
-        logger.error({ worker: worker.process.pid, err: error }, 'a message of a worker could not be handled'),
+        logger.error({ worker: worker.process.pid, err: error }, 'a message from a worker could not be processed'),
       onClosed: (reason) => {
         if (this.#isStopping || worker.isDead()) return
-        logger.warn({ worker: worker.process.pid, reason }, 'worker dropped')
+        logger.warn({ worker: worker.process.pid, reason }, 'connection to a worker closed; killing its process')
         worker.process.kill('SIGKILL')
       },
     })
@@ -130,9 +130,9 @@ export class Supervisor {
   /** @throws Error while nothing is served yet, so that the operator sees it. */
   #notMade(isReplacement: boolean): void {
     const { clock, logger, random } = this.#options
-    if (!isReplacement && !this.#hasServed) throw new Error('a worker process could not be made')
+    if (!isReplacement && !this.#hasServed) throw new Error('a worker process could not be started')
     const delayMs = backoffMs(RESTART, ++this.#attempt, random)
-    logger.warn({ restartMs: Math.round(delayMs) }, 'worker process could not be started')
+    logger.warn({ restartMs: Math.round(delayMs) }, 'worker process could not be started; retrying')
     clock.setTimer(delayMs, () => {
       if (!this.#isStopping) this.#fork(isReplacement)
     })

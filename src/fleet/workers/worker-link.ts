@@ -168,7 +168,7 @@ export class WorkerLink implements RelaySubscriber {
 
   #checkBound(): void {
     const { maxQueuedBytes } = this.#options
-    if (this.queuedBytes > maxQueuedBytes) this.close(`it is more than ${maxQueuedBytes} bytes behind`)
+    if (this.queuedBytes > maxQueuedBytes) this.close(`it is more than ${maxQueuedBytes} bytes behind the primary`)
   }
 
   #heard(message: ToPrimary): void {
@@ -198,7 +198,7 @@ export class WorkerLink implements RelaySubscriber {
           clock: this.#options.clock,
           tickMs: TICK_MS,
           ticks: SILENT_TICKS,
-          onSilent: (silentMs) => this.close(`it has said nothing for ${Math.round(silentMs / 1_000)} s`),
+          onSilent: (silentMs) => this.close(`it has not responded for ${Math.round(silentMs / 1_000)} s`),
         })
         return this.#send({ kind: 'pong', isProof: message.isProof })
       default:
@@ -222,7 +222,7 @@ export class WorkerLink implements RelaySubscriber {
 
   #freshness(prefix: Key): FreshnessSource {
     const relay = this.#options.find(prefix)
-    if (relay === undefined) throw new UpstreamError('unavailable', 'the prefix is not fed')
+    if (relay === undefined) throw new UpstreamError('unavailable', 'the prefix is not watched here')
     return relay.feed.freshness
   }
 }

@@ -37,7 +37,7 @@ export interface WorkerChannelOptions {
   readonly collectMetrics: () => Promise<string>
   /** Returns this worker's status. A rejection omits it. */
   readonly collectStatus: () => Promise<unknown>
-  /** Called with the reason for such a rejection, and when a message of the primary could not be handled. */
+  /** Called with the reason for such a rejection, and when a message from the primary process could not be processed. */
   readonly onBug: (error: unknown) => void
 }
 

@@ -66,12 +66,12 @@ export async function runWorker(parts: WorkerParts): Promise<void> {
     workers: config.workers,
     onClosed: (reason) => {
       if (isStopping) return
-      logger.error({ reason }, 'the link to the primary is lost')
+      logger.error({ reason }, 'lost the connection to the primary process; exiting')
       process.exit(1)
     },
     collectMetrics: async () => (await app?.metrics.collect()) ?? '[]',
     collectStatus: async () => (await app?.status()) ?? null,
-    onBug: (error) => logger.error({ err: error }, 'a message of the primary could not be handled'),
+    onBug: (error) => logger.error({ err: error }, 'a message from the primary process could not be processed'),
   })
   try {
     app = new Process({

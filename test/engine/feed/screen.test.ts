@@ -187,7 +187,7 @@ void t.test(
     t.equal(sink.revision, 2)
     await pass(10_000)
     t.equal(sink.of('disconnected').length, 2, 'the cut, and the end of the attempt')
-    t.match(sink.of('disconnected')[1], /before the history was compared/)
+    t.match(sink.of('disconnected')[1], /while the history was being compared/)
     t.equal(sink.of('replace').length, 1)
     t.strictSame(
       sink.batches.map((batch) => batch.revision),

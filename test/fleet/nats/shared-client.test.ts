@@ -164,7 +164,7 @@ for (const { name, config, flags, says, scheme = 'nats', attempts = 3 } of [
     name: 'TLS with a server that has none',
     config: '',
     flags: ['--nats-cafile', authority.ca],
-    says: /TLS is asked for/,
+    says: /TLS is required here/,
   },
 ] as const) {
   void t.test(`${name}: the refusal is logged once for fifty resources, and retried`, async (t) => {

@@ -152,7 +152,7 @@ void t.test('a write that no stream accepts for five seconds has failed', async 
       failedMs = passedMs()
       throw error
     }),
-    { code: 'unavailable', message: 'no stream takes it' },
+    { code: 'unavailable', message: 'no stream accepts messages on this subject' },
   )
   let sent = await after(0)
   for (let i = 0; i < 100; i++) {

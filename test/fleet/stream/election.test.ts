@@ -166,7 +166,7 @@ void t.test('a bug in a callback is logged as an error, and the candidate goes o
   t.strictSame(errors, [bug])
   all.register.entry = { value: Buffer.from('another'), revision: 100 }
   await all.pass(LEASE_MS)
-  t.strictSame(told, ['elected', 'the lease was taken by another'])
+  t.strictSame(told, ['elected', 'another replica has taken the lease'])
   t.strictSame(errors, [bug, bug])
   await all.pass(2 * LEASE_MS)
   t.equal(told.at(-1), 'elected')
@@ -230,7 +230,7 @@ for (const state of ['down', 'deaf'] as const) {
     t.equal(w.leaders().length, 2, 'another was elected')
     holder.link.state = 'up'
     await w.pass(0.5 * LEASE_MS)
-    t.same(holder.told, ['elected', 'the lease was taken by another'])
+    t.same(holder.told, ['elected', 'another replica has taken the lease'])
     await w.pass(3 * LEASE_MS)
     t.same(w.leaders(), [second], 'and it does not take it back')
   })
@@ -335,7 +335,7 @@ void t.test('a lease taken by force is lost at the next renewal', async (t) => {
   await w.pass(LEASE_MS)
   w.register.entry = { value: Buffer.from('thief'), revision: w.register.entry!.revision + 1 }
   await w.pass(LEASE_MS * 0.4)
-  t.equal(told.at(-1), 'the lease was taken by another')
+  t.equal(told.at(-1), 'another replica has taken the lease')
   await w.pass(2 * LEASE_MS)
   t.ok(election.isLeader, 'the thief does not renew: it runs out')
 })

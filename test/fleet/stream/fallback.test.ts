@@ -111,5 +111,5 @@ void t.test('a stream that takes over before etcd has been read leaves a sink th
   for (let i = 0; i < 100 && one.direct === null; i++) await clock.advanceInTurns(100, 100)
   t.ok(one.direct)
   one.streamTakesOver()
-  t.equal(sink.reason, 'etcd was left before it had been read')
+  t.equal(sink.reason, 'returned to NATS before etcd had been read completely')
 })

@@ -91,7 +91,7 @@ void t.test('a state is split into pages, and none of them is empty', (t) => {
 
 void t.test('bytes that are out of step are rejected at once', (t) => {
   const splitter = frameSplitter(() => t.fail('a frame'))
-  t.throws(() => splitter.push(Buffer.from([0, 0, 0, 0, 1])), { message: 'a frame of 0 bytes' })
+  t.throws(() => splitter.push(Buffer.from([0, 0, 0, 0, 1])), { message: 'invalid frame length: 0 bytes' })
   t.throws(() => splitter.push(Buffer.from([255, 255, 255, 255, 1])), RangeError)
   t.throws(() => decodeFrame(Buffer.from([0, 0, 0, 200, 5])), { message: '200 bytes needed, but only 1 left' })
   t.end()
@@ -185,5 +185,5 @@ void t.test('a bug in a handler is reported with its stack; in a message handler
   t.match(message, { kind: 'failed', id: 1, failure: { code: 'unavailable', message: 'another bug' } })
   await h.tell({ kind: 'anything' })
   t.match(h.bugs[1], { message: 'a bug', stack: /link\.test/ })
-  t.match(h.closed(), { message: 'a message could not be handled: a bug' })
+  t.match(h.closed(), { message: 'a message could not be processed: a bug' })
 })

@@ -373,7 +373,7 @@ void t.test('a worker that stops pinging is dropped, and one that never pinged i
   t.equal(stopped.dropped, null)
   await passes(clock, 1_000)
   await until(() => stopped.dropped !== null, 'the end of the link')
-  t.match(stopped.dropped, /it has said nothing for 30 s/)
+  t.match(stopped.dropped, /it has not responded for 30 s/)
   t.equal(former.dropped, null)
 })
 

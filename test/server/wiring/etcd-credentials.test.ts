@@ -97,7 +97,7 @@ void t.test('a certificate that etcd does not accept leaves the connection with 
 
   put(stranger.client('distributary'))
   clock.advance(LOOK_MS)
-  const refused = 'the changed certificates were refused; connections to etcd keep using the previous ones'
+  const refused = 'etcd refused the changed certificates; connections to it keep using the previous ones'
   await until(() => lines.includes(refused), 'the log says so')
   for (let i = 0; i < 5; i++) t.equal(await upstream.currentRevision(), before)
   t.same(lines, ['a changed file was read', refused])

@@ -189,7 +189,7 @@ export class EmbeddedUpstream implements Upstream {
       }
     }
     if (bytes > this.#maxRequestBytes) {
-      throw new UpstreamError('too-large', `a request of ${bytes} bytes, at most ${this.#maxRequestBytes}`)
+      throw new UpstreamError('too-large', `the request has ${bytes} bytes, and the limit is ${this.#maxRequestBytes}`)
     }
   }
 }

@@ -153,7 +153,8 @@ export function watchDecoding(message: Buffer): Decoding<WatchMessage> {
     else if (tag === WATCH_COMPACT_REVISION) answer.compactRevision = cursor.int64() as Revision
     else if (tag === WATCH_CANCEL_REASON) answer.cancelReason = cursor.latin1()
     else if (tag !== WATCH_FRAGMENT) cursor.pass(tag)
-    else if (cursor.bool()) throw new UpstreamError('protocol', 'a part of a watch answer, which was not asked for')
+    else if (cursor.bool())
+      throw new UpstreamError('protocol', 'etcd sent a fragment of a watch response, which was not requested')
   })
 }
 

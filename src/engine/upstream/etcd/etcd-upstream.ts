@@ -169,10 +169,11 @@ class EtcdUpstream implements Upstream {
       },
       heardFrom: (endpoint) => endpoint.heard,
       onSilent: (endpoint) => {
-        this.#leave(endpoint, 'has gone silent, while another member answers')
+        this.#leave(endpoint, 'does not respond, while another member does')
         endpoint.abandon()
       },
-      onBehind: (endpoint, own, others) => this.#leave(endpoint, `is behind the other members: ${own}, not ${others}`),
+      onBehind: (endpoint, own, others) =>
+        this.#leave(endpoint, `is behind the other members: revision ${own} instead of ${others}`),
       clock: this.#clock,
     })
     this.#pulse = new MemberPulse({
@@ -266,7 +267,7 @@ class EtcdUpstream implements Upstream {
     if (stranger) {
       throw new UpstreamError(
         'protocol',
-        `the etcd endpoints are not one cluster: ${first.clusterId} and ${stranger.clusterId}`,
+        `the etcd endpoints belong to different clusters: ${first.clusterId} and ${stranger.clusterId}`,
       )
     }
     return {
@@ -338,7 +339,7 @@ class EtcdUpstream implements Upstream {
     if (reason === null) return
     this.#logger.error(
       { endpoint: endpoint.url, reason },
-      'the changed certificates were refused; connections to etcd keep using the previous ones',
+      'etcd refused the changed certificates; connections to it keep using the previous ones',
     )
   }
 

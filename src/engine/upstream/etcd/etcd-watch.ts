@@ -94,7 +94,7 @@ export class EtcdWatch implements UpstreamWatch {
     this.#handlers = handlers
     this.#openTimer = context.clock.setTimer(context.openTimeoutMs, () => {
       this.#blameEndpoint()
-      this.#fail(new UpstreamError('unavailable', `etcd did not open the watch in ${context.openTimeoutMs} ms`))
+      this.#fail(new UpstreamError('unavailable', `etcd did not open the watch within ${context.openTimeoutMs} ms`))
     })
     void this.#open()
   }

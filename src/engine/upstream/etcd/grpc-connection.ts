@@ -138,7 +138,7 @@ export class GrpcConnection {
       this.#become('ready')
       this.#keepAlive(session)
     })
-    let failure = 'it ends the connection'
+    let failure = 'it closed the connection'
     session.on('error', (error) => (failure = errorMessage(error))) // it closes as well
     session.once('goaway', () => this.#lost(session))
     session.once('close', () => {

@@ -72,7 +72,7 @@ export class GrpcEndpoint {
     this.url = options.url
     const { protocol } = new URL(options.url)
     if (protocol !== 'http:' && protocol !== 'https:' && protocol !== 'unix:') {
-      throw new TypeError(`endpoint ${options.url} is neither http:// nor https:// nor unix://`)
+      throw new TypeError(`endpoint ${options.url} must begin with http://, https:// or unix://`)
     }
     this.#options = options
     this.#connection = new GrpcConnection(options)

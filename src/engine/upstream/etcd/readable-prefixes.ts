@@ -75,7 +75,7 @@ export class ReadablePrefixes {
     if (this.#refused.size > 1) return
     this.#logger.error(
       { prefix: keyToText(prefix), reason },
-      'etcd refuses reads that it allowed before: check the role of the user; watches continue until they are reopened',
+      'etcd refuses reads that it allowed before: check the roles of the etcd user; running watches continue until they must be reopened',
     )
   }
 }

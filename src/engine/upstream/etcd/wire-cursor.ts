@@ -25,7 +25,7 @@ export class WireCursor extends ProtobufReader {
   int64(): number {
     const low = this.readVarint(this.bytes.length)
     const value = (this.high | 0) * TWO_32 + low
-    if (!Number.isSafeInteger(value)) throw malformed(`a number of etcd's is above 2^53: ${value}`)
+    if (!Number.isSafeInteger(value)) throw malformed(`etcd sent a number above 2^53: ${value}`)
     return value
   }
 

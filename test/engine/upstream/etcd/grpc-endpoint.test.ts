@@ -368,7 +368,7 @@ void t.test('an unconnected endpoint reports its name and the reason, until it c
   const port = (closing.address() as AddressInfo).port
   const ended = endpointAt(t, port)
   t.notOk(await ended.connect(30_000))
-  t.match(ended.described(), new RegExp(`^http://127.0.0.1:${port} \\((it ends the connection|.*ECONNRESET.*)\\)$`))
+  t.match(ended.described(), new RegExp(`^http://127.0.0.1:${port} \\((it closed the connection|.*ECONNRESET.*)\\)$`))
 
   const free = await freePort()
   const refused = endpointAt(t, free)
