@@ -1,6 +1,6 @@
 /**
- * The client without any Node modules, for bundlers and for pages that import it directly. It contains everything for
- * list and watch, but no support for kubeconfig files and no transport with client certificates.
+ * The client for browsers: without any Node modules, for bundlers and for pages that import it directly. It contains
+ * everything for list and watch, but no support for kubeconfig files and no transport with client certificates.
  */
 export { bytesCodec, type BytesObject } from './reflector/bytes-codec.js'
 export { jsonWire, sseWire, type EventWire } from './reflector/event-stream.js'

@@ -1,5 +1,5 @@
 /**
- * Counts full garbage collections, because the resident size shows released memory only after one.
+ * Counts full garbage collections. Memory that was released still counts as resident until one has run.
  *
  * Bun does not report collections, and it collects late: with 2,000 clients that never read, memory reached 1.8 times
  * the target. So on Bun, `collect` forces a collection, and only forced collections are counted.

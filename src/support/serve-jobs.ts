@@ -1,4 +1,4 @@
-/** The other side of `thread-pool.ts`: a thread's program calls this to receive jobs. */
+/** The thread's side of `thread-pool.ts`: a thread's program calls this to receive jobs. */
 import { parentPort, type Transferable } from 'node:worker_threads'
 import type { FromThread, ToThread } from './thread-pool.js'
 

@@ -1,5 +1,5 @@
 /**
- * Work that takes longer than a few milliseconds is done in slices, so that no request delays a watch. Slices are
+ * Divides work that takes longer than a few milliseconds into slices, so that no request delays a watch. Slices are
  * limited by time, because the number of objects does not tell how long they take.
  *
  * Each iteration of the event loop has one slice for all such work together, however many requests there are.

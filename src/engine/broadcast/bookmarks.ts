@@ -1,8 +1,9 @@
 /**
- * Bookmarks, marks and deadlines of all watchers of a resource. When a bookmark is due, a watcher at the head gets it
- * with the cache's revision, and a watcher that lags gets it when it catches up. Shortly before a bookmark is due, the
- * source is asked for its progress, so that bookmarks of a quiet resource advance too. One request serves all watchers
- * because they share one stream from the source.
+ * Sends bookmarks and marks (see `wire-format.ts`) to the watchers of a resource when they are due, and ends watchers
+ * at their deadlines. When a bookmark is due, a watcher at the head gets it with the cache's revision, and a watcher
+ * that lags gets it when it catches up. Shortly before a bookmark is due, the source is asked for its progress, so that
+ * bookmarks of a quiet resource advance too. One request serves all watchers because they share one stream from the
+ * source.
  */
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../../support/clock.js'

@@ -2,7 +2,8 @@
  * Broadcasts one resource: for every batch of the cache it finds the affected groups by index and lets each encode the
  * batch once. Other modules do the rest: `advance.ts` moves cursors, `bookmarks.ts` schedules them, `endings.ts` ends
  * them, `future-watchers.ts` holds the watchers of a future revision, and `groups.ts` holds what watchers share.
- * Everything is synchronous, except the request that asks etcd whether it has ever had a future revision.
+ * Everything is synchronous, except the request that asks etcd whether it has reached the future revision that a
+ * watcher named.
  */
 import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
@@ -352,8 +353,8 @@ export class Dispatcher implements CacheListener, CursorOwner {
   }
 
   /**
-   * Gives each matcher its matching events. Time ran out before all events were tried on the `late` matchers, so their
-   * lists may be incomplete.
+   * Gives each matcher its matching events. The lists of the `late` matchers may be incomplete, because time ran out
+   * before these were tried with all events.
    */
   #matchAll(batch: CacheBatch): {
     readonly touched: readonly GroupMatcher[]

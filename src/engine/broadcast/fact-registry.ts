@@ -9,11 +9,12 @@
  * One identity may add only a share of the columns; fields that every cluster selects by do not count. A selector
  * beyond the limit reads its facts from each object every time, which is slower but takes no memory.
  *
- * Objects with the same values (their node, their phase) share a row, and many have the same. A row per object would
- * take as much memory as the rest of a small object.
+ * Objects with the same values (such as node and phase) share a row, which is common. A row per object would take as
+ * much memory as the rest of a small object.
  *
- * A new path becomes a new column at the end. Extracted facts stay. An object whose row lacks the column is read only
- * when a selector needs that fact, so a missing fact always means *look at the object*, never *no match*.
+ * A new path becomes a new column at the end, and the facts already extracted stay valid. An object whose row lacks the
+ * column is read only when a selector needs that fact, so a missing fact always means *look at the object*, never *no
+ * match*.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../facts/json-facts.js'
 import { labelKeyOfPath } from '../facts/field-path.js'

@@ -1,7 +1,7 @@
 /**
- * Watchers of a revision that the cache has not reached. Either the cache is behind and will reach that revision, or
- * etcd has never had it because etcd was restored or began with an empty data directory. In the second case, waiting
- * would leave clients with old data for good, so their watchers end with 410.
+ * Holds the watchers of a revision that the cache has not reached. Either the cache is behind and will reach that
+ * revision, or etcd itself has not reached it, because etcd was restored or began with an empty data directory. In the
+ * second case, waiting would leave clients with old data for good, so their watchers end with 410.
  *
  * The cache cannot tell the two cases apart, but a linearizable read of etcd's revision can. The read must start after
  * the watcher has arrived, because the client may have learned the revision just before. There is one read at a time.

@@ -1,7 +1,7 @@
 /**
- * Finds the matchers that an event may concern through maps: namespace or key prefix → field → value → shard →
- * matchers. So the cost of an event depends on how many watchers get it, not on how many exist. The previous version of
- * the object is looked up too, because a change can move an object out of a selector.
+ * Uses maps to find the matchers that an event may concern: namespace or key prefix → field → value → shard → matchers.
+ * So the cost of an event depends on how many watchers get it, not on how many exist. The previous version of the
+ * object is looked up too, because a change can move an object out of a selector.
  */
 import type { CacheEvent } from '../cache/cache-batch.js'
 import { labelKeyOfPath } from '../facts/field-path.js'

@@ -1,5 +1,5 @@
 /**
- * The watchers of one group: the active ones in the order of the pump's passes, and the ones parked at the head.
+ * Holds the watchers of one group: the active ones in the order of the pump's passes, and those parked at the head.
  *
  * A pass visits each active watcher once, even if watchers join and leave in the meantime. When one leaves, others take
  * its slot, but none of them moves from the visited to the unvisited side or back.

@@ -54,7 +54,7 @@ export class Timetable {
     this.#owesBookmark = false
   }
 
-  /** Returns what is due now. A bookmark that is due stays owed until it is written. */
+  /** Returns what is due now. A bookmark stays due until it is written. */
   due(nowMs: number): Due {
     if (nowMs >= this.deadlineMs) return 'end'
     const bookmarkMs = this.#bookmarkMs()

@@ -2,8 +2,8 @@
  * Turns a gap into events (`--on-gap=coalesce`), so that level-triggered watchers stay connected. The events are the
  * difference between two states. Puts have their own mod revisions, and deletes have the newer state's revision. An
  * object that was deleted and created again in between becomes a put preceded by a delete. The delete has the revision
- * just before the put's. It cannot have happened later, and clients take a second event of one key at one revision for
- * a repetition.
+ * just before the put's. It cannot have happened later, and clients would drop a second event of one key at one
+ * revision as a repetition.
  */
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'

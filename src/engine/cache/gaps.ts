@@ -1,4 +1,7 @@
-/** Gaps in the history that a difference has bridged (`--on-gap=coalesce`). No watch can resume inside a gap. */
+/**
+ * Remembers the gaps in the history that a difference has bridged (`--on-gap=coalesce`), because no watch can resume
+ * inside a gap.
+ */
 import type { Revision } from '../model/revision.js'
 
 /** The cache never saw the revisions strictly between these two one by one. */

@@ -1,5 +1,5 @@
 /**
- * Reads that wait until the cache reaches a revision, and the progress requests that make the cache reach it sooner.
+ * Holds reads until the cache reaches a revision, and sends the progress requests that make the cache reach it sooner.
  */
 import type { FreshnessSource } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'

@@ -4,9 +4,9 @@
  *
  * Everything that a watch delivers is screened, so that the sink gets whole revisions in strictly ascending order. The
  * first state is complete (`synced`) once it is *proven* that the replay has reached the revision that etcd had when
- * the feed began. An event or a progress report at or after that revision is proof. If progress cannot be trusted, so
- * is a later list of keys that shows that the delivered state equals etcd's. In this last case reads may be answered,
- * but the position does not advance: a key that was put and deleted again does not change the state, but its events are
+ * the feed began. An event or a progress report at or after that revision is proof. If progress cannot be trusted, a
+ * later list of keys also proves it if the delivered state equals etcd's. In this last case reads may be answered, but
+ * the position does not advance: a key that was put and deleted again does not change the state, but its events are
  * still to come.
  *
  * At most one job (list, comparison of history, search for that proof) runs at a time, and it is cancelled when the

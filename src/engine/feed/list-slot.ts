@@ -1,7 +1,7 @@
 /**
- * A feed takes a slot to list and to compare histories, because etcd should serve only a few such reads at once. A
- * replay needs no slot. All feeds replay the same range of revisions, each for its own prefix, so together they replay
- * each event once, and etcd reads the range once for hundreds of waiting watches.
+ * The slot that a feed takes to list or to compare histories, because etcd should serve only a few such reads at once.
+ * A replay needs no slot. All feeds replay the same range of revisions, each for its own prefix, so together they
+ * replay each event once, and etcd reads the range once for hundreds of waiting watches.
  */
 import type { Semaphore } from '../../support/semaphore.js'
 

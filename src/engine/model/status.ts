@@ -97,7 +97,7 @@ export class ExpiredError extends failure(410, 'Expired') {
   }
 
   /**
-   * For a resourceVersion that etcd has never had; it is at `current`. The cause tells the client that a list with
+   * For a resourceVersion that etcd has not reached; etcd is at `current`. The cause tells the client that a list with
    * `resourceVersionMatch=NotOlderThan` would fail as well.
    */
   static neverHad(requested: Revision, current: Revision): ExpiredError {

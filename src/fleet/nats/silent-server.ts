@@ -1,5 +1,5 @@
 /**
- * Moves the connection to the next NATS server when this one leaves requests unanswered.
+ * Moves the connection to the next NATS server when the current one leaves requests unanswered.
  *
  * A NATS server does not relay messages between two other servers. When two servers lose contact, a client of one hears
  * nothing from the streams, leases and publishers behind the other until they reconnect, although its own connection

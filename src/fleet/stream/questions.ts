@@ -2,7 +2,8 @@
  * Reads of etcd through the publisher, for edges that have no route to etcd and whose cache cannot answer.
  *
  * Each request is for one page, one key or one revision, so the publisher keeps no state between two requests. It reads
- * only keys of its resource, and only a few pages at a time. Further requests wait until their edges give up.
+ * only keys of its resource, and only a few pages at a time. Further requests wait for their turn, or until their edges
+ * give up.
  *
  * A signed response is valid only for its own request, and no two requests are the same.
  */

@@ -1,7 +1,7 @@
 /**
  * Computes the fingerprint of a history from the end of its stream. Every mark and some messages of batches carry the
- * fingerprint, and the batches after it are added to it. So a new publisher can check etcd as thoroughly as a feed that
- * was not interrupted.
+ * fingerprint; the batches after the last one are then added. So a new publisher can check etcd as thoroughly as a feed
+ * that was not interrupted.
  */
 import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Message } from './message.js'

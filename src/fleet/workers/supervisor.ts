@@ -3,9 +3,9 @@
  * `node:cluster`, so they share ports; their data comes over a socket pair (descriptor 4), because the cluster's own
  * channel writes JSON.
  *
- * A worker that dies is replaced at once, or with back-off if it died soon after its start. Until a worker has served,
- * a worker that gives up ends the server, because the reason (a port in use, a bad file) would be the same for the next
- * one.
+ * A worker that dies is replaced at once, or with back-off if it died soon after its start. If a worker gives up before
+ * any worker has served, the server ends, because the reason (a port in use, a bad file) would be the same for the next
+ * worker.
  */
 import cluster, { type Worker } from 'node:cluster'
 import type { Duplex } from 'node:stream'

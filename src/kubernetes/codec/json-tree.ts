@@ -49,7 +49,7 @@ export function record(members: Readonly<Record<string, Json>> = {}): JsonRecord
   return Object.assign(Object.create(null) as JsonRecord, members)
 }
 
-/** Turns the JSON text of a number into a number of the tree. */
+/** Returns the tree's form of a number: a JsonNumber if JavaScript would write it differently. */
 export function numberFromText(text: string): number | JsonNumber {
   const value = Number(text)
   return String(value) === text && Number.isFinite(value) ? value : new JsonNumber(text)
@@ -334,7 +334,7 @@ export function renameMember(object: JsonRecord, from: string, to: string): void
   object[to] = value
 }
 
-/** Sets a member, and creates the objects on the way to it. */
+/** Sets a member, and creates the missing objects along the path. */
 export function setMember(root: JsonRecord, path: readonly string[], value: Json): void {
   let at = root
   for (const name of path.slice(0, -1)) at = ensureRecord(at, name)

@@ -1,6 +1,6 @@
 /**
  * Applies a structural schema to an object, step by step and in place, for reads and writes: removes undeclared members
- * and nulls where none are allowed, tidies the metadata of embedded objects, and fills in defaults.
+ * and nulls where none are allowed, cleans up the metadata of embedded objects, and fills in defaults.
  *
  * The steps work on a lossless tree, and also on the output of `JSON.parse` if the caller only inspects it. Each step
  * returns whether it changed anything.
@@ -132,7 +132,7 @@ export function pruneNulls(value: Json, schema: Structural): boolean {
   return isChanged
 }
 
-/** Tidies the type and the metadata of embedded objects. */
+/** Cleans up the type and the metadata of embedded objects. */
 export function coerceEmbedded(value: Json, schema: Structural): boolean {
   if (!schema.hasEmbedded) return false
   let isChanged = false

@@ -1,11 +1,11 @@
 /**
- * The OpenAPI v2 document has the content of the v3 documents, in the older grammar and in one piece. Tools that
- * merge and compare objects (Argo CD, `kubectl` before 1.27) build the schema of every kind from its definitions,
- * which they find by `x-kubernetes-group-version-kind`.
+ * Builds the OpenAPI v2 document from the v3 documents. It has the same content, in the older grammar and in one piece.
+ * Tools that merge and compare objects (Argo CD, `kubectl` before 1.27) build the schema of every kind from its
+ * definitions, which they find by `x-kubernetes-group-version-kind`.
  *
- * Source: the API server drops what the older grammar cannot express: oneOf, anyOf, not and nullable, and allOf
- * except for a lone reference. It also drops the members of schemas that allow anything, because its clients could
- * not read them.
+ * Source: the API server drops what the older grammar cannot express: oneOf, anyOf, not and nullable, and allOf except
+ * for a lone reference. It also drops the members of schemas that allow anything, because its clients could not read
+ * them.
  */
 import { isObject } from '../../support/fields.js'
 import type { JsonSchema } from './openapi-schema.js'

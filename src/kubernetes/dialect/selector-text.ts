@@ -1,3 +1,6 @@
+/**
+ * Writes a LabelSelector as text, for tables and scales.
+ */
 import { entriesAt, listAt, member } from '../../support/fields.js'
 
 /**

@@ -1,6 +1,6 @@
 /**
- * A KMS v2 plugin is a gRPC service on a Unix socket. It encrypts and decrypts the keys of values, never the values
- * themselves.
+ * Calls a KMS v2 plugin, which is a gRPC service on a Unix socket. The plugin encrypts and decrypts the keys of values,
+ * never the values themselves.
  *
  * Source: k8s.io/kms 0.37 apis/v2/api.proto, which defines the messages.
  */

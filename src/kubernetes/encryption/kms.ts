@@ -1,6 +1,6 @@
 /**
- * Values encrypted with KMS v2. Each value carries its key, which the plugin has encrypted. Many values share one
- * key, so the plugin is called once per key, not once per value. Decrypted keys are kept in memory only.
+ * Encrypts and decrypts values with KMS v2. Each value carries its key, which the plugin has encrypted. Many values
+ * share one key, so the plugin is called once per key, not once per value. Decrypted keys are kept in memory only.
  *
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the
  * limits, and when to create a key for writes.

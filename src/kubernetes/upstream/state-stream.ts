@@ -1,5 +1,5 @@
 /**
- * The state of a resource at another server as initial events (WatchList), and the watch after them in the same
+ * Reads the state of a resource at another server as initial events (WatchList), and the watch after them in the same
  * response. Both share one history and cost one request. The response is not read between the initial events and the
  * watch, so later events wait in the connection until the watch begins.
  */

@@ -1,7 +1,7 @@
 /**
- * Under a declared prefix of values, etcd stores only the bytes of a value. A client sends the value as `value`,
- * `text` or `bytes`, and it becomes these bytes. They alone determine how the value is read back
- * (`kubernetes/dialect/key-value-object.ts`): the text `true` has the same bytes as the value `true`.
+ * Turns a written object of a declared prefix into the bytes that etcd stores. Under such a prefix, only the value is
+ * stored, which a client sends as `value`, `text` or `bytes`. The stored bytes alone determine how the value is read
+ * back (`kubernetes/dialect/key-value-object.ts`): the text `true` has the same bytes as the value `true`.
  */
 import { encodeJsonTree, isDeeperThan, type JsonRecord } from '../codec/json-tree.js'
 import { MAX_JSON_DEPTH } from '../codec/json-scan.js'

@@ -1,8 +1,8 @@
 /**
- * Objects that contain others: a Namespace contains objects, and a CustomResourceDefinition its custom resources. In
- * Kubernetes, a controller empties a container that is being deleted. Here the delete request itself marks the
- * container, empties it and then removes it. An object with finalizers stays until its last finalizer is gone, and so
- * does its container.
+ * Deletes objects that contain others: a Namespace contains objects, and a CustomResourceDefinition its custom
+ * resources. In Kubernetes, a controller empties a container that is being deleted. Here the delete request itself
+ * marks the container, empties it and then removes it. An object with finalizers stays until its last finalizer is
+ * gone, and so does its container.
  */
 import { exactCopy } from '../codec/exact-json.js'
 import { readDefinition } from '../dialect/crd.js'

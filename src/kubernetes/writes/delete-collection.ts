@@ -1,6 +1,6 @@
 /**
- * DELETE of a collection removes object by object, as in Kubernetes. It takes the options of a list and deletes the
- * objects that this list would contain; with `limit`, that is one page. The response is a list of the deleted
+ * DELETE of a collection: removes its objects one by one, as in Kubernetes. It takes the options of a list and deletes
+ * the objects that this list would contain; with `limit`, that is one page. The response is a list of the deleted
  * objects, unless it would be very large.
  */
 import { record } from '../codec/json-tree.js'

@@ -1,7 +1,7 @@
 /**
- * PodDisruptionBudgets limit the eviction of pods. A controller counts the healthy pods and writes to the budget's
- * status how many disruptions are allowed. An eviction uses up one of them and lists the pod in the status until the
- * controller has seen that the pod is gone.
+ * Applies PodDisruptionBudgets, which limit the eviction of pods. A controller counts the healthy pods and writes to
+ * the budget's status how many disruptions are allowed. An eviction uses up one of them and lists the pod in the status
+ * until the controller has seen that the pod is gone.
  *
  * Source: "API-initiated eviction" and "Specifying a Disruption Budget" of the Kubernetes documentation; the eviction
  * storage of kube-apiserver.

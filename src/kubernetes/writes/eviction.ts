@@ -1,5 +1,5 @@
 /**
- * POST of an Eviction, as a node drain sends it, deletes a pod if its PodDisruptionBudget allows that now.
+ * POST of an Eviction, as a node drain sends it: deletes a pod if its PodDisruptionBudget allows that now.
  *
  * The pod gets the condition DisruptionTarget before it is removed, so that its watchers see the reason. The
  * preconditions are checked at both writes.

@@ -1,17 +1,17 @@
 /**
- * Expensive writes run in worker threads, so that no write delays a watch. Small writes stay on the event loop, where
+ * Runs expensive writes in worker threads, so that no write delays a watch. Small writes stay on the event loop, where
  * they finish sooner.
  *
- * A write stays if its body and the stored object are small JSON. Every step (decoding, defaults, merging, comparing,
- * managed fields, checking the metadata) visits each value a bounded number of times. A value takes at least one
- * byte, so the number of bytes bounds the time. Formats that stand for more than their bytes have a smaller limit:
+ * A write stays on the loop if its body and the stored object are small JSON. Every step (decoding, defaults, merging,
+ * comparing, managed fields, checking the metadata) visits each value a bounded number of times. A value takes at least
+ * one byte, so the number of bytes bounds the time. Formats that stand for more than their bytes have a smaller limit:
  *
  * - YAML (aliases, a slower parser) and protobuf (an empty message is many members in JSON);
  * - a JSON Patch, whose operations may each visit the whole object.
  *
  * A custom resource always goes to a thread, because nothing bounds the cost of its schema. So does a DELETE of an
- * object that is not small, alone or in a collection. The size of the stored object is known only after reading it.
- * If it is too large, the write starts over in a thread. `npm run bench -- loop` measures the effect.
+ * object that is not small, alone or in a collection. The size of the stored object is known only after reading it. If
+ * it is too large, the write starts over in a thread. `npm run bench -- loop` measures the effect.
  */
 import type { JsonRecord } from '../codec/json-tree.js'
 import { EVICTION_NAME, type ServedResource } from '../dialect/resource-registry.js'

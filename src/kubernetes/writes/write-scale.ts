@@ -1,4 +1,7 @@
-/** Writes a scale. Unlike a status, which is a plain update, the object sent (a Scale) differs from the stored one. */
+/**
+ * Writes a scale. A write of the status is a plain update, but here the client sends an object of another kind (a
+ * Scale) than the stored one.
+ */
 import {
   cloneTree,
   encodeJsonTree,

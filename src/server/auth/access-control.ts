@@ -1,6 +1,6 @@
 /**
  * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. It also reads
- * their files for the first time, so a broken file stops the start.
+ * their files for the first time, so the server does not start with a broken file.
  */
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { Webhook, WebhookMetrics } from '../metrics/request-metrics.js'

@@ -5,9 +5,8 @@
  * Watches with the same credential and the same attributes share one *entry*, which is judged once for all of them.
  * When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries whose judges can
  * change without a report are judged again every few seconds, a bounded number at a time. The guard notices an expired
- * credential within a second. A pass yields to the event loop between slices. A judge that cannot decide now has not
- * refused. A restarting API server must not end ten thousand watches, so an entry survives without a decision for a
- * bounded time.
+ * credential within a second. A pass yields to the event loop between slices. If a judge cannot decide now, the entry
+ * survives for a bounded time, because a restarting API server must not end ten thousand watches.
  */
 import type { AccessMetrics } from '../metrics/request-metrics.js'
 import { ForbiddenError, ServiceUnavailableError, StatusError, UnauthorizedError } from '../../engine/model/status.js'

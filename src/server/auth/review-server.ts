@@ -1,6 +1,6 @@
 /**
- * An API server that reviews tokens or access. A refusal counts only if the server was known to be ready before the
- * request; an acceptance always counts.
+ * Sends reviews of tokens or access to an API server. A refusal counts only if the server was known to be ready before
+ * the request; an acceptance always counts.
  */
 import { ServiceUnavailableError } from '../../engine/model/status.js'
 import { ApiServerReadiness } from '../../support/api-server-readiness.js'

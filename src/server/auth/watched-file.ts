@@ -55,7 +55,7 @@ export class WatchedFiles<T> implements Watched<T> {
   readonly #options: WatchedFilesOptions
   readonly #parse: (...contents: Buffer[]) => T
 
-  /** @throws whatever reading or `parse` throws: a broken file stops the start. */
+  /** @throws any error of reading or `parse`, so that the server does not start with a broken file. */
   constructor(options: WatchedFilesOptions, parse: (...contents: Buffer[]) => T) {
     this.#options = options
     this.#parse = parse

@@ -2,8 +2,9 @@
  * Follows CustomResourceDefinitions. Each version that a definition serves becomes a resource as soon as the definition
  * has been read, and is removed together with the definition.
  *
- * A small definition is read at once, or in a later turn of the event loop if there is no time now. A large definition
- * is read in a thread. Waiting definitions are read in the order in which they arrived, each in its latest state.
+ * A small definition is read at once, or in a later turn of the event loop if this one has no time left. A large
+ * definition is read in a thread. Waiting definitions are read in the order in which they arrived, each in its latest
+ * state.
  *
  * As in the API server, the group versions of access reviews and those that `--apiservice` names are reserved.
  * Otherwise anyone who can write a definition could take them over.
@@ -25,13 +26,15 @@ import { LoopSlice, turns } from '../../support/turns.js'
 import type { SharedReading } from './document-messages.js'
 import type { ObjectFollower } from './followed-objects.js'
 
-/** The form in which definitions are read here. */
+/** The version in which definitions are read here. */
 export const DEFINITION_VIEW: ViewTarget = { apiVersion: 'apiextensions.k8s.io/v1', convertsByName: false, rules: null }
 
-/** How long an API server may take before it reads objects by a changed definition. */
+/** How long an API server may take until it reads objects according to a changed definition. */
 const CHANGE_MS = 1_500
 
-/** The wait before a definition whose reading crashed is read again, because each crash costs a new thread. */
+/**
+ * How long to wait before reading a definition again after its thread crashed, because each crash costs a new thread.
+ */
 const CRASH_RETRY_MS = 60_000
 
 /**
@@ -54,7 +57,10 @@ export interface DefinitionsOptions {
    * is nothing to wait for.
    */
   readonly whenEmptied: (resources: readonly ServedResource[]) => Promise<unknown> | undefined
-  /** Whether the objects come from a server that reads them by their definitions, in the version that is requested. */
+  /**
+   * Whether the objects come from another server, which converts them to the requested version according to their
+   * definitions.
+   */
   readonly areReadThere: boolean
   readonly clock: Clock
   readonly logger: Logger
@@ -71,14 +77,15 @@ export class Definitions implements ObjectFollower {
   #reading: StoredObject | null = null
   #isReading = false
   /**
-   * If another server reads the objects: everything that determines how they arrive, by the name of their definition.
+   * By the name of a definition whose objects another server reads: everything that determines the form in which they
+   * arrive.
    */
   readonly #requested = new Map<string, string>()
-  /** Timers that serve changed definitions a moment later, by name. */
+  /** By the name of a changed definition: the timer after which it is served. */
   readonly #changing = new Map<string, Timer>()
-  /** By the name of a deleted definition: the wait for the last events of its objects. */
+  /** By the name of a deleted definition: a promise that resolves after the last events of its objects. */
   readonly #leaving = new Map<string, Promise<unknown>>()
-  /** Timers that reread definitions whose reading crashed, by name. */
+  /** By the name of a definition whose thread crashed: the timer that rereads it. */
   readonly #later = new Map<string, Timer>()
 
   constructor(options: DefinitionsOptions) {

@@ -1,4 +1,4 @@
-/** The parts that every stage of the server needs. */
+/** What every stage of the server needs: the configuration, the clock, the logger and the like. */
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { StatusError } from '../../engine/model/status.js'

@@ -1,7 +1,7 @@
 /**
  * Stores Kubernetes' own Roles and bindings in etcd at the start, as the API server does, if this server runs without
- * an API server. Callers that are bound to them would be refused until they are stored, so the server is not ready
- * before.
+ * an API server. Until they are stored, callers that are bound to them would be refused, so the server does not become
+ * ready before that.
  */
 import { exactCopy } from '../../kubernetes/codec/exact-json.js'
 import { type PlainObject, reconcile } from '../auth/authz/bootstrap-roles.js'

@@ -5,7 +5,7 @@
  * priority, the threads use the time that the event loop leaves. If that is too little, V8 marks in short steps between
  * other work.
  *
- * Node has no API for this. It starts these threads before all others.
+ * Node has no API for this, so the threads are found by their ids: Node starts them before all others.
  */
 import { opendirSync } from 'node:fs'
 import { setPriority } from 'node:os'

@@ -47,7 +47,8 @@ export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
     find: (group, version, plural) => resources.find(group, version, plural),
     hasGroup: (group, version) => isOfReviews(group, version) || registry.hasGroup(group, version),
     whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
-    // Its feeds refuse most resources themselves, but not the definitions, which it follows for its own use.
+    // An origin follows the definitions for its own use, so without this it would also serve them to clients. Its feeds
+    // refuse most other resources themselves.
     whyUnread: config.natsRole === 'origin' ? SERVES_NO_CLIENTS : null,
     forms: new ResourceForms(views, clock),
     // Other processes may know more kinds through their own --proto-descriptors.

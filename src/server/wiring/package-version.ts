@@ -1,3 +1,6 @@
+/**
+ * Reads this package's version.
+ */
 import { readPackageFile } from '../../support/package-file.js'
 
 /** The version in package.json. */

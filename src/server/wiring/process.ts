@@ -95,7 +95,7 @@ export class Process {
     const passthroughSlots = clients.semaphores.passthrough
     this.#clients = clients
 
-    // From the source to the watchers.
+    // The parts between the source and the watchers.
     const pump = new Pump({ metrics: metrics.pump })
     closing.add(() => pump.stop())
     const documents = openDocuments(basis)
@@ -104,7 +104,7 @@ export class Process {
     this.#cluster = cluster
     const { stage, apiServices, known } = cluster
 
-    // From the socket to the resource.
+    // The parts between a client's socket and the resources.
     this.#limits = openLimits(basis, stage.resources, clients)
     this.#gate = openGate(basis, stage, clients)
     const passthrough = openPassthrough(basis, passthroughSlots)
@@ -126,7 +126,7 @@ export class Process {
       apiServices,
     })
 
-    // Beside the paths of data and requests.
+    // The parts for operators: readiness, status, consistency checks.
     this.#readiness = new Readiness({
       ...basis,
       cluster,

@@ -1,6 +1,7 @@
 /**
- * The runtime of the server. Everything is tested on Node. Bun runs the same package and serves watches, without the
- * features that docs/runtimes.md lists. Under Bun the server logs this, and rejects options that cannot work there.
+ * Checks the runtime, Node or Bun. Everything is tested on Node. Bun runs the same package and serves watches, without
+ * the features that docs/runtimes.md lists. On Bun the server logs a warning, and rejects options that cannot work
+ * there.
  */
 import type { Config } from '../config/load.js'
 import { ConfigError } from '../config/config-error.js'

@@ -1,6 +1,6 @@
 /**
- * The first pass over a message finds the first and last occurrence of each known field. The places of all messages
- * being read are numbers in one array, used as a stack.
+ * Makes the first pass over a message, which finds the first and last occurrence of each known field. The places of all
+ * messages being read are numbers in one array, used as a stack.
  */
 import { CodecError } from './codec-error.js'
 import type { Plan } from './plan.js'

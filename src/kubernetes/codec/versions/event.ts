@@ -1,6 +1,7 @@
 /**
- * core/v1 Event and events.k8s.io Event are one kind under two names: API servers keep both under one prefix and show
- * each as the other. A member that only an older version of the group has (`series.state`) is dropped.
+ * Converts between core/v1 Event and events.k8s.io Event, which are one kind under two names: API servers keep both
+ * under one prefix and show each as the other. A member that only an older version of the group has (`series.state`) is
+ * dropped.
  */
 import { type JsonRecord, record, recordAt, renameMember } from '../json-tree.js'
 

@@ -1,4 +1,7 @@
-/** Lists in protobuf begin with their length, so all items are prepared before the first byte is written. */
+/**
+ * Writes a list in protobuf. Such a list begins with its length, so all items are prepared before the first byte is
+ * written.
+ */
 import { encodeList, type ListItem } from '../../codec/protobuf/encode.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { turns } from '../../../support/turns.js'

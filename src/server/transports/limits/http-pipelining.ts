@@ -1,7 +1,7 @@
 /**
  * Limits the pipelined requests of one HTTP/1.1 connection. One packet may contain about seven hundred requests. Node
  * parses all of them at once, and each takes time on the event loop even though its response has to wait for the
- * earlier ones. No client in use pipelines more than a few requests, so beyond the limit the parser is stopped in the
+ * earlier ones. No known client pipelines more than a few requests, so beyond the limit the parser is stopped in the
  * middle of the packet.
  *
  * Requests within the limit are answered, and then the connection ends. The client repeats the other requests, as it

@@ -5,7 +5,7 @@
  *
  * Each server's resources are polled, so that discovery can be answered at once. While a server is unreachable, its
  * last known resources stay listed and are marked as stale; requests are still attempted. Addresses and authorities in
- * the objects are ignored, because anyone who can write one could redirect our callers.
+ * the objects are ignored, because anyone who can write such an object could redirect our callers.
  */
 import { ALL_AUTHENTICATED, type User } from '../../auth/user.js'
 import {

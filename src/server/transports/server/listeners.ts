@@ -462,7 +462,7 @@ function upgradeAsRequest(handler: RequestListener) {
     try {
       response.assignSocket(socket)
     } catch {
-      // An earlier request of this connection is still unanswered. No client in use sends an upgrade behind an
+      // An earlier request of this connection is still unanswered. No known client sends an upgrade behind an
       // unanswered request, and nothing more is read from the connection.
       socket.destroy()
       return

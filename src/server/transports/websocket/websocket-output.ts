@@ -21,12 +21,12 @@ export class WebSocketOutput extends DirectOutput<Socket> implements WatchOutput
   constructor(webSocket: WebSocket, socket: Socket) {
     super(socket, webSocket)
     this.#webSocket = webSocket
-    // `close` follows every error of the client or of the connection.
+    // The event `close` follows every error of the client or of the connection.
     webSocket.on('error', () => {})
   }
 
   override write(bytes: Buffer): boolean {
-    // Nothing may follow a close frame; the cursor learns of the end when the connection closes.
+    // Nothing may follow a close frame; the cursor is notified when the connection closes.
     if (this.#webSocket.readyState !== OPEN) return false
     return super.write(bytes)
   }
