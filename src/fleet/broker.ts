@@ -120,7 +120,7 @@ export interface Blobs {
   deleteObject(name: string): Promise<void>
 }
 
-// Ask
+// Request
 
 export interface Subjects {
   publish(subject: string, data: Buffer): void
@@ -129,13 +129,13 @@ export interface Subjects {
   /**
    * Answers the requests on a subject.
    *
-   * @param answer must never reject; if it resolves to null, no reply is sent.
+   * @param handle must never reject; if it resolves to null, no reply is sent.
    */
-  respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable
+  respond(subject: string, handle: (request: Buffer) => Promise<Buffer | null>): Closable
   /**
    * Sends a request on a subject, and resolves to the whole reply. @throws BrokerError when no reply arrives in time.
    */
-  ask(subject: string, question: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer>
+  request(subject: string, payload: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer>
 }
 
 export interface Closable {

@@ -9,7 +9,7 @@ import type { Clock, Timer } from '../support/clock.js'
 export interface SilenceOptions {
   readonly clock: Clock
   readonly tickMs: number
-  /** The number of ticks without a call of `heard` after which the other end counts as silent. */
+  /** The number of ticks without a call of `received` after which the other end counts as silent. */
   readonly ticks: number
   readonly onTick?: () => void
   /** Called once for each silence, with its length so far. */
@@ -20,17 +20,17 @@ export class Silence {
   readonly #options: SilenceOptions
   #timer: Timer
   #ticks = 0
-  #heardMs: number
+  #lastReceivedMs: number
 
   constructor(options: SilenceOptions) {
     this.#options = options
-    this.#heardMs = options.clock.monotonic()
+    this.#lastReceivedMs = options.clock.monotonic()
     this.#timer = this.#schedule()
   }
 
-  heard(): void {
+  received(): void {
     this.#ticks = 0
-    this.#heardMs = this.#options.clock.monotonic()
+    this.#lastReceivedMs = this.#options.clock.monotonic()
   }
 
   stop(): void {
@@ -44,7 +44,7 @@ export class Silence {
   #tick(): void {
     const { clock, ticks, onTick, onSilent } = this.#options
     this.#timer = this.#schedule()
-    if (++this.#ticks === ticks) onSilent(clock.monotonic() - this.#heardMs)
+    if (++this.#ticks === ticks) onSilent(clock.monotonic() - this.#lastReceivedMs)
     onTick?.()
   }
 }

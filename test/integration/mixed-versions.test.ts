@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../src/fleet/stream/message.js'
-import { answerQuestions } from '../../src/fleet/stream/questions.js'
+import { edgeRequestHandler } from '../../src/fleet/stream/remote-reader.js'
 import { SnapshotStore, SnapshotWriter } from '../../src/fleet/stream/snapshot-store.js'
 import type { DigestedPut } from '../../src/engine/feed/history-fingerprint.js'
 import type { Batch, Key, KeyValue } from '../../src/engine/model/event.js'
@@ -94,8 +94,8 @@ void t.test('the bytes of answers to edges do not change', async (t) => {
     readKey: async () => state[1],
     currentRevision: async () => 50,
   } as unknown as Upstream
-  const wanted = { onWish: { progress: () => {}, snapshot: () => {}, word: () => {} } }
-  const ask = answerQuestions({ upstream, prefix: key(''), envelope: unsigned, maxBytes: 1e6, ...wanted })
+  const wanted = { onOneWay: { progress: () => {}, snapshot: () => {}, word: () => {} } }
+  const ask = edgeRequestHandler({ upstream, prefix: key(''), envelope: unsigned, maxBytes: 1e6, ...wanted })
   const questions = [
     { kind: 'page', startKey: null, revision: null, limit: 1, keysOnly: false },
     { kind: 'key', key: key('b'), revision: null },

@@ -8,7 +8,7 @@ import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, na
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { BrokerError, type Bucket, type BucketLimits, type KvEntry } from '../broker.js'
-import { asBrokerError, ifFound, isUnanswered } from './nats-error.js'
+import { asBrokerError, ifFound, isNoResponse } from './nats-error.js'
 import { bufferOf } from '../../support/buffer-of.js'
 
 export interface NatsBucketOptions {
@@ -21,7 +21,7 @@ export interface NatsBucketOptions {
   /** Resolves when the server has received everything sent before. */
   readonly flushed: () => Promise<void>
   /** Called when a bucket did not answer. */
-  readonly onUnanswered: () => void
+  readonly onNoResponse: () => void
   readonly clock: Clock
 }
 
@@ -47,7 +47,7 @@ export class NatsBucket implements Bucket {
   // Values
 
   async kvGet(key: string): Promise<KvEntry | null> {
-    return this.#answered(async () => {
+    return this.#attempt(async () => {
       const entry = await (await this.#openKv()).get(key)
       if (entry === null || entry.operation !== 'PUT') return null
       return { value: bufferOf(entry.value), revision: entry.revision }
@@ -55,7 +55,7 @@ export class NatsBucket implements Bucket {
   }
 
   async kvUpdate(key: string, value: Buffer, expected: number): Promise<number> {
-    return this.#answered(async () => {
+    return this.#attempt(async () => {
       const kv = await this.#openKv()
       return expected === 0 ? await kv.create(key, value) : await kv.update(key, value, expected)
     })
@@ -65,7 +65,7 @@ export class NatsBucket implements Bucket {
 
   /** The library cuts the object into chunks and adds a SHA-256 digest of the whole. */
   async putObject(name: string, chunks: Iterable<Buffer>): Promise<void> {
-    await this.#answered(async () => {
+    await this.#attempt(async () => {
       const store = await this.#openStore()
       const iterator = chunks[Symbol.iterator]()
       const { flushed } = this.#options
@@ -94,7 +94,7 @@ export class NatsBucket implements Bucket {
   }
 
   async getObject(name: string): Promise<Buffer | null> {
-    return this.#answered(async () => {
+    return this.#attempt(async () => {
       const found = await (await this.#openStore()).get(name)
       if (found === null) return null
       const { info, data, error } = found
@@ -120,19 +120,19 @@ export class NatsBucket implements Bucket {
   }
 
   async deleteObject(name: string): Promise<void> {
-    await this.#answered(async () => {
+    await this.#attempt(async () => {
       await (await this.#openStore()).delete(name)
     })
   }
 
   /** After a failure, the bucket may have been lost with its server, so the next call opens or creates it again. */
-  async #answered<T>(work: () => Promise<T>): Promise<T> {
+  async #attempt<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
       const failure = asBrokerError(error)
       if (failure.code !== 'conflict') this.#kv = this.#store = null
-      if (isUnanswered(failure)) this.#options.onUnanswered()
+      if (isNoResponse(failure)) this.#options.onNoResponse()
       throw failure
     }
   }

@@ -34,7 +34,7 @@ import { bufferOf } from '../../support/buffer-of.js'
 import { NatsBucket } from './nats-bucket.js'
 import { StreamFollower } from './stream-follower.js'
 import { StreamWriter } from './stream-writer.js'
-import { ANSWER_TIMEOUT_MS, untilAnswered } from './until-answered.js'
+import { RESPONSE_TIMEOUT_MS, retryRequest } from './retry-request.js'
 
 export interface NatsConnectOptions {
   readonly servers: readonly string[]
@@ -121,7 +121,7 @@ export class NatsClient implements Broker {
     this.#connection = connection
     this.#servers = options.servers
     this.#clock = clock
-    this.#jetStream = connection.jetstream({ timeout: ANSWER_TIMEOUT_MS })
+    this.#jetStream = connection.jetstream({ timeout: RESPONSE_TIMEOUT_MS })
     void this.#watchStatus(options)
   }
 
@@ -194,8 +194,8 @@ export class NatsClient implements Broker {
   }
 
   openWriter(subject: string): StreamWriter {
-    const onUnanswered = (): void => this.doubt()
-    return new StreamWriter({ jetStream: this.#jetStream, subject, clock: this.#clock, onUnanswered })
+    const onNoResponse = (): void => this.doubt()
+    return new StreamWriter({ jetStream: this.#jetStream, subject, clock: this.#clock, onNoResponse })
   }
 
   follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable {
@@ -226,7 +226,7 @@ export class NatsClient implements Broker {
         manager: () => this.#manager(),
         maxPayloadBytes: () => this.maxPayloadBytes,
         flushed: () => this.#connection.flush(),
-        onUnanswered: () => this.doubt(),
+        onNoResponse: () => this.doubt(),
         clock: this.#clock,
       })
       this.#buckets.set(name, bucket)
@@ -251,10 +251,10 @@ export class NatsClient implements Broker {
   }
 
   /** A response larger than a message is sent in parts. */
-  respond(subject: string, answer: (question: Buffer) => Promise<Buffer | null>): Closable {
+  respond(subject: string, handle: (request: Buffer) => Promise<Buffer | null>): Closable {
     if (this.#connection.isClosed()) return NOTHING
     const reply = async (message: Msg): Promise<void> => {
-      const whole = await answer(bufferOf(message.data))
+      const whole = await handle(bufferOf(message.data))
       if (whole === null) return
       const partBytes = this.maxPayloadBytes - PART_HEADER_BYTES
       const count = Math.max(1, Math.ceil(whole.length / partBytes))
@@ -275,7 +275,7 @@ export class NatsClient implements Broker {
     return { close: () => subscription.unsubscribe() }
   }
 
-  ask(subject: string, question: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer> {
+  request(subject: string, payload: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer> {
     if (this.#connection.isClosed()) return Promise.reject(new BrokerError('unavailable', CLOSED))
     return new Promise((resolve, reject) => {
       const parts: Buffer[] = []
@@ -305,7 +305,7 @@ export class NatsClient implements Broker {
         },
       })
       signal?.addEventListener('abort', onAbort, { once: true })
-      this.#connection.publish(subject, question, { reply: inbox })
+      this.#connection.publish(subject, payload, { reply: inbox })
     })
   }
 
@@ -326,12 +326,12 @@ export class NatsClient implements Broker {
   }
 
   #ifFound<T>(send: (manager: JetStreamManager) => Promise<T>): Promise<T | null> {
-    const asking = { clock: this.#clock, onUnanswered: (): void => this.doubt() }
-    return ifFound(this.#manager().then((manager) => untilAnswered(() => send(manager), asking)))
+    const retryOptions = { clock: this.#clock, onNoResponse: (): void => this.doubt() }
+    return ifFound(this.#manager().then((manager) => retryRequest(() => send(manager), retryOptions)))
   }
 
   #manager(): Promise<JetStreamManager> {
-    this.#jsm ??= this.#connection.jetstreamManager({ timeout: ANSWER_TIMEOUT_MS, checkAPI: false })
+    this.#jsm ??= this.#connection.jetstreamManager({ timeout: RESPONSE_TIMEOUT_MS, checkAPI: false })
     return this.#jsm
   }
 }
@@ -392,22 +392,22 @@ function tlsOf({ tls, onTrouble }: NatsConnectOptions): TlsOptions | null {
  *
  * The first secret has no predecessor, so its error ends the attempt to connect.
  */
-function lastUsable<Secret, Asked extends unknown[], Answer>(
+function lastUsable<Secret, Args extends unknown[], Result>(
   read: () => Secret,
-  use: (secret: Secret) => (...asked: Asked) => Answer,
+  use: (secret: Secret) => (...args: Args) => Result,
   onTrouble: (reason: string) => void = () => {},
-): (...asked: Asked) => Answer {
-  let usable: ((...asked: Asked) => Answer) | null = null
-  return (...asked) => {
+): (...args: Args) => Result {
+  let usable: ((...args: Args) => Result) | null = null
+  return (...args) => {
     try {
       const used = use(read())
-      const answer = used(...asked)
+      const result = used(...args)
       usable = used
-      return answer
+      return result
     } catch (error) {
       if (usable === null) throw error
       onTrouble(`the credentials cannot be used: ${error instanceof Error ? error.message : String(error)}`)
-      return usable(...asked)
+      return usable(...args)
     }
   }
 }

@@ -8,7 +8,7 @@ const WRONG_LAST_SEQUENCE = 10_071
  * Error codes after which the outcome is unknown: the server sees no leader of the cluster or of a stream, or a message
  * with the same id is still being written.
  */
-const NO_ANSWER: readonly (number | undefined)[] = [10_008, 10_158]
+const NO_RESPONSE: readonly (number | undefined)[] = [10_008, 10_158]
 
 export function asBrokerError(error: unknown): BrokerError {
   if (error instanceof BrokerError) return error
@@ -21,16 +21,16 @@ export function asBrokerError(error: unknown): BrokerError {
         ? 'not-found'
         : /digest|corrupt/.test(cause.message)
           ? 'corrupt'
-          : api !== undefined && !NO_ANSWER.includes(api.err_code)
+          : api !== undefined && !NO_RESPONSE.includes(api.err_code)
             ? 'refused'
             : 'unavailable'
   return new BrokerError(code, cause.message, { cause })
 }
 
 /** Resolves to null when NATS reports that the requested item does not exist. @throws BrokerError */
-export async function ifFound<T>(asked: Promise<T>): Promise<T | null> {
+export async function ifFound<T>(request: Promise<T>): Promise<T | null> {
   try {
-    return await asked
+    return await request
   } catch (error) {
     const failure = asBrokerError(error)
     if (failure.code === 'not-found') return null
@@ -39,9 +39,9 @@ export async function ifFound<T>(asked: Promise<T>): Promise<T | null> {
 }
 
 /** Whether the request went unanswered. Another NATS server may be able to reach the one that can answer it. */
-export function isUnanswered({ code, cause }: BrokerError): boolean {
+export function isNoResponse({ code, cause }: BrokerError): boolean {
   if (code !== 'unavailable' || !(cause instanceof Error) || !isNatsError(cause)) return false
-  if (cause.api_error !== undefined) return NO_ANSWER.includes(cause.api_error.err_code)
+  if (cause.api_error !== undefined) return NO_RESPONSE.includes(cause.api_error.err_code)
   return cause.code === 'TIMEOUT' || cause.code === '503'
 }
 

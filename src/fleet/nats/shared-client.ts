@@ -77,7 +77,7 @@ export class SharedClient implements SharedBroker {
       } catch (error) {
         const { code, message } = error instanceof BrokerError ? error : new BrokerError('refused', String(error))
         this.#say(message, code === 'refused' ? 'refused' : 'away')
-        for (const told of this.#users) told(`NATS: ${message}`)
+        for (const notify of this.#users) notify(`NATS: ${message}`)
       }
       await sleep(clock, backoffMs(RETRY, attempt, random), signal)
     }

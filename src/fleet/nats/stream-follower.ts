@@ -17,7 +17,7 @@ import {
 } from 'nats'
 import type { Clock } from '../../support/clock.js'
 import { Silence } from '../silence.js'
-import { asBrokerError, isUnanswered } from './nats-error.js'
+import { asBrokerError, isNoResponse } from './nats-error.js'
 import type { Closable, FollowHandlers } from '../broker.js'
 import { bufferOf } from '../../support/buffer-of.js'
 
@@ -84,7 +84,7 @@ export class StreamFollower implements Closable {
       if (this.#isOver) this.#forget()
     } catch (error) {
       const failure = asBrokerError(error)
-      if (isUnanswered(failure)) this.#handlers.onSilent()
+      if (isNoResponse(failure)) this.#handlers.onSilent()
       this.end(failure.message)
     }
   }
@@ -110,7 +110,7 @@ export class StreamFollower implements Closable {
   }
 
   #receive(message: Msg): void {
-    this.#silence.heard()
+    this.#silence.received()
     if (message.headers !== undefined && message.headers.code === 100) return this.#control(message)
     if (message.headers !== undefined && message.headers.code >= 400) return this.end(message.headers.description)
     const tokens = message.reply?.split('.') ?? []

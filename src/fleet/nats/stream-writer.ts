@@ -9,7 +9,7 @@
  * has just written, and would then be accepted despite the fence. A second fence by message id
  * (`Nats-Expected-Last-Msg-Id`) does not help: with NATS 2.15, a rejection by it ends the stream on every replica.
  *
- * An unanswered write is resent (`until-answered.ts`). The fence and the message's id make this harmless, because the
+ * An unanswered write is resent (`retry-request.ts`). The fence and the message's id make this harmless, because the
  * stream accepts only one of the copies. If it accepted the first copy, the response to that copy arrives first. If
  * that response was lost, the rejection of the second copy ends the session, and the next session finds the message at
  * the end of the stream.
@@ -17,14 +17,14 @@
 import { type JetStreamClient, type JetStreamPublishOptions, nuid } from 'nats'
 import type { Clock } from '../../support/clock.js'
 import { type Appender, BrokerError } from '../broker.js'
-import { ANSWER_TIMEOUT_MS, untilAnswered } from './until-answered.js'
+import { RESPONSE_TIMEOUT_MS, retryRequest } from './retry-request.js'
 
 export interface StreamWriterOptions {
   readonly jetStream: Pick<JetStreamClient, 'publish'>
   readonly subject: string
   readonly clock: Clock
   /** Called each time a write is resent after a second or more, and when a write was never answered. */
-  readonly onUnanswered: () => void
+  readonly onNoResponse: () => void
 }
 
 export class StreamWriter implements Appender {
@@ -43,7 +43,7 @@ export class StreamWriter implements Appender {
   write(data: Buffer, lastSequence: number): Promise<number> {
     const msgID = `${this.#session}.${this.#next++}`
     const written = this.#last.then(() =>
-      this.#write(data, { msgID, expect: { lastSequence }, timeout: ANSWER_TIMEOUT_MS }),
+      this.#write(data, { msgID, expect: { lastSequence }, timeout: RESPONSE_TIMEOUT_MS }),
     )
     this.#last = written
     void written.catch(() => {})
@@ -55,10 +55,10 @@ export class StreamWriter implements Appender {
   }
 
   #write(data: Buffer, options: Partial<JetStreamPublishOptions>): Promise<number> {
-    const { jetStream, subject, clock, onUnanswered } = this.#options
+    const { jetStream, subject, clock, onNoResponse } = this.#options
     // If a second copy arrives while the first is still being written, NATS 2.9 responds without a sequence, and later
     // releases reject the copy.
     const send = (): Promise<number | null> => jetStream.publish(subject, data, options).then(({ seq }) => seq || null)
-    return untilAnswered(send, { clock, signal: this.#closing.signal, onUnanswered })
+    return retryRequest(send, { clock, signal: this.#closing.signal, onNoResponse })
   }
 }

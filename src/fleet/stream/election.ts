@@ -45,7 +45,7 @@ const RELEASED = ''
 /**
  * The share of the lease within which NATS must answer, so that after a lost request there is time for more attempts.
  */
-const ANSWER_SHARE = 1 / 4
+const RESPONSE_SHARE = 1 / 4
 
 export class Election {
   readonly #options: ElectionOptions
@@ -92,7 +92,7 @@ export class Election {
     if (this.#state.kind !== 'holding') return
     const { revision } = this.#state
     this.#next({ kind: 'lost' })
-    await this.#answered(this.#write(RELEASED, revision)).catch(noop)
+    await this.#inTime(this.#write(RELEASED, revision)).catch(noop)
   }
 
   #schedule(delayMs: number): void {
@@ -134,10 +134,10 @@ export class Election {
   }
 
   async #renewAt(revision: number): Promise<void> {
-    const askedMs = this.#options.clock.monotonic()
+    const requestedAtMs = this.#options.clock.monotonic()
     const written = this.#write(this.#mine, revision)
     // A late response is accepted as well.
-    await this.#answered(written.then((renewed) => this.#next({ kind: 'renewed', revision: renewed, askedMs })))
+    await this.#inTime(written.then((renewed) => this.#next({ kind: 'renewed', revision: renewed, requestedAtMs })))
   }
 
   /**
@@ -162,12 +162,12 @@ export class Election {
       this.#next({ kind: 'read', revision, nowMs, leaseMs })
       if (!isExpired(this.#state, nowMs, leaseMs)) return
     }
-    const taken = await this.#answered(this.#write(this.#mine, revision))
+    const taken = await this.#inTime(this.#write(this.#mine, revision))
     if (this.#isStopped) {
       await this.#write(RELEASED, taken).catch(noop)
       return
     }
-    this.#next({ kind: 'taken', revision: taken, askedMs: nowMs })
+    this.#next({ kind: 'taken', revision: taken, requestedAtMs: nowMs })
     this.#options.onElected()
   }
 
@@ -201,7 +201,7 @@ export class Election {
 
   #read(): Promise<KvEntry | null> {
     const { leases, names } = this.#options
-    return this.#answered(leases.kvGet(names.leaseKey))
+    return this.#inTime(leases.kvGet(names.leaseKey))
   }
 
   #write(value: string, expected: number): Promise<number> {
@@ -210,13 +210,13 @@ export class Election {
   }
 
   /** @throws BrokerError `unavailable` when there is no response in time; the request may still be performed. */
-  #answered<T>(asked: Promise<T>): Promise<T> {
+  #inTime<T>(request: Promise<T>): Promise<T> {
     const { onLate, clock, leaseMs } = this.#options
     const late = (): Error => {
       onLate()
       return new BrokerError('unavailable', 'NATS did not answer in time')
     }
-    return withDeadline(clock, leaseMs * ANSWER_SHARE, undefined, late, () => asked)
+    return withDeadline(clock, leaseMs * RESPONSE_SHARE, undefined, late, () => request)
   }
 }
 

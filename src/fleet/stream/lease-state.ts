@@ -17,7 +17,7 @@
 export type LeaseState =
   | { readonly kind: 'waiting'; readonly seen: Seen | null }
   /** @param askedMs when the request that took or last renewed the lease was sent. */
-  | { readonly kind: 'holding'; readonly revision: number; readonly askedMs: number }
+  | { readonly kind: 'holding'; readonly revision: number; readonly requestedAtMs: number }
 
 interface Seen {
   /** The highest revision of the lease, and when it was first read. */
@@ -35,7 +35,7 @@ interface SeenRevision {
 
 export type LeaseInput =
   | { readonly kind: 'read'; readonly revision: number; readonly nowMs: number; readonly leaseMs: number }
-  | { readonly kind: 'taken' | 'renewed'; readonly revision: number; readonly askedMs: number }
+  | { readonly kind: 'taken' | 'renewed'; readonly revision: number; readonly requestedAtMs: number }
   /** NATS has lost a renewal that it had acknowledged, and the lease is back at this revision. */
   | { readonly kind: 'set-back'; readonly revision: number }
   | { readonly kind: 'lost' }
@@ -55,12 +55,16 @@ const DOUBTED_LEASES = 6
 export function nextLeaseState(state: LeaseState, input: LeaseInput): LeaseState {
   if (state.kind === 'waiting') {
     if (input.kind === 'read') return { kind: 'waiting', seen: nextSeen(state.seen, input) }
-    return input.kind === 'taken' ? { kind: 'holding', revision: input.revision, askedMs: input.askedMs } : state
+    return input.kind === 'taken'
+      ? { kind: 'holding', revision: input.revision, requestedAtMs: input.requestedAtMs }
+      : state
   }
   switch (input.kind) {
     case 'renewed':
       // Responses may arrive out of order.
-      return input.revision > state.revision ? { ...state, revision: input.revision, askedMs: input.askedMs } : state
+      return input.revision > state.revision
+        ? { ...state, revision: input.revision, requestedAtMs: input.requestedAtMs }
+        : state
     case 'set-back':
       return { ...state, revision: Math.min(state.revision, input.revision) }
     case 'lost':
@@ -75,12 +79,12 @@ export function nextLeaseState(state: LeaseState, input: LeaseInput): LeaseState
 
 /** Whether no other candidate can hold the lease now. */
 export function isCertain(state: LeaseState, nowMs: number, leaseMs: number): boolean {
-  return state.kind === 'holding' && nowMs - state.askedMs < leaseMs * CERTAIN_SHARE
+  return state.kind === 'holding' && nowMs - state.requestedAtMs < leaseMs * CERTAIN_SHARE
 }
 
 /** Whether a lease has been in doubt for so long that it is given up. */
 export function isHopeless(state: LeaseState, nowMs: number, leaseMs: number): boolean {
-  return state.kind === 'holding' && nowMs - state.askedMs >= leaseMs * (CERTAIN_SHARE + DOUBTED_LEASES)
+  return state.kind === 'holding' && nowMs - state.requestedAtMs >= leaseMs * (CERTAIN_SHARE + DOUBTED_LEASES)
 }
 
 /** Whether the lease has not been renewed for its whole length, as far as a candidate can know. */

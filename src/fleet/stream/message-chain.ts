@@ -76,9 +76,9 @@ export function followed(chain: Chain, sequence: number, message: Message, posit
 /** Returns the batch that later messages must contain; null if there is none, or if these batches contain it. */
 function stillExpected(expected: Batch | null, batches: readonly Batch[]): Batch | 'differs' | null {
   if (expected === null) return null
-  const told = batches.find(({ revision }) => revision >= expected.revision)
-  if (told === undefined) return expected
-  return isSameBatch(told, expected) ? null : 'differs'
+  const actual = batches.find(({ revision }) => revision >= expected.revision)
+  if (actual === undefined) return expected
+  return isSameBatch(actual, expected) ? null : 'differs'
 }
 
 function isSameBatch(a: Batch, b: Batch): boolean {

@@ -7,7 +7,7 @@ export interface Names {
   /** The stream's only subject. */
   readonly log: string
   /** The subject for requests to the publisher. */
-  readonly ask: string
+  readonly requests: string
   /** The subject of the publisher's statuses. */
   readonly status: string
   /** The bucket of leases, snapshots and their indexes. */
@@ -27,7 +27,7 @@ export function namesOf(cluster: string, { plural, group, etcdPrefix }: Resource
   return {
     stream: `DISTRIBUTARY_${cluster}_${token}`,
     log: `distributary.${cluster}.${token}.log`,
-    ask: `distributary.${cluster}.${token}.ask`,
+    requests: `distributary.${cluster}.${token}.ask`,
     status: `distributary.${cluster}.${token}.status`,
     bucket: `DISTRIBUTARY_${cluster}`,
     leaseKey: `lease.${token}`,

@@ -40,7 +40,7 @@ interface QueuedProgress {
 /** A response from etcd to a read that was sent at `askedAtMs`. */
 interface QueuedProof {
   readonly kind: 'proof'
-  readonly askedAtMs: number
+  readonly requestedAtMs: number
 }
 
 export type Queued = QueuedBatches | QueuedState | QueuedProgress | QueuedProof | { readonly kind: 'synced' }
@@ -127,9 +127,9 @@ export class PublishQueue {
   }
 
   /** @returns whether nothing is queued or being written, so that the proof need not wait. */
-  addProof(askedAtMs: number): boolean {
+  addProof(requestedAtMs: number): boolean {
     if (this.#isAwaited && this.#items.length === 0) return true
-    this.#addMark({ kind: 'proof', askedAtMs })
+    this.#addMark({ kind: 'proof', requestedAtMs })
     return false
   }
 

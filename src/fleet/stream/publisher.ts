@@ -21,8 +21,8 @@ import type { StateReader } from '../../engine/upstream/upstream.js'
 import { type Appender, BrokerError, type Closable, type StreamLimits } from '../broker.js'
 import { type Body, encodeMessage } from './message.js'
 import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
-import { answerQuestions } from './questions.js'
-import { beginAfter, isFingerprintDue, nextMessage, NOT_BEGUN, type Session, written } from './session.js'
+import { edgeRequestHandler } from './remote-reader.js'
+import { beginAfter, isFingerprintDue, nextMessage, NOT_STARTED, type Session, written } from './session.js'
 import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
 import { StatusSender } from './status-sender.js'
@@ -66,7 +66,7 @@ export class Publisher {
   readonly #queue: PublishQueue
   /** Removes the responder to subscribers, and the listener for new keys. */
   #detach: () => void = () => {}
-  #session: Session = NOT_BEGUN
+  #session: Session = NOT_STARTED
   /** Covers everything written, but not what is queued. */
   #fingerprint = new HistoryFingerprint()
   /** When the last message was sent, in monotonic milliseconds. */
@@ -82,8 +82,8 @@ export class Publisher {
       ...options,
       feed: this.#feed,
       position: () => this.#session,
-      prove: (askedAtMs) => this.#queue.addProof(askedAtMs),
-      onTold: () => this.#keepAlive(),
+      prove: (requestedAtMs) => this.#queue.addProof(requestedAtMs),
+      onSent: () => this.#keepAlive(),
     })
     this.#queue = new PublishQueue(clock)
   }
@@ -124,12 +124,12 @@ export class Publisher {
       const { settled, revision, clusterId } = end.message
       this.#feed.start({ place: { settled, position: revision }, clusterId, fingerprint: end.fingerprint })
     } else this.#feed.start()
-    const answering = this.#answer()
+    const responder = this.#openResponder()
     // Data that was not signed with the new key becomes unreadable once the old key is removed, so a new snapshot is
     // needed.
     const unfollowKeys = envelope.onKeysChanged(() => this.#snapshots.request())
     this.#detach = () => {
-      answering.close()
+      responder.close()
       unfollowKeys()
     }
     this.#status.start()
@@ -145,20 +145,20 @@ export class Publisher {
     await this.#write({ kind: 'claim' })
   }
 
-  #answer(): Closable {
+  #openResponder(): Closable {
     const { client, names, envelope, prefix, upstream } = this.#options
-    const answers = {
+    const handlerOptions = {
       upstream,
       prefix,
       envelope,
       maxBytes: client.maxPayloadBytes,
-      onWish: {
+      onOneWay: {
         progress: () => this.#feed.requestProgress(),
         snapshot: () => this.#snapshots.requestForSubscriber(),
         word: () => this.#status.request(),
       },
     }
-    return client.respond(names.ask, answerQuestions(answers))
+    return client.respond(names.requests, edgeRequestHandler(handlerOptions))
   }
 
   #halt(): void {
@@ -256,7 +256,7 @@ export class Publisher {
       case 'state':
         return await this.#publishState(item)
       case 'proof':
-        return this.#status.proven(item.askedAtMs)
+        return this.#status.proven(item.requestedAtMs)
       default:
         item satisfies never
     }

@@ -24,7 +24,7 @@ export interface Session extends StreamPlace {
   readonly continuedAt: number | null
 }
 
-export const NOT_BEGUN: Session = {
+export const NOT_STARTED: Session = {
   epoch: 0,
   sequence: 0,
   revision: ZERO_REVISION,
@@ -40,10 +40,10 @@ export function beginAfter({ sequence, end }: Tail): Session {
   const last = end?.message
   // If the stream no longer shows its epoch, its sequence is at least as high as any epoch so far, because each epoch
   // has written at least one message.
-  const begun = { ...NOT_BEGUN, epoch: (last?.epoch ?? sequence) + 1, sequence }
-  if (last?.isSynced !== true) return begun
+  const session = { ...NOT_STARTED, epoch: (last?.epoch ?? sequence) + 1, sequence }
+  if (last?.isSynced !== true) return session
   const { revision, settled, clusterId, sentAt } = last
-  return { ...begun, revision, settled, clusterId, isSynced: true, continuedAt: sentAt }
+  return { ...session, revision, settled, clusterId, isSynced: true, continuedAt: sentAt }
 }
 
 /**

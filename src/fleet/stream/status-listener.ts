@@ -13,7 +13,7 @@ import { Confirmations } from './confirmations.js'
 import type { PlacedSink } from './placed-sink.js'
 import { type PublisherStatus, readPublisherStatus } from './publisher-status.js'
 import type { StreamContext } from './stream-context.js'
-import { nextTold, SILENT_MS, type Told } from './told-state.js'
+import { nextReportedFreshness, type ReportedFreshness, SILENT_MS } from './reported-freshness.js'
 
 interface StreamPosition {
   readonly sequence: number
@@ -52,15 +52,15 @@ export class StatusListener {
   readonly #options: StatusListenerOptions
   readonly #confirmations = new Confirmations()
   /** When the last status of the current publisher arrived. */
-  #heardMs: number
+  #lastReceivedMs: number
   /** The epoch in that status. */
-  #heardEpoch = 0
+  #lastReceivedEpoch = 0
   #trouble: PublisherStatus['trouble'] = null
   /** When the subscriber began to follow the stream; null while it does not. */
   #followedSinceMs: number | null = null
   /** The age of the newest message or snapshot when it arrived, computed from the clocks of two machines. */
   #written: { readonly ageMs: number; readonly cameMs: number } | null = null
-  #told: Told = 'nothing'
+  #reported: ReportedFreshness = 'nothing'
   /** The message after which nothing has arrived although the stream has more; null while nothing is missing. */
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
   /** Callers that wait for a publisher whose stream is fresh. */
@@ -70,7 +70,7 @@ export class StatusListener {
 
   constructor(options: StatusListenerOptions) {
     this.#options = options
-    this.#heardMs = options.clock.monotonic()
+    this.#lastReceivedMs = options.clock.monotonic()
   }
 
   /** How far the sink may be behind etcd, in milliseconds; null before the publisher has reported it. */
@@ -91,8 +91,8 @@ export class StatusListener {
 
   start(): void {
     const { client, names, clock } = this.#options
-    this.#subscription = client.subscribe(names.status, (data) => this.#heard(data))
-    this.#heardMs = clock.monotonic()
+    this.#subscription = client.subscribe(names.status, (data) => this.#received(data))
+    this.#lastReceivedMs = clock.monotonic()
     this.#check()
   }
 
@@ -104,7 +104,7 @@ export class StatusListener {
   /** Called when the sink has everything that etcd has now. Older statuses then say nothing about its age. */
   contentIsFresh(): void {
     this.#confirmations.confirm(this.#options.clock.monotonic())
-    this.#tellAge()
+    this.#reportAge()
   }
 
   /** Called when the stream was recreated. Statuses about messages of the old stream are then ignored. */
@@ -113,7 +113,7 @@ export class StatusListener {
   }
 
   /** Resolves when the next status that reports a fresh stream arrives, or when the signal aborts. */
-  publisherHeard(signal: AbortSignal): Promise<void> {
+  nextFreshStatus(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const finish = (): void => {
         this.#waiters.delete(finish)
@@ -154,15 +154,15 @@ export class StatusListener {
   consider(): void {
     const { sink, clock, isCurrent, onConfirmed } = this.#options
     const nowMs = clock.monotonic()
-    const before = this.#told
-    this.#told = nextTold(before, {
+    const before = this.#reported
+    this.#reported = nextReportedFreshness(before, {
       followedMs: this.#followedSinceMs === null ? null : nowMs - this.#followedSinceMs,
       isCurrent: isCurrent(),
       isInTrouble: this.#trouble !== null,
       ageMs: this.ageMs,
     })
-    if (this.#told === before) return
-    if (this.#told === 'fresh') {
+    if (this.#reported === before) return
+    if (this.#reported === 'fresh') {
       onConfirmed(true)
       return sink.synced()
     }
@@ -174,10 +174,10 @@ export class StatusListener {
       if (this.ageMs === null && this.writtenMs !== null) sink.confirmed?.(this.writtenMs, CONFIRMED_FOR_MS)
       sink.synced()
     }
-    this.#tellTrouble()
+    this.#reportTrouble()
   }
 
-  #heard(data: Buffer): void {
+  #received(data: Buffer): void {
     const { clock, position, envelope } = this.#options
     const said = envelope.open('status', '', data)
     const status = said === null ? null : readPublisherStatus(said)
@@ -187,27 +187,27 @@ export class StatusListener {
     const sentMs = this.#confirmations.note(status, nowMs)
     if (sentMs === null) return
     // This includes statuses of a lower epoch, because the stream may have been recreated.
-    if (trouble === null && ageMs !== null && ageMs <= SILENT_MS) for (const heard of this.#waiters) heard()
+    if (trouble === null && ageMs !== null && ageMs <= SILENT_MS) for (const wake of this.#waiters) wake()
     const place = position()
     // Ignore a sender from which another publisher has taken over. If that publisher has fallen silent, it may have
     // been lost together with its epoch, so the sender is believed.
-    const isNextHeard = epoch < this.#heardEpoch && nowMs - this.#heardMs <= SILENT_MS
-    if (isNextHeard || epoch < (place?.epoch ?? 0)) return
+    const isSuccessorActive = epoch < this.#lastReceivedEpoch && nowMs - this.#lastReceivedMs <= SILENT_MS
+    if (isSuccessorActive || epoch < (place?.epoch ?? 0)) return
     if (ageMs !== null) this.#confirmations.expect(status, sentMs - ageMs)
-    this.#heardEpoch = epoch
-    this.#heardMs = nowMs
+    this.#lastReceivedEpoch = epoch
+    this.#lastReceivedMs = nowMs
     this.#trouble = trouble
     this.#compare(place, epoch, sequence)
     if (place !== null) this.#reached(place.sequence, place.epoch)
-    const before = this.#told
+    const before = this.#reported
     this.consider()
     // The reason may have changed.
-    if (trouble !== null && before === 'stale' && this.#followedSinceMs !== null) this.#tellTrouble()
+    if (trouble !== null && before === 'stale' && this.#followedSinceMs !== null) this.#reportTrouble()
   }
 
   #reached(sequence: number, epoch: number): void {
     if (!this.#confirmations.reached(sequence, epoch)) return
-    this.#tellAge()
+    this.#reportAge()
     this.#options.onReached()
   }
 
@@ -227,12 +227,12 @@ export class StatusListener {
   #check(): void {
     const { client, clock, onConfirmed } = this.#options
     if (this.#followedSinceMs !== null) {
-      const silentMs = clock.monotonic() - this.#heardMs
+      const silentMs = clock.monotonic() - this.#lastReceivedMs
       const isSilent = silentMs > SILENT_MS
       // The stream is reachable but its publisher is silent, perhaps because this NATS server cannot reach the
       // publisher. A publisher that was never heard may not exist, and then the connection, which all resources share,
       // should stay.
-      if (isSilent && this.#heardEpoch > 0 && silentMs <= SERVER_DOUBTED_MS) client.doubt()
+      if (isSilent && this.#lastReceivedEpoch > 0 && silentMs <= SERVER_DOUBTED_MS) client.doubt()
       const isOld = this.ageMs === null || this.ageMs > SILENT_MS
       if (isOld && (isSilent || this.#trouble === null)) onConfirmed(false)
     }
@@ -240,20 +240,20 @@ export class StatusListener {
     this.#timer = clock.setTimer(CHECK_MS, () => this.#check())
   }
 
-  #tellAge(): void {
+  #reportAge(): void {
     const { ageMs } = this
     const { sink } = this.#options
     // While etcd feeds the sink, the stream says nothing about its age.
     if (ageMs !== null && sink.etcd === null) sink.confirmed?.(ageMs, CONFIRMED_FOR_MS)
   }
 
-  #tellTrouble(): void {
+  #reportTrouble(): void {
     const { sink, clock } = this.#options
     if (this.#trouble !== null) {
       const { reason, isRefusal } = this.#trouble
       if (isRefusal) sink.refused(reason)
       else sink.disconnected(`etcd: ${reason}`)
-    } else if (clock.monotonic() - this.#heardMs > SILENT_MS) {
+    } else if (clock.monotonic() - this.#lastReceivedMs > SILENT_MS) {
       sink.disconnected('no status has arrived from a publisher')
     } else {
       sink.disconnected('waiting for the data that the publisher has read from etcd')

@@ -24,16 +24,16 @@ export interface StatusSenderOptions extends Pick<StreamContext, 'names' | 'enve
    *
    * @returns whether the stream already has all that; if not, `proven` is called as soon as it does.
    */
-  readonly prove: (askedAtMs: number) => boolean
+  readonly prove: (requestedAtMs: number) => boolean
   /** Called after each regular status. */
-  readonly onTold: () => void
+  readonly onSent: () => void
 }
 
 const INTERVAL_MS = 1_000
 /** A status waits no longer than this for etcd's response. */
 const PATIENCE_MS = 300
 /** A request sent before the feed had caught up proves nothing; the next request follows after this time. */
-const ASK_AGAIN_MS = 500
+const RETRY_MS = 500
 /**
  * The shortest time between a status and a requested one, because edges that start together all request one at once.
  */
@@ -69,7 +69,7 @@ export class StatusSender {
   }
 
   start(): void {
-    this.#tellIn(0)
+    this.#sendIn(0)
   }
 
   stop(): void {
@@ -79,14 +79,14 @@ export class StatusSender {
 
   /** Sends a status soon, because an edge asked. */
   request(): void {
-    this.#tellIn(Math.max(0, this.#saidMs + REQUEST_GAP_MS - this.#options.clock.monotonic()))
+    this.#sendIn(Math.max(0, this.#saidMs + REQUEST_GAP_MS - this.#options.clock.monotonic()))
   }
 
   /** Called when the feed has caught up with etcd. */
   caughtUp(): void {
     this.#trouble = null
     this.#caughtUpAtMs = this.#options.clock.monotonic()
-    if (this.#timer !== null) this.#tellIn(0)
+    if (this.#timer !== null) this.#sendIn(0)
   }
 
   /** Called when etcd is unreachable, or refuses requests. */
@@ -98,40 +98,40 @@ export class StatusSender {
   /**
    * Called when the stream has everything received before this response, if that was too late for the regular status.
    */
-  proven(askedAtMs: number): void {
-    this.#vouch(askedAtMs)
+  proven(requestedAtMs: number): void {
+    this.#vouch(requestedAtMs)
     this.#publish()
   }
 
-  #tellIn(delayMs: number): void {
+  #sendIn(delayMs: number): void {
     if (this.#stopping.signal.aborted) return
     this.#timer?.cancel()
-    this.#timer = this.#options.clock.setTimer(delayMs, () => void this.#tell())
+    this.#timer = this.#options.clock.setTimer(delayMs, () => void this.#send())
   }
 
-  async #tell(): Promise<void> {
+  async #send(): Promise<void> {
     const { feed, clock } = this.#options
     const { signal } = this.#stopping
-    this.#tellIn(INTERVAL_MS)
+    this.#sendIn(INTERVAL_MS)
     const late = (): Error => new BrokerError('unavailable', `no answer within ${PATIENCE_MS} ms`)
     await withDeadline(clock, PATIENCE_MS, signal, late, () => feed.confirm()).catch(() => {})
     if (signal.aborted) return
-    this.#answered()
+    this.#proveAge()
     this.#publish()
-    this.#options.onTold()
+    this.#options.onSent()
   }
 
-  #answered(): void {
+  #proveAge(): void {
     const { feed, clock, prove } = this.#options
     const { ageMs } = feed
     if (ageMs === null) return
-    const askedAtMs = clock.monotonic() - ageMs
-    if (askedAtMs < this.#caughtUpAtMs) return this.#tellIn(ASK_AGAIN_MS)
-    if (prove(askedAtMs)) this.#vouch(askedAtMs)
+    const requestedAtMs = clock.monotonic() - ageMs
+    if (requestedAtMs < this.#caughtUpAtMs) return this.#sendIn(RETRY_MS)
+    if (prove(requestedAtMs)) this.#vouch(requestedAtMs)
   }
 
-  #vouch(askedAtMs: number): void {
-    this.#vouchedMs = Math.max(this.#vouchedMs ?? askedAtMs, askedAtMs)
+  #vouch(requestedAtMs: number): void {
+    this.#vouchedMs = Math.max(this.#vouchedMs ?? requestedAtMs, requestedAtMs)
   }
 
   #publish(): void {

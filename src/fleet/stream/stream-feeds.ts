@@ -24,7 +24,7 @@ import { Fallback } from './fallback.js'
 import { type Names, namesOf } from './names.js'
 import { PlacedSink } from './placed-sink.js'
 import { Publisher } from './publisher.js'
-import { RemoteReader } from './questions.js'
+import { RemoteReader } from './remote-reader.js'
 import { SnapshotStore } from './snapshot-store.js'
 import type { StreamContext } from './stream-context.js'
 import { Subscriber } from './subscriber.js'
@@ -110,7 +110,7 @@ export class StreamFeed implements ResourceFeed {
       logger: options.logger,
       onRefused: () => fleet.refused(),
     })
-    this.#reader = new RemoteReader(() => this.#client, this.#names.ask, this.#envelope)
+    this.#reader = new RemoteReader(() => this.#client, this.#names.requests, this.#envelope)
     const reader = this.#reader
     this.#remoteFreshness = new UpstreamFreshness({
       upstream: reader,
@@ -206,7 +206,7 @@ export class StreamFeed implements ResourceFeed {
       get trustsProgress() {
         return isTrusted()
       },
-      requestProgress: () => reader.wish('progress'),
+      requestProgress: () => reader.sendOneWay('progress'),
       // The publisher's feed compares etcd's responses with its own position.
       position: null,
       doubtHistory: () => {},
@@ -224,14 +224,14 @@ export class StreamFeed implements ResourceFeed {
     const store = new SnapshotStore(bucket, names, envelope, (snapshot, reason) => {
       logger.error({ stream: names.stream, snapshot, reason }, 'a snapshot cannot be read')
       metrics.snapshotUnusable()
-      this.#reader.wish('snapshot')
+      this.#reader.sendOneWay('snapshot')
     })
     const context: StreamContext = { client, names, envelope, store, clock, random, logger, metrics }
     if (role !== 'origin') {
       this.#subscriber = new Subscriber({
         ...context,
         sink: this.#sink,
-        wish: (wish) => this.#reader.wish(wish),
+        sendOneWay: (kind) => this.#reader.sendOneWay(kind),
         onFollowing: () => this.#following(),
         onConfirmed: (isConfirmed) => (isConfirmed ? this.#fallback.confirmed() : this.#fallback.unconfirmed()),
         onAway: (reason) => this.#noteAway(reason),

@@ -21,7 +21,7 @@ import { type Chain, type ChainEnd, followed, type StateMessage } from './messag
 import type { Message } from './message.js'
 import { PartAssembler } from './part-assembler.js'
 import type { PlacedSink } from './placed-sink.js'
-import type { Wish } from './questions.js'
+import type { OneWayRequest } from './remote-reader.js'
 import { type SnapshotEntry, takenAtOf } from './snapshot-store.js'
 import { StatusListener } from './status-listener.js'
 import type { StreamContext } from './stream-context.js'
@@ -44,7 +44,7 @@ import { errorMessage } from '../../support/error-message.js'
 
 export interface SubscriberOptions extends StreamContext, StartOptions {
   readonly sink: PlacedSink
-  readonly wish: (wish: Wish) => void
+  readonly sendOneWay: (kind: OneWayRequest) => void
   /** Called when the stream is followed again. Whatever fed the sink in the meantime must stop before this returns. */
   readonly onFollowing: () => void
   /** Called when the publisher confirms that the sink has everything, and when no publisher does so any more. */
@@ -149,7 +149,7 @@ export class Subscriber {
   /** Called when the content of the sink is wrong. The sink then gets the next snapshot. */
   rebuild(reason: string): void {
     this.#end({ kind: 'broken', reason, sequence: this.#sequence })
-    this.#options.wish('snapshot')
+    this.#options.sendOneWay('snapshot')
   }
 
   /** Called when the sink has everything that etcd has now, whichever source fed it. */
@@ -234,7 +234,7 @@ export class Subscriber {
     if (sink.etcd === null) return
     const stay = { firstMs: stayMs, capMs: stayMs * LONGEST_STAY }
     await sleep(clock, backoffMs(stay, ++this.#returns, random), signal)
-    await this.#status.publisherHeard(signal)
+    await this.#status.nextFreshStatus(signal)
     this.#phase = { kind: 'reading', isWorthReturning: true }
   }
 
@@ -268,7 +268,7 @@ export class Subscriber {
       case 'bridge':
         return await this.#bridge(start.entry)
       case 'wait':
-        this.#options.wish('snapshot')
+        this.#options.sendOneWay('snapshot')
         throw new BrokerError('not-found', start.reason)
       default:
         start satisfies never
@@ -373,28 +373,28 @@ export class Subscriber {
       this.#phase = { kind: 'opening', end: finish }
       const onAbort = (): void => finish({ kind: 'ended', reason: 'stopped' })
       // NATS is alive. Only the publisher's status can say whether the publisher and etcd are.
-      const onHeard = (): void => {
+      const onAlive = (): void => {
         if (this.#phase.kind !== 'opening') return
         this.#phase = { kind: 'following', end: finish }
         this.#options.onFollowing()
-        this.#options.wish('word')
+        this.#options.sendOneWay('word')
         this.#status.following()
       }
       const consumer = client.follow(names.stream, chain.sequence + 1, {
         onMessage: (sequence, data) => {
-          onHeard()
+          onAlive()
           const part = envelope.open('message', sequence, data)
           if (part === null) this.#state = { ...this.#state, refused: sequence }
           const end = part === null ? null : this.#receive(sequence, parts, part)
           if (end === null) this.#status.consider()
           else finish(end)
         },
-        onIdle: onHeard,
+        onIdle: onAlive,
         onEnd: (reason) => finish({ kind: 'ended', reason }),
       })
       signal.addEventListener('abort', onAbort, { once: true })
       // Nothing is missing, so do not wait for the first heartbeat.
-      if (chain.sequence >= target && client.isConnected) onHeard()
+      if (chain.sequence >= target && client.isConnected) onAlive()
     })
   }
 

@@ -172,7 +172,7 @@ export class WorkerLink implements RelaySubscriber {
   }
 
   #heard(message: ToPrimary): void {
-    this.#silence?.heard()
+    this.#silence?.received()
     switch (message.kind) {
       case 'subscribe': {
         const relay = this.#options.open(message.resource)

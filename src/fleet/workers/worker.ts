@@ -188,7 +188,7 @@ export class WorkerChannel {
   }
 
   #heard(message: ToWorker, body: ByteReader): void {
-    this.#silence.heard()
+    this.#silence.received()
     switch (message.kind) {
       case 'subscribed': {
         const feed = this.#feeds.get(message.prefix)

@@ -38,7 +38,7 @@ function quietWriter(onUnanswered: (passedMs: number) => void = () => {}) {
     jetStream: { publish },
     subject: 'log',
     clock,
-    onUnanswered: () => onUnanswered(passedMs()),
+    onNoResponse: () => onUnanswered(passedMs()),
   })
   /** @returns what was sent by then. */
   const after = async (ms: number): Promise<readonly Sent[]> => {
@@ -181,7 +181,7 @@ async function losing(t: Test, what: 'write' | 'answer') {
     else if (what === 'answer') publish(subject, data, { ...options, reply: 'nowhere' })
   }
   const jetStream = connection.jetstream()
-  const writer = new StreamWriter({ jetStream, subject: 'log', clock: systemClock, onUnanswered: () => {} })
+  const writer = new StreamWriter({ jetStream, subject: 'log', clock: systemClock, onNoResponse: () => {} })
   t.teardown(() => writer.close())
   return { client, writer }
 }

@@ -55,8 +55,8 @@ void t.test(
         const revision = Math.floor(random.next() * 20)
         const inputs: readonly LeaseInput[] = [
           { kind: 'read', revision, nowMs, leaseMs: LEASE_MS },
-          { kind: 'taken', revision, askedMs: nowMs },
-          { kind: 'renewed', revision, askedMs: nowMs - 300 },
+          { kind: 'taken', revision, requestedAtMs: nowMs },
+          { kind: 'renewed', revision, requestedAtMs: nowMs - 300 },
           { kind: 'set-back', revision },
           { kind: 'lost' },
         ]
@@ -65,7 +65,7 @@ void t.test(
         state = nextLeaseState(before, input)
         if (state.kind === 'waiting') certainUntilMs = nowMs
         else if ((input.kind === 'taken' || input.kind === 'renewed') && state !== before) {
-          certainUntilMs = input.askedMs + 0.8 * LEASE_MS
+          certainUntilMs = input.requestedAtMs + 0.8 * LEASE_MS
         }
         const goesBack =
           before.kind === 'holding' &&

@@ -110,7 +110,7 @@ void t.test('a proof waits for the message in flight', async (t) => {
   queue.addBatches([batch(2)])
   t.match(await queue.next(), { kind: 'batches' })
   t.equal(queue.addProof(7), false)
-  t.match(await queue.next(), { kind: 'proof', askedAtMs: 7 })
+  t.match(await queue.next(), { kind: 'proof', requestedAtMs: 7 })
 })
 
 void t.test('a closed queue has nothing, even for a publisher that waits', async (t) => {

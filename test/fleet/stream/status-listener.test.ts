@@ -140,7 +140,7 @@ void t.test('a status that is replayed does not end a wait for the publisher, wh
   const heard = async (data: Buffer): Promise<boolean> => {
     const signal = new AbortController()
     let isHeard = false
-    const waiting = listener.publisherHeard(signal.signal).then(() => (isHeard = !signal.signal.aborted))
+    const waiting = listener.nextFreshStatus(signal.signal).then(() => (isHeard = !signal.signal.aborted))
     hear(data)
     await Promise.resolve()
     signal.abort()

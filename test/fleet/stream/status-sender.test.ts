@@ -37,13 +37,13 @@ function sender(t: Test) {
     clock,
     position: () => ({ epoch: 1, sequence: 7 }),
     prove: (askedAtMs) => queue.addProof(askedAtMs),
-    onTold: () => {},
+    onSent: () => {},
   })
   const queue = new PublishQueue(clock)
   let written = (): void => {}
   const run = async (): Promise<void> => {
     for (let item = await queue.next(); item !== null; item = await queue.next()) {
-      if (item.kind === 'proof') status.proven(item.askedAtMs)
+      if (item.kind === 'proof') status.proven(item.requestedAtMs)
       else await new Promise<void>((resolve) => (written = resolve))
     }
   }

@@ -186,7 +186,7 @@ void t.test('forged statuses do not make content fresh, and forged answers are n
   await until(() => edge.metrics.refusals >= before + 20, 'each is refused')
   t.equal(edge.sink.of('synced').length, seen, 'the edge does not become synced')
 
-  const subscription = admin.connection.subscribe(names.ask, {
+  const subscription = admin.connection.subscribe(names.requests, {
     callback: (_error, message) => {
       // The only part, which claims that etcd is at revision 1.
       const revision = Buffer.alloc(8)
@@ -205,7 +205,7 @@ void t.test('a request that no replica signed is not answered', async (t) => {
   const { edge, candidate } = await startFleet(t, nats)
   const admin = await natsAdmin(t, nats)
   const question = Buffer.from(JSON.stringify({ kind: 'revision' }))
-  await t.rejects(admin.connection.request(names.ask, question, { timeout: 500 }))
+  await t.rejects(admin.connection.request(names.requests, question, { timeout: 500 }))
   t.ok(candidate.metrics.refusals > 0)
   t.equal(await edge.freshness.currentRevision(), 21, 'a replica is answered')
 })

@@ -47,7 +47,7 @@ function subscribe(t: Test) {
     envelope: unsigned,
     store: new SnapshotStore(bucket as Bucket, names, unsigned),
     sink,
-    wish: () => {},
+    sendOneWay: () => {},
     onFollowing: () => {
       if (sink.etcd === null) return
       sink.etcd = null

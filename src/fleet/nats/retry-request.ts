@@ -6,17 +6,17 @@
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { BrokerError } from '../broker.js'
-import { asBrokerError, isNoResponder, isUnanswered } from './nats-error.js'
+import { asBrokerError, isNoResponder, isNoResponse } from './nats-error.js'
 
-export interface Asking {
+export interface RetryOptions {
   readonly clock: Clock
   readonly signal?: AbortSignal
   /** Called each time a copy is sent after a second or more, and when no copy was answered. */
-  readonly onUnanswered: () => void
+  readonly onNoResponse: () => void
 }
 
 /** A request that is not answered within this time has failed. */
-export const ANSWER_TIMEOUT_MS = 5_000
+export const RESPONSE_TIMEOUT_MS = 5_000
 const AGAIN_MS = 1_000
 /** The pause after NATS has reported that nothing listens for the request. */
 const NOBODY_AGAIN_MS = 200
@@ -25,24 +25,24 @@ const NOBODY_AGAIN_MS = 200
  * @param send sends a copy; resolves to null if the response to this copy says nothing about the other copies.
  * @throws BrokerError; the signal's reason when it aborts.
  */
-export async function untilAnswered<T>(
+export async function retryRequest<T>(
   send: () => Promise<T | null>,
-  { clock, signal, onUnanswered }: Asking,
+  { clock, signal, onNoResponse }: RetryOptions,
 ): Promise<T> {
-  let reason = `no answer within ${ANSWER_TIMEOUT_MS} ms`
+  let reason = `no answer within ${RESPONSE_TIMEOUT_MS} ms`
   let isOver = false
   let cancel = (): void => {}
   const late = (): Error => {
-    onUnanswered()
+    onNoResponse()
     return new BrokerError('unavailable', reason)
   }
   const sentMs = clock.monotonic()
-  const answered = (): Promise<T> =>
+  const responded = (): Promise<T> =>
     new Promise((resolve, reject) => {
       const sendIn = (delayMs: number, gapMs: number): void => {
         cancel()
         const timer = clock.setTimer(delayMs, () => {
-          if (clock.monotonic() - sentMs >= AGAIN_MS) onUnanswered()
+          if (clock.monotonic() - sentMs >= AGAIN_MS) onNoResponse()
           sendNow(gapMs)
         })
         cancel = () => timer.cancel()
@@ -50,21 +50,21 @@ export async function untilAnswered<T>(
       const sendNow = (gapMs: number): void => {
         sendIn(gapMs, gapMs * 2)
         send().then(
-          (answer) => answer !== null && resolve(answer),
+          (response) => response !== null && resolve(response),
           (error: unknown) => {
             if (isOver) return
             const failure = asBrokerError(error)
             if (isNoResponder(failure)) {
               reason = 'no stream accepts messages on this subject'
               sendIn(NOBODY_AGAIN_MS, gapMs)
-            } else if (!isUnanswered(failure)) reject(failure)
+            } else if (!isNoResponse(failure)) reject(failure)
           },
         )
       }
       sendNow(AGAIN_MS)
     })
   try {
-    return await withDeadline(clock, ANSWER_TIMEOUT_MS, signal, late, answered)
+    return await withDeadline(clock, RESPONSE_TIMEOUT_MS, signal, late, responded)
   } finally {
     isOver = true
     cancel()

@@ -1,6 +1,6 @@
 /** Tests a publisher's responses to edges, without NATS in between. */
 import t from 'tap'
-import { answerQuestions } from '../../../src/fleet/stream/questions.js'
+import { edgeRequestHandler } from '../../../src/fleet/stream/remote-reader.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import type { Page, StateReader } from '../../../src/engine/upstream/upstream.js'
 import { until } from '../../support/until.js'
@@ -17,12 +17,12 @@ void t.test('many edges that request pages at once are answered eight at a time,
     readKey: unused,
     currentRevision: unused,
   }
-  const answer = answerQuestions({
+  const answer = edgeRequestHandler({
     upstream,
     prefix: things.etcdPrefix,
     envelope: unsigned,
     maxBytes: 1_000_000,
-    onWish: { progress: unused, snapshot: unused, word: unused },
+    onOneWay: { progress: unused, snapshot: unused, word: unused },
   })
   const page: Page = { revision: toRevision(5), currentRevision: toRevision(5), more: false, count: 0, keyValues: [] }
   const question = Buffer.from(
@@ -44,12 +44,12 @@ void t.test('many edges that request pages at once are answered eight at a time,
 })
 
 void t.test('a malformed request, or one for a key of another resource, is rejected', async (t) => {
-  const answer = answerQuestions({
+  const answer = edgeRequestHandler({
     upstream: { read: unused, readKey: unused, currentRevision: unused },
     prefix: things.etcdPrefix,
     envelope: unsigned,
     maxBytes: 1_000_000,
-    onWish: { progress: unused, snapshot: unused, word: unused },
+    onOneWay: { progress: unused, snapshot: unused, word: unused },
   })
   for (const question of [
     'hello',

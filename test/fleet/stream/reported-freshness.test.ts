@@ -1,14 +1,19 @@
 /** Tests what a subscriber reports to its sink, over random histories of its knowledge. */
 import t from 'tap'
 import { seededRandom } from '../../../src/support/random.js'
-import { type Facts, nextTold, SILENT_MS, type Told } from '../../../src/fleet/stream/told-state.js'
+import {
+  type Facts,
+  nextReportedFreshness,
+  SILENT_MS,
+  type ReportedFreshness,
+} from '../../../src/fleet/stream/reported-freshness.js'
 
 const WELL: Facts = { followedMs: 60_000, isCurrent: true, isInTrouble: false, ageMs: 0 }
 
 void t.test('content that no publisher has confirmed in time is never called fresh', (t) => {
   const random = seededRandom(7)
   const isTrue = (share: number): boolean => random.next() < share
-  let told: Told = 'nothing'
+  let told: ReportedFreshness = 'nothing'
   const seen = new Set<string>()
   for (let i = 0; i < 2_000; i++) {
     const facts: Facts = {
@@ -17,8 +22,8 @@ void t.test('content that no publisher has confirmed in time is never called fre
       isInTrouble: isTrue(0.2),
       ageMs: isTrue(0.9) ? random.next() * 3 * SILENT_MS : null,
     }
-    const before: Told = told
-    told = nextTold(told, facts)
+    const before: ReportedFreshness = told
+    told = nextReportedFreshness(told, facts)
     seen.add(`${before} ${told}`)
     const { followedMs, isCurrent, isInTrouble, ageMs } = facts
     if (told === 'fresh') {
@@ -43,10 +48,10 @@ void t.test('content that no publisher has confirmed in time is never called fre
 
 void t.test('a replica that finds no publisher serves what the stream has, after a wait', (t) => {
   const alone = { ...WELL, ageMs: null }
-  t.equal(nextTold('nothing', { ...alone, followedMs: 0 }), 'nothing')
-  t.equal(nextTold('nothing', { ...alone, followedMs: SILENT_MS + 1 }), 'stale')
+  t.equal(nextReportedFreshness('nothing', { ...alone, followedMs: 0 }), 'nothing')
+  t.equal(nextReportedFreshness('nothing', { ...alone, followedMs: SILENT_MS + 1 }), 'stale')
   t.equal(
-    nextTold('nothing', { ...alone, followedMs: 0, isInTrouble: true }),
+    nextReportedFreshness('nothing', { ...alone, followedMs: 0, isInTrouble: true }),
     'stale',
     'a publisher that says so is not waited for',
   )

@@ -7,7 +7,7 @@
  *        └── trouble, or no publisher for a while ──▶ stale ◀─────┘  │
  *                                                       └────────────┘
  */
-export type Told =
+export type ReportedFreshness =
   | 'nothing'
   /** Reads may be answered, with the age of the content. */
   | 'stale'
@@ -30,12 +30,15 @@ export interface Facts {
 /** A publisher is silent after this long without a usable status, which is more than three status intervals. */
 export const SILENT_MS = 3_500
 
-export function nextTold(told: Told, { followedMs, isCurrent, isInTrouble, ageMs }: Facts): Told {
+export function nextReportedFreshness(
+  reported: ReportedFreshness,
+  { followedMs, isCurrent, isInTrouble, ageMs }: Facts,
+): ReportedFreshness {
   const isConfirmed = ageMs !== null && ageMs <= SILENT_MS && !isInTrouble
-  if (followedMs === null) return told === 'fresh' ? 'stale' : told
-  if (told === 'fresh') return isConfirmed ? 'fresh' : 'stale'
-  if (!isCurrent) return told
+  if (followedMs === null) return reported === 'fresh' ? 'stale' : reported
+  if (reported === 'fresh') return isConfirmed ? 'fresh' : 'stale'
+  if (!isCurrent) return reported
   if (isConfirmed) return 'fresh'
   // There may be no publisher for a long time, so the content is served as it is.
-  return isInTrouble || followedMs > SILENT_MS ? 'stale' : told
+  return isInTrouble || followedMs > SILENT_MS ? 'stale' : reported
 }

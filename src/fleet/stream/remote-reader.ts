@@ -28,9 +28,9 @@ import type { Envelope } from './envelope.js'
  * snapshot soon, and `word` for the publisher's status now instead of at the next second. The request may be lost, so
  * the edge repeats it.
  */
-export type Wish = 'progress' | 'snapshot' | 'word'
+export type OneWayRequest = 'progress' | 'snapshot' | 'word'
 
-type Question =
+type EdgeRequest =
   | {
       readonly kind: 'page'
       readonly startKey: string | null
@@ -40,21 +40,21 @@ type Question =
     }
   | { readonly kind: 'key'; readonly key: string; readonly revision: number | null }
   | { readonly kind: 'revision' }
-  | { readonly kind: Wish }
+  | { readonly kind: OneWayRequest }
 
-export interface AnswerOptions {
+export interface EdgeHandlerOptions {
   readonly upstream: StateReader
   readonly prefix: Key
   readonly envelope: Envelope
   /** The most bytes in one message; a response may take several messages. */
   readonly maxBytes: number
-  readonly onWish: Readonly<Record<Wish, () => void>>
+  readonly onOneWay: Readonly<Record<OneWayRequest, () => void>>
 }
 
 const OK = 1
 const FAILED = 0
-const ASK_TIMEOUT_MS = 5_000
-const ANSWER_TIMEOUT_MS = 10_000
+const REQUEST_TIMEOUT_MS = 5_000
+const HANDLER_TIMEOUT_MS = 10_000
 /** The largest page that a publisher holds for an edge. */
 const MOST_KEYS = 1_000
 const MOST_PAGE_BYTES = 8 * 2 ** 20
@@ -66,27 +66,27 @@ const PAGES_AT_ONCE = 8
 const MOST_PARTS = 200
 
 /** @returns a function that answers a request, with null if this fleet has not signed the request. */
-export function answerQuestions(options: AnswerOptions): (question: Buffer) => Promise<Buffer | null> {
+export function edgeRequestHandler(options: EdgeHandlerOptions): (request: Buffer) => Promise<Buffer | null> {
   const { envelope } = options
   const pages = new Semaphore(PAGES_AT_ONCE)
-  return async (asked) => {
-    const question = envelope.open('question', '', asked)
-    if (question === null) return null
-    return envelope.seal('answer', placeOf(asked), await answerBytes(question, options, pages))
+  return async (sealed) => {
+    const request = envelope.open('question', '', sealed)
+    if (request === null) return null
+    return envelope.seal('answer', placeOf(sealed), await responseBytes(request, options, pages))
   }
 }
 
 /** The place under which a response is signed, which identifies its request. */
-function placeOf(question: Buffer): string {
-  return createHash('sha256').update(question).digest('hex')
+function placeOf(request: Buffer): string {
+  return createHash('sha256').update(request).digest('hex')
 }
 
-async function answerBytes(question: Buffer, options: AnswerOptions, pages: Semaphore): Promise<Buffer> {
+async function responseBytes(request: Buffer, options: EdgeHandlerOptions, pages: Semaphore): Promise<Buffer> {
   const writer = new ByteWriter()
   try {
-    const answer = await answerTo(JSON.parse(question.toString('utf8')) as Question, options, pages)
+    const writeResponse = await handle(JSON.parse(request.toString('utf8')) as EdgeRequest, options, pages)
     writer.byte(OK)
-    answer(writer)
+    writeResponse(writer)
     return writer.done()
   } catch (error) {
     const failed = new ByteWriter().byte(FAILED)
@@ -95,28 +95,28 @@ async function answerBytes(question: Buffer, options: AnswerOptions, pages: Sema
   }
 }
 
-async function answerTo(
-  question: Question,
-  options: AnswerOptions,
+async function handle(
+  request: EdgeRequest,
+  options: EdgeHandlerOptions,
   pages: Semaphore,
 ): Promise<(writer: ByteWriter) => void> {
   const { upstream, prefix } = options
-  const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS)
-  switch (question.kind) {
+  const signal = AbortSignal.timeout(HANDLER_TIMEOUT_MS)
+  switch (request.kind) {
     case 'page': {
-      if (question.startKey !== null && !question.startKey.startsWith(prefix)) {
+      if (request.startKey !== null && !request.startKey.startsWith(prefix)) {
         throw new UpstreamError('protocol', 'the key does not belong to this resource')
       }
       const release = await pages.acquire(signal)
       try {
-        const page = await readPage(question, options, signal)
+        const page = await readPage(request, options, signal)
         return (writer) => writePage(writer, page)
       } finally {
         release()
       }
     }
     case 'key': {
-      const { key, revision } = question
+      const { key, revision } = request
       if (!key.startsWith(prefix)) throw new UpstreamError('protocol', 'the key does not belong to this resource')
       const at = revision === null ? {} : { revision: toRevision(revision) }
       const found = await upstream.readKey(key as Key, { signal, ...at })
@@ -132,7 +132,7 @@ async function answerTo(
     case 'progress':
     case 'snapshot':
     case 'word':
-      options.onWish[question.kind]()
+      options.onOneWay[request.kind]()
       return () => {}
     default:
       throw new UpstreamError('protocol', 'unknown kind of request')
@@ -140,8 +140,8 @@ async function answerTo(
 }
 
 async function readPage(
-  { startKey, revision, limit, keysOnly }: Extract<Question, { kind: 'page' }>,
-  { upstream, prefix, maxBytes }: AnswerOptions,
+  { startKey, revision, limit, keysOnly }: Extract<EdgeRequest, { kind: 'page' }>,
+  { upstream, prefix, maxBytes }: EdgeHandlerOptions,
   signal: AbortSignal,
 ): Promise<Page> {
   const page = await upstream.read({
@@ -202,14 +202,14 @@ export class RemoteReader implements StateReader {
   }
 
   async read({ startKey, revision, limit, keysOnly, signal }: ReadOptions): Promise<Page> {
-    const question: Question = {
+    const request: EdgeRequest = {
       kind: 'page',
       startKey: startKey ?? null,
       revision: revision ?? null,
       limit: limit ?? null,
       keysOnly: keysOnly ?? false,
     }
-    const reader = await this.#ask(question, signal)
+    const reader = await this.#request(request, signal)
     const page = {
       revision: toRevision(reader.number()),
       currentRevision: toRevision(reader.number()),
@@ -220,40 +220,41 @@ export class RemoteReader implements StateReader {
   }
 
   async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
-    const reader = await this.#ask({ kind: 'key', key, revision: options.revision ?? null }, options.signal)
+    const reader = await this.#request({ kind: 'key', key, revision: options.revision ?? null }, options.signal)
     return reader.byte() === 0 ? null : readKeyValue(reader)
   }
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
-    return toRevision((await this.#ask({ kind: 'revision' }, signal)).number())
+    return toRevision((await this.#request({ kind: 'revision' }, signal)).number())
   }
 
-  wish(kind: Wish): void {
+  sendOneWay(kind: OneWayRequest): void {
     this.#client()?.publish(this.#subject, this.#bytesOf({ kind }))
   }
 
-  #bytesOf(question: Question): Buffer {
-    const asked = this.#envelope.isSigning ? { ...question, nonce: randomBytes(12).toString('base64') } : question
-    return this.#envelope.seal('question', '', Buffer.from(JSON.stringify(asked)))
+  #bytesOf(request: EdgeRequest): Buffer {
+    const unique = this.#envelope.isSigning ? { ...request, nonce: randomBytes(12).toString('base64') } : request
+    return this.#envelope.seal('question', '', Buffer.from(JSON.stringify(unique)))
   }
 
-  async #ask(question: Question, signal: AbortSignal | undefined): Promise<ByteReader> {
+  async #request(request: EdgeRequest, signal: AbortSignal | undefined): Promise<ByteReader> {
     const client = this.#client()
     if (client === null) throw new UpstreamError('unavailable', 'not connected to NATS')
-    const asked = this.#bytesOf(question)
-    let answer: Buffer | null
+    const sealed = this.#bytesOf(request)
+    let response: Buffer | null
     try {
-      answer = this.#envelope.open(
+      response = this.#envelope.open(
         'answer',
-        placeOf(asked),
-        await client.ask(this.#subject, asked, ASK_TIMEOUT_MS, signal),
+        placeOf(sealed),
+        await client.request(this.#subject, sealed, REQUEST_TIMEOUT_MS, signal),
       )
     } catch (error) {
       if (!(error instanceof BrokerError)) throw error
       throw new UpstreamError('unavailable', `the publisher: ${error.message}`, { cause: error })
     }
-    if (answer === null) throw new UpstreamError('unavailable', 'the publisher: its answer is not signed by this fleet')
-    const reader = new ByteReader(answer, 'copied')
+    if (response === null)
+      throw new UpstreamError('unavailable', 'the publisher: its answer is not signed by this fleet')
+    const reader = new ByteReader(response, 'copied')
     if (reader.byte() === OK) return reader
     throw readFailure(reader)
   }
