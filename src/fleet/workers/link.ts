@@ -22,7 +22,7 @@ import { bytesOf, pagesOf, readKeyValues, writeKeyValues } from '../key-value-co
 type Methods = Readonly<Record<string, (...args: never[]) => unknown>>
 
 /** The response to a request: a value, and key-values. Bytes in either are slices of a frame, so copy what you keep. */
-export interface Answer<T> {
+export interface LinkResponse<T> {
   readonly value: T
   readonly keyValues?: Iterable<KeyValue>
 }
@@ -31,21 +31,21 @@ export interface Answer<T> {
  * Functions that answer the other end. They may throw an UpstreamError; any other error is a bug and arrives as
  * `unavailable`.
  */
-export type Answers<M extends Methods> = {
+export type Handlers<M extends Methods> = {
   readonly [Name in keyof M]: (
     signal: AbortSignal,
     ...args: Parameters<M[Name]>
-  ) => Promise<Answer<ReturnType<M[Name]>>>
+  ) => Promise<LinkResponse<ReturnType<M[Name]>>>
 }
 
-export interface LinkOptions<Heard, Asked extends Methods> {
+export interface LinkOptions<Received, Handled extends Methods> {
   readonly socket: Duplex
   /**
    * @param body what follows the message. Values are slices of it: copy one to keep it, as `kubernetes/codec/ingest.ts`
    * does.
    */
-  readonly onMessage: (message: Heard, body: ByteReader) => void
-  readonly answers: Answers<Asked>
+  readonly onMessage: (message: Received, body: ByteReader) => void
+  readonly handlers: Handlers<Handled>
   /** Called with any other error from a handler, which is a bug; the other end gets only its message. */
   readonly onBug: (error: unknown) => void
   /** Called after each frame that was handed to the socket. */
@@ -68,18 +68,18 @@ interface Failure {
   readonly compactRevision: Revision | null
 }
 
-interface Answered<T> {
+interface ReceivedResponse<T> {
   readonly value: T
   readonly keyValues: readonly KeyValue[]
 }
 
-interface Question {
+interface PendingRequest {
   readonly keyValues: KeyValue[]
-  readonly resolve: (answer: Answered<never>) => void
+  readonly resolve: (response: ReceivedResponse<never>) => void
   readonly reject: (error: Error) => void
 }
 
-/** States and answers wait while the socket holds more bytes than this. */
+/** States and responses wait while the socket holds more bytes than this. */
 const ROOM_BYTES = 1024 * 1024
 
 const LENGTH_BYTES = 4
@@ -115,19 +115,19 @@ export function decodeFrame(frame: Buffer): { readonly message: unknown; readonl
   return { message: deserialize(body.bytes()), body }
 }
 
-export class Link<Heard extends { readonly kind: string }, Asked extends Methods, Asks extends Methods> {
-  readonly #options: LinkOptions<Heard, Asked>
+export class Link<Received extends { readonly kind: string }, Handled extends Methods, Requested extends Methods> {
+  readonly #options: LinkOptions<Received, Handled>
   readonly #frames = frameSplitter((frame) => this.#frame(frame))
-  readonly #questions = new Map<number, Question>()
-  readonly #answering = new Map<number, AbortController>()
+  readonly #pending = new Map<number, PendingRequest>()
+  readonly #handling = new Map<number, AbortController>()
   /** Responses, which clients wait for. They are sent round-robin while the socket has room, before whole states. */
-  readonly #answers: Iterator<Buffer>[] = []
+  readonly #responses: Iterator<Buffer>[] = []
   /** Whole states, one after the other. */
   readonly #states: Iterator<Buffer>[] = []
   #nextId = 1
   #closed: UpstreamError | null = null
 
-  constructor(options: LinkOptions<Heard, Asked>) {
+  constructor(options: LinkOptions<Received, Handled>) {
     this.#options = options
     const { socket } = options
     socket.on('data', (chunk: Buffer) => this.#received(chunk))
@@ -169,30 +169,30 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
   }
 
   /** @throws UpstreamError; the signal's reason when it aborts. */
-  async ask<Name extends keyof Asks>(
+  async request<Name extends keyof Requested>(
     method: Name,
-    args: Parameters<Asks[Name]>,
+    args: Parameters<Requested[Name]>,
     signal?: AbortSignal,
-  ): Promise<Answered<ReturnType<Asks[Name]>>> {
+  ): Promise<ReceivedResponse<ReturnType<Requested[Name]>>> {
     signal?.throwIfAborted()
     if (this.#closed !== null) throw this.#closed
     const id = this.#nextId++
-    const answer = new Promise<Answered<ReturnType<Asks[Name]>>>((resolve, reject) => {
-      this.#questions.set(id, { keyValues: [], resolve, reject })
+    const response = new Promise<ReceivedResponse<ReturnType<Requested[Name]>>>((resolve, reject) => {
+      this.#pending.set(id, { keyValues: [], resolve, reject })
     })
     try {
       this.send({ kind: 'ask', id, method, args })
-      return await orAborted(answer, signal)
+      return await orAborted(response, signal)
     } finally {
-      this.#questions.delete(id)
+      this.#pending.delete(id)
       if (signal?.aborted === true) this.send({ kind: 'cancel', id })
     }
   }
 
   /** Fails every open request. */
   fail(error: UpstreamError): void {
-    for (const [id, question] of this.#questions) {
-      question.reject(error)
+    for (const [id, request] of this.#pending) {
+      request.reject(error)
       this.send({ kind: 'cancel', id })
     }
   }
@@ -200,9 +200,9 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
   close(reason: string): void {
     if (this.#closed !== null) return
     this.#closed = new UpstreamError('unavailable', reason)
-    for (const controller of this.#answering.values()) controller.abort(this.#closed)
+    for (const controller of this.#handling.values()) controller.abort(this.#closed)
     this.fail(this.#closed)
-    this.#answers.length = 0
+    this.#responses.length = 0
     this.#states.length = 0
     this.#options.socket.destroy()
     this.#options.onClosed(this.#closed)
@@ -210,13 +210,13 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
 
   #drained(): void {
     while (this.#closed === null && this.#options.socket.writableLength < ROOM_BYTES) {
-      const answer = this.#answers.shift()
-      const frames = answer ?? this.#states[0]
+      const response = this.#responses.shift()
+      const frames = response ?? this.#states[0]
       if (frames === undefined) return
       const next = frames.next()
       if (next.done !== true) this.write(next.value)
       if (next.done === true) this.drop(frames)
-      else if (answer !== undefined) this.#answers.push(answer)
+      else if (response !== undefined) this.#responses.push(response)
     }
   }
 
@@ -232,42 +232,42 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
   #frame(frame: Buffer): void {
     if (this.#closed !== null) return
     const { message, body } = decodeFrame(frame)
-    this.#heard(message as Heard | Call, body)
+    this.#dispatch(message as Received | Call, body)
   }
 
-  #heard(message: Heard | Call, body: ByteReader): void {
+  #dispatch(message: Received | Call, body: ByteReader): void {
     if (!isCall(message)) return this.#options.onMessage(message, body)
     switch (message.kind) {
       case 'ask':
-        return void this.#answer(message.id, message.method, message.args)
+        return void this.#handle(message.id, message.method, message.args)
       case 'cancel':
-        return this.#answering.get(message.id)?.abort(new UpstreamError('unavailable', 'given up'))
+        return this.#handling.get(message.id)?.abort(new UpstreamError('unavailable', 'given up'))
       case 'part':
-        for (const keyValue of readKeyValues(body)) this.#questions.get(message.id)?.keyValues.push(keyValue)
+        for (const keyValue of readKeyValues(body)) this.#pending.get(message.id)?.keyValues.push(keyValue)
         return
       case 'answer': {
-        const question = this.#questions.get(message.id)
-        return question?.resolve({ value: message.value as never, keyValues: question.keyValues })
+        const request = this.#pending.get(message.id)
+        return request?.resolve({ value: message.value as never, keyValues: request.keyValues })
       }
       case 'failed':
-        return this.#questions.get(message.id)?.reject(errorOf(message.failure))
+        return this.#pending.get(message.id)?.reject(errorOf(message.failure))
       default:
         message satisfies never
     }
   }
 
-  async #answer(id: number, method: string, args: readonly never[]): Promise<void> {
+  async #handle(id: number, method: string, args: readonly never[]): Promise<void> {
     const controller = new AbortController()
-    this.#answering.set(id, controller)
+    this.#handling.set(id, controller)
     const { signal } = controller
-    const answer = (this.#options.answers as Answers<Methods>)[method]
+    const handler = (this.#options.handlers as Handlers<Methods>)[method]
     try {
-      if (answer === undefined) throw new RangeError(`unknown method ${method}`)
-      const { value, keyValues = [] } = await answer(signal, ...args)
-      this.#answers.push(this.#answerFrames(id, value, keyValues, signal))
+      if (handler === undefined) throw new RangeError(`unknown method ${method}`)
+      const { value, keyValues = [] } = await handler(signal, ...args)
+      this.#responses.push(this.#responseFrames(id, value, keyValues, signal))
       this.#drained()
     } catch (error) {
-      this.#answering.delete(id)
+      this.#handling.delete(id)
       const isExpected = error instanceof UpstreamError
       if (!isExpected && !signal.aborted) this.#options.onBug(error)
       const { code, message, compactRevision } = isExpected
@@ -277,7 +277,7 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
     }
   }
 
-  *#answerFrames(
+  *#responseFrames(
     id: number,
     value: unknown,
     keyValues: Iterable<KeyValue>,
@@ -287,7 +287,7 @@ export class Link<Heard extends { readonly kind: string }, Asked extends Methods
       if (signal.aborted) break
       yield encodeFrame({ kind: 'part', id }, (writer) => writeKeyValues(writer, page), bytesOf(page))
     }
-    this.#answering.delete(id)
+    this.#handling.delete(id)
     if (!signal.aborted) yield encodeFrame({ kind: 'answer', id, value })
   }
 }

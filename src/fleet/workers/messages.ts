@@ -62,7 +62,7 @@ export interface Refusal {
 }
 
 /** Calls of the upstream, mostly for writes, and for reads that no cache answers. */
-export type AskedOfUpstream = {
+export type UpstreamMethods = {
   readPage(options: Omit<ReadOptions, 'signal'>): Page
   readStored(key: Key, at: { readonly revision?: Revision }): KeyValue | null
   storedRevision(): Revision
@@ -72,7 +72,7 @@ export type AskedOfUpstream = {
   dropLease(leaseId: string): void
 }
 
-export type AskedOfPrimary = AskedOfUpstream & {
+export type PrimaryMethods = UpstreamMethods & {
   currentRevision(prefix: Key): Revision
   /** The response's key-values are the state. @returns its revision. */
   readState(prefix: Key, revision: Revision | null): Revision
@@ -90,7 +90,7 @@ export type AskedOfPrimary = AskedOfUpstream & {
 }
 
 /** Each response is about this worker only. */
-export type AskedOfWorker = {
+export type WorkerMethods = {
   /** @returns JSON. */
   metrics(): string
   status(): unknown

@@ -33,7 +33,7 @@ export class PrimaryFeed implements ResourceFeed {
    * Whether the source reports its age and how long that is valid, so that the primary's silence needs no separate
    * report.
    */
-  #tellsAge = false
+  #reportsAge = false
   /**
    * The status from before the primary fell silent; null while the primary is heard, or once it has sent a newer
    * status.
@@ -68,7 +68,7 @@ export class PrimaryFeed implements ResourceFeed {
     this.#lost ??= this.#status
     this.#status = { ...this.#status, state: 'backing-off', reason }
     this.#sink.disconnected(reason)
-    if (!this.#tellsAge) this.#sink.confirmed?.(silentMs, Number.POSITIVE_INFINITY)
+    if (!this.#reportsAge) this.#sink.confirmed?.(silentMs, Number.POSITIVE_INFINITY)
   }
 
   /** Called when the primary is heard again and everything that it sent in the meantime has arrived. */
@@ -80,7 +80,7 @@ export class PrimaryFeed implements ResourceFeed {
     else if (this.#status.reason !== null) this.#sink.disconnected(this.#status.reason)
   }
 
-  heard(message: FeedMessage, body: ByteReader): void {
+  receive(message: FeedMessage, body: ByteReader): void {
     const sink = this.#sink
     switch (message.kind) {
       case 'batches': {
@@ -109,7 +109,7 @@ export class PrimaryFeed implements ResourceFeed {
         return sink.synced()
       case 'confirmed': {
         const ageMs = Math.max(0, this.#link.clock.monotonic() - message.atMs)
-        this.#tellsAge = message.validMs !== Number.POSITIVE_INFINITY
+        this.#reportsAge = message.validMs !== Number.POSITIVE_INFINITY
         return sink.confirmed?.(ageMs, message.validMs)
       }
       case 'disconnected':

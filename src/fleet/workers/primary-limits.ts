@@ -24,7 +24,7 @@ export class PrimaryLimits {
     this.#send = send
   }
 
-  heard(message: LimitReport): void {
+  receive(message: LimitReport): void {
     switch (message.kind) {
       case 'hold':
         this.#held.set(message.slot, this.#limits.semaphores[message.name].hold(message.identity))

@@ -20,7 +20,7 @@ import type { RingBounds } from '../../engine/cache/ring-buffer.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import type { CountedLimits } from './primary-limits.js'
 import { Relay } from './relay.js'
-import { upstreamAnswers } from './upstream-calls.js'
+import { upstreamHandlers } from './upstream-calls.js'
 import { WorkerLink } from './worker-link.js'
 
 export interface PrimaryOptions {
@@ -96,8 +96,8 @@ export class Primary {
       clock,
       open: (resource) => this.#open(resource),
       find: (prefix) => this.#relays.get(prefix)?.relay,
-      answers: {
-        ...upstreamAnswers(upstream),
+      handlers: {
+        ...upstreamHandlers(upstream),
         metrics: async () => ({ value: await this.#exposeMetrics() }),
         status: async () => ({ value: await this.#statuses.join() }),
         checkConsistency: async () => ({ value: await this.checkConsistency() }),

@@ -139,39 +139,39 @@ export class Relay implements FeedSink {
     for (const batch of batches) this.#state.append(batch, receivedAtMs)
     this.#position = last.revision
     if (this.#subscribers.size === 0) return
-    for (const frame of batchFrames(this.id, batches)) this.#tell(frame)
+    for (const frame of batchFrames(this.id, batches)) this.#broadcast(frame)
   }
 
   progress(revision: Revision): void {
     this.#trouble = null
     this.#position = revision
-    this.#tell(this.#progressFrame())
+    this.#broadcast(this.#progressFrame())
   }
 
   synced(): void {
     this.#trouble = null
     this.#isSynced = true
-    this.#tell(this.#syncedFrame())
+    this.#broadcast(this.#syncedFrame())
   }
 
   confirmed(ageMs: number, validMs: number): void {
     // By the machine's clock, so that time spent in a queue is part of the age.
     const atMs = this.#clock.monotonic() - ageMs
     this.#confirmation = { kind: 'confirmed', feed: this.id, atMs, validMs }
-    this.#tell(feedFrame(this.#confirmation))
+    this.#broadcast(feedFrame(this.#confirmation))
   }
 
   disconnected(reason: string): void {
     this.#trouble = { kind: 'disconnected', feed: this.id, reason }
-    this.#tell(feedFrame(this.#trouble))
+    this.#broadcast(feedFrame(this.#trouble))
   }
 
   refused(reason: string): void {
     this.#trouble = { kind: 'refused', feed: this.id, reason }
-    this.#tell(feedFrame(this.#trouble))
+    this.#broadcast(feedFrame(this.#trouble))
   }
 
-  #tell(frame: Buffer): void {
+  #broadcast(frame: Buffer): void {
     for (const subscriber of this.#subscribers.keys()) subscriber.send(this.id, frame)
   }
 

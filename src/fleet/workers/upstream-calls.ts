@@ -1,10 +1,10 @@
 /** The calls of a worker to the primary's upstream, and their responses. */
 import type { Upstream } from '../../engine/upstream/upstream.js'
-import type { Answers, Link } from './link.js'
-import type { AskedOfUpstream } from './messages.js'
+import type { Handlers, Link } from './link.js'
+import type { UpstreamMethods } from './messages.js'
 
 /** The primary's side: it answers the calls. */
-export function upstreamAnswers(upstream: Upstream): Answers<AskedOfUpstream> {
+export function upstreamHandlers(upstream: Upstream): Handlers<UpstreamMethods> {
   return {
     readPage: async (signal, options) => ({ value: await upstream.read({ ...options, signal }) }),
     readStored: async (signal, key, at) => ({ value: await upstream.readKey(key, { ...at, signal }) }),
@@ -17,11 +17,11 @@ export function upstreamAnswers(upstream: Upstream): Answers<AskedOfUpstream> {
 }
 
 /**
- * The upstream of a worker, without watches, because only the primary has those. @param ask sends a request to the
+ * The upstream of a worker, without watches, because only the primary has those. @param request sends a request to the
  * primary.
  */
-export function primaryUpstream(ask: Link<never, never, AskedOfUpstream>['ask']): Upstream {
-  const valueOf: Calls = async (...question) => (await ask(...question)).value
+export function primaryUpstream(request: Link<never, never, UpstreamMethods>['request']): Upstream {
+  const valueOf: Calls = async (...call) => (await request(...call)).value
   return {
     read: ({ signal, ...options }) => valueOf('readPage', [options], signal),
     readKey: (key, { signal, ...at } = {}) => valueOf('readStored', [key, at], signal),
@@ -37,8 +37,8 @@ export function primaryUpstream(ask: Link<never, never, AskedOfUpstream>['ask'])
   }
 }
 
-type Calls = <Name extends keyof AskedOfUpstream>(
+type Calls = <Name extends keyof UpstreamMethods>(
   method: Name,
-  args: Parameters<AskedOfUpstream[Name]>,
+  args: Parameters<UpstreamMethods[Name]>,
   signal?: AbortSignal,
-) => Promise<ReturnType<AskedOfUpstream[Name]>>
+) => Promise<ReturnType<UpstreamMethods[Name]>>

@@ -22,7 +22,7 @@ import { TooManyRequestsError } from '../../engine/model/status.js'
 import type { Clock } from '../../support/clock.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import type { Link } from './link.js'
-import type { AskedOfPrimary, LimitMessage, LimitReport, Refusal } from './messages.js'
+import type { LimitMessage, LimitReport, PrimaryMethods, Refusal } from './messages.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
 export interface WorkerLimitsOptions {
@@ -31,7 +31,7 @@ export interface WorkerLimitsOptions {
   readonly clock: Clock
   readonly send: (message: LimitReport) => void
   /** @throws UpstreamError when the primary does not answer; the signal's reason when it aborts. */
-  readonly ask: Link<never, never, Pick<AskedOfPrimary, 'enter' | 'drawRequests'>>['ask']
+  readonly request: Link<never, never, Pick<PrimaryMethods, 'enter' | 'drawRequests'>>['request']
 }
 
 /** How long granted requests may remain unused. */
@@ -41,7 +41,7 @@ const MAX_SPARE = 32
 const MAX_IDENTITIES = 65_536
 
 /** The primary's reply, or the fact that it does not reply. */
-type Answer<T> = T | 'away'
+type PrimaryReply<T> = T | 'away'
 
 /** The granted requests of one identity. */
 interface Grant {
@@ -51,7 +51,7 @@ interface Grant {
   spare: number
   waiting: number
   /** Resolves to `granted`, or to the refusal. */
-  drawing: Promise<Answer<'granted' | TooManyRequestsError>> | null
+  drawing: Promise<PrimaryReply<'granted' | TooManyRequestsError>> | null
 }
 
 export class WorkerLimits implements SharedLimits {
@@ -127,7 +127,7 @@ export class WorkerLimits implements SharedLimits {
     }
   }
 
-  heard(message: LimitMessage): void {
+  receive(message: LimitMessage): void {
     if (message.kind === 'suspect') return this.#resets?.suspect(message.client)
     this.#waitUntil.set(message.identity, this.#options.clock.monotonic() + message.waitMs)
   }
@@ -142,12 +142,16 @@ export class WorkerLimits implements SharedLimits {
   }
 
   /** @returns the number of the slot. @throws TooManyRequestsError; the signal's reason when it aborts. */
-  async #acquire(name: SemaphoreName, identity: string, signal: AbortSignal | undefined): Promise<Answer<number>> {
+  async #acquire(
+    name: SemaphoreName,
+    identity: string,
+    signal: AbortSignal | undefined,
+  ): Promise<PrimaryReply<number>> {
     signal?.throwIfAborted()
     if (this.#isAway) return 'away'
     const slot = this.#nextSlot++
     try {
-      const { value: refusal } = await this.#options.ask('enter', [slot, name, identity], signal)
+      const { value: refusal } = await this.#options.request('enter', [slot, name, identity], signal)
       if (refusal === null) return slot
       throw errorOf(refusal)
     } catch (error) {
@@ -174,17 +178,17 @@ export class WorkerLimits implements SharedLimits {
     grant.waiting++
     try {
       while (true) {
-        const answer = await (grant.drawing ??= this.#draw(identity, grant))
-        if (answer === 'away') return await own.countRequest(identity)
+        const reply = await (grant.drawing ??= this.#draw(identity, grant))
+        if (reply === 'away') return await own.countRequest(identity)
         if (this.#take(grant)) return
-        if (answer !== 'granted') throw answer
+        if (reply !== 'granted') throw reply
       }
     } finally {
       grant.waiting--
     }
   }
 
-  async #draw(identity: string, grant: Grant): Promise<Answer<'granted' | TooManyRequestsError>> {
+  async #draw(identity: string, grant: Grant): Promise<PrimaryReply<'granted' | TooManyRequestsError>> {
     // A grant used up in time is followed by a larger one; otherwise the rest is returned.
     const isUsedUp = grant.left === 0 && this.#options.clock.monotonic() <= grant.untilMs
     grant.spare = isUsedUp ? Math.min(MAX_SPARE, grant.spare * 2 + 1) : 0
@@ -192,7 +196,7 @@ export class WorkerLimits implements SharedLimits {
     grant.left = 0
     try {
       const draw = { needed: grant.waiting, spare: grant.spare, unused }
-      const { value: granted } = await this.#options.ask('drawRequests', [identity, draw])
+      const { value: granted } = await this.#options.request('drawRequests', [identity, draw])
       if (typeof granted !== 'number') return errorOf(granted)
       grant.left = granted
       grant.untilMs = this.#options.clock.monotonic() + GRANT_MS

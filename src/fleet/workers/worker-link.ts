@@ -17,8 +17,8 @@ import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
-import { type Answers, Link } from './link.js'
-import type { AskedOfPrimary, AskedOfUpstream, AskedOfWorker, ToPrimary, ToWorker } from './messages.js'
+import { type Handlers, Link } from './link.js'
+import type { PrimaryMethods, ToPrimary, ToWorker, UpstreamMethods, WorkerMethods } from './messages.js'
 import { type CountedLimits, PrimaryLimits } from './primary-limits.js'
 import type { Relay, RelaySubscriber } from './relay.js'
 import { Silence } from '../silence.js'
@@ -31,7 +31,7 @@ export interface WorkerLinkOptions {
   /** Returns the relay of a prefix; undefined if no worker has subscribed to it. */
   readonly find: (prefix: Key) => Relay | undefined
   /** Answers the requests that concern neither a feed nor a limit. */
-  readonly answers: Pick<Answers<AskedOfPrimary>, keyof AskedOfUpstream | 'metrics' | 'status' | 'checkConsistency'>
+  readonly handlers: Pick<Handlers<PrimaryMethods>, keyof UpstreamMethods | 'metrics' | 'status' | 'checkConsistency'>
   /** The limits shared by all workers. */
   readonly limits: CountedLimits
   /** Called when clients can connect to the worker. */
@@ -66,7 +66,7 @@ interface Whole {
 
 export class WorkerLink implements RelaySubscriber {
   readonly #options: WorkerLinkOptions
-  readonly #link: Link<ToPrimary, AskedOfPrimary, AskedOfWorker>
+  readonly #link: Link<ToPrimary, PrimaryMethods, WorkerMethods>
   /** The whole states being sent, by feed number. */
   readonly #wholes = new Map<number, Whole>()
   readonly #relays = new Set<Relay>()
@@ -80,17 +80,17 @@ export class WorkerLink implements RelaySubscriber {
     this.#options = options
     const limits = new PrimaryLimits(options.limits, (message) => this.#send(message))
     this.#limits = limits
-    this.#link = new Link<ToPrimary, AskedOfPrimary, AskedOfWorker>({
+    this.#link = new Link<ToPrimary, PrimaryMethods, WorkerMethods>({
       socket: options.socket,
-      onMessage: (message) => this.#heard(message),
+      onMessage: (message) => this.#receive(message),
       onBug: options.onBug,
       onWritten: () => this.#checkBound(),
       onClosed: ({ message }) => this.#closed(message),
-      answers: {
-        ...options.answers,
+      handlers: {
+        ...options.handlers,
         currentRevision: async (signal, prefix) => ({ value: await this.#freshness(prefix).currentRevision(signal) }),
-        readState: async (signal, prefix, asked) => {
-          const { revision, keyValues } = await this.#freshness(prefix).readState(asked, signal)
+        readState: async (signal, prefix, requestedRevision) => {
+          const { revision, keyValues } = await this.#freshness(prefix).readState(requestedRevision, signal)
           return { value: revision, keyValues }
         },
         readKey: async (signal, prefix, key) => ({ value: await this.#freshness(prefix).readKey(key, signal) }),
@@ -115,11 +115,11 @@ export class WorkerLink implements RelaySubscriber {
   }
 
   /** Resolves to the worker's metrics or status; to null if the worker has none, or does not answer in time. */
-  async collect<What extends keyof AskedOfWorker>(what: What): Promise<ReturnType<AskedOfWorker[What]> | null> {
+  async collect<What extends keyof WorkerMethods>(what: What): Promise<ReturnType<WorkerMethods[What]> | null> {
     const late = (): Error => new UpstreamError('unavailable', 'the worker does not answer')
-    const ask = async (signal: AbortSignal): Promise<ReturnType<AskedOfWorker[What]>> =>
-      (await this.#link.ask(what, [] as never, signal)).value
-    return await withDeadline(this.#options.clock, COLLECT_TIMEOUT_MS, undefined, late, ask).catch(() => null)
+    const request = async (signal: AbortSignal): Promise<ReturnType<WorkerMethods[What]>> =>
+      (await this.#link.request(what, [] as never, signal)).value
+    return await withDeadline(this.#options.clock, COLLECT_TIMEOUT_MS, undefined, late, request).catch(() => null)
   }
 
   close(reason: string): void {
@@ -171,7 +171,7 @@ export class WorkerLink implements RelaySubscriber {
     if (this.queuedBytes > maxQueuedBytes) this.close(`it is more than ${maxQueuedBytes} bytes behind the primary`)
   }
 
-  #heard(message: ToPrimary): void {
+  #receive(message: ToPrimary): void {
     this.#silence?.received()
     switch (message.kind) {
       case 'subscribe': {
@@ -202,7 +202,7 @@ export class WorkerLink implements RelaySubscriber {
         })
         return this.#send({ kind: 'pong', isProof: message.isProof })
       default:
-        return this.#limits.heard(message)
+        return this.#limits.receive(message)
     }
   }
 

@@ -20,7 +20,7 @@ import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
 import type { ByteReader } from '../byte-codec.js'
 import { Link } from './link.js'
-import type { AskedOfPrimary, AskedOfWorker, ToPrimary, ToWorker } from './messages.js'
+import type { PrimaryMethods, ToPrimary, ToWorker, WorkerMethods } from './messages.js'
 import { PrimaryFeed } from './primary-feed.js'
 import { Silence } from '../silence.js'
 import { primaryUpstream } from './upstream-calls.js'
@@ -42,21 +42,21 @@ export interface WorkerChannelOptions {
 }
 
 /** The most unanswered requests; further ones wait here to be sent. */
-const QUESTIONS_AT_ONCE = 256
+const REQUESTS_AT_ONCE = 256
 const TICK_MS = 500
 const SILENT_TICKS = 6
 const SILENT = 'the primary process does not answer'
 
 export class WorkerChannel {
   /** The primary's upstream, without watches. */
-  readonly upstream: Upstream = primaryUpstream((...request) => this.#ask(...request))
+  readonly upstream: Upstream = primaryUpstream((...request) => this.#request(...request))
   /** The client limits, shared by all workers. */
   readonly limits: WorkerLimits
   readonly #options: WorkerChannelOptions
-  readonly #link: Link<ToWorker, AskedOfWorker, AskedOfPrimary>
+  readonly #link: Link<ToWorker, WorkerMethods, PrimaryMethods>
   readonly #feeds = new Map<Key, PrimaryFeed>()
   readonly #feedsById = new Map<number, PrimaryFeed>()
-  readonly #slots = new Semaphore(QUESTIONS_AT_ONCE)
+  readonly #slots = new Semaphore(REQUESTS_AT_ONCE)
   readonly #silence: Silence
   /**
    * Whether the response to a ping is pending. The response proves that the primary is back only if the ping was sent
@@ -68,16 +68,16 @@ export class WorkerChannel {
   constructor(options: WorkerChannelOptions) {
     this.#options = options
     const { socket, clock, workers, collectMetrics, collectStatus, onBug } = options
-    this.#link = new Link<ToWorker, AskedOfWorker, AskedOfPrimary>({
+    this.#link = new Link<ToWorker, WorkerMethods, PrimaryMethods>({
       socket,
-      onMessage: (message, body) => this.#heard(message, body),
+      onMessage: (message, body) => this.#receive(message, body),
       onBug,
       onClosed: ({ message }) => {
         this.#silence.stop()
         this.limits.lose()
         options.onClosed(message)
       },
-      answers: {
+      handlers: {
         metrics: async () => ({ value: await collectMetrics() }),
         status: async () => ({ value: await collectStatus() }),
       },
@@ -86,7 +86,7 @@ export class WorkerChannel {
       processes: workers,
       clock,
       send: (message) => this.#send(message),
-      ask: (...request) => this.#link.ask(...request),
+      request: (...request) => this.#link.request(...request),
     })
     this.#silence = new Silence({
       clock,
@@ -100,9 +100,9 @@ export class WorkerChannel {
   /** Opens a resource that the primary feeds. */
   readonly openFeed: OpenFeed = (request) => {
     // All callers in this process that ask while a response is pending share the next response.
-    const revisions = new SingleFlight(async () => (await this.#ask('currentRevision', [feed.prefix])).value)
-    const readState: FreshnessSource['readState'] = async (asked, signal) => {
-      const { value: revision, keyValues } = await this.#ask('readState', [feed.prefix, asked], signal)
+    const revisions = new SingleFlight(async () => (await this.#request('currentRevision', [feed.prefix])).value)
+    const readState: FreshnessSource['readState'] = async (requestedRevision, signal) => {
+      const { value: revision, keyValues } = await this.#request('readState', [feed.prefix, requestedRevision], signal)
       return { revision, keyValues }
     }
     const states = new SingleFlight(() => readState(null))
@@ -125,7 +125,7 @@ export class WorkerChannel {
         },
         currentRevision: (signal) => revisions.join(signal),
         readState: (revision, signal) => (revision === null ? states.join(signal) : readState(revision, signal)),
-        readKey: async (key, signal) => (await this.#ask('readKey', [feed.prefix, key], signal)).value,
+        readKey: async (key, signal) => (await this.#request('readKey', [feed.prefix, key], signal)).value,
       },
     })
     return feed
@@ -133,17 +133,17 @@ export class WorkerChannel {
 
   /** Returns the metrics of the primary and of all its workers. @throws UpstreamError */
   async exposeMetrics(): Promise<string> {
-    return (await this.#ask('metrics', [])).value
+    return (await this.#request('metrics', [])).value
   }
 
   /** Returns the statuses of all processes, the primary's first. @throws UpstreamError */
   async exposeStatus(): Promise<readonly unknown[]> {
-    return (await this.#ask('status', [])).value
+    return (await this.#request('status', [])).value
   }
 
   /** Has the primary compare what it watches with etcd. @throws UpstreamError */
   async checkConsistency(): Promise<ConsistencyReport> {
-    return (await this.#ask('checkConsistency', [])).value
+    return (await this.#request('checkConsistency', [])).value
   }
 
   /** Reports to the primary that clients can connect. */
@@ -155,11 +155,11 @@ export class WorkerChannel {
     this.#link.close('closed here')
   }
 
-  readonly #ask: Link<never, never, AskedOfPrimary>['ask'] = async (method, args, signal) => {
+  readonly #request: Link<never, never, PrimaryMethods>['request'] = async (method, args, signal) => {
     const release = await this.#slots.acquire(signal)
     try {
       if (this.#isPrimaryAway) throw new UpstreamError('unavailable', SILENT)
-      return await this.#link.ask(method, args, signal)
+      return await this.#link.request(method, args, signal)
     } finally {
       release()
     }
@@ -187,7 +187,7 @@ export class WorkerChannel {
     this.#link.fail(new UpstreamError('unavailable', SILENT))
   }
 
-  #heard(message: ToWorker, body: ByteReader): void {
+  #receive(message: ToWorker, body: ByteReader): void {
     this.#silence.received()
     switch (message.kind) {
       case 'subscribed': {
@@ -201,10 +201,10 @@ export class WorkerChannel {
         return this.#ponged(message.isProof)
       case 'spent':
       case 'suspect':
-        return this.limits.heard(message)
+        return this.limits.receive(message)
       default:
         // The feed may have been stopped in the meantime.
-        return this.#feedsById.get(message.feed)?.heard(message, body)
+        return this.#feedsById.get(message.feed)?.receive(message, body)
     }
   }
 

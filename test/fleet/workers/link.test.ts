@@ -117,7 +117,7 @@ function answering(list: (name: string) => Iterable<KeyValue>) {
     },
     onBug: (error) => bugs.push(error),
     onClosed: (reason) => (closed = reason),
-    answers: { list: async (_signal, name) => ({ value: null, keyValues: list(name) }) },
+    handlers: { list: async (_signal, name) => ({ value: null, keyValues: list(name) }) },
   })
   let closed: Error | null = null
   const bugs: unknown[] = []
