@@ -15,8 +15,8 @@ import { readBody, type Transport, type TransportRequest, type TransportResponse
 /** Options of `pollTransport`. */
 export interface PollOptions {
   /**
-   * How long the server lets a poll wait, at most 50. It must be less than the lock timeouts of the caches in between.
-   * Default: 20.
+   * How long the server lets a poll wait, in seconds, at most 50. It must be less than the lock timeouts of the caches
+   * in between. Default: 20.
    */
   readonly waitSeconds?: number
 }

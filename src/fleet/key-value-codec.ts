@@ -27,7 +27,6 @@ export function readKeyValue(reader: ByteReader): KeyValue {
   }
 }
 
-/** @returns the writer. */
 export function writeKeyValues<W extends ByteWriter>(writer: W, keyValues: readonly KeyValue[]): W {
   writer.count(keyValues.length)
   for (const keyValue of keyValues) writeKeyValue(writer, keyValue)

@@ -15,7 +15,6 @@ export interface StreamHandler {
 
 export interface Streams {
   open(path: string, handler: StreamHandler): void
-  /** The number of open connections. */
   readonly connections: number
   close(): void
 }

@@ -217,7 +217,6 @@ export class Dispatcher implements CacheListener, CursorOwner {
     if (cursor.state !== 'ended') this.#endings.revoke(cursor, error)
   }
 
-  /** Ends one watcher with an error. */
   fail(cursor: Cursor, error: StatusError, reason: EndReason): void {
     if (cursor.state !== 'ended') this.#endings.endWithError(cursor, error, reason)
   }

@@ -12,7 +12,6 @@ const TICK_MS = 250
  */
 const DUE_PER_TURN = 500
 
-/** An item of a schedule. */
 export interface Scheduled {
   /** The item's bucket, written only by the schedule; -1 for none. */
   dueTick: number

@@ -71,7 +71,6 @@ export interface WriteUnit {
   readonly checksum: Checksum | null
 }
 
-/** A write unit and its number of events. */
 export interface EventUnit extends WriteUnit {
   readonly events: number
 }

@@ -1,7 +1,7 @@
 /**
  * A pack holds up to 128 neighbouring objects in one piece of memory. Every full garbage collection marks everything on
  * V8's heap again, and a loose object is five heap objects: itself, its key, and three for its Buffer. With 200,000
- * loose objects, marking took 200 ms of CPU time. In packs they are some 20,000 heap objects.
+ * loose objects, marking took 200 ms of CPU time. In packs they are about 20,000 heap objects.
  *
  *     table   ┌ one row of numbers for each object, in the order of keys
  *     bytes   └ key value key value …

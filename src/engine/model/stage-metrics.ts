@@ -105,7 +105,6 @@ export const READ_METRICS = {
   listBytes: { ...seconds('list_bytes', 'Size of list responses.'), buckets: [1e3, 1e4, 1e5, 1e6, 1e7, 1e8] },
 }
 
-/** All metrics of one resource. */
 export interface ResourceMetrics extends Recorders<typeof READ_METRICS> {
   readonly feed: FeedMetrics
   readonly cache: CacheMetrics

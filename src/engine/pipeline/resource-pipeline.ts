@@ -21,7 +21,6 @@ import type { Random } from '../../support/random.js'
 import type { LiveResource } from './live-resource.js'
 import type { ResourceGauges } from './resource-gauges.js'
 
-/** The metrics of the pipelines, by resource. */
 export interface PipelineMetrics {
   forResource(resource: Resource): ResourceMetrics
 }

@@ -43,7 +43,6 @@ export interface NatsConnectOptions {
   readonly user?: { readonly name: string; readonly password: () => string }
   /** The contents of a credentials file. */
   readonly credentials?: () => Buffer
-  /** The seed of an nkey. */
   readonly nkeySeed?: () => Buffer
   /** The contents of the PEM files. If there are none, TLS trusts the system's authorities. */
   readonly tls?: () => Pem

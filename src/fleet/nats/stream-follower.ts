@@ -1,8 +1,8 @@
 /**
  * Follows a stream with an ephemeral push consumer.
  *
- * The library's ordered consumer was rejected, because its iterator is unbounded and it recovers silently. Here every
- * doubt (a gap, a missing heartbeat) ends the follower, and the subscriber decides where to continue.
+ * The library's ordered consumer was rejected, because its iterator is unbounded and it recovers silently. Here any
+ * sign of trouble (a gap, a missing heartbeat) ends the follower, and the subscriber decides where to continue.
  */
 import {
   AckPolicy,

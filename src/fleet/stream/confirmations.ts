@@ -30,7 +30,6 @@ const MOST_PUBLISHERS = 64
 
 type Publisher = Pick<PublisherStatus, 'epoch' | 'session'>
 
-/** The clock of one publisher. */
 interface PublisherClock extends Publisher {
   /** The time in its last status. */
   readonly at: number

@@ -26,7 +26,6 @@ import type { LimitMessage, LimitReport, PrimaryMethods, Refusal } from './messa
 import { recentEntries } from '../../support/recent-entries.js'
 
 export interface WorkerLimitsOptions {
-  /** The number of workers. */
   readonly processes: number
   readonly clock: Clock
   readonly send: (message: LimitReport) => void

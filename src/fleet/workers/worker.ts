@@ -29,7 +29,6 @@ import { WorkerLimits } from './worker-limits.js'
 export interface WorkerChannelOptions {
   readonly socket: Duplex
   readonly clock: Clock
-  /** The number of workers. */
   readonly workers: number
   /** Called once, when nothing more will arrive. */
   readonly onClosed: (reason: string) => void

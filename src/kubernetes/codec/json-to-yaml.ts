@@ -1,12 +1,12 @@
 /**
- * Writes JSON text as YAML, for responses in `application/yaml`. Numbers are copied unchanged, because `JSON.parse`
- * and YAML libraries would round integers above 2^53. A string is written plain only if no YAML reader, 1.1 or 1.2,
- * could read it as anything else; all other strings are double-quoted.
+ * Writes JSON text as YAML, for responses in `application/yaml`. Numbers are copied unchanged, because `JSON.parse` and
+ * YAML libraries would round integers above 2^53. A string is written plain only if no YAML reader, 1.1 or 1.2, could
+ * read it as anything else; all other strings are double-quoted.
  *
  * The last of duplicate keys is kept, because YAML readers refuse duplicates. The layout is kubectl's: two spaces,
  * lists not indented. Keys are sorted, as the API server sorts them.
  *
- * A large object takes a tenth of a second, so the work can pause anywhere: the generators yield after some tens of
+ * A large object takes a tenth of a second, so the work can pause anywhere: the generators yield after a few dozen
  * microseconds and continue when called again. None of them recurses.
  */
 import { decodeString } from '../../engine/facts/json-strings.js'

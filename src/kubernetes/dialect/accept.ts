@@ -37,7 +37,6 @@ export interface Negotiated {
   readonly metaVersion: MetaVersion
   /** The stream is 'none' unless the verb is watch. */
   readonly stream: Stream
-  /** The Content-Type of the response. */
   readonly contentType: string
   /** Whether the clause itself requests indented output (`;pretty=1`). @see isPretty */
   readonly pretty: boolean

@@ -5,7 +5,6 @@
  */
 import { BadRequestError, UnsupportedMediaTypeError } from '../../engine/model/status.js'
 
-/** One clause of an Accept header. */
 export interface AcceptClause {
   /** Lower case; `*` means any. */
   readonly type: string

@@ -122,7 +122,6 @@ export function storedApiVersion({ resource, definition }: ServedResource): stri
   return apiVersion(definition === null ? resource : { group: resource.group, version: definition.storedVersion })
 }
 
-/** Whether an object of the resource has that subresource. */
 export function hasSubresource({ subresources }: ServedResource, name: string): boolean {
   const { status, scale, eviction } = subresources
   return (name === 'status' && status) || (name === 'scale' && scale !== null) || (name === EVICTION_NAME && eviction)
@@ -182,7 +181,6 @@ export class ResourceRegistry implements ServedList<ServedResource> {
     return this.#byPath.get(pathOf(group, version, plural))
   }
 
-  /** Returns the resources of one owner. */
   ownedBy(owner: string): readonly ServedResource[] {
     return [...(this.#owners.get(owner)?.values() ?? [])]
   }

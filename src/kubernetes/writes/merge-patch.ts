@@ -1,7 +1,7 @@
 /**
- * Applies a JSON Merge Patch (RFC 7386) to a tree. The algorithm is the RFC's ten lines, with the API server's one
- * difference. Existing packages were rejected, because they drop members named `constructor` and mistake a number
- * that keeps its text for an object.
+ * Applies a JSON Merge Patch (RFC 7386) to a tree. It follows the RFC, except that nulls inside arrays are dropped too,
+ * as in the API server. Existing packages were rejected, because they drop members named `constructor` and take a
+ * `JsonNumber` for an object.
  */
 import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
 import { BadRequestError } from '../../engine/model/status.js'
@@ -23,7 +23,7 @@ function merge(target: Json | undefined, patch: Json): Json {
   return merged
 }
 
-/** Drops nulls. Unlike the RFC, the API server drops them inside arrays as well. */
+/** Drops nulls, also inside arrays. */
 function withoutNulls(value: Json): Json {
   if (Array.isArray(value)) return value.map(withoutNulls)
   if (!isRecord(value)) return value

@@ -72,7 +72,6 @@ function assertStays({ object }: Held, { resource }: ServedResource, namespace: 
   })
 }
 
-/** Returns a Namespace with only a name. */
 export function bareNamespace(name: string) {
   return record({ metadata: record({ name }) })
 }

@@ -54,7 +54,6 @@ export interface ObjectStoreOptions {
   readonly random: Random
   /** Returns the JSON of a stored object in the served version, or null if it has none. */
   readonly jsonOf: (served: ServedResource, object: StoredObject) => Buffer | null
-  /** Fills in the defaults of this resource. */
   readonly fillDefaults: (served: ServedResource, object: JsonRecord) => void
   readonly maxValueBytes: number
   /** Called when another write came first and the change is decided again. */

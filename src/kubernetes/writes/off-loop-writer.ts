@@ -4,9 +4,10 @@
  *
  * A write stays on the loop if its body and the stored object are small JSON. Every step (decoding, defaults, merging,
  * comparing, managed fields, checking the metadata) visits each value a bounded number of times. A value takes at least
- * one byte, so the number of bytes bounds the time. Formats that stand for more than their bytes have a smaller limit:
+ * one byte, so the number of bytes bounds the time. Formats in which a few bytes can stand for many values have a
+ * smaller limit:
  *
- * - YAML (aliases, a slower parser) and protobuf (an empty message is many members in JSON);
+ * - YAML (aliases, a slower parser) and protobuf (an empty message may become many members in JSON);
  * - a JSON Patch, whose operations may each visit the whole object.
  *
  * A custom resource always goes to a thread, because nothing bounds the cost of its schema. So does a DELETE of an

@@ -106,7 +106,6 @@ export class Metrics {
     return { takenEvents, delays }
   }
 
-  /** Returns the metrics of one resource. */
   forResource(resource: Resource): ResourceMetrics {
     const labels = labelsOf(resource)
     return {

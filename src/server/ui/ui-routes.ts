@@ -35,7 +35,7 @@ interface Asset {
 
 const require = createRequire(import.meta.url)
 
-/** The chart library is beside the page in the published package, and a separate package elsewhere. */
+/** The chart library is next to the page in the published package, and a separate package elsewhere. */
 function uPlot(name: string): Buffer {
   const packed = new URL(`page/${name}`, import.meta.url)
   return readFileSync(existsSync(packed) ? packed : join(dirname(require.resolve('uplot')), name))

@@ -19,7 +19,7 @@ interface Held {
   /** Who sees the certificate: the value of the label `use`. */
   readonly use: string
   readonly file: string | null
-  /** Whether the file is a kubeconfig with the certificate in it or beside it. */
+  /** Whether the file is a kubeconfig, which contains the certificate or names its file. */
   readonly isKubeconfig?: boolean
 }
 

@@ -14,7 +14,9 @@ import type { Key } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
 import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
 
-/** When NATS has been unreachable for this long, a candidate replica reads etcd directly. */
+/**
+ * When a stream has confirmed nothing for at least this long, a candidate reads the resource from etcd (`fallback.ts`).
+ */
 const FALLBACK_AFTER_MS = 5_000
 /** After a snapshot, an edge replays about this many messages at most. */
 const SNAPSHOT_MESSAGES = 10_000

@@ -70,7 +70,7 @@ function openGuard(
   const boundObjects = followBoundObjects({ find, clock })
   const authenticator = buildAuthenticator(config, { ...surroundings, unknownTokens, boundObjects })
   const objects = rbacObjects(config, stage)
-  // A server that writes stands alone, so no controller fills aggregated roles.
+  // A server that accepts writes runs without an API server, so no controller fills aggregated roles.
   const rules = objects === null ? null : new RbacRules(objects, { isAggregating: config.enableWrites })
   const { resources, views } = stage
   const nodes = nodeRelations({

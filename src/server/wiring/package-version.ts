@@ -3,7 +3,6 @@
  */
 import { readPackageFile } from '../../support/package-file.js'
 
-/** The version in package.json. */
 export function packageVersion(): string {
   return (JSON.parse(readPackageFile('package.json').toString()) as { version: string }).version
 }

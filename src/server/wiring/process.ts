@@ -52,7 +52,7 @@ export interface ProcessOptions extends Sources, Omit<Basis, 'closing' | 'onInte
 
 const READY_POLL_MS = 50
 /**
- * How long the start waits to learn whether Kubernetes stores anything in etcd, because the greeting says what is
+ * How long the start waits to find out whether Kubernetes stores anything in etcd, because the greeting says what is
  * served.
  */
 const KNOWN_WITHIN_MS = 2_000
@@ -67,7 +67,7 @@ export class Process {
   readonly #gate: GateStage
   readonly #readiness: Readiness
   readonly #ports: Ports
-  /** null unless this server stands alone and decides by RBAC. */
+  /** null unless this server runs without an API server and decides by RBAC. */
   readonly #bootstrapRoles: BootstrapRoles | null
   #starting: Promise<PortNumbers> | null = null
   #isShuttingDown = false

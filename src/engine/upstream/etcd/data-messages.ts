@@ -66,7 +66,7 @@ const KV_VERSION = field(4, VARINT)
 const KV_VALUE = field(5, BYTES)
 const KV_LEASE = field(6, VARINT)
 
-/** The number of bytes decoded in one part. This takes some tenths of a millisecond. */
+/** The number of bytes decoded in one part. This takes a few tenths of a millisecond. */
 const PART_BYTES = 64 * 1024
 
 type Open<T> = { -readonly [K in keyof T]: T[K] }

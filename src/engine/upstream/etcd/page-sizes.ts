@@ -3,7 +3,7 @@
  * every page etcd walks over all remaining keys to count them. 200,000 keys of 1 KiB took etcd 7.5 s of CPU time in
  * pages of 1 MB, and 1.1 s in pages of 10,000 keys, which API servers use. A page is decoded in time slices, so a large
  * page costs memory but does not block the event loop. etcd limits a page only by its number of keys, so the right
- * number is learnt for each prefix from the size of earlier pages.
+ * number is derived for each prefix from the size of earlier pages.
  */
 import type { Key } from '../../model/event.js'
 import { recentEntries } from '../../../support/recent-entries.js'

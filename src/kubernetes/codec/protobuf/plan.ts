@@ -49,7 +49,6 @@ export class PlanField {
   /** Whether many numbers may come in one length-delimited occurrence. */
   readonly isPackable: boolean
   readonly isInline: boolean
-  /** Whether an empty value is omitted. */
   readonly omitsEmpty: boolean
   /** Whether a zero struct is omitted. */
   readonly omitsZero: boolean

@@ -28,7 +28,6 @@ export interface ObjectEncoder extends BodyEncoder {
   single(object: StoredObject): Buffer | null
 }
 
-/** An encoder that writes JSON. */
 export interface JsonObjectEncoder extends ObjectEncoder {
   readonly list: ListInPieces
 }

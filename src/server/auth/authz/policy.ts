@@ -4,8 +4,8 @@
  *
  * Rules only grant permissions. A request that no rule allows is refused. A star alone matches everything; a star at
  * the end of a name, a namespace or a path matches any continuation. There are no other patterns, because their effect
- * cannot be seen at a glance. `verbs`, and `apiGroups` beside `resources`, are required, so that a forgotten line never
- * grants more than was meant.
+ * cannot be seen at a glance. `verbs` are required, and so are `apiGroups` together with `resources`, so that a
+ * forgotten line never grants more than was meant.
  */
 import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../../support/yaml.js'
 

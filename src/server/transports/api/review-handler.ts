@@ -13,7 +13,7 @@ import { attributesOf, fieldRequirements, verbOf } from './request-attributes.js
 const MAX_REVIEW_BYTES = 64 * 1024
 
 /**
- * Returns the kind of review that the path names. A server that accepts writes has no API server beside it, so it also
+ * Returns the kind of review that the path names. A server that accepts writes has no API server next to it, so it also
  * reviews tokens.
  */
 export function reviewOf({ writer }: ApiContext, path: ResourcePath): ReviewKind | undefined {

@@ -18,7 +18,7 @@ export class ConnectionDrain {
 
   /**
    * Ends every connection after its next response. This is enough to move a client that sends requests all the time,
-   * and none of its requests meets a closing connection. A response whose head has already promised a reusable
+   * and none of its requests hits a closing connection. A response whose head has already promised a reusable
    * connection is left alone, because the next response ends the connection.
    */
   announce(): void {

@@ -312,7 +312,7 @@ function requestTimeout(): Error {
  * Pauses the socket and calls back once its first bytes decide the protocol. If the client stays silent, it never calls
  * back. The next reader of the socket reads the same bytes again.
  *
- * @param told returns null while the bytes decide nothing.
+ * @param told returns null while the bytes do not decide the protocol.
  */
 function whenFirstBytesTell<T>(
   socket: Socket,
