@@ -50,6 +50,7 @@ const TABLE: readonly (readonly [command: RegExp, how: How])[] = [
   [/^npm audit signatures$/, { not: 'asks a registry' }],
   [/^npm (i|install) /, { not: 'asks a registry; test/ops/package.test.ts installs the package' }],
   [/^npx (?!distributary)/, { not: 'asks a registry' }],
+  [/^etcd refused /, { not: 'a log message' }],
   [/^etcd --data-dir /, { not: 'startEtcd runs it, with ports of its own' }],
   [/^node --import$|^curl (-N|--http2-prior-knowledge|-\S+)$/, { not: 'a flag, in a sentence' }],
   [/^node \.build\/bench|^npm run bench -- (?!--help)/, { not: 'measures for minutes' }],
