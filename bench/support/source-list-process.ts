@@ -13,7 +13,7 @@ const [way = '', prefix = '', url = ''] = process.argv.slice(2)
 const requests: Record<string, number> = {}
 const upstream = connectEtcd({
   endpoints: [url],
-  metrics: { etcdAnswered: (operation) => void (requests[operation] = (requests[operation] ?? 0) + 1) },
+  metrics: { etcdRequestEnded: (operation) => void (requests[operation] = (requests[operation] ?? 0) + 1) },
 })
 // From the versions of the members it knows whether they have streams.
 await upstream.status()

@@ -46,7 +46,7 @@ async function connect(
   options: EtcdUpstreamOptions,
 ): Promise<Pick<Subject, 'upstream' | 'asked' | 'hasStream'>> {
   const asked: string[] = []
-  const metrics = { etcdAnswered: (operation: string): void => void asked.push(operation) }
+  const metrics = { etcdRequestEnded: (operation: string): void => void asked.push(operation) }
   const upstream = connectEtcd({ ...options, metrics })
   t.teardown(() => upstream.close())
   let versions: readonly string[] = []

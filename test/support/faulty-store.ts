@@ -78,7 +78,7 @@ class FaultyHub extends WatchHub {
     else this.#clock.setTimer(this.deliveryDelayMs, passed)
   }
 
-  protected override isHeard({ prefix }: HubWatch): boolean {
+  protected override isDeliverable({ prefix }: HubWatch): boolean {
     return !this.isStalled && ![...this.#held].some((held) => prefix.startsWith(held))
   }
 

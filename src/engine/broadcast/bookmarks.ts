@@ -19,7 +19,7 @@ export interface BookmarksOptions {
   /** The revision up to which everything has been dispatched. */
   readonly headRevision: () => Revision
   /** Asks the source for its progress, unless its progress reports cannot be trusted. The request may go unanswered. */
-  readonly askProgress: () => void
+  readonly requestProgress: () => void
   readonly onDeadline: (cursor: Cursor) => void
 }
 
@@ -29,7 +29,7 @@ const PROGRESS_GAP_MS = 500
 export class Bookmarks {
   readonly #options: BookmarksOptions
   readonly #schedule: Schedule<Cursor>
-  #askedMs = Number.NEGATIVE_INFINITY
+  #requestedAtMs = Number.NEGATIVE_INFINITY
   readonly #bookmarkAfterMs = (): number => {
     const { intervalMs, random } = this.#options
     return intervalMs - randomInteger(random, 0, Math.floor(intervalMs / 10))
@@ -61,16 +61,16 @@ export class Bookmarks {
     this.#schedule.add(cursor, cursor.timetable.nextMs(nowMs, this.#bookmarkAfterMs))
   }
 
-  #ask(nowMs: number): void {
-    if (nowMs - this.#askedMs < PROGRESS_GAP_MS) return
-    this.#askedMs = nowMs
-    this.#options.askProgress()
+  #requestProgress(nowMs: number): void {
+    if (nowMs - this.#requestedAtMs < PROGRESS_GAP_MS) return
+    this.#requestedAtMs = nowMs
+    this.#options.requestProgress()
   }
 
   #due(cursor: Cursor, nowMs: number): void {
     const due = cursor.timetable.due(nowMs)
     if (due === 'end') return this.#options.onDeadline(cursor)
-    if (due === 'progress') this.#ask(nowMs)
+    if (due === 'progress') this.#requestProgress(nowMs)
     else if (due !== 'nothing' && cursor.isAtHead && !cursor.isBlocked) {
       if (due === 'bookmark') cursor.writeBookmark(this.#options.headRevision())
       else cursor.writeMark(this.#options.headRevision())

@@ -120,7 +120,7 @@ export class Dispatcher implements CacheListener, CursorOwner {
       random,
       intervalMs: options.bookmarkIntervalMs,
       headRevision: () => cache.revision,
-      askProgress: () => cache.askProgress(),
+      requestProgress: () => cache.requestProgress(),
       onDeadline: (cursor) => this.#endings.endAtDeadline(cursor),
     })
     this.#advance = new CursorAdvance({

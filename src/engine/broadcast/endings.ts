@@ -52,8 +52,8 @@ export class Endings {
    */
   revoke(cursor: Cursor, error: StatusError): void {
     const { transport } = cursor.group.wire
-    const canAskAgain = transport === 'http1' || transport === 'http2'
-    if (error.code === 401 && canAskAgain && cursor.state !== 'initial') this.endCleanly(cursor, 'revoked')
+    const canRetry = transport === 'http1' || transport === 'http2'
+    if (error.code === 401 && canRetry && cursor.state !== 'initial') this.endCleanly(cursor, 'revoked')
     else this.endWithError(cursor, error, 'revoked')
   }
 

@@ -14,7 +14,7 @@ import type { Clock, Timer } from '../../support/clock.js'
 import type { Cursor } from './cursor.js'
 
 export interface FutureWatchersOptions {
-  readonly cache: Pick<WatchCache, 'sourceRevision' | 'askProgress'>
+  readonly cache: Pick<WatchCache, 'sourceRevision' | 'requestProgress'>
   readonly clock: Clock
   /** Called when the cache has reached a watcher's revision. */
   readonly onReached: (cursor: Cursor) => void
@@ -96,7 +96,7 @@ export class FutureWatchers {
     if (this.#waiting.size === 0) return
     // etcd has reached the revisions of the other judged watchers. A cache without events reaches them only through a
     // progress report.
-    cache.askProgress()
+    cache.requestProgress()
     const isLateComer = (cursor: Cursor): boolean => !judged.has(cursor)
     this.#readIn([...this.#waiting].some(isLateComer) ? 0 : REPEAT_MS)
   }

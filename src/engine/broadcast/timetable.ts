@@ -21,7 +21,7 @@ export type Due = 'end' | 'bookmark' | 'progress' | 'mark' | 'nothing'
 export class Timetable {
   #nextBookmarkMs = Number.POSITIVE_INFINITY
   #hasFinalBookmark = false
-  #hasAsked = false
+  #hasRequestedProgress = false
   #owesBookmark = false
 
   constructor(
@@ -62,11 +62,11 @@ export class Timetable {
       this.#hasFinalBookmark ||= nowMs >= this.deadlineMs - FINAL_BOOKMARK_MS
       this.#owesBookmark = true
       this.#nextBookmarkMs = Number.POSITIVE_INFINITY
-      this.#hasAsked = false
+      this.#hasRequestedProgress = false
       return 'bookmark'
     }
-    if (!this.#hasAsked && nowMs >= bookmarkMs - PROGRESS_LEAD_MS) {
-      this.#hasAsked = true
+    if (!this.#hasRequestedProgress && nowMs >= bookmarkMs - PROGRESS_LEAD_MS) {
+      this.#hasRequestedProgress = true
       return 'progress'
     }
     return this.markEveryMs === null ? 'nothing' : 'mark'
@@ -78,7 +78,7 @@ export class Timetable {
     const dueMs = markEveryMs === null ? deadlineMs : Math.min(deadlineMs, nowMs + markEveryMs)
     if (!this.bookmarks) return dueMs
     if (this.#nextBookmarkMs === Number.POSITIVE_INFINITY) this.#nextBookmarkMs = nowMs + bookmarkAfterMs()
-    const lookMs = this.#hasAsked ? this.#bookmarkMs() : this.#bookmarkMs() - PROGRESS_LEAD_MS
+    const lookMs = this.#hasRequestedProgress ? this.#bookmarkMs() : this.#bookmarkMs() - PROGRESS_LEAD_MS
     return Math.min(dueMs, Math.max(nowMs, lookMs))
   }
 

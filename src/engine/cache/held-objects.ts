@@ -27,7 +27,7 @@ export class Ingester {
     private readonly logger: Logger,
   ) {}
 
-  tellUnservable(key: Key, reason: string): void {
+  reportUnservable(key: Key, reason: string): void {
     if (this.#loggedKeys.has(key)) return
     this.#loggedKeys.set(key, true)
     this.logger.warn({ resource: this.resource, key: keyToText(key), reason }, 'value cannot be served')
@@ -157,7 +157,7 @@ export class HeldObjects {
     const { encryptionKey = '' } = object
     if (object.withholds === 'encrypted') this.#encrypted.set(key, encryptionKey)
     else if (object.withholds === 'sealed') this.#sealed.set(key, { keyValue: inOwnMemory(keyValue), encryptionKey })
-    else this.ingester.tellUnservable(key, object.unservable)
+    else this.ingester.reportUnservable(key, object.unservable)
     if (object.withholds === 'unreadable') this.#unreadable.set(key, object.unservable)
     return null
   }

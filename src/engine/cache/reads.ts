@@ -67,7 +67,7 @@ export abstract class CacheReads {
   async waitUntil(revision: Revision, signal?: AbortSignal): Promise<void> {
     // etcd may have reached the revision without an event for this prefix. Then only a progress report advances the
     // cache.
-    const reached = await this.waiters.wait(revision, { signal, asksProgress: true })
+    const reached = await this.waiters.wait(revision, { signal, requestsProgress: true })
     if (!reached) throw new TooLargeResourceVersionError(revision, this.revision)
   }
 
@@ -113,7 +113,7 @@ export abstract class CacheReads {
     }
     // If progress is not trusted, the cache of a quiet prefix does not advance, but etcd's current state may be new
     // enough.
-    const reached = await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })
+    const reached = await this.waiters.wait(revision, { signal, requestsProgress: false, limitMs: UNTRUSTED_WAIT_MS })
     if (reached) return this.snapshot()
     const state = await this.#readState(null, signal).catch(() => null)
     if (state !== null && state.revision >= revision) return state
@@ -219,7 +219,7 @@ export abstract class CacheReads {
    */
   async #reachesSoon(revision: Revision, signal: AbortSignal | undefined): Promise<boolean> {
     if (this.disconnectedReason !== null) return false
-    return await this.waiters.wait(revision, { signal, asksProgress: true })
+    return await this.waiters.wait(revision, { signal, requestsProgress: true })
   }
 
   /**
@@ -228,7 +228,8 @@ export abstract class CacheReads {
    */
   async #reach(revision: Revision, signal: AbortSignal | undefined): Promise<Snapshot | null> {
     if (!this.source.trustsProgress) {
-      if (await this.waiters.wait(revision, { signal, asksProgress: false, limitMs: UNTRUSTED_WAIT_MS })) return null
+      if (await this.waiters.wait(revision, { signal, requestsProgress: false, limitMs: UNTRUSTED_WAIT_MS }))
+        return null
       const current = await this.#fromSource(this.source.currentRevision(signal))
       if (current >= revision) return await this.#readState(revision, signal)
     }
@@ -285,9 +286,9 @@ export abstract class CacheReads {
     if (unreadableReason !== null) throw new NotImplementedError(`${this.name} cannot be served: ${unreadableReason}`)
   }
 
-  async #fromSource<R>(answer: Promise<R>): Promise<R> {
+  async #fromSource<R>(response: Promise<R>): Promise<R> {
     try {
-      return await answer
+      return await response
     } catch (error) {
       // The source refused the read because too many reads are already waiting.
       if (error instanceof StatusError) throw error

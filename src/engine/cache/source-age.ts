@@ -13,13 +13,13 @@ export class SourceAge {
   readonly #clock: Clock
   #reason: string | null = null
   #confirmedAtMs: number
-  #toldAtMs: number
+  #lastReceivedAtMs: number
   /** How long a confirmation is valid. Infinite if the end of the connection is always noticed. */
   #confirmedForMs = Number.POSITIVE_INFINITY
 
   constructor(clock: Clock) {
     this.#clock = clock
-    this.#confirmedAtMs = this.#toldAtMs = clock.monotonic()
+    this.#confirmedAtMs = this.#lastReceivedAtMs = clock.monotonic()
   }
 
   /** Why the source is disconnected; null while it is connected. */
@@ -51,7 +51,7 @@ export class SourceAge {
     const wasThere = this.#reason === null
     if (wasThere && this.#confirmedForMs === Number.POSITIVE_INFINITY) {
       // The connection may have been dead for as long as its detection takes.
-      this.#confirmedAtMs = Math.max(this.#toldAtMs, this.#clock.monotonic() - NOTICED_WITHIN_MS)
+      this.#confirmedAtMs = Math.max(this.#lastReceivedAtMs, this.#clock.monotonic() - NOTICED_WITHIN_MS)
     }
     this.#reason = reason
     return wasThere
@@ -59,7 +59,7 @@ export class SourceAge {
 
   /** Called when the source has sent something. @returns whether it was disconnected before. */
   connected(): boolean {
-    this.#toldAtMs = this.#clock.monotonic()
+    this.#lastReceivedAtMs = this.#clock.monotonic()
     const wasAway = this.#reason !== null
     this.#reason = null
     return wasAway

@@ -18,7 +18,7 @@ export interface WaitersOptions {
 export interface WaitOptions {
   readonly signal?: AbortSignal | undefined
   /** Whether to ask the source for its progress repeatedly. */
-  readonly asksProgress: boolean
+  readonly requestsProgress: boolean
   readonly limitMs?: number
 }
 
@@ -38,8 +38,8 @@ interface Waiter {
 export class Waiters {
   readonly #options: WaitersOptions
   readonly #waiters = new Set<Waiter>()
-  #askedMs = Number.NEGATIVE_INFINITY
-  #isAskDue = false
+  #requestedAtMs = Number.NEGATIVE_INFINITY
+  #isRequestDue = false
 
   constructor(options: WaitersOptions) {
     this.#options = options
@@ -57,13 +57,13 @@ export class Waiters {
   /** @returns whether everything at or before `revision` has arrived within the limit. */
   async wait(
     revision: Revision,
-    { signal, asksProgress, limitMs = this.#options.limitMs }: WaitOptions,
+    { signal, requestsProgress, limitMs = this.#options.limitMs }: WaitOptions,
   ): Promise<boolean> {
     const { clock, metrics, position } = this.#options
     if (revision <= position()) return true
     if (signal?.aborted) return false
     const startedMs = clock.monotonic()
-    const askMs = asksProgress ? Math.min(PROGRESS_REPEAT_MS, limitMs) : limitMs
+    const intervalMs = requestsProgress ? Math.min(PROGRESS_REPEAT_MS, limitMs) : limitMs
     const reached = await new Promise<boolean>((resolve) => {
       const finish = (): void => {
         this.#waiters.delete(waiter)
@@ -74,13 +74,13 @@ export class Waiters {
       const waiter: Waiter = { revision, wake: finish }
       const repeat = (): void => {
         if (clock.monotonic() - startedMs >= limitMs) return finish()
-        if (asksProgress) this.#ask()
-        timer = clock.setTimer(askMs, repeat)
+        if (requestsProgress) this.#requestProgress()
+        timer = clock.setTimer(intervalMs, repeat)
       }
-      let timer = clock.setTimer(askMs, repeat)
+      let timer = clock.setTimer(intervalMs, repeat)
       this.#waiters.add(waiter)
       signal?.addEventListener('abort', finish, { once: true })
-      if (asksProgress) this.#ask()
+      if (requestsProgress) this.#requestProgress()
     })
     metrics.readWait((clock.monotonic() - startedMs) / 1000)
     return reached
@@ -90,19 +90,19 @@ export class Waiters {
    * Sends a progress request at once. Within `PROGRESS_GAP_MS` of the last request, schedules a single one for all
    * reads that ask until then.
    */
-  #ask(): void {
-    if (this.#isAskDue) return
+  #requestProgress(): void {
+    if (this.#isRequestDue) return
     const { clock, freshness } = this.#options
-    const ask = (): void => {
-      this.#askedMs = clock.monotonic()
+    const send = (): void => {
+      this.#requestedAtMs = clock.monotonic()
       freshness().requestProgress()
     }
-    const leftMs = this.#askedMs + PROGRESS_GAP_MS - clock.monotonic()
-    if (leftMs <= 0) return ask()
-    this.#isAskDue = true
+    const leftMs = this.#requestedAtMs + PROGRESS_GAP_MS - clock.monotonic()
+    if (leftMs <= 0) return send()
+    this.#isRequestDue = true
     clock.setTimer(leftMs, () => {
-      this.#isAskDue = false
-      ask()
+      this.#isRequestDue = false
+      send()
     })
   }
 }

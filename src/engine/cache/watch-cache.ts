@@ -103,7 +103,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   readonly #gaps = new Gaps()
   readonly #age: SourceAge
   #snapshot: Snapshot | null = null
-  #toldCutMs = Number.NEGATIVE_INFINITY
+  #cutLoggedAtMs = Number.NEGATIVE_INFINITY
   #revision: Revision = ZERO_REVISION
   #history = newHistory()
   #positions: Positions
@@ -179,7 +179,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
    */
   async load(signal: AbortSignal): Promise<void> {
     this.#isAwaited = true
-    const isOver = await this.#loads.wait(LOADED, { signal, asksProgress: false })
+    const isOver = await this.#loads.wait(LOADED, { signal, requestsProgress: false })
     if (!isOver) throw this.#whileLoading(MS_PER_RETRY_SECOND.waited)
   }
 
@@ -208,7 +208,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
    * Asks the source for its progress, unless its progress reports cannot be trusted. The response arrives as
    * `progress`, or not at all.
    */
-  askProgress(): void {
+  requestProgress(): void {
     if (this.trustsProgress && this.#readiness.kind === 'ready') this.source.requestProgress()
   }
 
@@ -299,7 +299,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     if (current.length === 0) return
     for (const keyValue of current) this.held.put(keyValue)
     this.#reset(this.#revision, false)
-    this.#tellReadable()
+    this.#reportReadable()
     this.#advanced()
   }
 
@@ -339,7 +339,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     }
     const isNewlyWithheld = this.held.withheldReason === null && state.withheldReason !== null
     this.held = state
-    if (isNewlyWithheld) this.#tellWithheld()
+    if (isNewlyWithheld) this.#reportWithheld()
     this.#gaps.clear()
     if (isOtherHistory) this.#history = newHistory()
     this.#reset(revision, isOtherHistory)
@@ -545,12 +545,12 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
    * longer be read still exists. When all values can be read again, no watch can resume from a revision in between.
    */
   #appendUnread(batch: CacheBatch, wasWhole: boolean): void {
-    if (wasWhole) this.#tellWithheld()
+    if (wasWhole) this.#reportWithheld()
     this.#reset(batch.revision, false)
-    this.#tellReadable()
+    this.#reportReadable()
   }
 
-  #tellReadable(): void {
+  #reportReadable(): void {
     if (this.held.withheldReason !== null) return
     this.#options.logger.info({ resource: this.name }, 'resource can be read again')
   }
@@ -572,8 +572,8 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     if (batches === 0) return
     const { clock, logger, metrics } = this.#options
     metrics.historyCut(batches)
-    if (clock.monotonic() - this.#toldCutMs < CUT_LOG_GAP_MS) return
-    this.#toldCutMs = clock.monotonic()
+    if (clock.monotonic() - this.#cutLoggedAtMs < CUT_LOG_GAP_MS) return
+    this.#cutLoggedAtMs = clock.monotonic()
     const oldest = this.#ring.at(0)
     const keptSeconds = oldest === undefined ? 0 : Math.round((clock.monotonic() - oldest.receivedAtMs) / 1000)
     logger.warn(
@@ -582,7 +582,7 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
     )
   }
 
-  #tellWithheld(): void {
+  #reportWithheld(): void {
     const { withheldReason, encryptedCount: values } = this.held
     this.#options.logger.error(
       { resource: this.name, ...(values > 0 ? { values } : {}) },

@@ -102,7 +102,7 @@ export type FeedState =
       readonly why: string
       readonly place: FeedPlace | null
       /** The list with which the next attempt begins; null if it resumes the watch. */
-      readonly relist: ListWish | null
+      readonly relist: ListPlan | null
     }
   /** etcd responds, but refuses or fails to list this prefix. */
   | {
@@ -114,7 +114,7 @@ export type FeedState =
     }
 
 /** A list to be made. The properties are as in `listing`. */
-interface ListWish {
+interface ListPlan {
   readonly reason: ReplaceReason
   readonly floor: Revision | null
   readonly replay: number | null
@@ -228,14 +228,14 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
     case 'verifying':
       return fromVerifying(state, input, rules)
     case 'backing-off':
-      if (input.kind === 'rebuild') return stay({ ...state, relist: wish('history-changed', null) })
+      if (input.kind === 'rebuild') return stay({ ...state, relist: listPlan('history-changed', null) })
       if (input.kind !== 'timer' && input.kind !== 'wake' && input.kind !== 'doubted') return stay(state)
       if (state.relist !== null) return list(state.relist, state.place, state.attempt)
       return state.place === null
         ? list(FIRST_LIST, null, state.attempt)
         : verify('loss', state.place, state.attempt, rules)
     case 'refused':
-      return input.kind === 'timer' ? list(wish(state.reason, null), state.place, state.attempt) : stay(state)
+      return input.kind === 'timer' ? list(listPlan(state.reason, null), state.place, state.attempt) : stay(state)
     default:
       return state satisfies never
   }
@@ -311,10 +311,10 @@ function fromOpen(
     }
     case 'contradicted': {
       const why = `etcd sent an event at revision ${input.revision} after it had reported progress past that revision`
-      return relist(state.place, attemptAfter(state, input.at), wish('history-changed', null), why)
+      return relist(state.place, attemptAfter(state, input.at), listPlan('history-changed', null), why)
     }
     case 'rebuild':
-      return relist(state.place, 1, wish('history-changed', null), input.why)
+      return relist(state.place, 1, listPlan('history-changed', null), input.why)
     case 'doubted':
     case 'watch-left':
       return verifyAgain('loss', state.place, state.attempt, input.why, rules)
@@ -353,12 +353,12 @@ function fromVerifying(
       ])
     case 'other-history':
     case 'rebuild':
-      return relist(place, 1, wish('history-changed', null), input.why)
+      return relist(place, 1, listPlan('history-changed', null), input.why)
     case 'contradicted':
       return relist(
         place,
         attemptAfter(state, input.at),
-        wish('history-changed', null),
+        listPlan('history-changed', null),
         `etcd sent an event at revision ${input.revision} after it had reported progress past that revision`,
       )
     case 'verify-compacted':
@@ -389,13 +389,13 @@ function stay(state: FeedState): Transition {
   return { state, effects: NONE }
 }
 
-function wish(reason: ReplaceReason, floor: Revision | null): ListWish {
+function listPlan(reason: ReplaceReason, floor: Revision | null): ListPlan {
   return { reason, floor, replay: null }
 }
 
-const FIRST_LIST = wish('initial', null)
+const FIRST_LIST = listPlan('initial', null)
 
-function list({ reason, floor, replay }: ListWish, place: FeedPlace | null, attempt: number): Transition {
+function list({ reason, floor, replay }: ListPlan, place: FeedPlace | null, attempt: number): Transition {
   return {
     state: { kind: 'listing', reason, floor, restarts: 0, replay, attempt, place },
     effects: [{ kind: 'list', reason, floor, restarts: 0, replay, place }],
@@ -475,7 +475,7 @@ function gap(
   isWaited = false,
 ): Transition {
   const why = `etcd has compacted the events after revision ${place.position}`
-  return relist(place, attempt, wish(gapReason(rules), compactRevision), why, isWaited)
+  return relist(place, attempt, listPlan(gapReason(rules), compactRevision), why, isWaited)
 }
 
 /**
@@ -496,10 +496,10 @@ function gapReason({ onGap }: FeedRules): ReplaceReason {
  * The first relist starts at once. If lists are needed again and again, they wait for a back-off like any other
  * failure, unless the feed has just waited.
  */
-function relist(place: FeedPlace, attempt: number, wished: ListWish, why: string, isWaited = false): Transition {
+function relist(place: FeedPlace, attempt: number, plan: ListPlan, why: string, isWaited = false): Transition {
   const close: FeedEffect = { kind: 'close-watch' }
-  if (attempt > 1 && !isWaited) return backOff(place, attempt, why, wished, [close])
-  const { state, effects } = list(wished, place, attempt)
+  if (attempt > 1 && !isWaited) return backOff(place, attempt, why, plan, [close])
+  const { state, effects } = list(plan, place, attempt)
   return { state, effects: [close, { kind: 'disconnected', reason: why }, ...effects] }
 }
 
@@ -507,7 +507,7 @@ function backOff(
   place: FeedPlace | null,
   attempt: number,
   why: string,
-  then: ListWish | null,
+  then: ListPlan | null,
   before: readonly FeedEffect[],
 ): Transition {
   return {

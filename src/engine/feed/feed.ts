@@ -373,7 +373,7 @@ export class Feed {
   /** Seeks proof that the replay has reached the target, until the state that began this job ends. */
   async #seek(signal: AbortSignal): Promise<void> {
     const { upstream, prefix, clock } = this.#options
-    for (let asked = 0; this.trustsProgress && asked < PROGRESS_REQUESTS; asked++) {
+    for (let requests = 0; this.trustsProgress && requests < PROGRESS_REQUESTS; requests++) {
       this.requestProgress()
       await sleep(clock, PROGRESS_INTERVAL_MS, signal)
       if (signal.aborted) return

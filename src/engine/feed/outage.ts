@@ -42,14 +42,14 @@ export class Outage {
     if (this.#timer !== null || this.#probe !== null || this.#sleepers.size === 0) return
     this.#timer = this.#clock.setTimer(PROBE_MS, () => {
       this.#timer = null
-      void this.#ask()
+      void this.#check()
     })
   }
 
-  async #ask(): Promise<void> {
+  async #check(): Promise<void> {
     const probe = new AbortController()
     this.#probe = probe
-    const isThere = await this.#answers(probe.signal)
+    const isThere = await this.#responds(probe.signal)
     this.#probe = null
     if (!probe.signal.aborted) {
       if (isThere && this.#wasAway) this.#wakeAll()
@@ -59,7 +59,7 @@ export class Outage {
   }
 
   /** Whether etcd responds at all. A refusal is also a response. */
-  async #answers(signal: AbortSignal): Promise<boolean> {
+  async #responds(signal: AbortSignal): Promise<boolean> {
     const late = (): Error => new UpstreamError('unavailable', `no answer within ${PROBE_TIMEOUT_MS} ms`)
     try {
       await withDeadline(this.#clock, PROBE_TIMEOUT_MS, signal, late, (inner) => this.#upstream.currentRevision(inner))

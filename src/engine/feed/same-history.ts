@@ -37,13 +37,13 @@ const READS_AT_ONCE = 8
 /** @throws UpstreamError when no decision is possible now. */
 export async function compareHistory(options: SameHistoryOptions): Promise<HistoryVerdict> {
   const { upstream, place, fingerprint, prefix } = options
-  const status = await ask(options, (signal) => upstream.status(signal))
+  const status = await inTime(options, (signal) => upstream.status(signal))
   if (status.clusterId !== options.clusterId) {
     return { kind: 'other', why: `cluster id ${status.clusterId} instead of ${options.clusterId}` }
   }
   // A small prefix is compared as a whole, with a single request instead of one for each key.
   const whole = status.isHistoryDear === true ? null : await readWhole(options)
-  const now = whole?.currentRevision ?? (await ask(options, (signal) => upstream.currentRevision(signal)))
+  const now = whole?.currentRevision ?? (await inTime(options, (signal) => upstream.currentRevision(signal)))
   if (now < place.position)
     return { kind: 'other', why: `etcd is at revision ${now}, behind this server's ${place.position}` }
 
@@ -66,7 +66,7 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
     if (isBrief) return { kind: 'same', now, status }
     const { position: revision } = place
     const limits = { limit: 1, keysOnly: true }
-    const page = whole ?? (await ask(options, (signal) => upstream.read({ prefix, revision, ...limits, signal })))
+    const page = whole ?? (await inTime(options, (signal) => upstream.read({ prefix, revision, ...limits, signal })))
     if (keyCount !== null && page.count !== keyCount) {
       return { kind: 'other', why: `${page.count} keys at revision ${revision} instead of ${keyCount}` }
     }
@@ -111,7 +111,7 @@ async function readWhole(options: SameHistoryOptions): Promise<Page | null> {
   const limit = keyCount + 1
   try {
     const { position: revision } = place
-    const page = await ask(options, (signal) => upstream.read({ prefix, revision, limit, signal }))
+    const page = await inTime(options, (signal) => upstream.read({ prefix, revision, limit, signal }))
     return page.more ? null : page
   } catch (error) {
     if (error instanceof UpstreamError && (error.code === 'future-revision' || error.code === 'compacted')) return null
@@ -156,10 +156,10 @@ function readFingerprint(
   key: Key,
   revision: Revision,
 ): Promise<KeyValue | null> {
-  return ask(options, (signal) => options.upstream.readKey(key, { revision, signal }))
+  return inTime(options, (signal) => options.upstream.readKey(key, { revision, signal }))
 }
 
-function ask<T>(
+function inTime<T>(
   { clock, signal }: Pick<SameHistoryOptions, 'clock' | 'signal'>,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {

@@ -5,7 +5,7 @@ import { announced, counter, gauge, only, type Recorders, seconds } from './metr
 
 /** @param operation etcd's operation. @param outcome `ok`, or the code of the error. */
 export const UPSTREAM_METRICS = {
-  etcdAnswered: seconds<[operation: string, outcome: string]>(
+  etcdRequestEnded: seconds<[operation: string, outcome: string]>(
     'etcd_request_duration_seconds',
     'Time until etcd answered a request, without watches, by outcome: ok, or the error.',
     'operation',

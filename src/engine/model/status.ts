@@ -190,9 +190,9 @@ const MAX_CAUSE_CHARACTERS = 4_096
 export class InvalidError extends failure(422, 'Invalid') {
   /** Creates an error in the API server's words: `KIND.GROUP "NAME" is invalid: FIELD: message`. */
   static forFields(kind: string, group: string, name: string, causes: readonly StatusCause[]): InvalidError {
-    const told = causes.slice(0, MAX_CAUSES).map(shortened)
-    const texts = told.map((cause) => `${cause.field}: ${cause.message}`)
-    if (causes.length > told.length) texts.push(`and ${causes.length - told.length} more`)
+    const reported = causes.slice(0, MAX_CAUSES).map(shortened)
+    const texts = reported.map((cause) => `${cause.field}: ${cause.message}`)
+    if (causes.length > reported.length) texts.push(`and ${causes.length - reported.length} more`)
     const joined = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`
     const qualified = group === '' ? kind : `${kind}.${group}`
     return new InvalidError(`${qualified} ${JSON.stringify(name)} is invalid: ${joined}`, {
@@ -200,7 +200,7 @@ export class InvalidError extends failure(422, 'Invalid') {
         ...(name === '' ? {} : { name }),
         ...(group === '' ? {} : { group }),
         ...(kind === '' ? {} : { kind }),
-        causes: told,
+        causes: reported,
       },
     })
   }

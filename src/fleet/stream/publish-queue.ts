@@ -37,7 +37,7 @@ interface QueuedProgress {
   readonly revision: Revision
 }
 
-/** A response from etcd to a read that was sent at `askedAtMs`. */
+/** A response from etcd to a read that was sent at `requestedAtMs`. */
 interface QueuedProof {
   readonly kind: 'proof'
   readonly requestedAtMs: number

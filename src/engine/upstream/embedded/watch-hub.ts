@@ -101,7 +101,7 @@ export class WatchHub {
   }
 
   /** Whether anything may be delivered to the watch now. */
-  protected isHeard(_watch: HubWatch): boolean {
+  protected isDeliverable(_watch: HubWatch): boolean {
     return true
   }
 
@@ -115,7 +115,7 @@ export class WatchHub {
 
   #deliver(watch: HubWatch): void {
     if (watch.end !== null) return this.#end(watch, watch.end)
-    if (!this.isHeard(watch)) return
+    if (!this.isDeliverable(watch)) return
     if (!watch.isOpen) {
       watch.isOpen = true
       watch.handlers.onOpen()
@@ -136,14 +136,14 @@ export class WatchHub {
       watch.handlers.onBatches(batches)
     }
     if (last < revision) return this.wake()
-    if (watch.wantsProgress) this.#tellProgress(watch, revision)
+    if (watch.wantsProgress) this.#sendProgress(watch, revision)
   }
 
   /**
    * Sends progress only to a watch at the head. A watch of a future revision gets none, because it has not received the
    * events before its start.
    */
-  #tellProgress(watch: HubWatch, revision: Revision): void {
+  #sendProgress(watch: HubWatch, revision: Revision): void {
     if (watch.isClosed || watch.end !== null || watch.next !== revision + 1) return
     watch.wantsProgress = false
     watch.isQuiet = false

@@ -105,7 +105,7 @@ function nested(field: number, parts: readonly Uint8Array[]): Uint8Array[] {
   return [new BinaryWriter().tag(field, WireType.LengthDelimited).uint32(length).finish(), ...parts]
 }
 
-export interface TxnAnswer {
+export interface TxnResponse {
   readonly revision: Revision
   readonly succeeded: boolean
   /** The results of the reads among the executed operations, in order. */
@@ -113,7 +113,7 @@ export interface TxnAnswer {
 }
 
 /** @throws UpstreamError 'protocol' */
-export function decodeTxnAnswer(message: Buffer): TxnAnswer {
+export function decodeTxnResponse(message: Buffer): TxnResponse {
   let revision = 0
   let succeeded = false
   const found: (KeyValue | null)[] = []
@@ -154,7 +154,7 @@ export function decodeIsEmptyLease(message: Buffer): boolean {
 }
 
 /** Returns the lease's id as decimal text. @throws UpstreamError 'protocol' */
-export function decodeLeaseGrantAnswer(message: Buffer): string {
+export function decodeLeaseGrantResponse(message: Buffer): string {
   let id = '0'
   decode(message, { 2: (reader) => (id = String(reader.int64())) })
   return id
@@ -170,13 +170,13 @@ export function encodeAuthenticateRequest(user: string, password: string): Uint8
 }
 
 /** @throws UpstreamError 'protocol' */
-export function decodeAuthenticateAnswer(message: Buffer): string {
+export function decodeAuthenticateResponse(message: Buffer): string {
   let token = ''
   decode(message, { 2: (reader) => (token = reader.string()) })
   return token
 }
 
-export interface StatusAnswer {
+export interface StatusResponse {
   readonly clusterId: string
   readonly revision: Revision
   readonly version: string
@@ -187,7 +187,7 @@ export function encodeStatusRequest(): Uint8Array {
 }
 
 /** @throws UpstreamError 'protocol' */
-export function decodeStatusAnswer(message: Buffer): StatusAnswer {
+export function decodeStatusResponse(message: Buffer): StatusResponse {
   let header = { clusterId: '0', revision: 0 as Revision }
   let version = ''
   decode(message, {

@@ -9,7 +9,7 @@ import { type Revision, ZERO_REVISION } from '../../model/revision.js'
 import { UpstreamError } from '../upstream.js'
 import { WireCursor } from './wire-cursor.js'
 
-export interface RangeAnswer {
+export interface RangeResponse {
   /** The store's revision at the time of the response, which may be newer than the revision that was read. */
   readonly headerRevision: Revision
   readonly keyValues: readonly KeyValue[]
@@ -72,14 +72,14 @@ const PART_BYTES = 64 * 1024
 type Open<T> = { -readonly [K in keyof T]: T[K] }
 
 /** Decodes a message part by part. */
-export class Decoding<Answer> {
+export class Decoding<Result> {
   readonly #cursor: WireCursor
   readonly #read: (cursor: WireCursor, tag: number) => void
 
-  /** @param answer the object that `read` fills; complete only after the last part. */
+  /** @param result the object that `read` fills; complete only after the last part. */
   constructor(
     message: Buffer,
-    readonly answer: Answer,
+    readonly result: Result,
     read: (cursor: WireCursor, tag: number) => void,
   ) {
     this.#cursor = new WireCursor(message)
@@ -96,9 +96,9 @@ export class Decoding<Answer> {
   }
 
   /** @throws UpstreamError 'protocol' */
-  whole(): Answer {
+  whole(): Result {
     while (this.part());
-    return this.answer
+    return this.result
   }
 }
 
@@ -106,14 +106,14 @@ export class Decoding<Answer> {
  * @param isPage whether values become slices of the message, because they make up most of it. A caller that keeps such
  * a value must copy it, as `kubernetes/codec/ingest.ts` does.
  */
-export function rangeDecoding(message: Buffer, isPage = false): Decoding<RangeAnswer> {
+export function rangeDecoding(message: Buffer, isPage = false): Decoding<RangeResponse> {
   const keyValues: KeyValue[] = []
-  const answer: Open<RangeAnswer> = { headerRevision: ZERO_REVISION, keyValues, more: false, count: 0 }
-  return new Decoding(message, answer, (cursor, tag) => {
+  const response: Open<RangeResponse> = { headerRevision: ZERO_REVISION, keyValues, more: false, count: 0 }
+  return new Decoding(message, response, (cursor, tag) => {
     if (tag === RANGE_KVS) keyValues.push(readKeyValue(cursor, cursor.length(), isPage))
-    else if (tag === RANGE_HEADER) answer.headerRevision = readHeaderRevision(cursor, cursor.length())
-    else if (tag === RANGE_MORE) answer.more = cursor.bool()
-    else if (tag === RANGE_COUNT) answer.count = cursor.int64()
+    else if (tag === RANGE_HEADER) response.headerRevision = readHeaderRevision(cursor, cursor.length())
+    else if (tag === RANGE_MORE) response.more = cursor.bool()
+    else if (tag === RANGE_COUNT) response.count = cursor.int64()
     else cursor.pass(tag)
   })
 }
@@ -135,7 +135,7 @@ export function rangeOfStream(message: Buffer): Buffer {
 
 export function watchDecoding(message: Buffer): Decoding<WatchMessage> {
   const batches: OpenBatch[] = []
-  const answer: Open<WatchMessage> = {
+  const response: Open<WatchMessage> = {
     headerRevision: ZERO_REVISION,
     watchId: 0,
     created: false,
@@ -144,14 +144,14 @@ export function watchDecoding(message: Buffer): Decoding<WatchMessage> {
     cancelReason: '',
     batches,
   }
-  return new Decoding(message, answer, (cursor, tag) => {
+  return new Decoding(message, response, (cursor, tag) => {
     if (tag === WATCH_EVENTS) readEvent(cursor, cursor.length(), batches)
-    else if (tag === WATCH_HEADER) answer.headerRevision = readHeaderRevision(cursor, cursor.length())
-    else if (tag === WATCH_ID) answer.watchId = cursor.int64()
-    else if (tag === WATCH_CREATED) answer.created = cursor.bool()
-    else if (tag === WATCH_CANCELED) answer.canceled = cursor.bool()
-    else if (tag === WATCH_COMPACT_REVISION) answer.compactRevision = cursor.int64() as Revision
-    else if (tag === WATCH_CANCEL_REASON) answer.cancelReason = cursor.latin1()
+    else if (tag === WATCH_HEADER) response.headerRevision = readHeaderRevision(cursor, cursor.length())
+    else if (tag === WATCH_ID) response.watchId = cursor.int64()
+    else if (tag === WATCH_CREATED) response.created = cursor.bool()
+    else if (tag === WATCH_CANCELED) response.canceled = cursor.bool()
+    else if (tag === WATCH_COMPACT_REVISION) response.compactRevision = cursor.int64() as Revision
+    else if (tag === WATCH_CANCEL_REASON) response.cancelReason = cursor.latin1()
     else if (tag !== WATCH_FRAGMENT) cursor.pass(tag)
     else if (cursor.bool())
       throw new UpstreamError('protocol', 'etcd sent a fragment of a watch response, which was not requested')

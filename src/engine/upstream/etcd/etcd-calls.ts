@@ -7,12 +7,12 @@ import type { UpstreamMetrics } from '../../model/stage-metrics.js'
 import { UpstreamError } from '../upstream.js'
 import { AuthToken, type EtcdUser } from './auth-token.js'
 import {
-  decodeAuthenticateAnswer,
-  decodeStatusAnswer,
+  decodeAuthenticateResponse,
+  decodeStatusResponse,
   encodeAuthenticateRequest,
   encodeStatusRequest,
   paths,
-  type StatusAnswer,
+  type StatusResponse,
 } from './control-messages.js'
 import type { EndpointPool } from './endpoint-pool.js'
 import { isLeaderChange, isTokenRejected, toUpstreamError } from './etcd-error.js'
@@ -68,7 +68,7 @@ export class EtcdCalls {
     } finally {
       // A call that the caller aborted says nothing about etcd.
       if (options.signal?.aborted !== true) {
-        this.#options.metrics?.etcdAnswered(operationOf(path), outcome, (performance.now() - startedMs) / 1000)
+        this.#options.metrics?.etcdRequestEnded(operationOf(path), outcome, (performance.now() - startedMs) / 1000)
       }
     }
   }
@@ -105,7 +105,7 @@ export class EtcdCalls {
       if (outcome === 'unavailable' && !signal.aborted) this.#pool.suspect(endpoint)
       throw upstreamError
     } finally {
-      if (!signal.aborted) this.#options.metrics?.etcdAnswered(operationOf(path), outcome, waitedMs / 1000)
+      if (!signal.aborted) this.#options.metrics?.etcdRequestEnded(operationOf(path), outcome, waitedMs / 1000)
     }
   }
 
@@ -135,9 +135,9 @@ export class EtcdCalls {
   }
 
   /** Returns the status of one endpoint; see `callAt`. */
-  async statusOf(endpoint: GrpcEndpoint, timeoutMs: number): Promise<StatusAnswer | UpstreamError> {
+  async statusOf(endpoint: GrpcEndpoint, timeoutMs: number): Promise<StatusResponse | UpstreamError> {
     try {
-      return decodeStatusAnswer(await this.callAt(endpoint, paths.status, encodeStatusRequest(), timeoutMs))
+      return decodeStatusResponse(await this.callAt(endpoint, paths.status, encodeStatusRequest(), timeoutMs))
     } catch (error) {
       return toUpstreamError(error, endpoint.url)
     }
@@ -152,7 +152,7 @@ export class EtcdCalls {
    */
   async #attempt(
     { isRepeatable, attemptMs, signal }: CallOptions,
-    ask: (endpoint: GrpcEndpoint, timeoutMs: number) => Promise<Buffer>,
+    send: (endpoint: GrpcEndpoint, timeoutMs: number) => Promise<Buffer>,
   ): Promise<Buffer> {
     const { requestTimeoutMs } = this.#options
     const { length } = this.#pool.endpoints
@@ -162,7 +162,7 @@ export class EtcdCalls {
       const endpoint = await this.#pool.pick(signal)
       try {
         // The last endpoint gets the full time.
-        return await ask(endpoint, attempts > 1 ? Math.min(attemptMs ?? Infinity, requestTimeoutMs) : requestTimeoutMs)
+        return await send(endpoint, attempts > 1 ? Math.min(attemptMs ?? Infinity, requestTimeoutMs) : requestTimeoutMs)
       } catch (error) {
         // No token could be fetched. That request has been repeated already, and says nothing about this endpoint.
         if (error instanceof UpstreamError) throw error
@@ -195,10 +195,10 @@ export class EtcdCalls {
 
   async #authenticate(user: EtcdUser): Promise<string> {
     const request = encodeAuthenticateRequest(user.name, user.password)
-    const answer = await this.#attempt({ isRepeatable: true }, (endpoint, timeoutMs) =>
+    const response = await this.#attempt({ isRepeatable: true }, (endpoint, timeoutMs) =>
       endpoint.unary(paths.authenticate, request, { metadata: {}, timeoutMs, isRepeatable: true }),
     )
-    return decodeAuthenticateAnswer(answer)
+    return decodeAuthenticateResponse(response)
   }
 }
 

@@ -30,8 +30,8 @@ import {
 } from '../upstream.js'
 import type { EtcdUser } from './auth-token.js'
 import {
-  decodeLeaseGrantAnswer,
-  decodeTxnAnswer,
+  decodeLeaseGrantResponse,
+  decodeTxnResponse,
   decodeIsEmptyLease,
   encodeLeaseGrantRequest,
   encodeLeaseRevokeRequest,
@@ -40,9 +40,9 @@ import {
   encodeTxnRequest,
   paths,
   type RangeRequest,
-  type StatusAnswer,
+  type StatusResponse,
 } from './control-messages.js'
-import { type RangeAnswer, rangeDecoding, rangeOfStream } from './data-messages.js'
+import { rangeDecoding, rangeOfStream, type RangeResponse } from './data-messages.js'
 import { EndpointPool } from './endpoint-pool.js'
 import { EtcdCalls } from './etcd-calls.js'
 import { EtcdWatch } from './etcd-watch.js'
@@ -132,7 +132,7 @@ class EtcdUpstream implements Upstream {
   readonly #watches = new Set<EtcdWatch>()
   readonly #health: MemberHealth<GrpcEndpoint>
   readonly #pulse: MemberPulse<GrpcEndpoint>
-  readonly #status = new SingleFlight(() => this.#askStatus())
+  readonly #status = new SingleFlight(() => this.#requestStatus())
   readonly #stopFollowing: () => void
   readonly #readable: ReadablePrefixes
   #trustsProgress = false
@@ -164,10 +164,10 @@ class EtcdUpstream implements Upstream {
     this.#health = new MemberHealth({
       members: endpoints,
       revisionOf: async (endpoint, deadlineMs) => {
-        const answer = await this.#statusOf(endpoint, deadlineMs)
-        return answer instanceof UpstreamError ? null : toRevision(answer.revision)
+        const response = await this.#statusOf(endpoint, deadlineMs)
+        return response instanceof UpstreamError ? null : toRevision(response.revision)
       },
-      heardFrom: (endpoint) => endpoint.heard,
+      receivedFrom: (endpoint) => endpoint.receivedMessages,
       onSilent: (endpoint) => {
         this.#leave(endpoint, 'does not respond, while another member does')
         endpoint.abandon()
@@ -178,7 +178,7 @@ class EtcdUpstream implements Upstream {
     })
     this.#pulse = new MemberPulse({
       inUse: () => this.#endpointsInUse(),
-      answers: (endpoint, deadlineMs) => this.#confirms(endpoint, deadlineMs),
+      confirms: (endpoint, deadlineMs) => this.#confirms(endpoint, deadlineMs),
       clock: this.#clock,
     })
     const use = ({ tls, user }: EtcdCredentials): void => {
@@ -194,7 +194,7 @@ class EtcdUpstream implements Upstream {
       const pageKeys = keysOnly ? MAX_KEYS : this.#pageSizes.keysFor(prefix)
       const limit = Math.min(options.limit ?? pageKeys, pageKeys)
       try {
-        const [answer, bytes] = await this.#range(
+        const [response, bytes] = await this.#range(
           {
             key: startKey,
             rangeEnd: prefixEnd(prefix),
@@ -204,14 +204,14 @@ class EtcdUpstream implements Upstream {
           },
           signal,
         )
-        if (!keysOnly) this.#pageSizes.observe(prefix, answer.keyValues.length, bytes)
+        if (!keysOnly) this.#pageSizes.observe(prefix, response.keyValues.length, bytes)
         this.#readable.allowed(prefix)
         return {
-          revision: revision ?? answer.headerRevision,
-          currentRevision: answer.headerRevision,
-          keyValues: answer.keyValues,
-          more: answer.more,
-          count: answer.count,
+          revision: revision ?? response.headerRevision,
+          currentRevision: response.headerRevision,
+          keyValues: response.keyValues,
+          more: response.more,
+          count: response.count,
         }
       } catch (error) {
         this.#noteRefusal(prefix, error)
@@ -227,17 +227,17 @@ class EtcdUpstream implements Upstream {
 
   async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
     const { revision, signal } = options
-    const [answer] = await this.#range({ key, ...(revision === undefined ? {} : { revision }) }, signal)
-    return answer.keyValues[0] ?? null
+    const [response] = await this.#range({ key, ...(revision === undefined ? {} : { revision }) }, signal)
+    return response.keyValues[0] ?? null
   }
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
     for (;;) {
       const prefix = this.#readable.likely
       try {
-        const [answer] = await this.#range(probeOf(prefix), signal, REVISION_ATTEMPT_MS)
+        const [response] = await this.#range(probeOf(prefix), signal, REVISION_ATTEMPT_MS)
         if (prefix !== null) this.#readable.allowed(prefix)
-        return answer.headerRevision
+        return response.headerRevision
       } catch (error) {
         // The user may still be allowed to read another prefix.
         if (prefix === null || this.#readable.isRefused(prefix) || !this.#noteRefusal(prefix, error)) throw error
@@ -250,20 +250,20 @@ class EtcdUpstream implements Upstream {
     return this.#status.join(signal)
   }
 
-  async #askStatus(): Promise<UpstreamStatus> {
+  async #requestStatus(): Promise<UpstreamStatus> {
     const { endpoints } = this.#pool
     const audible = endpoints.filter((endpoint) => !this.#health.isSilent(endpoint))
     let results = await this.#statusOfAll(audible)
-    const isAnswer = (result: StatusAnswer | UpstreamError): result is StatusAnswer =>
+    const isStatus = (result: StatusResponse | UpstreamError): result is StatusResponse =>
       !(result instanceof UpstreamError)
-    if (!results.some(isAnswer) && audible.length < endpoints.length) {
+    if (!results.some(isStatus) && audible.length < endpoints.length) {
       results = await this.#statusOfAll(endpoints)
     }
-    const answers = results.filter(isAnswer)
+    const statuses = results.filter(isStatus)
     const failure = results.find((result) => result instanceof UpstreamError)
-    const [first] = answers
+    const [first] = statuses
     if (!first) throw failure ?? new UpstreamError('unavailable', 'no etcd endpoint answered')
-    const stranger = answers.find(({ clusterId }) => clusterId !== first.clusterId)
+    const stranger = statuses.find(({ clusterId }) => clusterId !== first.clusterId)
     if (stranger) {
       throw new UpstreamError(
         'protocol',
@@ -272,7 +272,7 @@ class EtcdUpstream implements Upstream {
     }
     return {
       clusterId: first.clusterId,
-      serverVersions: answers.map(({ version }) => version),
+      serverVersions: statuses.map(({ version }) => version),
       trustsProgress: this.#trustsProgress,
     }
   }
@@ -307,21 +307,21 @@ class EtcdUpstream implements Upstream {
 
   async write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
     const request = encodeTxnRequest(compares, operations)
-    const answer = decodeTxnAnswer(await this.#calls.call(paths.txn, request, { isRepeatable: false }))
-    const { revision, succeeded, found } = answer
+    const response = decodeTxnResponse(await this.#calls.call(paths.txn, request, { isRepeatable: false }))
+    const { revision, succeeded, found } = response
     return succeeded ? { kind: 'written', revision } : { kind: 'conflict', revision, current: found }
   }
 
   async grantLease(ttlSeconds: number): Promise<string> {
     const request = encodeLeaseGrantRequest(ttlSeconds, newLeaseId())
-    return decodeLeaseGrantAnswer(await this.#calls.call(paths.leaseGrant, request, { isRepeatable: false }))
+    return decodeLeaseGrantResponse(await this.#calls.call(paths.leaseGrant, request, { isRepeatable: false }))
   }
 
   async dropLease(leaseId: string): Promise<void> {
-    const answer = await this.#calls.call(paths.leaseTimeToLive, encodeLeaseTimeToLiveRequest(leaseId), {
+    const response = await this.#calls.call(paths.leaseTimeToLive, encodeLeaseTimeToLiveRequest(leaseId), {
       isRepeatable: true,
     })
-    if (!decodeIsEmptyLease(answer)) return
+    if (!decodeIsEmptyLease(response)) return
     await this.#calls.call(paths.leaseRevoke, encodeLeaseRevokeRequest(leaseId), { isRepeatable: false })
   }
 
@@ -383,7 +383,7 @@ class EtcdUpstream implements Upstream {
     request: RangeRequest,
     signal?: AbortSignal,
     attemptMs?: number,
-  ): Promise<[answer: RangeAnswer, bytes: number]> {
+  ): Promise<[response: RangeResponse, bytes: number]> {
     const message = await this.#calls.call(paths.range, encodeRangeRequest(request), {
       isRepeatable: true,
       ...(attemptMs === undefined ? {} : { attemptMs }),
@@ -406,12 +406,12 @@ class EtcdUpstream implements Upstream {
     if (last !== null) yield last
   }
 
-  #statusOfAll(endpoints: readonly GrpcEndpoint[]): Promise<readonly (StatusAnswer | UpstreamError)[]> {
+  #statusOfAll(endpoints: readonly GrpcEndpoint[]): Promise<readonly (StatusResponse | UpstreamError)[]> {
     return Promise.all(endpoints.map((endpoint) => this.#statusOf(endpoint)))
   }
 
   /** Returns the status of one particular endpoint, whether or not it is in use. */
-  async #statusOf(endpoint: GrpcEndpoint, timeoutMs = STATUS_TIMEOUT_MS): Promise<StatusAnswer | UpstreamError> {
+  async #statusOf(endpoint: GrpcEndpoint, timeoutMs = STATUS_TIMEOUT_MS): Promise<StatusResponse | UpstreamError> {
     const status = await this.#calls.statusOf(endpoint, timeoutMs)
     if (!(status instanceof UpstreamError)) this.#learnVersion(endpoint, status.version)
     return status
@@ -431,13 +431,13 @@ class EtcdUpstream implements Upstream {
   }
 }
 
-async function decodedInTurns(message: Buffer, signal?: AbortSignal, isPage = true): Promise<RangeAnswer> {
+async function decodedInTurns(message: Buffer, signal?: AbortSignal, isPage = true): Promise<RangeResponse> {
   const decoding = rangeDecoding(message, isPage)
   while (decoding.part()) {
     if (sourceTurns.isOver) await sourceTurns.take()
     signal?.throwIfAborted()
   }
-  return decoding.answer
+  return decoding.result
 }
 
 /** Returns the cheapest linearizable read. @param prefix a prefix that the user may read; null if none is known. */

@@ -184,7 +184,7 @@ export class EtcdWatch implements UpstreamWatch {
       this.#fail(toUpstreamError(error, this.#name()))
       return
     }
-    const message = decoding.answer
+    const message = decoding.result
     if (message.canceled || message.created) return this.#take(message)
     const parts = partsOf(message.batches, weightOf, PART_BYTES)
     for await (const batches of inTurns(parts, sourceTurns)) {

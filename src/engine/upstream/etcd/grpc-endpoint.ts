@@ -65,7 +65,7 @@ export class GrpcEndpoint {
   #next: GrpcConnection | null = null
   /** The running calls, except `stream`s, and whether each can be repeated at another endpoint. */
   readonly #calls = new Map<GrpcStream, { readonly isRepeatable: boolean; readonly fail: (error: RpcError) => void }>()
-  #heard = 0
+  #receivedMessages = 0
   #isClosed = false
 
   constructor(options: GrpcEndpointOptions) {
@@ -79,8 +79,8 @@ export class GrpcEndpoint {
   }
 
   /** The number of messages received, of any kind. */
-  get heard(): number {
-    return this.#heard
+  get receivedMessages(): number {
+    return this.#receivedMessages
   }
 
   /**
@@ -142,14 +142,14 @@ export class GrpcEndpoint {
     if (signal?.aborted) throw left()
     const timeoutMs = Math.max(1, Math.ceil(endMs - performance.now()))
     return await new Promise((resolve, reject) => {
-      let answer: Buffer | null = null
+      let response: Buffer | null = null
       const settle = (error: RpcError | null): void => {
         if (!this.#calls.delete(call)) return
         clearTimeout(deadline)
         signal?.removeEventListener('abort', abort)
         if (error !== null) reject(error)
-        else if (answer === null) reject(new RpcError(RpcStatus.INTERNAL, 'no answer and no error'))
-        else resolve(answer)
+        else if (response === null) reject(new RpcError(RpcStatus.INTERNAL, 'no answer and no error'))
+        else resolve(response)
       }
       const fail = (error: RpcError): void => {
         settle(error)
@@ -157,7 +157,7 @@ export class GrpcEndpoint {
       }
       const abort = (): void => fail(left())
       const headers = { ...metadata, 'grpc-timeout': `${timeoutMs}m` }
-      const call = this.#open(path, headers, { onMessage: (message) => (answer = message), onEnd: settle })
+      const call = this.#open(path, headers, { onMessage: (message) => (response = message), onEnd: settle })
       const deadline = setTimeout(
         () => fail(new RpcError(RpcStatus.DEADLINE_EXCEEDED, `no answer within ${options.timeoutMs} ms`)),
         timeoutMs,
@@ -214,7 +214,7 @@ export class GrpcEndpoint {
     const session = this.#isClosed ? null : connection.ready
     const counted: StreamHandlers = {
       onMessage: (message) => {
-        this.#heard++
+        this.#receivedMessages++
         handlers.onMessage(message)
       },
       onEnd: (error) => handlers.onEnd(error),

@@ -20,7 +20,7 @@ export interface MemberHealthOptions<E> {
    */
   readonly revisionOf: (member: E, deadlineMs: number) => Promise<Revision | null>
   /** The number of messages received from the member, of any kind. */
-  readonly heardFrom: (member: E) => number
+  readonly receivedFrom: (member: E) => number
   /** Called for every request that a silent member has left unanswered. */
   readonly onSilent: (member: E) => void
   /** Called for every response of a member that is behind. */
@@ -43,7 +43,7 @@ export class MemberHealth<E> {
   readonly #options: MemberHealthOptions<E>
   readonly #timers = new Map<E, Timer>()
   /** When each member last responded, in monotonic milliseconds, and its revision at that time. */
-  readonly #answers = new Map<E, { readonly atMs: number; readonly revision: Revision }>()
+  readonly #responses = new Map<E, { readonly atMs: number; readonly revision: Revision }>()
   /**
    * The highest revision of any member at each response of the last two seconds, and at one response before that.
    * Oldest first.
@@ -82,44 +82,46 @@ export class MemberHealth<E> {
   #plan(member: E): void {
     this.#timers.set(
       member,
-      this.#options.clock.setTimer(EVERY_MS, () => void this.#ask(member)),
+      this.#options.clock.setTimer(EVERY_MS, () => void this.#probe(member)),
     )
   }
 
-  async #ask(member: E): Promise<void> {
-    const { revisionOf, heardFrom, onSilent, clock } = this.#options
-    const askedAtMs = clock.monotonic()
-    const heard = heardFrom(member)
+  async #probe(member: E): Promise<void> {
+    const { revisionOf, receivedFrom, onSilent, clock } = this.#options
+    const requestedAtMs = clock.monotonic()
+    const received = receivedFrom(member)
     const revision = await revisionOf(member, DEADLINE_MS)
     if (this.#isStopped) return
-    const isInTime = clock.monotonic() - askedAtMs <= DEADLINE_MS + OWN_DELAY_MS
-    if (revision !== null || heardFrom(member) !== heard) this.#silent.delete(member)
-    else if (isInTime && this.#hasAnotherAnswered(member, askedAtMs)) {
+    const isInTime = clock.monotonic() - requestedAtMs <= DEADLINE_MS + OWN_DELAY_MS
+    if (revision !== null || receivedFrom(member) !== received) this.#silent.delete(member)
+    else if (isInTime && this.#hasAnotherResponded(member, requestedAtMs)) {
       this.#silent.add(member)
       onSilent(member)
     }
-    if (revision !== null) this.#compare(member, revision, askedAtMs)
+    if (revision !== null) this.#compare(member, revision, requestedAtMs)
     // No member responds. After an outage, members may need a while to reach each other again, so drop the revisions
     // from before it.
-    else if (!this.#hasAnotherAnswered(member, askedAtMs)) this.#highest = []
+    else if (!this.#hasAnotherResponded(member, requestedAtMs)) this.#highest = []
     this.#plan(member)
   }
 
-  #hasAnotherAnswered(member: E, sinceMs: number): boolean {
-    return this.#options.members.some((other) => other !== member && (this.#answers.get(other)?.atMs ?? -1) >= sinceMs)
+  #hasAnotherResponded(member: E, sinceMs: number): boolean {
+    return this.#options.members.some(
+      (other) => other !== member && (this.#responses.get(other)?.atMs ?? -1) >= sinceMs,
+    )
   }
 
-  #compare(member: E, revision: Revision, askedAtMs: number): void {
+  #compare(member: E, revision: Revision, requestedAtMs: number): void {
     const { clock, onBehind } = this.#options
     // If a member's revision goes back, the cluster has been restored, and the earlier revisions belonged to another
     // history.
-    if (revision < (this.#answers.get(member)?.revision ?? 0)) this.#highest = []
-    const bound = this.#highest.findLast(({ atMs }) => atMs <= askedAtMs - BEHIND_MS)
+    if (revision < (this.#responses.get(member)?.revision ?? 0)) this.#highest = []
+    const bound = this.#highest.findLast(({ atMs }) => atMs <= requestedAtMs - BEHIND_MS)
     if (bound !== undefined && revision < bound.revision) onBehind(member, revision, bound.revision)
     const atMs = clock.monotonic()
-    this.#answers.set(member, { atMs, revision })
+    this.#responses.set(member, { atMs, revision })
     const highest = Math.max(revision, this.#highest.at(-1)?.revision ?? 0) as Revision
-    const kept = this.#highest.filter((one) => one === bound || one.atMs > askedAtMs - BEHIND_MS)
+    const kept = this.#highest.filter((one) => one === bound || one.atMs > requestedAtMs - BEHIND_MS)
     this.#highest = [...kept, { atMs, revision: highest }]
   }
 }

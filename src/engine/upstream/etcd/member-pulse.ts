@@ -13,7 +13,7 @@ export interface MemberPulseOptions<E> {
   /** Returns the members that currently serve a watch. */
   readonly inUse: () => Iterable<E>
   /** Makes one linearizable read at exactly this member. Resolves to false if no response came within `deadlineMs`. */
-  readonly answers: (member: E, deadlineMs: number) => Promise<boolean>
+  readonly confirms: (member: E, deadlineMs: number) => Promise<boolean>
   readonly clock: Clock
 }
 
@@ -29,8 +29,8 @@ const FRESH_MS = 500
 
 export class MemberPulse<E> {
   readonly #options: MemberPulseOptions<E>
-  readonly #askedAt = new Map<E, number>()
-  readonly #asking = new Map<E, Promise<void>>()
+  readonly #confirmedAt = new Map<E, number>()
+  readonly #pending = new Map<E, Promise<void>>()
   #timer: Timer | null = null
   #isStopped = false
 
@@ -53,7 +53,7 @@ export class MemberPulse<E> {
    * null before the first response.
    */
   confirmedAtMs(member: E): number | null {
-    return this.#askedAt.get(member) ?? null
+    return this.#confirmedAt.get(member) ?? null
   }
 
   /**
@@ -61,37 +61,37 @@ export class MemberPulse<E> {
    * time.
    */
   async confirm(member: E): Promise<void> {
-    const askedAtMs = this.confirmedAtMs(member)
-    if (askedAtMs !== null && this.#options.clock.monotonic() - askedAtMs < FRESH_MS) return
-    await this.#ask(member)
+    const confirmedAtMs = this.confirmedAtMs(member)
+    if (confirmedAtMs !== null && this.#options.clock.monotonic() - confirmedAtMs < FRESH_MS) return
+    await this.#request(member)
   }
 
   #plan(delayMs: number): void {
     if (this.#isStopped) return
     this.#timer = this.#options.clock.setTimer(delayMs, () => {
-      for (const member of new Set(this.#options.inUse())) if (this.#isDue(member)) void this.#ask(member)
+      for (const member of new Set(this.#options.inUse())) if (this.#isDue(member)) void this.#request(member)
       this.#plan(CHECK_MS)
     })
   }
 
   #isDue(member: E): boolean {
-    if (this.#asking.has(member)) return false
-    const askedAtMs = this.confirmedAtMs(member)
-    return askedAtMs === null || this.#options.clock.monotonic() - askedAtMs >= INTERVAL_MS
+    if (this.#pending.has(member)) return false
+    const confirmedAtMs = this.confirmedAtMs(member)
+    return confirmedAtMs === null || this.#options.clock.monotonic() - confirmedAtMs >= INTERVAL_MS
   }
 
-  #ask(member: E): Promise<void> {
-    let asking = this.#asking.get(member)
-    if (asking === undefined) {
-      asking = this.#askNow(member).finally(() => this.#asking.delete(member))
-      this.#asking.set(member, asking)
+  #request(member: E): Promise<void> {
+    let pending = this.#pending.get(member)
+    if (pending === undefined) {
+      pending = this.#read(member).finally(() => this.#pending.delete(member))
+      this.#pending.set(member, pending)
     }
-    return asking
+    return pending
   }
 
-  async #askNow(member: E): Promise<void> {
-    const { answers, clock } = this.#options
-    const askedAtMs = clock.monotonic()
-    if (await answers(member, TIMEOUT_MS)) this.#askedAt.set(member, askedAtMs)
+  async #read(member: E): Promise<void> {
+    const { confirms, clock } = this.#options
+    const requestedAtMs = clock.monotonic()
+    if (await confirms(member, TIMEOUT_MS)) this.#confirmedAt.set(member, requestedAtMs)
   }
 }

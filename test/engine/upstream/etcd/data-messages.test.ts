@@ -171,7 +171,7 @@ void t.test('a large message is decoded in many parts, with the same result', as
     let parts = 1
     while (decoding.part()) parts++
     t.ok(parts > bytes.length / 100_000, `${parts} parts of ${bytes.length} bytes`)
-    t.same(decoding.answer, whole)
+    t.same(decoding.result, whole)
   }
 })
 
@@ -230,7 +230,7 @@ function message(writer: BinaryWriter): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-function plain({ key, value, ...rest }: ReturnType<typeof rangeDecoding>['answer']['keyValues'][number]): object {
+function plain({ key, value, ...rest }: ReturnType<typeof rangeDecoding>['result']['keyValues'][number]): object {
   return { key, value: value.toString('latin1'), ...rest }
 }
 

@@ -123,7 +123,7 @@ void t.test('a call connects automatically, and is answered', async (t) => {
   t.ok(endpoint.isReady())
   const large = 'x'.repeat(90_000)
   t.equal((await ask(endpoint, large)).toString(), large)
-  t.equal(endpoint.heard, 2)
+  t.equal(endpoint.receivedMessages, 2)
 })
 
 void t.test('a refusal has its code and its text', async (t) => {

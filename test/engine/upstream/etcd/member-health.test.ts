@@ -29,7 +29,7 @@ function observe(members: readonly Name[] = ['a', 'b']) {
       await new Promise<void>((resolve) => clock.setTimer(deadlineMs + lateMs, resolve))
       return null
     },
-    heardFrom: (member) => states[member].heard,
+    receivedFrom: (member) => states[member].heard,
     onSilent: (member) => silent.push(`${member} at ${clock.monotonic()}`),
     onBehind: (member) => silent.push(`${member} is behind`),
     clock,
@@ -187,7 +187,7 @@ for (const [name, { answers, behind }] of Object.entries(cases)) {
         const revision = answers[at]?.[['a', 'b', 'c'].indexOf(member)] ?? null
         return revision === null ? null : rev(revision)
       },
-      heardFrom: () => 0,
+      receivedFrom: () => 0,
       onSilent: () => {},
       onBehind: (member, own, others) => found.add(`${member} at ${own}, not ${others}`),
       clock,

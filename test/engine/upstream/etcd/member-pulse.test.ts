@@ -8,7 +8,7 @@ void t.test('all callers share one read of a member, whose age grows while it do
   const etcd = { asked: 0, answers: true }
   const pulse = new MemberPulse({
     inUse: () => [],
-    answers: async (_member: string, deadlineMs) => {
+    confirms: async (_member: string, deadlineMs) => {
       etcd.asked++
       if (!etcd.answers) await new Promise<void>((resolve) => void clock.setTimer(deadlineMs, resolve))
       return etcd.answers
