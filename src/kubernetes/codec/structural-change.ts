@@ -43,7 +43,7 @@ export interface UnknownFields {
 }
 
 /** The most paths reported for one object, so that a broken client does not get megabytes back. */
-const MAX_TOLD = 64
+const MAX_REPORTED = 64
 
 /**
  * @param isRoot whether the value is a whole object, whose type and metadata stay.
@@ -76,7 +76,7 @@ export function pruneUnknown(
     else {
       delete value[name]
       isChanged = true
-      if (unknown !== null && unknown.found.length < MAX_TOLD) unknown.found.push(joinPath(unknown.path))
+      if (unknown !== null && unknown.found.length < MAX_REPORTED) unknown.found.push(joinPath(unknown.path))
     }
     unknown?.path.pop()
   }

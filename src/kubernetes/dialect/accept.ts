@@ -187,18 +187,18 @@ export interface NegotiatedOpenApi {
  * client-go requests it but cannot parse it in a response. @throws like `negotiate`
  */
 export function negotiateOpenApi(accept: string | undefined, edition: 'v2' | 'v3'): NegotiatedOpenApi {
-  const [asAsked, contentType] = ['@', '.'].map(
+  const [requestedType, contentType] = ['@', '.'].map(
     (sign) => `application/com.github.proto-openapi.spec.${edition}${sign}v1.0+protobuf`,
   ) as [string, string]
   const formats = [
     { mediaType: JSON_MEDIA_TYPE, encoding: 'json', contentType: JSON_MEDIA_TYPE },
-    { mediaType: asAsked, encoding: 'protobuf', contentType },
+    { mediaType: requestedType, encoding: 'protobuf', contentType },
     { mediaType: contentType, encoding: 'protobuf', contentType },
   ] as const
   const chosen = choose<NegotiatedOpenApi, (typeof formats)[number]>(
     accept,
     formats,
-    (_clause, { encoding, contentType: answered }) => ({ encoding, contentType: answered }),
+    (_clause, { encoding, contentType: responseType }) => ({ encoding, contentType: responseType }),
   )
   if (chosen !== null) return chosen
   throw notAcceptable(formats.map(({ mediaType }) => mediaType))
@@ -215,8 +215,8 @@ export function isPretty(negotiated: Negotiated, query: Query, userAgent: string
 
 /** Whether only the User-Agent decides about indentation. */
 export function isLaidOutByUserAgent(negotiated: Negotiated, query: Query): boolean {
-  const isAsked = negotiated.pretty || (parameter(query, 'pretty') ?? '') !== ''
-  return negotiated.encoding === 'json' && negotiated.stream === 'none' && !isAsked
+  const isRequested = negotiated.pretty || (parameter(query, 'pretty') ?? '') !== ''
+  return negotiated.encoding === 'json' && negotiated.stream === 'none' && !isRequested
 }
 
 /** Whether the response, even if it is an error, is for a person to read. */

@@ -9,7 +9,7 @@
  */
 import { type Resource, resourceId } from '../../engine/model/resource.js'
 import { NotImplementedError } from '../../engine/model/status.js'
-import { answererOf } from './well-known-resources.js'
+import { subresourceServer } from './well-known-resources.js'
 
 const REASONS: Readonly<Record<string, string>> = {
   '': 'a kube-apiserver serves that',
@@ -29,10 +29,10 @@ export function unservedSubresourceError(
 ): NotImplementedError | undefined {
   const id = resourceId(resource)
   const [first = ''] = subresource.split('/', 1)
-  const answerer = answererOf(resource, first)
-  if (answerer === undefined) return undefined
+  const server = subresourceServer(resource, first)
+  if (server === undefined) return undefined
   const { group, plural } = resource
-  const why = `${REASONS[answerer]!}, and there is none behind this server`
+  const why = `${REASONS[server]!}, and there is none behind this server`
   return new NotImplementedError(`${first} of ${id} ${JSON.stringify(name)} is not served here: ${why}`, {
     details: { name, ...(group === '' ? {} : { group }), kind: plural },
   })

@@ -186,7 +186,7 @@ export function ownFieldLabels(resource: Named): ReadonlyMap<string, FieldLabel>
 }
 
 /** Returns who serves a subresource that is not served here: '' for a kube-apiserver; undefined for an unknown one. */
-export function answererOf(resource: Named, subresource: string): string | undefined {
+export function subresourceServer(resource: Named, subresource: string): string | undefined {
   const texts = listOf(wordsOf(resource), 'unserved')
   return new Map(texts.map((text) => text.split(':')).map(([name = '', who = '']) => [name, who])).get(subresource)
 }

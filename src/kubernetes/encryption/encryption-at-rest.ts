@@ -68,7 +68,7 @@ export class EncryptionAtRest {
     const before = this.#plugins
     ;({ providers: this.#providers, plugins: this.#plugins } = this.#build(configuration))
     this.#options.clock.setTimer(CLOSE_AFTER_MS, () => before.forEach((plugin) => plugin.close()))
-    this.#tell()
+    this.#notify()
   }
 
   /** Calls the listener when values that no key could decrypt may be readable now. */
@@ -168,11 +168,11 @@ export class EncryptionAtRest {
     if (this.#isClosed) return
     this.#retry ??= this.#options.clock.setTimer(RETRY_MS, () => {
       this.#retry = null
-      this.#tell()
+      this.#notify()
     })
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#listeners) listener()
   }
 }

@@ -32,7 +32,7 @@ export interface KeyService {
 
 const SERVICE = '/v2.KeyManagementService/'
 /** The largest response consists of a key and 32 KiB of annotations. */
-const MAX_ANSWER_BYTES = 256 * 1024
+const MAX_RESPONSE_BYTES = 256 * 1024
 const KEEP_ALIVE_MS = 10_000
 
 /** Connects at the first call. */
@@ -41,7 +41,7 @@ export function openKeyService(endpoint: string, timeoutMs: number): KeyService 
     url: endpoint,
     keepAliveTimeMs: KEEP_ALIVE_MS,
     keepAliveTimeoutMs: KEEP_ALIVE_MS,
-    maxReceivedBytes: MAX_ANSWER_BYTES,
+    maxReceivedBytes: MAX_RESPONSE_BYTES,
   })
   const call = async (method: string, request: BinaryWriter): Promise<Buffer> =>
     await grpc.unary(`${SERVICE}${method}`, request.finish(), { metadata: {}, timeoutMs })

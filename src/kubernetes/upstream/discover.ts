@@ -49,13 +49,13 @@ export async function discover(
   const resources: DiscoveredResource[] = []
   const incomplete = new Set<string>()
   for (const path of ROOTS) {
-    const asking = server.taggedDocument({
+    const pending = server.taggedDocument({
       path,
       accept: AGGREGATED_DISCOVERY,
       signal,
     })
     // An API server with only custom resources has no core group, and responds with 404.
-    const { document, etag } = path === '/api' ? await asking.catch(noneFor404) : await asking
+    const { document, etag } = path === '/api' ? await pending.catch(noneFor404) : await pending
     if (isAggregated(document)) {
       for (const one of readAggregated(document)) {
         if (one.isStale) incomplete.add(groupVersion(one.group, one.version))

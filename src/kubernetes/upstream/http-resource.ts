@@ -54,7 +54,7 @@ export interface HttpResourceOptions {
 
 const METADATA_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json'
 /** Asks a distributary whether its progress responses can be trusted. */
-const ASK_HEADER = 'x-distributary-ask'
+const TRUST_REQUEST_HEADER = 'x-distributary-ask'
 const TRUST_HEADER = 'x-distributary-trusts-progress'
 const SILENCE_MS = 150_000
 /** Enough for the pages of a few concurrent lists, because each token is needed only until the next page. */
@@ -199,7 +199,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
         path: this.#path,
         query: { limit: '1' },
         accept: METADATA_ONLY,
-        headers: { [ASK_HEADER]: 'progress' },
+        headers: { [TRUST_REQUEST_HEADER]: 'progress' },
         signal,
       })
       this.#trustsProgress = response.header(TRUST_HEADER) === 'true'

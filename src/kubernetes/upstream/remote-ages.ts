@@ -22,23 +22,23 @@ interface ReportedAge {
 }
 
 export class RemoteAges {
-  #askedAtMs: number | null = null
+  #requestedAtMs: number | null = null
   #ages: ReadonlyMap<string, ReportedAge> = new Map()
 
   /**
-   * @param body the server's response, in any form. @param askedAtMs the time of the request, in monotonic
+   * @param body the server's response, in any form. @param requestedAtMs the time of the request, in monotonic
    * milliseconds.
    */
-  answered(body: string, askedAtMs: number): void {
-    this.#askedAtMs = askedAtMs
+  received(body: string, requestedAtMs: number): void {
+    this.#requestedAtMs = requestedAtMs
     this.#ages = parseAges(body)
   }
 
   /** Returns null before the first response. @param resource the resource's id: `deployments.apps`. */
   of(resource: string, nowMs: number): SourceAge | null {
-    if (this.#askedAtMs === null) return null
+    if (this.#requestedAtMs === null) return null
     const { ageMs, validMs } = this.#ages.get(resource) ?? { ageMs: 0, validMs: null }
-    return { ageMs: nowMs - this.#askedAtMs + ageMs, validMs: (validMs ?? WITHOUT_AGE_MS) + STEP_MS }
+    return { ageMs: nowMs - this.#requestedAtMs + ageMs, validMs: (validMs ?? WITHOUT_AGE_MS) + STEP_MS }
   }
 }
 

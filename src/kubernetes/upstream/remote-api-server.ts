@@ -35,7 +35,7 @@ export interface Product {
   readonly wire: EventWire
 }
 
-export interface AskOptions {
+export interface RequestOptions {
   readonly path: string
   readonly query?: Readonly<Record<string, string>>
   readonly accept?: string
@@ -70,8 +70,8 @@ export class RemoteApiServer {
   constructor(options: RemoteApiServerOptions) {
     this.#options = options
     this.transport = withReadableRefusals(withFirmRefusals(options.transport, options.clock))
-    this.#product = new SingleFlight(() => this.#askProduct())
-    this.#cluster = new SingleFlight(() => this.#askCluster())
+    this.#product = new SingleFlight(() => this.#requestProduct())
+    this.#cluster = new SingleFlight(() => this.#requestCluster())
   }
 
   get clock(): Clock {
@@ -102,7 +102,7 @@ export class RemoteApiServer {
   }
 
   /** Returns the response to a GET, whatever its size. @throws UpstreamError for any status but 200. */
-  async get(options: AskOptions): Promise<{ readonly body: Uint8Array; readonly response: TransportResponse }> {
+  async get(options: RequestOptions): Promise<{ readonly body: Uint8Array; readonly response: TransportResponse }> {
     const { path, query = {}, accept = 'application/json', headers = {} } = options
     const { signal = new AbortController().signal } = options
     try {
@@ -116,12 +116,12 @@ export class RemoteApiServer {
   }
 
   /** Returns the parsed JSON of a small document. @throws UpstreamError */
-  async document(options: AskOptions): Promise<unknown> {
+  async document(options: RequestOptions): Promise<unknown> {
     return (await this.taggedDocument(options)).document
   }
 
   /** Returns the parsed JSON of a small document with its ETag, or null if it has none. @throws UpstreamError */
-  async taggedDocument(options: AskOptions): Promise<{ readonly document: unknown; readonly etag: string | null }> {
+  async taggedDocument(options: RequestOptions): Promise<{ readonly document: unknown; readonly etag: string | null }> {
     const { body, response } = await this.get(options)
     if (body.length > MAX_DOCUMENT_BYTES) throw new UpstreamError('too-large', `${options.path}: ${body.length} bytes`)
     try {
@@ -165,23 +165,23 @@ export class RemoteApiServer {
 
   async #beat(signal: AbortSignal): Promise<void> {
     const { clock, url, heartbeatMs = HEARTBEAT_MS } = this.#options
-    let answeredMs = clock.monotonic()
+    let lastResponseMs = clock.monotonic()
     while (!signal.aborted) {
-      if (await this.#askAges()) answeredMs = clock.monotonic()
+      if (await this.#requestAges()) lastResponseMs = clock.monotonic()
       if (signal.aborted) return
-      if (clock.monotonic() - answeredMs >= heartbeatMs * LOST_HEARTBEATS) {
+      if (clock.monotonic() - lastResponseMs >= heartbeatMs * LOST_HEARTBEATS) {
         const error = new UpstreamError('unavailable', `${url} does not answer`)
         for (const onLost of this.#watchers) onLost(error)
-        answeredMs = clock.monotonic()
+        lastResponseMs = clock.monotonic()
       }
       await sleep(clock, Math.min(heartbeatMs, AGES_INTERVAL_MS), signal)
     }
   }
 
   /** Any response, even a refusal, shows that the server is alive. A response with a 5xx status confirms no age. */
-  async #askAges(): Promise<boolean> {
+  async #requestAges(): Promise<boolean> {
     const { clock, heartbeatTimeoutMs = HEARTBEAT_MS } = this.#options
-    const askedAtMs = clock.monotonic()
+    const requestedAtMs = clock.monotonic()
     const request =
       this.#known?.isDistributary === true ? { path: '/readyz', query: { ages: '' } } : { path: '/livez', query: {} }
     try {
@@ -194,7 +194,7 @@ export class RemoteApiServer {
           const accept = 'text/plain, application/json'
           const response = await this.#options.transport.send({ ...request, accept, signal })
           const body = await readBody(response, MAX_AGES_BYTES)
-          if (response.status < 500) this.#ages.answered(new TextDecoder().decode(body), askedAtMs)
+          if (response.status < 500) this.#ages.received(new TextDecoder().decode(body), requestedAtMs)
         },
       )
       return true
@@ -203,14 +203,14 @@ export class RemoteApiServer {
     }
   }
 
-  async #askProduct(): Promise<Product> {
+  async #requestProduct(): Promise<Product> {
     const document = (await this.document({ path: '/version' })) as { readonly gitVersion?: unknown } | null
     const gitVersion = typeof document?.gitVersion === 'string' ? document.gitVersion : 'unknown'
     const isDistributary = gitVersion.includes('+distributary') && this.#options.speaksSse !== false
     return { gitVersion, isDistributary, wire: isDistributary ? sseWire : jsonWire }
   }
 
-  async #askCluster(): Promise<string> {
+  async #requestCluster(): Promise<string> {
     // If the id could not be read at first, it is not read again, because with a permission granted later it would
     // look like another cluster.
     if (this.#clusterId === UNKNOWN_CLUSTER) return UNKNOWN_CLUSTER

@@ -100,7 +100,7 @@ export class RemoteWatch implements UpstreamWatch {
       .then((proof) => {
         if (proof === null && !this.#isEnded) onNoProof?.()
         this.#proof = proof
-        this.#tellProven()
+        this.#reportProven()
       })
       .catch(() => undefined)
       .finally(() => (this.#proving = null))
@@ -220,12 +220,12 @@ export class RemoteWatch implements UpstreamWatch {
     const isExpiry = expires && this.#pending.at(-1)?.events.at(-1)?.type === 'delete'
     const isWhole = marksRevisions ? place.safePosition === place.position : !isExpiry
     this.#handOn(isWhole ? this.#pending.length : this.#pending.length - 1)
-    this.#tellProven()
+    this.#reportProven()
     this.#rest?.cancel()
     if (marksRevisions || this.#pending.length === 0) return
     this.#rest = clock.setTimer(EXPIRY_MS, () => {
       this.#handOn(this.#pending.length)
-      this.#tellProven()
+      this.#reportProven()
     })
   }
 
@@ -236,7 +236,7 @@ export class RemoteWatch implements UpstreamWatch {
     this.#options.handlers.onBatches(batches)
   }
 
-  #tellProven(): void {
+  #reportProven(): void {
     const proof = this.#proof
     if (proof === null || this.#isEnded || this.#handedOn < proof.lastEvent) return
     this.#proof = null

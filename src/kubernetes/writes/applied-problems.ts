@@ -8,7 +8,7 @@ import { elementOf, elementText } from './field-set.js'
 import type { Shape } from './shape.js'
 
 /** The most problems reported for one configuration. */
-const MAX_TOLD = 100
+const MAX_REPORTED = 100
 /** Longer explanations are cut, because keys and values may be as long as the body. */
 const MAX_LENGTH = 2048
 
@@ -21,7 +21,7 @@ export function appliedProblem(configuration: Json, shape: Shape): string | null
 }
 
 function visit(value: Json, shape: Shape, path: string, problems: string[]): void {
-  if (value === null || shape.type === 'any' || problems.length >= MAX_TOLD) return
+  if (value === null || shape.type === 'any' || problems.length >= MAX_REPORTED) return
   const wrong = (why: string): void => add(problems, path, why)
   switch (shape.type) {
     case 'scalar': {
@@ -48,7 +48,7 @@ function visit(value: Json, shape: Shape, path: string, problems: string[]): voi
 function visitItems(list: readonly Json[], shape: Shape, path: string, problems: string[]): void {
   const seen = new Set<string>()
   for (const [i, item] of list.entries()) {
-    if (problems.length >= MAX_TOLD) return
+    if (problems.length >= MAX_REPORTED) return
     if (shape.list === 'atomic') {
       visit(item, shape.items, extendPath(path, `[${i}]`), problems)
       continue

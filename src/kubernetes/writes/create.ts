@@ -10,7 +10,7 @@ import { isDeleting, metadataOf, unreadableAs } from './object-change.js'
 import { generatedName } from './object-names.js'
 import { checkType, readObject } from './request-body.js'
 import { strictProblems } from './strict-problems.js'
-import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
+import { type SingleResponse, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
 /**
@@ -20,7 +20,7 @@ import { parseWriteOptions } from './write-options.js'
 const MAX_NAMES = 8
 
 /** @throws StatusError */
-export async function createObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
+export async function createObject(context: WriteContext, request: WriteRequest): Promise<SingleResponse> {
   const write = new Write(context, request, parseWriteOptions(request.query, request.userAgent, 'Create'))
   const body = readWhole(write)
   for (let attempt = 1; ; attempt++) {
@@ -49,7 +49,7 @@ export function readWhole(write: Write): JsonRecord {
 }
 
 /** Creates the object under the write's name. @throws StatusError */
-export async function makeObject(write: Write, body: JsonRecord, keepsManagedFields = false): Promise<OneAnswer> {
+export async function makeObject(write: Write, body: JsonRecord, keepsManagedFields = false): Promise<SingleResponse> {
   const { context, request, name, lease } = write
   const { served, namespace } = request
   checkNamespace(metadataOf(body), request)
@@ -65,7 +65,7 @@ export async function makeObject(write: Write, body: JsonRecord, keepsManagedFie
   let guarded: readonly Compare[] | null = await guard()
   const bare = bareValueOf(served, body, name)
   if (bare !== null) write.refuseOrWarn(write.inBody.texts)
-  const object = bare ?? context.change.create(body, write.asked({ verb: 'update', keepsManagedFields }))
+  const object = bare ?? context.change.create(body, write.changeRequest({ verb: 'update', keepsManagedFields }))
   const guards = async (): Promise<readonly Compare[]> => {
     const found = guarded ?? (await guard())
     guarded = null

@@ -16,17 +16,17 @@ import { ExpiredError, StatusError, TooLargeResourceVersionError } from '../../e
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import { deleteOptionsOf, remove, success } from './delete.js'
 import {
-  answerOf,
-  type OneAnswer,
+  responseOf,
+  type SingleResponse,
   Warnings,
-  type WriteAnswer,
+  type WriteResponse,
   type WriteContext,
   type WriteRequest,
 } from './write-context.js'
 
 const AT_ONCE = 16
 /** A larger response is replaced by a Status. */
-const MAX_ANSWER_BYTES = 16 * 1024 * 1024
+const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 /** An object and its position in the response. */
 interface Place extends ObjectName {
@@ -42,25 +42,25 @@ interface Selected {
 }
 
 /** @throws StatusError */
-export async function deleteCollection(context: WriteContext, request: WriteRequest): Promise<WriteAnswer> {
+export async function deleteCollection(context: WriteContext, request: WriteRequest): Promise<WriteResponse> {
   const { served, apart } = request
   const { resource } = served
   // As in Kubernetes, one request cannot delete all namespaces.
   if (resourceId(resource) === 'namespaces') throw methodNotAllowedError(resource, 'deletecollection')
   const options = deleteOptionsOf(context, request)
   const { revision, continueToken, small, large } = await select(context, request)
-  const removeHere = async ({ namespace, name }: Place): Promise<OneAnswer | null> => {
+  const removeHere = async ({ namespace, name }: Place): Promise<SingleResponse | null> => {
     const { changed } = await remove(context, { served, namespace, name }, options)
-    return changed.stored === null ? null : answerOf(changed, new Warnings(), options.dryRun)
+    return changed.stored === null ? null : responseOf(changed, new Warnings(), options.dryRun)
   }
   const gathered = new Gathered()
   const removeAll = async (
     places: Iterable<Place>,
-    removeOne: (place: Place) => Promise<OneAnswer | null>,
+    removeOne: (place: Place) => Promise<SingleResponse | null>,
   ): Promise<void> => {
     for (const place of places) {
-      const answer = await unlessGone(removeOne(place))
-      if (answer !== null) gathered.add(place.index, answer)
+      const response = await unlessGone(removeOne(place))
+      if (response !== null) gathered.add(place.index, response)
     }
   }
   const rest = small.values()
@@ -124,7 +124,7 @@ function placeOf(read: ListRead, prefix: Key): { startKey?: Key; revision?: Revi
 }
 
 /** Returns null if another request has removed the object first. */
-async function unlessGone(removal: Promise<OneAnswer | null>): Promise<OneAnswer | null> {
+async function unlessGone(removal: Promise<SingleResponse | null>): Promise<SingleResponse | null> {
   try {
     return await removal
   } catch (error) {
@@ -138,10 +138,10 @@ class Gathered {
   #objects: (StoredObject | undefined)[] | null = []
   #bytes = 0
 
-  add(index: number, answer: OneAnswer): void {
-    if (answer.kind === 'object') this.#bytes += answer.stored.size
-    if (answer.kind !== 'object' || this.#bytes > MAX_ANSWER_BYTES) this.#objects = null
-    else if (this.#objects !== null) this.#objects[index] = answer.stored
+  add(index: number, response: SingleResponse): void {
+    if (response.kind === 'object') this.#bytes += response.stored.size
+    if (response.kind !== 'object' || this.#bytes > MAX_RESPONSE_BYTES) this.#objects = null
+    else if (this.#objects !== null) this.#objects[index] = response.stored
   }
 
   get objects(): readonly StoredObject[] | null {

@@ -15,7 +15,14 @@ import { isContainer } from './containers.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
 import { type Change, type Changed, type Held, type ObjectLocation, putAgain } from './object-store.js'
 import { readOptionalObject } from './request-body.js'
-import { answerOf, type OneAnswer, timestamp, Warnings, type WriteContext, type WriteRequest } from './write-context.js'
+import {
+  responseOf,
+  type SingleResponse,
+  timestamp,
+  Warnings,
+  type WriteContext,
+  type WriteRequest,
+} from './write-context.js'
 import { typeProblem } from './member-types.js'
 import { type DeleteOptions, parseDeleteOptions } from './write-options.js'
 
@@ -26,7 +33,7 @@ import { type DeleteOptions, parseDeleteOptions } from './write-options.js'
 const IMMORTAL: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public'])
 
 /** @throws StatusError */
-export async function deleteObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
+export async function deleteObject(context: WriteContext, request: WriteRequest): Promise<SingleResponse> {
   const { served, name } = request
   if (resourceId(served.resource) === 'namespaces' && IMMORTAL.has(name)) {
     throw new ForbiddenError(`namespaces ${JSON.stringify(name)} is forbidden: this namespace may not be deleted`, {
@@ -35,17 +42,17 @@ export async function deleteObject(context: WriteContext, request: WriteRequest)
   }
   const options = deleteOptionsOf(context, request)
   const { changed, uid } = await remove(context, request, options)
-  if (changed.kind !== 'deleted') return answerOf(changed, new Warnings(), options.dryRun)
+  if (changed.kind !== 'deleted') return responseOf(changed, new Warnings(), options.dryRun)
   const { group, plural } = served.resource
   const details = record({ name, ...(group === '' ? {} : { group }), kind: plural, ...(uid === '' ? {} : { uid }) })
   return success(details)
 }
 
 /** Removes an object and returns its last state, as when a collection is deleted. @throws StatusError */
-export async function removeObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
+export async function removeObject(context: WriteContext, request: WriteRequest): Promise<SingleResponse> {
   const options = deleteOptionsOf(context, request)
   const { changed } = await remove(context, request, options)
-  return answerOf(changed, new Warnings(), options.dryRun)
+  return responseOf(changed, new Warnings(), options.dryRun)
 }
 
 /** @throws StatusError */
@@ -63,7 +70,7 @@ export function readDeleteOptions(context: WriteContext, query: URLSearchParams,
   return parseDeleteOptions(query, options)
 }
 
-export function success(details: JsonRecord): OneAnswer {
+export function success(details: JsonRecord): SingleResponse {
   const status = record({ kind: 'Status', apiVersion: 'v1', metadata: record(), status: 'Success', details })
   return { kind: 'document', code: 200, json: encodeJsonTree(status), warnings: [] }
 }

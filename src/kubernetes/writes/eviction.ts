@@ -32,7 +32,7 @@ import {
 import { isDeleting, metadataOf } from './object-change.js'
 import { type Change, type Held, type ObjectLocation, putAgain } from './object-store.js'
 import { checkType, readObject } from './request-body.js'
-import { timestamp, type OneAnswer, type WriteContext, type WriteRequest } from './write-context.js'
+import { type SingleResponse, timestamp, type WriteContext, type WriteRequest } from './write-context.js'
 import { type DeleteOptions, parseWriteOptions } from './write-options.js'
 
 /** How often a constantly changing pod is reread, as in the API server, and the pause between attempts. */
@@ -40,7 +40,7 @@ const MAX_ATTEMPTS = 20
 const PAUSE_MS = 50
 
 /** @throws StatusError */
-export async function evictPod(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
+export async function evictPod(context: WriteContext, request: WriteRequest): Promise<SingleResponse> {
   const { served, namespace, name } = request
   const place: ObjectLocation = { served, namespace, name }
   const options = readEviction(context, request)

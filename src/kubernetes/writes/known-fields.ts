@@ -3,7 +3,7 @@ import { isRecord, joinPath, type Json } from '../codec/json-tree.js'
 import type { Shape } from './shape.js'
 
 /** The most removed members reported for one object, as in the API server. */
-const MAX_TOLD = 100
+const MAX_REPORTED = 100
 
 /** Removes the undeclared members from `value`. @returns their paths. */
 export function dropUnknownFields(value: Json, shape: Shape): readonly string[] {
@@ -29,7 +29,7 @@ function drop(value: Json, shape: Shape, path: string[], unknown: string[]): voi
     if (inner !== undefined) drop(value[name]!, inner, path, unknown)
     else if (!shape.keepsUnknown) {
       delete value[name]
-      if (unknown.length < MAX_TOLD) unknown.push(joinPath(path))
+      if (unknown.length < MAX_REPORTED) unknown.push(joinPath(path))
     }
     path.pop()
   }

@@ -295,7 +295,7 @@ function byPlace(a: Entry, b: Entry): number {
 }
 
 /** The most conflicts named in one response. */
-const MAX_TOLD_CONFLICTS = 100
+const MAX_REPORTED_CONFLICTS = 100
 
 /** Creates the conflict in the API server's words, because kubectl prints them. */
 function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly fields: FieldSet }[]): ConflictError {
@@ -305,7 +305,7 @@ function conflictBetween(conflicts: readonly { readonly entry: Entry; readonly f
   for (const { entry, fields } of conflicts) {
     const name = describe(entry)
     for (const path of fields.paths()) {
-      if (++total > MAX_TOLD_CONFLICTS) continue
+      if (++total > MAX_REPORTED_CONFLICTS) continue
       causes.push({ reason: 'FieldManagerConflict', message: `conflict with ${name}`, field: path })
       getOrMake(byManager, name, () => []).push(path)
     }

@@ -219,7 +219,7 @@ export class ObjectStore {
     let revision: Revision | null = null
     for (;;) {
       const at: Revision | undefined = revision ?? wanted
-      const page: Page = await this.#asked(() =>
+      const page: Page = await this.#fromStorage(() =>
         this.#options.upstream.read({ prefix, startKey, limit: 500, ...(at === undefined ? {} : { revision: at }) }),
       )
       if (revision === null) onRevision((revision = page.revision))
@@ -385,12 +385,12 @@ export class ObjectStore {
   }
 
   #readKey(key: Key): Promise<KeyValue | null> {
-    return this.#asked(() => this.#options.upstream.readKey(key))
+    return this.#fromStorage(() => this.#options.upstream.readKey(key))
   }
 
-  async #asked<T>(ask: () => Promise<T>): Promise<T> {
+  async #fromStorage<T>(read: () => Promise<T>): Promise<T> {
     try {
-      return await ask()
+      return await read()
     } catch (error) {
       throw storageError(error, 'read')
     }

@@ -27,8 +27,8 @@ import {
 } from '../../engine/model/status.js'
 import { type JobCalls, ThreadEndedError, type ThreadPool } from '../../support/thread-pool.js'
 import {
-  type AnswerMessage,
-  answerFrom,
+  type ResponseMessage,
+  fromResponseMessage,
   type Returned,
   returnedBy,
   type ServedMessage,
@@ -37,7 +37,7 @@ import {
   type WriteMessage,
 } from './thread-messages.js'
 import { isContainer } from './containers.js'
-import type { OneAnswer, WriteAnswer, WriteRequest } from './write-context.js'
+import type { SingleResponse, WriteRequest, WriteResponse } from './write-context.js'
 import type { ObjectLocation } from './object-store.js'
 import { type OneVerb, type OwnDecision, Writer, type WriterOptions, type WriteVerb } from './writer.js'
 
@@ -59,7 +59,7 @@ const MAX_HELD_BYTES = 32 * 1024
 const MAX_KNOWN = 200
 
 /** Functions of a request that a thread can call. */
-const ASKED: ReadonlySet<string> = new Set(['mayCreate', 'mayDelete', 'confirm'])
+const CALLABLE: ReadonlySet<string> = new Set(['mayCreate', 'mayDelete', 'confirm'])
 
 export class OffLoopWriter {
   readonly #options: OffLoopWriterOptions
@@ -90,7 +90,12 @@ export class OffLoopWriter {
   }
 
   /** @param identity the caller, for a fair share of the threads. @throws StatusError */
-  async perform(verb: WriteVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
+  async perform(
+    verb: WriteVerb,
+    request: WriteRequest,
+    identity: string,
+    signal?: AbortSignal,
+  ): Promise<WriteResponse> {
     if (verb === 'deletecollection') return await this.#deleteCollection(request, identity, signal)
     if (!canLeave(verb, request)) return await this.#unbounded.perform(verb, request)
     if (isSmall(request)) {
@@ -105,16 +110,21 @@ export class OffLoopWriter {
   }
 
   /** Lists the collection here and removes each of its larger objects in a thread. */
-  async #deleteCollection(request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteAnswer> {
+  async #deleteCollection(request: WriteRequest, identity: string, signal?: AbortSignal): Promise<WriteResponse> {
     requireSmallBody(request, 'DeleteOptions')
-    const remove = (name: ObjectName): Promise<OneAnswer> =>
+    const remove = (name: ObjectName): Promise<SingleResponse> =>
       this.#inThread('remove', { ...request, ...name, asProtobuf: false }, identity, signal)
     const apart = isContainer(request.served) ? {} : { apart: { overBytes: MAX_HELD_BYTES, remove } }
     return await this.#unbounded.perform('deletecollection', { ...request, ...apart })
   }
 
   /** @throws StatusError */
-  async #inThread(verb: OneVerb, request: WriteRequest, identity: string, signal?: AbortSignal): Promise<OneAnswer> {
+  async #inThread(
+    verb: OneVerb,
+    request: WriteRequest,
+    identity: string,
+    signal?: AbortSignal,
+  ): Promise<SingleResponse> {
     const release = await this.#options.semaphore.acquire(identity, signal)
     try {
       return await this.#compute(verb, request)
@@ -123,14 +133,14 @@ export class OffLoopWriter {
     }
   }
 
-  async #compute(verb: OneVerb, request: WriteRequest): Promise<OneAnswer> {
+  async #compute(verb: OneVerb, request: WriteRequest): Promise<SingleResponse> {
     const { threads, clock, onJob } = this.#options
     let hasWritten = false
     const calls = this.#callsOf(request, () => (hasWritten = true))
     const startedMs = clock.monotonic()
     try {
       const returned = await threads.run({ message: (known) => this.#message(verb, request, known), calls })
-      return answerFrom(valueOf(returned as Returned<AnswerMessage>))
+      return fromResponseMessage(valueOf(returned as Returned<ResponseMessage>))
     } catch (error) {
       throw error instanceof ThreadEndedError ? this.#endedError(error, hasWritten) : error
     } finally {
@@ -229,8 +239,8 @@ function canLeave(verb: OneVerb, request: WriteRequest): boolean {
     requireSmallBody(request, isEviction ? 'an Eviction' : 'DeleteOptions')
     return false
   }
-  // Threads cannot call functions that are not in `ASKED`.
-  return Object.entries(request).every(([name, value]) => typeof value !== 'function' || ASKED.has(name))
+  // Threads cannot call functions that are not in `CALLABLE`.
+  return Object.entries(request).every(([name, value]) => typeof value !== 'function' || CALLABLE.has(name))
 }
 
 /** @throws RequestEntityTooLargeError */

@@ -21,7 +21,7 @@ import { checkType, decode } from './request-body.js'
 import type { Shape } from './shape.js'
 import { unknownField } from './strict-problems.js'
 import { applyStrategicPatch } from './strategic-patch.js'
-import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
+import { type SingleResponse, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions, type WriteOptions } from './write-options.js'
 
 const JSON_PATCH = 'application/json-patch+json'
@@ -74,7 +74,7 @@ export function patched(
 }
 
 /** @throws StatusError */
-export async function patchObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
+export async function patchObject(context: WriteContext, request: WriteRequest): Promise<SingleResponse> {
   const { served, name, subresource } = request
   const { resource } = served
   const rules = context.change.rules(served)
@@ -107,8 +107,8 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
         return lease.putBare(held, bare)
       }
       checkPatched(after, request, invalidPatch)
-      const asked = write.asked({ verb: 'patch', keepsManagedFields: isApply })
-      return lease.put(held, context.change.update(held.object, after, asked))
+      const changeRequest = write.changeRequest({ verb: 'patch', keepsManagedFields: isApply })
+      return lease.put(held, context.change.update(held.object, after, changeRequest))
     })
   } catch (error) {
     const isNew = error instanceof NotFoundError && configuration !== null && subresource === ''

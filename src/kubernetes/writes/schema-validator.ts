@@ -136,25 +136,25 @@ class Validation {
     for (const branch of branchesOf(schema, 'allOf')) this.check(branch, value)
     const any = branchesOf(schema, 'anyOf')
     if (any.length > 0) {
-      const told: FieldProblem[] = []
+      const branchProblems: FieldProblem[] = []
       const isAny = any.some((branch) => {
         const problems = this.#try(branch, value)
-        told.push(...problems)
+        branchProblems.push(...problems)
         return problems.length === 0
       })
-      if (!isAny) this.#refuseBranches(told, value, 'must validate at least one schema (anyOf)')
+      if (!isAny) this.#refuseBranches(branchProblems, value, 'must validate at least one schema (anyOf)')
     }
     const one = branchesOf(schema, 'oneOf')
     if (one.length > 0) {
       const tried = one.map((branch) => this.#try(branch, value))
       const valid = tried.filter((problems) => problems.length === 0).length
-      const told = valid === 0 ? tried.flat() : []
-      if (valid !== 1) this.#refuseBranches(told, value, 'must validate one and only one schema (oneOf)')
+      const branchProblems = valid === 0 ? tried.flat() : []
+      if (valid !== 1) this.#refuseBranches(branchProblems, value, 'must validate one and only one schema (oneOf)')
     }
   }
 
-  #refuseBranches(told: readonly FieldProblem[], value: Json, why: string): void {
-    for (const problem of told) this.#add(problem)
+  #refuseBranches(branchProblems: readonly FieldProblem[], value: Json, why: string): void {
+    for (const problem of branchProblems) this.#add(problem)
     this.#refuse(value, why)
   }
 
@@ -180,8 +180,10 @@ class Validation {
 
   #add(problem: FieldProblem): void {
     if (this.#isFull) return
-    const isTold = this.problems.some(({ field, message }) => field === problem.field && message === problem.message)
-    if (!isTold) this.problems.push(problem)
+    const isReported = this.problems.some(
+      ({ field, message }) => field === problem.field && message === problem.message,
+    )
+    if (!isReported) this.problems.push(problem)
   }
 
   get #isFull(): boolean {

@@ -6,7 +6,7 @@ import type { SharedResource } from '../dialect/shared-resource.js'
 import { InternalError, RelayedStatusError, type Status, StatusError } from '../../engine/model/status.js'
 import { LooseObject, type StoredObject } from '../../engine/model/stored-object.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
-import type { OneAnswer } from './write-context.js'
+import type { SingleResponse } from './write-context.js'
 import type { OneVerb } from './writer.js'
 import { bufferOf } from '../../support/buffer-of.js'
 
@@ -83,25 +83,25 @@ export function withBuffers(value: unknown): unknown {
 /** A stored object without its accessors, because a structured clone copies only fields. */
 type StoredMessage = Omit<StoredObject, 'size' | 'notes'>
 
-type ObjectAnswer = Extract<OneAnswer, { kind: 'object' }>
+type ObjectResponse = Extract<SingleResponse, { kind: 'object' }>
 
 /** A response in the form in which a thread sends it. */
-export type AnswerMessage =
-  | Exclude<OneAnswer, ObjectAnswer>
-  | (Omit<ObjectAnswer, 'stored'> & { readonly stored: StoredMessage })
+export type ResponseMessage =
+  | Exclude<SingleResponse, ObjectResponse>
+  | (Omit<ObjectResponse, 'stored'> & { readonly stored: StoredMessage })
 
-export function answerMessage(answer: OneAnswer): AnswerMessage {
-  if (answer.kind !== 'object') return answer
+export function toResponseMessage(response: SingleResponse): ResponseMessage {
+  if (response.kind !== 'object') return response
   const { key, namespace, name, createRevision, modRevision, version, leaseId, encoding, apiVersion, kind } =
-    answer.stored
-  const { bytes, metadataOffset } = answer.stored
+    response.stored
+  const { bytes, metadataOffset } = response.stored
   const revisions = { createRevision, modRevision, version, leaseId }
   const stored = { key, namespace, name, ...revisions, encoding, apiVersion, kind, bytes, metadataOffset }
-  return { ...answer, stored }
+  return { ...response, stored }
 }
 
-export function answerFrom(message: AnswerMessage): OneAnswer {
-  const answer = withBuffers(message)
-  if (answer.kind !== 'object') return answer
-  return { ...answer, stored: new LooseObject(answer.stored) }
+export function fromResponseMessage(message: ResponseMessage): SingleResponse {
+  const response = withBuffers(message)
+  if (response.kind !== 'object') return response
+  return { ...response, stored: new LooseObject(response.stored) }
 }

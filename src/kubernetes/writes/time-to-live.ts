@@ -38,16 +38,16 @@ export type LeaseChoice =
 
 /**
  * @param before null when the object is being created.
- * @param asked the seconds in the query: 0 means no limit, null that the query gives none.
+ * @param requestedSeconds the seconds in the query: 0 means no limit, null that the query gives none.
  */
 export function chooseLease(
   before: { readonly object: JsonRecord; readonly leaseId: string } | null,
   after: JsonRecord,
-  asked: number | null,
+  requestedSeconds: number | null,
 ): LeaseChoice {
-  if (asked !== null && asked > 0) return { kind: 'grant', seconds: asked }
+  if (requestedSeconds !== null && requestedSeconds > 0) return { kind: 'grant', seconds: requestedSeconds }
   const seconds = parseTimeToLive(annotationOf(after))
-  if (seconds !== null && asked === null) return { kind: 'grant', seconds }
+  if (seconds !== null && requestedSeconds === null) return { kind: 'grant', seconds }
   const wasAnnotated = before !== null && annotationOf(before.object) !== ''
-  return { kind: 'keep', leaseId: asked === 0 || before === null || wasAnnotated ? '0' : before.leaseId }
+  return { kind: 'keep', leaseId: requestedSeconds === 0 || before === null || wasAnnotated ? '0' : before.leaseId }
 }

@@ -5,11 +5,11 @@ import { NotFoundError } from '../../engine/model/status.js'
 import { bareValueOf } from './bare-value.js'
 import { checkName, checkNamespace, makeObject, readWhole } from './create.js'
 import { metadataOf } from './object-change.js'
-import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
+import { type SingleResponse, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
 /** @throws StatusError */
-export async function updateObject(context: WriteContext, request: WriteRequest): Promise<OneAnswer> {
+export async function updateObject(context: WriteContext, request: WriteRequest): Promise<SingleResponse> {
   const { served, name, subresource } = request
   const { resource } = served
   const write = new Write(context, request, parseWriteOptions(request.query, request.userAgent, 'Update'))
@@ -24,7 +24,7 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
     return await write.change((held) => {
       if (held === null) throw objectNotFoundError(resource, name)
       if (bare === null) {
-        const after = context.change.update(held.object, cloneTree(value), write.asked({ verb: 'update' }))
+        const after = context.change.update(held.object, cloneTree(value), write.changeRequest({ verb: 'update' }))
         return write.lease.put(held, after)
       }
       const version = textMember(metadata, 'resourceVersion').replace(/^0$/, '')

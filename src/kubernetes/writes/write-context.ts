@@ -46,7 +46,7 @@ interface RemovalApart {
   /** The size in bytes above which an object is removed by `remove`. */
   readonly overBytes: number
   /** @returns the last state of the object; null if it was gone already. @throws StatusError */
-  remove(name: ObjectName): Promise<OneAnswer | null>
+  remove(name: ObjectName): Promise<SingleResponse | null>
 }
 
 export interface WriteRequest {
@@ -74,13 +74,13 @@ export interface WriteRequest {
   readonly confirm?: ConfirmPut
 }
 
-export type WriteAnswer = OneAnswer | CollectionAnswer
+export type WriteResponse = SingleResponse | CollectionResponse
 
 /**
  * The deleted objects of a collection, each in its last state. This response is used only within the process and
  * never comes from a thread.
  */
-export interface CollectionAnswer {
+export interface CollectionResponse {
   readonly kind: 'objects'
   readonly code: number
   /** The revision at which the collection was read. */
@@ -91,7 +91,7 @@ export interface CollectionAnswer {
   readonly objects: readonly StoredObject[]
 }
 
-export type OneAnswer =
+export type SingleResponse =
   | {
       readonly kind: 'object'
       readonly code: number
@@ -201,7 +201,7 @@ export class Write {
   }
 
   /** Returns the request for `ObjectChange`. */
-  asked(more: Pick<ChangeRequest, 'verb'> & Partial<ChangeRequest>): ChangeRequest {
+  changeRequest(more: Pick<ChangeRequest, 'verb'> & Partial<ChangeRequest>): ChangeRequest {
     const { served, namespace, subresource } = this.request
     return {
       served,
@@ -218,7 +218,7 @@ export class Write {
   }
 
   /** @throws StatusError */
-  async change(decide: (held: Held | null) => Change, guards?: Guards): Promise<OneAnswer> {
+  async change(decide: (held: Held | null) => Change, guards?: Guards): Promise<SingleResponse> {
     const { context, options, request, name } = this
     const place = { served: request.served, namespace: request.namespace, name }
     const changed = await context.store.change(place, decide, { ...options, confirm: request.confirm, guards })
@@ -226,12 +226,12 @@ export class Write {
     // The container's last finalizer may have been the only thing that kept it.
     else if (changed.kind === 'updated' && isContainer(request.served) && !options.dryRun)
       await context.containers.afterChange(place)
-    return answerOf(changed, this.warnings, options.dryRun)
+    return responseOf(changed, this.warnings, options.dryRun)
   }
 }
 
 /** @param held the previous object, which a dry run of a create needs. */
-export function answerOf(changed: Changed, warnings: Warnings, isDryRun: boolean): OneAnswer {
+export function responseOf(changed: Changed, warnings: Warnings, isDryRun: boolean): SingleResponse {
   const { stored, kind } = changed
   if (stored === null) throw new RangeError('a write that leaves no object is answered separately')
   const code = kind === 'created' ? 201 : 200

@@ -24,7 +24,7 @@ import { patched, readPatch } from './patch.js'
 import { checkType, readObject } from './request-body.js'
 import { ANY } from './shape.js'
 import { checkName } from './create.js'
-import { type OneAnswer, Write, type WriteContext, type WriteRequest } from './write-context.js'
+import { type SingleResponse, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
 
 /** Handles PUT and PATCH. @throws StatusError */
@@ -32,14 +32,14 @@ export async function writeScale(
   context: WriteContext,
   request: WriteRequest,
   verb: 'update' | 'patch',
-): Promise<OneAnswer> {
+): Promise<SingleResponse> {
   const { served, namespace, name, query, userAgent, contentType } = request
   const { resource } = served
   const paths = context.change.rules(served).scale ?? missing()
   const options = parseWriteOptions(query, userAgent, verb === 'update' ? 'Update' : 'Patch')
   const next = verb === 'update' ? whole(request, context.schema) : partial(contentType, request.body)
   const write = new Write(context, request, options)
-  let answer: JsonRecord | null = null
+  let response: JsonRecord | null = null
   const changed = await context.store.change(
     { served, namespace, name },
     (held): Change => {
@@ -53,15 +53,15 @@ export async function writeScale(
       const replicas = readReplicas(scale, name)
       const after = cloneTree(held.object)
       if (member(after, ...paths.specReplicas) !== replicas) setMember(after, paths.specReplicas, replicas)
-      const object = context.change.update(held.object, after, write.asked({ verb: 'patch' }))
-      answer = scaleOf(object, paths)
+      const object = context.change.update(held.object, after, write.changeRequest({ verb: 'patch' }))
+      response = scaleOf(object, paths)
       return write.lease.put(held, object)
     },
     options,
   )
-  const metadata = member(answer ?? undefined, 'metadata')
+  const metadata = member(response ?? undefined, 'metadata')
   if (isRecord(metadata) && changed.stored !== null) metadata['resourceVersion'] = String(changed.stored.modRevision)
-  const json = encodeJsonTree(answer ?? missing())
+  const json = encodeJsonTree(response ?? missing())
   return { kind: 'document', code: 200, json, warnings: write.warnings.texts }
 }
 

@@ -13,8 +13,8 @@ import { systemRandom } from '../../support/random.js'
 import type { Compare, WriteOperation, WriteResult } from '../../engine/upstream/upstream.js'
 import { type CallBack, ownMemory, serveJobs } from '../../support/serve-jobs.js'
 import {
-  type AnswerMessage,
-  answerMessage,
+  type ResponseMessage,
+  toResponseMessage,
   type Returned,
   returnedBy,
   type ServedMessage,
@@ -41,11 +41,11 @@ let writer: Writer | null = null
 function writerFor(message: WriteMessage): Writer {
   const options: WriterOptions = {
     upstream: {
-      read: (...values) => ask('read', ...values),
-      readKey: (...values) => ask('readKey', ...values),
+      read: (...values) => invoke('read', ...values),
+      readKey: (...values) => invoke('readKey', ...values),
       write: (compares, operations) => write(compares, operations),
-      grantLease: (...values) => ask('grantLease', ...values),
-      dropLease: (...values) => ask('dropLease', ...values),
+      grantLease: (...values) => invoke('grantLease', ...values),
+      dropLease: (...values) => invoke('dropLease', ...values),
     },
     clock: { ...systemClock, now: () => job.nowMs },
     random: systemRandom,
@@ -58,17 +58,17 @@ function writerFor(message: WriteMessage): Writer {
     onRetry: () => void call('onRetry'),
     onUnusable: (problem) => void call('onUnusable', [problem]),
     containers: {
-      assertDefined: ({ namespace, name }) => ask('assertDefined', namespace, name),
+      assertDefined: ({ namespace, name }) => invoke('assertDefined', namespace, name),
       // Only the process itself deletes objects that contain others.
       finish: () => Promise.resolve(),
-      afterChange: async ({ namespace, name }) => void (await ask('afterChange', namespace, name)),
-      afterGone: async ({ namespace, name }) => void (await ask('afterGone', namespace, name)),
+      afterChange: async ({ namespace, name }) => void (await invoke('afterChange', namespace, name)),
+      afterGone: async ({ namespace, name }) => void (await invoke('afterGone', namespace, name)),
     },
   }
   return new Writer(options)
 }
 
-async function ask<T>(name: string, ...values: readonly unknown[]): Promise<T> {
+async function invoke<T>(name: string, ...values: readonly unknown[]): Promise<T> {
   return withBuffers(valueOf((await call(name, values)) as Returned<T>))
 }
 
@@ -81,7 +81,7 @@ async function write(compares: readonly Compare[], operations: readonly WriteOpe
 
 /** Sends the objects as text, because a structured clone would lose the class of a number that keeps its digits. */
 const confirm: ConfirmPut = async (before, after) => {
-  await ask('confirm', before === null ? null : jsonText(before), jsonText(after))
+  await invoke('confirm', before === null ? null : jsonText(before), jsonText(after))
 }
 
 function resourceOf({ id, resource }: ServedMessage): ServedResource {
@@ -89,7 +89,7 @@ function resourceOf({ id, resource }: ServedMessage): ServedResource {
   return served.get(id)!
 }
 
-async function perform(message: unknown, callBack: CallBack): Promise<Returned<AnswerMessage>> {
+async function perform(message: unknown, callBack: CallBack): Promise<Returned<ResponseMessage>> {
   job = message as WriteMessage
   call = callBack
   return await returnedBy(async () => {
@@ -108,19 +108,19 @@ async function perform(message: unknown, callBack: CallBack): Promise<Returned<A
       contentType,
       body: withBuffers(body) as Buffer,
       asProtobuf,
-      mayCreate: async () => void (await ask('mayCreate')),
-      mayDelete: async () => void (await ask('mayDelete')),
+      mayCreate: async () => void (await invoke('mayCreate')),
+      mayDelete: async () => void (await invoke('mayDelete')),
       ...(job.confirms ? { confirm } : {}),
     }
-    return answerMessage(await writer.perform(verb, request))
+    return toResponseMessage(await writer.perform(verb, request))
   })
 }
 
-function memoryOf(returned: Returned<AnswerMessage>): readonly Transferable[] {
+function memoryOf(returned: Returned<ResponseMessage>): readonly Transferable[] {
   if (returned.kind === 'error') return []
-  const answer = returned.value
+  const response = returned.value
   return ownMemory(
-    answer.kind === 'object' ? answer.stored.bytes : answer.kind === 'document' ? answer.json : answer.bytes,
+    response.kind === 'object' ? response.stored.bytes : response.kind === 'document' ? response.json : response.bytes,
   )
 }
 

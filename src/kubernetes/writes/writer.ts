@@ -23,12 +23,18 @@ import { bareNamespace, Namespaces } from './namespaces.js'
 import { ObjectChange } from './object-change.js'
 import { type ObjectLocation, ObjectStore, type ObjectStoreOptions } from './object-store.js'
 import { patchObject } from './patch.js'
-import { inProtobuf } from './protobuf-answer.js'
+import { inProtobuf } from './protobuf-response.js'
 import { BuiltInShapes } from './shape.js'
 import { storageError } from './storage-error.js'
 import { writeScale } from './write-scale.js'
 import { updateObject } from './update.js'
-import { type OneAnswer, Write, type WriteAnswer, type WriteContext, type WriteRequest } from './write-context.js'
+import {
+  type SingleResponse,
+  Write,
+  type WriteContext,
+  type WriteRequest,
+  type WriteResponse,
+} from './write-context.js'
 
 export interface WriterOptions extends Omit<ObjectStoreOptions, 'onRetry' | 'fillDefaults'> {
   readonly clock: Clock
@@ -144,15 +150,15 @@ export class Writer {
   }
 
   /** @throws StatusError */
-  perform(verb: OneVerb, request: WriteRequest): Promise<OneAnswer>
-  perform(verb: WriteVerb, request: WriteRequest): Promise<WriteAnswer>
-  async perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteAnswer> {
-    const answer = await this.#perform(verb, request)
-    if (request.asProtobuf !== true || answer.kind === 'objects') return answer
-    return inProtobuf(this.#context, request.served, answer)
+  perform(verb: OneVerb, request: WriteRequest): Promise<SingleResponse>
+  perform(verb: WriteVerb, request: WriteRequest): Promise<WriteResponse>
+  async perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteResponse> {
+    const response = await this.#perform(verb, request)
+    if (request.asProtobuf !== true || response.kind === 'objects') return response
+    return inProtobuf(this.#context, request.served, response)
   }
 
-  async #perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteAnswer> {
+  async #perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteResponse> {
     const { served, name, subresource } = request
     const { resource } = served
     const context = this.#context

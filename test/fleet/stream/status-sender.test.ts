@@ -36,7 +36,7 @@ function sender(t: Test) {
     feed,
     clock,
     position: () => ({ epoch: 1, sequence: 7 }),
-    prove: (askedAtMs) => queue.addProof(askedAtMs),
+    prove: (requestedAtMs) => queue.addProof(requestedAtMs),
     onSent: () => {},
   })
   const queue = new PublishQueue(clock)

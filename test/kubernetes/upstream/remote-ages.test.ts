@@ -82,7 +82,7 @@ void t.test(
 void t.test('an age reported by the other server grows with the time since the request', (t) => {
   const ages = new RemoteAges()
   t.equal(ages.of('pods', 1_000), null, 'nothing is known')
-  ages.answered(
+  ages.received(
     JSON.stringify({ ages: { pods: { ageMs: 400, validMs: 1_800 }, nodes: { ageMs: 0, validMs: null } } }),
     1_000,
   )
@@ -90,7 +90,7 @@ void t.test('an age reported by the other server grows with the time since the r
   t.same(ages.of('nodes', 1_500), { ageMs: 500, validMs: 1_800 })
   t.same(ages.of('unknown', 1_500), { ageMs: 500, validMs: 1_800 })
   for (const other of ['ok', '', 'null', '[]', '{}', '{"ages":3}', '{"ages":{"pods":{"ageMs":"old","validMs":-1}}}']) {
-    ages.answered(other, 2_000)
+    ages.received(other, 2_000)
     t.same(ages.of('pods', 2_000), { ageMs: 0, validMs: 1_800 }, other)
   }
   t.end()

@@ -9,7 +9,7 @@ import type { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { systemClock, type Timer } from '../../../src/support/clock.js'
 import { systemRandom } from '../../../src/support/random.js'
 import type { Upstream } from '../../../src/engine/upstream/upstream.js'
-import type { WriteAnswer } from '../../../src/kubernetes/writes/write-context.js'
+import type { WriteResponse } from '../../../src/kubernetes/writes/write-context.js'
 import { type WriteVerb, Writer } from '../../../src/kubernetes/writes/writer.js'
 
 export interface Asked {
@@ -89,7 +89,7 @@ export function writerOver(upstream: Upstream, now = (): number => Date.now()): 
 }
 
 /** Returns the body as a JSON client sees it. */
-export function bodyOf(answer: WriteAnswer, { resource }: ServedResource): Record<string, unknown> {
+export function bodyOf(answer: WriteResponse, { resource }: ServedResource): Record<string, unknown> {
   switch (answer.kind) {
     case 'object':
       return objectOf(answer.stored)

@@ -16,7 +16,7 @@ import {
 } from '../../../engine/model/status.js'
 import { isSameButOwnership } from '../../../kubernetes/writes/metadata-rules.js'
 import type { ConfirmPut } from '../../../kubernetes/writes/object-store.js'
-import type { CollectionAnswer, WriteAnswer, WriteRequest } from '../../../kubernetes/writes/write-context.js'
+import type { CollectionResponse, WriteRequest, WriteResponse } from '../../../kubernetes/writes/write-context.js'
 import type { WriteVerb } from '../../../kubernetes/writes/writer.js'
 import { layOut } from '../bodies/layout.js'
 import { sendObject, sendPieces } from '../bodies/send-body.js'
@@ -55,7 +55,7 @@ async function perform(
   request: Request,
   served: ServedResource,
   form: Negotiated,
-): Promise<WriteAnswer> {
+): Promise<WriteResponse> {
   const { exchange, path, caller } = request
   const release = await context.writes.acquire(caller.identity, exchange.signal)
   try {
@@ -119,7 +119,7 @@ async function send(
   context: ApiContext,
   exchange: Exchange,
   served: ServedResource,
-  answer: WriteAnswer,
+  answer: WriteResponse,
   form: Negotiated,
 ): Promise<void> {
   for (const warning of answer.warnings) exchange.warn(warning)
@@ -153,6 +153,6 @@ function deletedStatus({ resource }: ServedResource): Status {
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', message: '', details, code: 200 }
 }
 
-function metadataOf({ revision, continueToken }: CollectionAnswer): ListMetadata {
+function metadataOf({ revision, continueToken }: CollectionResponse): ListMetadata {
   return { resourceVersion: formatResourceVersion(revision), continue: continueToken }
 }

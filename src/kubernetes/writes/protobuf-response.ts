@@ -3,7 +3,7 @@ import { ensureRecord, isRecord, parseJsonTree } from '../codec/json-tree.js'
 import { encodeIfPossible } from '../codec/protobuf/encode-object.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { formatResourceVersion } from '../../engine/model/resource-version.js'
-import type { OneAnswer, WriteContext } from './write-context.js'
+import type { SingleResponse, WriteContext } from './write-context.js'
 
 /**
  * Encodes a response as protobuf. If that is impossible, the response stays JSON, because the write is already done.
@@ -11,15 +11,15 @@ import type { OneAnswer, WriteContext } from './write-context.js'
 export function inProtobuf(
   { store, schema }: Pick<WriteContext, 'store' | 'schema'>,
   served: ServedResource,
-  answer: OneAnswer,
-): OneAnswer {
-  if (answer.kind === 'protobuf') return answer
-  const json = answer.kind === 'object' ? store.json(served, answer.stored) : answer.json
+  response: SingleResponse,
+): SingleResponse {
+  if (response.kind === 'protobuf') return response
+  const json = response.kind === 'object' ? store.json(served, response.stored) : response.json
   const { value } = json === null ? { value: null } : parseJsonTree(json)
-  if (!isRecord(value)) return answer
-  if (answer.kind === 'object') {
-    ensureRecord(value, 'metadata')['resourceVersion'] = formatResourceVersion(answer.stored.modRevision)
+  if (!isRecord(value)) return response
+  if (response.kind === 'object') {
+    ensureRecord(value, 'metadata')['resourceVersion'] = formatResourceVersion(response.stored.modRevision)
   }
   const bytes = encodeIfPossible(value, schema)
-  return bytes === null ? answer : { kind: 'protobuf', code: answer.code, bytes, warnings: answer.warnings }
+  return bytes === null ? response : { kind: 'protobuf', code: response.code, bytes, warnings: response.warnings }
 }
