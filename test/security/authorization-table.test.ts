@@ -7,7 +7,7 @@ import { EscalationCheck } from '../../src/server/auth/authz/escalation.js'
 import { unionAuthorizer } from '../../src/server/auth/authz/union-authorizer.js'
 import { rbac, RbacRules } from '../../src/server/auth/authz/rbac.js'
 import { type RbacJson, rbacObjects } from '../server/auth/rbac-json.js'
-import { nobodyAsked } from '../../src/server/auth/authn/union-authenticator.js'
+import { anonymousOnly } from '../../src/server/auth/authn/union-authenticator.js'
 import type { User } from '../../src/server/auth/user.js'
 import { parseJsonTree } from '../../src/kubernetes/codec/json-tree.js'
 import { StatusError } from '../../src/engine/model/status.js'
@@ -130,7 +130,7 @@ void t.test('a caller may impersonate the same users for the same requests as in
     const rawHeaders = on?.headers ?? impersonations[answer.impersonation!]!
     const attributes = on === undefined ? pathAttributes('get', '/api') : attributesOf(questions[on.question]!)
     // The guard is new for each request, since it tries the mode first that was last successful.
-    const guard = new AccessGuard({ authenticator: nobodyAsked, authorizer, clock: systemClock })
+    const guard = new AccessGuard({ authenticator: anonymousOnly, authorizer, clock: systemClock })
     t.teardown(() => guard.close())
     let user: User | null = null
     const { code, message } = await outcome(async () => {

@@ -17,7 +17,7 @@ import { type BoundObjects, localKeys, NO_OBJECTS, parseKeyFiles, serviceAccount
 import { parseTokenFile, tokenFile } from './authn/token-file.js'
 import { parseTicketKeys, Tickets } from './authn/ticket.js'
 import { tokenReview } from './authn/token-review.js'
-import { nobodyAsked, unionAuthenticator, type UnionAuthenticator } from './authn/union-authenticator.js'
+import { anonymousOnly, unionAuthenticator, type UnionAuthenticator } from './authn/union-authenticator.js'
 import { alwaysAllow } from './authz/always-allow.js'
 import type { Authorizer } from './authz/authorizer.js'
 import { nodeAuthorizer, type NodeRelations } from './authz/node.js'
@@ -118,7 +118,7 @@ export function buildAuthenticator(
     const cacheMs = options.authenticationTokenWebhookCacheTtl
     authenticators.push(tokenReview({ client, cacheMs, audiences: options.apiAudiences, clock, health, ...unknown }))
   }
-  if (authenticators.length === 0) return nobodyAsked
+  if (authenticators.length === 0) return anonymousOnly
   const keys = options.ticketKeyFile === null ? null : watch(options.ticketKeyFile, parseTicketKeys)
   const tickets = keys === null ? null : new Tickets({ keys, tokens, clock, cluster: options.natsCluster })
   const apiAudiences = apiAudiencesOf(options)

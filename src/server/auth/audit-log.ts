@@ -128,9 +128,9 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
     write(record) {
       if (!takesLines()) return drop()
       if (unreported > 0) {
-        const told = unreported
+        const reported = unreported
         unreported = 0
-        line({ dropped: told }, () => (unreported += told))
+        line({ dropped: reported }, () => (unreported += reported))
       }
       const { user, impersonatedUser, userAgent, name } = record
       const fields = {

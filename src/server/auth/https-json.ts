@@ -18,7 +18,7 @@ export interface JsonServer extends TlsClientOptions {
   readonly authorization?: () => string | null
 }
 
-export interface JsonAnswer {
+export interface JsonResponse {
   readonly status: number
   /** The parsed body; undefined when it is not JSON. */
   readonly body: unknown
@@ -32,7 +32,7 @@ const MAX_BODY_BYTES = 2 ** 20
 /** Keeps a few connections open until `close`. */
 export class JsonClient {
   readonly #watched: Watched<JsonServer> | null
-  readonly #answered: (code: number, seconds: number) => void
+  readonly #recordExchange: (code: number, seconds: number) => void
   #server: JsonServer
   #agent: http.Agent
   /** The connections that have delivered a response so far. */
@@ -43,7 +43,8 @@ export class JsonClient {
    * @param webhook the name under which `metrics` get the duration of each exchange.
    */
   constructor(server: JsonServer | Watched<JsonServer>, webhook?: Webhook, metrics?: WebhookMetrics) {
-    this.#answered = (code, seconds) => void (webhook !== undefined && metrics?.asked(webhook, String(code), seconds))
+    this.#recordExchange = (code, seconds) =>
+      void (webhook !== undefined && metrics?.webhookRequestEnded(webhook, String(code), seconds))
     this.#watched = 'onChange' in server ? server : null
     this.#server = 'onChange' in server ? server.value : server
     this.#agent = newAgent(this.#server)
@@ -58,12 +59,12 @@ export class JsonClient {
    * @param url a complete URL, or a path below the server's URL.
    * @throws Error when the server does not answer within 5 s, or answers with more than 1 MiB.
    */
-  get(url: string, accept = JSON_TYPE): Promise<JsonAnswer> {
+  get(url: string, accept = JSON_TYPE): Promise<JsonResponse> {
     return this.#request(url.startsWith('/') ? this.#below(url) : url, 'GET', null, accept)
   }
 
   /** @param path below the server's URL. @throws Error as `get`. */
-  post(path: string, body: object): Promise<JsonAnswer> {
+  post(path: string, body: object): Promise<JsonResponse> {
     return this.#request(this.#below(path), 'POST', JSON.stringify(body), JSON_TYPE)
   }
 
@@ -76,19 +77,21 @@ export class JsonClient {
     this.#agent.destroy()
   }
 
-  async #request(...request: [url: string, method: string, body: string | null, accept: string]): Promise<JsonAnswer> {
+  async #request(
+    ...request: [url: string, method: string, body: string | null, accept: string]
+  ): Promise<JsonResponse> {
     const startedMs = performance.now()
     let code = 0
     try {
-      const answer = await this.#exchange(...request)
-      code = answer.status
-      return answer
+      const response = await this.#exchange(...request)
+      code = response.status
+      return response
     } finally {
-      this.#answered(code, (performance.now() - startedMs) / 1000)
+      this.#recordExchange(code, (performance.now() - startedMs) / 1000)
     }
   }
 
-  #exchange(url: string, method: string, body: string | null, accept: string): Promise<JsonAnswer> {
+  #exchange(url: string, method: string, body: string | null, accept: string): Promise<JsonResponse> {
     const authorization = this.#server.authorization?.() ?? null
     const headers = {
       accept,
@@ -98,20 +101,20 @@ export class JsonClient {
     const { request: start } = url.startsWith('http:') ? http : https
     const signal = AbortSignal.timeout(TIMEOUT_MS)
     return new Promise((resolve, reject) => {
-      let isAnswered = false
-      const ask = (): void => {
+      let hasResponse = false
+      const send = (): void => {
         const request = start(url, { method, headers, agent: this.#agent, signal }, take)
         request.on('error', (error) => {
           // The server may close an idle connection just as it is reused. A retry is safe, because no request here
           // changes anything.
-          if (request.reusedSocket && !isAnswered && !signal.aborted) ask()
+          if (request.reusedSocket && !hasResponse && !signal.aborted) send()
           else reject(error)
         })
         refuseUpgrade(request)
         request.end(body ?? undefined)
       }
       const take = (response: http.IncomingMessage): void => {
-        isAnswered = true
+        hasResponse = true
         this.connections.note(response.socket)
         const chunks: Buffer[] = []
         let size = 0
@@ -125,7 +128,7 @@ export class JsonClient {
           resolve({ status: response.statusCode ?? 0, body: parse(Buffer.concat(chunks).toString('utf8')) }),
         )
       }
-      ask()
+      send()
     })
   }
 }
@@ -143,7 +146,7 @@ function parse(text: string): unknown {
 }
 
 /** The error for an unexpected status, with the server's own message as its cause. */
-export function refusal(asked: string, { status, body }: JsonAnswer): Error {
+export function refusal(requested: string, { status, body }: JsonResponse): Error {
   const message = textAt(body, 'message')
-  return new Error(`${asked} answered ${status}`, message === '' ? {} : { cause: message })
+  return new Error(`${requested} answered ${status}`, message === '' ? {} : { cause: message })
 }

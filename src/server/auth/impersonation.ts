@@ -40,11 +40,11 @@ export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
   const uids: string[] = []
   const groups: string[] = []
   const extra = new Map<string, string[]>()
-  let isAsked = false
+  let isRequested = false
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const header = rawHeaders[i]!.toLowerCase()
     if (!header.startsWith(PREFIX)) continue
-    isAsked = true
+    isRequested = true
     const value = utf8(rawHeaders[i + 1]!)
     if (header === 'impersonate-user') names.push(value)
     else if (header === 'impersonate-uid') uids.push(value)
@@ -54,7 +54,7 @@ export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
       extra.set(key, [...(extra.get(key) ?? []), value])
     } else throw new BadRequestError(`unknown impersonation header ${JSON.stringify(header.slice(0, 64))}`)
   }
-  if (!isAsked) return null
+  if (!isRequested) return null
   if (names.length > 1 || uids.length > 1) throw new BadRequestError('more than one user or uid to impersonate')
   const [name = ''] = names
   if (name === '') throw new BadRequestError('requested impersonation without a user to impersonate')
@@ -94,11 +94,11 @@ export function impersonationModes(wanted: WantedUser, caller: User): readonly I
   const node = nodeOf(wanted.name)
   const account = serviceAccountOf(wanted.name)
   const isNameOnly = wanted.uid === '' && wanted.groups.length === 0 && wanted.extra.size === 0
-  const constrained = (name: ModeName, asking: User, askedName?: string): ImpersonationMode => ({
+  const constrained = (name: ModeName, requester: User, checkedName?: string): ImpersonationMode => ({
     name,
-    caller: asking,
+    caller: requester,
     user: impersonatedUser(node === null ? wanted : { ...wanted, groups: [NODES_GROUP] }, caller),
-    checks: (on) => constrainedChecks(name, wanted, asking, on, askedName),
+    checks: (on) => constrainedChecks(name, wanted, requester, on, checkedName),
   })
   const modes: ImpersonationMode[] = []
   if (node !== null && isNameOnly) {
@@ -111,13 +111,13 @@ export function impersonationModes(wanted: WantedUser, caller: User): readonly I
   return modes
 }
 
-/** @param askedName the name to check permissions for, if it is not the name of the identity. */
+/** @param checkedName the name to check permissions for, if it is not the name of the identity. */
 function* constrainedChecks(
   mode: ModeName,
   wanted: WantedUser,
-  asking: User,
+  requester: User,
   on: Attributes,
-  askedName?: string,
+  checkedName?: string,
 ): Generator<ImpersonationCheck> {
   yield { needed: [{ ...on, verb: `impersonate-on:${mode}:${on.verb}` }] }
   const verb = `impersonate:${mode}`
@@ -125,11 +125,11 @@ function* constrainedChecks(
     const first = check.needed[0]!
     if (first.resource === 'groups' && wanted.groups.includes(PRIVILEGED_GROUP)) {
       const reason = `impersonating the ${PRIVILEGED_GROUP} group is not allowed`
-      throw forbidden(asking, { ...first, name: PRIVILEGED_GROUP }, { reason })
+      throw forbidden(requester, { ...first, name: PRIVILEGED_GROUP }, { reason })
     }
     const reason = first.resource === 'userextras' ? problemOfExtra(wanted.extra) : null
-    if (reason !== null) throw forbidden(asking, { ...first, subresource: '', name: '' }, { reason })
-    yield askedName === undefined ? check : { needed: [{ ...first, name: askedName }] }
+    if (reason !== null) throw forbidden(requester, { ...first, subresource: '', name: '' }, { reason })
+    yield checkedName === undefined ? check : { needed: [{ ...first, name: checkedName }] }
   }
 }
 

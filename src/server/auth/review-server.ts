@@ -6,7 +6,7 @@ import { ServiceUnavailableError } from '../../engine/model/status.js'
 import { ApiServerReadiness } from '../../support/api-server-readiness.js'
 import type { Clock } from '../../support/clock.js'
 import { field } from '../../support/fields.js'
-import { type JsonAnswer, type JsonClient, refusal } from './https-json.js'
+import { type JsonClient, type JsonResponse, refusal } from './https-json.js'
 import type { JudgeHealth } from './judge-health.js'
 
 export interface ReviewServerOptions {
@@ -55,32 +55,32 @@ export class ReviewServer {
   }
 
   async #review<T>(spec: object, read: (status: unknown, isAccepted: boolean) => T): Promise<T> {
-    const answer = await this.#ask(spec).catch((error: unknown) => {
+    const response = await this.#post(spec).catch((error: unknown) => {
       throw this.unavailable(error)
     })
-    const isAccepted = this.#outcomeOf(answer)
-    if (isAccepted === null) throw this.unavailable(refusal(this.#options.kind, answer))
-    return read(field(answer.body, 'status'), isAccepted)
+    const isAccepted = this.#outcomeOf(response)
+    if (isAccepted === null) throw this.unavailable(refusal(this.#options.kind, response))
+    return read(field(response.body, 'status'), isAccepted)
   }
 
-  async #ask(spec: object): Promise<JsonAnswer> {
+  async #post(spec: object): Promise<JsonResponse> {
     const { client, kind } = this.#options
     const apiVersion = `${SUBJECTS[kind]}.k8s.io/v1`
     const path = `/apis/${apiVersion}/${kind.toLowerCase()}s`
     const body = { apiVersion, kind, spec }
     const wasSure = this.#readiness.isSure
-    const answer = await client.post(path, body)
-    if (this.#outcomeOf(answer) !== false) {
+    const response = await client.post(path, body)
+    if (this.#outcomeOf(response) !== false) {
       this.#readiness.accepted()
-      return answer
+      return response
     }
     const confirmed = this.#readiness.denied(wasSure)
-    if (confirmed === null) return answer
+    if (confirmed === null) return response
     await confirmed
     return await client.post(path, body)
   }
 
-  #outcomeOf({ status, body }: JsonAnswer): boolean | null {
+  #outcomeOf({ status, body }: JsonResponse): boolean | null {
     return status >= 200 && status <= 299 ? this.#options.accepts(field(body, 'status')) : null
   }
 }

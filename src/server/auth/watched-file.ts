@@ -61,7 +61,7 @@ export class WatchedFiles<T> implements Watched<T> {
     this.#parse = parse
     this.#seen = this.#read()
     this.#value = parse(...this.#seen)
-    this.#tell()
+    this.#reportUsable()
     this.#timer = this.#schedule()
   }
 
@@ -99,7 +99,7 @@ export class WatchedFiles<T> implements Watched<T> {
       // While files are swapped, one can be missing for a moment. A file that stays missing is logged once.
       if (this.#isUnreadable) return
       this.#isUnreadable = true
-      this.#tell()
+      this.#reportUsable()
       logger.warn(
         { paths, reason: errorMessage(error) },
         'a watched file cannot be read; its previous content stays in use',
@@ -108,7 +108,7 @@ export class WatchedFiles<T> implements Watched<T> {
     }
     if (this.#isUnreadable) {
       this.#isUnreadable = false
-      this.#tell()
+      this.#reportUsable()
       logger.info({ paths }, 'a watched file can be read again')
     }
     const isSettled = this.#changing !== null && areEqual(contents, this.#changing)
@@ -123,14 +123,14 @@ export class WatchedFiles<T> implements Watched<T> {
     } catch (error) {
       if (isSeen && this.#isInvalid) return
       this.#isInvalid = true
-      this.#tell()
+      this.#reportUsable()
       logger.error(
         { paths, reason: errorMessage(error) },
         'a changed file is invalid; its previous content stays in use',
       )
       return
     }
-    this.#tell()
+    this.#reportUsable()
     logger.info({ paths }, 'a changed file was read')
     for (const listener of this.#listeners) listener(this.#value)
   }
@@ -140,7 +140,7 @@ export class WatchedFiles<T> implements Watched<T> {
     return paths.map((path) => readFile(path))
   }
 
-  #tell(): void {
+  #reportUsable(): void {
     const { paths, metrics } = this.#options
     metrics?.filesUsable(paths.join(', '), Number(!this.#isUnreadable && !this.#isInvalid))
   }

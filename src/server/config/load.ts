@@ -75,8 +75,9 @@ export function load(args: readonly string[], environment: Environment, readFile
   problems.push(...conflictsIn(completed, isGiven, (name) => broken.has(name)))
   // A configuration that names the secure port requires TLS. A plain port in its place would be worse than no port.
   const securePort = given.get('securePort')
-  const isTold = broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
-  if (securePort !== undefined && completed.securePort === null && !isTold) {
+  const isReported =
+    broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
+  if (securePort !== undefined && completed.securePort === null && !isReported) {
     const instead = 'set --tls-cert-file and --tls-private-key-file'
     problems.push(`${securePort.place}: there is no certificate: ${instead}`)
   }

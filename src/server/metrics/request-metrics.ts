@@ -9,7 +9,7 @@ export type RequestKind = 'read' | 'write' | 'passed'
 export type Webhook = 'token-review' | 'subject-access-review' | 'oidc' | 'service-account-keys'
 
 export const REQUEST_METRICS = {
-  answered: counter<[verb: string, group: string, resource: string, code: string]>(
+  requestEnded: counter<[verb: string, group: string, resource: string, code: string]>(
     'http_requests_total',
     'Requests answered.',
     'verb',
@@ -17,7 +17,7 @@ export const REQUEST_METRICS = {
     'resource',
     'code',
   ),
-  answerSeconds: seconds<[verb: string, group: string, resource: string]>(
+  requestSeconds: seconds<[verb: string, group: string, resource: string]>(
     'http_request_duration_seconds',
     'Time from the arrival of a request to the end of its response, without watches and forwarded requests.',
     'verb',
@@ -69,7 +69,7 @@ export const REQUEST_METRICS = {
     'Time to authorize a request.',
     'result',
   ),
-  asked: seconds<[Webhook, code: string]>(
+  webhookRequestEnded: seconds<[Webhook, code: string]>(
     'webhook_request_duration_seconds',
     'Time until a review server (authentication, authorization) answered; code 0 means that it did not.',
     'webhook',
@@ -93,4 +93,4 @@ export type AccessMetrics = Pick<
   RequestMetrics,
   'authenticated' | 'authenticationSeconds' | 'authorized' | 'authorizationSeconds'
 >
-export type WebhookMetrics = Pick<RequestMetrics, 'asked'>
+export type WebhookMetrics = Pick<RequestMetrics, 'webhookRequestEnded'>

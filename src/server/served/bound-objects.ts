@@ -48,7 +48,7 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
   const followed = new WeakSet<WatchCache>()
   const facts = new WeakMap<ObjectNotes, Facts>()
 
-  const tell = (uid: string | null): void => {
+  const notify = (uid: string | null): void => {
     for (const listener of listeners) listener(uid)
   }
   const factsOf = (object: StoredObject): Facts => getOrMake(facts, object.notes, () => readFacts(object))
@@ -63,11 +63,11 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
           if (uid === undefined) continue
           watched.delete(previous.key)
           // A caller's identity does not name the Secret to which its token is bound, so all callers are checked again.
-          tell(plural === 'secrets' ? null : uid)
+          notify(plural === 'secrets' ? null : uid)
         }
       },
       onAdvance() {},
-      onReset: () => tell(null),
+      onReset: () => notify(null),
     })
   }
   const judge = (object: StoredObject | undefined, { uid }: BoundObject): Standing => {

@@ -11,8 +11,8 @@ import { type Clock, sleep } from '../../support/clock.js'
 import { errorMessage } from '../../support/error-message.js'
 import type { Logger } from '../../support/log.js'
 
-const ASK_MS = 1_000
-const ANSWER_MS = 5_000
+const POLL_MS = 1_000
+const TIMEOUT_MS = 5_000
 
 export interface StoredKubernetesOptions {
   readonly upstream: Pick<UpstreamReader, 'read'>
@@ -27,7 +27,7 @@ export interface StoredKubernetesOptions {
 export class StoredKubernetes {
   readonly #options: StoredKubernetesOptions
   readonly #stopping = new AbortController()
-  #answer: 'unknown' | 'nothing' | 'something' = 'unknown'
+  #content: 'unknown' | 'nothing' | 'something' = 'unknown'
   #problem: string | null = null
 
   constructor(options: StoredKubernetesOptions) {
@@ -36,30 +36,30 @@ export class StoredKubernetes {
 
   /** Why the answer is unknown; null once it is known. */
   get problem(): string | null {
-    return this.#answer === 'unknown' ? (this.#problem ?? 'the storage has not been asked yet') : null
+    return this.#content === 'unknown' ? (this.#problem ?? 'the storage has not been asked yet') : null
   }
 
   get isFound(): boolean {
-    return this.#answer === 'something'
+    return this.#content === 'something'
   }
 
   start(): void {
-    void this.#ask()
+    void this.#poll()
   }
 
   stop(): void {
     this.#stopping.abort()
   }
 
-  async #ask(): Promise<void> {
+  async #poll(): Promise<void> {
     const { upstream, prefix, clock, logger, onFound } = this.#options
     const { signal } = this.#stopping
     while (!signal.aborted) {
       try {
         if (await isAnythingStored(upstream, prefix, signal)) {
-          if (this.#answer === 'nothing')
+          if (this.#content === 'nothing')
             logger.info({ prefix: keyToText(prefix) }, 'Kubernetes has stored objects; serving its resources too')
-          this.#answer = 'something'
+          this.#content = 'something'
           return onFound()
         }
         this.#becomeNothing()
@@ -68,14 +68,14 @@ export class StoredKubernetes {
         if (isRefused(error)) this.#becomeNothing()
         else this.#problem = errorMessage(error)
       }
-      await sleep(clock, ASK_MS, signal).catch(() => {})
+      await sleep(clock, POLL_MS, signal).catch(() => {})
     }
   }
 
   #becomeNothing(): void {
-    if (this.#answer === 'nothing') return
+    if (this.#content === 'nothing') return
     const { logger, prefix } = this.#options
-    this.#answer = 'nothing'
+    this.#content = 'nothing'
     logger.info(
       { prefix: keyToText(prefix) },
       'Kubernetes has stored no objects here; serving only the declared prefixes',
@@ -89,7 +89,7 @@ export async function isAnythingStored(
   prefix: Key,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  const timeout = AbortSignal.timeout(ANSWER_MS)
+  const timeout = AbortSignal.timeout(TIMEOUT_MS)
   const both = signal === undefined ? timeout : AbortSignal.any([signal, timeout])
   const { keyValues } = await upstream.read({ prefix, limit: 1, keysOnly: true, signal: both })
   return keyValues.length > 0

@@ -17,7 +17,7 @@ export interface CachedTokensOptions {
   readonly positiveMs: number
   readonly negativeMs: number
   /** Returns null for a token of another kind, which the union then passes on. @throws UnauthorizedError */
-  readonly judge: (token: string, asker: Asker) => Promise<User | null>
+  readonly judge: (token: string, context: TokenContext) => Promise<User | null>
   readonly changesSilently: boolean
   /** As in `Authenticator`. Default: false. */
   readonly comparesAudiences?: boolean
@@ -25,7 +25,7 @@ export interface CachedTokensOptions {
 }
 
 /** The request for which a token is judged. */
-export interface Asker {
+export interface TokenContext {
   readonly address: string
   /** Whether the token has been accepted before, however long ago, so that it is not a guess. */
   readonly isKnownToken: boolean
@@ -53,7 +53,11 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
   const refused = recentEntries<string, Kept>(MAX_TOKENS)
   const running = new Map<string, Promise<Verdict>>()
 
-  async function ask(key: string, token: string, { address = '', audiences }: AuthenticationRequest): Promise<Verdict> {
+  async function requestVerdict(
+    key: string,
+    token: string,
+    { address = '', audiences }: AuthenticationRequest,
+  ): Promise<Verdict> {
     let verdict: Verdict
     try {
       verdict = { user: await judge(token, { address, audiences, isKnownToken: accepted.has(key) }) }
@@ -91,9 +95,9 @@ export function cachedTokens(options: CachedTokensOptions): Authenticator {
       let verdict = kept !== undefined && isValid(kept) ? kept.verdict : undefined
       if (verdict === undefined) {
         // A thousand simultaneous connections with one token share one review.
-        const asking = running.get(key) ?? ask(key, token, request).finally(() => running.delete(key))
-        running.set(key, asking)
-        verdict = await asking
+        const pending = running.get(key) ?? requestVerdict(key, token, request).finally(() => running.delete(key))
+        running.set(key, pending)
+        verdict = await pending
       }
       if ('error' in verdict) throw verdict.error
       return verdict.user

@@ -11,7 +11,7 @@ import type { errors, JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose
 
 import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
 import type { Clock } from '../../../support/clock.js'
-import type { JsonAnswer, JsonClient } from '../https-json.js'
+import type { JsonClient, JsonResponse } from '../https-json.js'
 import { textAt } from '../../../support/fields.js'
 
 /** The longest time that a decision is cached, and so the longest time that a revoked key is still trusted. */
@@ -87,7 +87,7 @@ export async function apiServerKeys(client: Pick<JsonClient, 'get'>, clock: Cloc
  *
  * @param url names the key set in errors.
  */
-async function remoteKeys(url: string, clock: Clock, fetchSet: () => Promise<JsonAnswer>): Promise<KeySet> {
+async function remoteKeys(url: string, clock: Clock, fetchSet: () => Promise<JsonResponse>): Promise<KeySet> {
   const { createRemoteJWKSet, customFetch } = await jose()
   const keys = createRemoteJWKSet(new URL(url), {
     cooldownDuration: Infinity,
@@ -119,15 +119,15 @@ async function remoteKeys(url: string, clock: Clock, fetchSet: () => Promise<Jso
 
 /** Returns the keys that the discovery document of an issuer names. @throws ServiceUnavailableError */
 export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: string, clock: Clock): Promise<KeySet> {
-  const answer = await client
+  const response = await client
     .get(`${issuerUrl.replace(/\/$/, '')}/.well-known/openid-configuration`)
     .catch((error: unknown) => {
       throw unavailable('the issuer cannot be reached', error)
     })
-  const document = answer.body as Readonly<Record<string, unknown>> | undefined
+  const document = response.body as Readonly<Record<string, unknown>> | undefined
   const jwksUri = textAt(document?.['jwks_uri'])
-  if (answer.status !== 200 || document?.['issuer'] !== issuerUrl || !URL.canParse(jwksUri)) {
-    throw unavailable(`the discovery document (${answer.status}) is not that of ${issuerUrl}`)
+  if (response.status !== 200 || document?.['issuer'] !== issuerUrl || !URL.canParse(jwksUri)) {
+    throw unavailable(`the discovery document (${response.status}) is not that of ${issuerUrl}`)
   }
   if (new URL(jwksUri).protocol !== 'https:' && issuerUrl.startsWith('https:')) {
     throw unavailable(`the key set ${jwksUri} is not at an https URL`)

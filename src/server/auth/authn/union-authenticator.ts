@@ -107,8 +107,8 @@ export function unionAuthenticator({
         const user = await union.authenticate({ rawHeaders, tlsPeerCertificate: null, address, ...audiences })
         // A string that is not a token at all would otherwise count as the anonymous user.
         if (!user.byToken) return null
-        const asked = wanted.length === 0 ? apiAudiences : wanted
-        return { user, audiences: user.audiences ?? asked.filter((one) => apiAudiences.includes(one)) }
+        const requested = wanted.length === 0 ? apiAudiences : wanted
+        return { user, audiences: user.audiences ?? requested.filter((one) => apiAudiences.includes(one)) }
       } catch (error) {
         if (error instanceof UnauthorizedError) return null
         throw error
@@ -127,7 +127,7 @@ export function unionAuthenticator({
 const NOBODY: Authenticated = { ...ANONYMOUS, byToken: false }
 
 /** Used when no authenticator is configured: every caller is anonymous, even one that sends a token. */
-export const nobodyAsked: UnionAuthenticator = {
+export const anonymousOnly: UnionAuthenticator = {
   admitsAnonymous: true,
   tickets: null,
   authenticate: async () => NOBODY,

@@ -114,7 +114,7 @@ export interface Review {
  *
  * @throws BadRequestError, InvalidError
  */
-export async function answerReview(judge: ReviewJudge, { kind, group }: ReviewKind, review: Review): Promise<object> {
+export async function completeReview(judge: ReviewJudge, { kind, group }: ReviewKind, review: Review): Promise<object> {
   const { caller, namespace, body, nowMs, fieldRequirements } = review
   const type = { kind, apiVersion: `${group}/v1` }
   const metadata = namespace === '' ? {} : { namespace }

@@ -53,11 +53,11 @@ export async function missingPermissions(
   const allResources = held.some(coversAllResources)
   const allPaths = held.some((rule) => rule.verbs.has('*') && rule.paths.coversAll)
   for (const rule of wanted) {
-    for (const lacking of [
+    for (const uncovered of [
       allResources ? [] : missingResources(held, rule, budget),
       allPaths ? [] : missingPaths(held, rule, budget),
     ]) {
-      for (const permission of lacking) {
+      for (const permission of uncovered) {
         if (permission !== null) missing.push(permission)
         else if (turns.isOver) await turns.take()
         if (budget.isSpent || missing.length > MAX_MISSING) break

@@ -26,7 +26,7 @@ export function webhook(options: WebhookOptions): Authorizer {
   const kept = recentEntries<string, { readonly decision: Decision; readonly until: number }>(MAX_DECISIONS)
   const running = new Map<string, Promise<Decision>>()
 
-  async function ask(key: string, user: User, attributes: Attributes): Promise<Decision> {
+  async function requestDecision(key: string, user: User, attributes: Attributes): Promise<Decision> {
     const decision = await review(server, user, attributes)
     const keptMs = decision.allowed ? options.authorizedMs : options.unauthorizedMs
     kept.set(key, { decision, until: clock.monotonic() + keptMs })
@@ -39,9 +39,9 @@ export function webhook(options: WebhookOptions): Authorizer {
       const key = digest(identityKey(user) + attributesKey(attributes))
       const known = kept.get(key)
       if (known !== undefined && clock.monotonic() < known.until) return known.decision
-      const asking = running.get(key) ?? ask(key, user, attributes).finally(() => running.delete(key))
-      running.set(key, asking)
-      return asking
+      const pending = running.get(key) ?? requestDecision(key, user, attributes).finally(() => running.delete(key))
+      running.set(key, pending)
+      return pending
     },
     rulesFor: async () => ({
       resourceRules: [],

@@ -54,9 +54,9 @@ export function apiHandler(context: ApiContext): ApiHandler {
 function count({ metrics }: ApiContext, { statusCode, startedMs }: Exchange, counted: Counted): void {
   const { verb, kind, group, resource, reason } = counted
   if (kind !== null) metrics.inFlight(kind, -1)
-  metrics.answered(verb, group, resource, String(statusCode))
+  metrics.requestEnded(verb, group, resource, String(statusCode))
   if (verb === 'watch' || verb === 'passed') return
-  metrics.answerSeconds(verb, group, resource, (performance.now() - startedMs) / 1000)
+  metrics.requestSeconds(verb, group, resource, (performance.now() - startedMs) / 1000)
   if (kind === 'write') metrics.written(verb, group, resource, reason ?? 'success')
 }
 

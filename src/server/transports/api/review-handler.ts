@@ -1,5 +1,5 @@
 /** Answers POST of an access review from this server's own authorizer, without storing anything. */
-import { answerReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
+import { completeReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
 import { negotiate } from '../../../kubernetes/dialect/accept.js'
 import { methodNotAllowed, type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import { parseReviewBody } from '../../../kubernetes/writes/request-body.js'
@@ -43,7 +43,7 @@ export async function handleReview(
   const bytes = await readBody(exchange, context.clock, context.requestTimeoutMs, MAX_REVIEW_BYTES)
   await reviewer.confirm()
   const body = parseReviewBody(exchange.requestHeaders['content-type'], bytes, context.schema, kind)
-  const answer = await answerReview(reviewer.judge, kind, {
+  const response = await completeReview(reviewer.judge, kind, {
     caller: reviewer.user,
     address: reviewer.address,
     namespace: path.namespace,
@@ -52,5 +52,5 @@ export async function handleReview(
     fieldRequirements,
   })
   const layout = layOut(exchange, form)
-  exchange.send(201, form.contentType, await layout.whole(Buffer.from(JSON.stringify(answer))))
+  exchange.send(201, form.contentType, await layout.whole(Buffer.from(JSON.stringify(response))))
 }

@@ -2,7 +2,7 @@ import t from 'tap'
 
 import type { Authenticator } from '../../../../src/server/auth/authn/authenticator.js'
 import { parseTokenFile, tokenFile } from '../../../../src/server/auth/authn/token-file.js'
-import { nobodyAsked, unionAuthenticator } from '../../../../src/server/auth/authn/union-authenticator.js'
+import { anonymousOnly, unionAuthenticator } from '../../../../src/server/auth/authn/union-authenticator.js'
 import { alwaysAllow } from '../../../../src/server/auth/authz/always-allow.js'
 import { type Authorizer, pathAttributes, resourceAttributes } from '../../../../src/server/auth/authz/authorizer.js'
 import { forbidden } from '../../../../src/server/auth/authz/forbidden.js'
@@ -66,7 +66,7 @@ void t.test('an unknown token is answered with 401 without a reason, even with a
     t.match(error, { code: 401, reason: 'Unauthorized', message: 'Unauthorized' })
   }
   t.match(
-    await nobodyAsked.authenticate(bearer('t2')),
+    await anonymousOnly.authenticate(bearer('t2')),
     { name: 'system:anonymous' },
     'without authenticators nobody is asked',
   )
