@@ -1,4 +1,4 @@
-/** An object as selectors see it, and a selector as indexes see it. */
+/** The view that selectors have of an object, and the limits on selectors. */
 
 /**
  * An object as a selector sees it. `engine/facts/json-facts.ts` builds one from JSON text; the name and namespace come

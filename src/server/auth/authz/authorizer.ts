@@ -16,7 +16,7 @@ export interface Attributes {
   readonly subresource: string
   /** '' for a cluster-scoped resource and for all namespaces, which need a separate permission. */
   readonly namespace: string
-  /** '' unless the request is for one object; `transports/request-attributes.ts` decides what names an object. */
+  /** '' unless the request is for one object; `transports/api/request-attributes.ts` decides what names an object. */
   readonly name: string
   /**
    * The prefix of all requested names, if the request is for a declared prefix (`?prefix=`); absent otherwise. Modes
