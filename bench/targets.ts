@@ -13,7 +13,7 @@ interface Target {
   /** undefined when it was not measured. */
   readonly measured: (rowsOf: RowsOf) => number | undefined
   readonly isMet: (measured: number) => boolean
-  /** Printed where the target is missed. */
+  /** The reason that is printed if the target is missed. */
   readonly why: string
 }
 

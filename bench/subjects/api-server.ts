@@ -10,7 +10,7 @@ import { openssl } from '../../test/support/openssl.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOkOverTls, streamsOf, type SubjectKind } from './subject.js'
 
-/** With 200,000 objects of several KB it takes tens of seconds. */
+/** With 200,000 objects of several KB, the start takes tens of seconds. */
 const READY_MS = 180_000
 const TOKEN = 'bench-token'
 
@@ -44,12 +44,12 @@ export const apiServerSubject: SubjectKind = {
       `--service-account-signing-key-file=${accountKey}`,
       `--token-auth-file=${tokenFile}`,
       '--authorization-mode=RBAC',
-      // A run ends before etcd's history has to.
+      // Do not compact etcd, because a run is too short to need it.
       '--etcd-compaction-interval=0',
     ])
     await awaitOkOverTls(child, `https://127.0.0.1:${port}/readyz`, READY_MS, bearer)
-    // It establishes definitions once it runs, and fills its cache at the first request. That request selects nothing,
-    // so that it does not hold the memory of a whole list.
+    // The API server establishes definitions after its start, and fills its cache at the first request. This request
+    // selects nothing, so that it does not hold the memory of a whole list.
     for (const { path } of resources) {
       await awaitOkOverTls(
         child,

@@ -33,7 +33,7 @@ server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => {
   process.stdout.write(`{"event":"listening","port":${address && typeof address === 'object' ? address.port : 0}}\n`)
 })
 
-/** A fresh buffer for each pass: the one before may still be on its way. */
+/** Returns a fresh buffer for each pass, because the previous one may still be in flight. */
 function passBytes(event: Buffer, mark: number, events: number): Buffer {
   const stamp = process.hrtime.bigint().toString().padStart(18, '0')
   const parts = Array.from({ length: events }, (_, k) => {
@@ -60,7 +60,8 @@ async function run(rate: number, count: number, ms: number, events: number): Pro
     for (const socket of sockets) socket.write(pass)
     sequence += events
     for (const socket of sockets) {
-      // 'drain' comes only after a write that was refused; the callback of an empty write comes after all of them.
+      // 'drain' is emitted only after a write that returned false. The callback of an empty write comes after all
+      // writes.
       if (socket.writableLength > 0 && !socket.destroyed) await new Promise((resolve) => socket.write('', resolve))
     }
     await new Promise((resolve) => setImmediate(resolve))

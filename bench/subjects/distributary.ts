@@ -8,14 +8,14 @@ import { bundlePrograms, programFile } from '../../test/support/program.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOk, streamsOf, type SubjectKind, type SubjectOptions } from './subject.js'
 
-/** With 200,000 objects of several KB, on a busy machine, it takes more than half a minute. */
+/** With 200,000 objects of several KB, the start takes more than half a minute on a busy machine. */
 const READY_MS = 180_000
 
-/** What `deploy/Dockerfile` gives Node, and every runtime. */
+/** The flags that `deploy/Dockerfile` passes to Node, used for every runtime. */
 const IMAGE_FLAGS = ['--max-semi-space-size=8']
 const IMAGE_ENVIRONMENT = { MALLOC_ARENA_MAX: '1' }
 
-/** Bundled like the package. */
+/** Resolves when the server has been bundled like the published package. */
 let bundled: Promise<void> | undefined
 
 export const distributarySubject: SubjectKind = {
@@ -46,7 +46,7 @@ export const distributarySubject: SubjectKind = {
 
 export interface Started {
   readonly child: Child
-  /** Where the wire is served. */
+  /** The port that serves the wire. */
   readonly port: number
   readonly plainPort: number
 }

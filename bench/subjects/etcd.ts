@@ -12,10 +12,10 @@ import { awaitOk, type SubjectKind } from './subject.js'
 export interface Etcd {
   readonly port: number
   readonly child: Child
-  /** The store's revision now. */
+  /** Returns the store's current revision. */
   revision(): Promise<number>
   put(key: string, value: string): Promise<void>
-  /** How many requests for ranges it has answered. */
+  /** Returns the number of range requests that etcd has answered. */
   reads(): Promise<number>
 }
 
@@ -66,12 +66,12 @@ function rangeEnd(prefix: string): string {
   return prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1)
 }
 
-/** The lengths of all fields here fit one byte. */
+/** The length of every field here fits in one byte. */
 function field(tag: number, content: string | Buffer): Buffer {
   return Buffer.concat([Buffer.from([tag, Buffer.byteLength(content)]), Buffer.from(content)])
 }
 
-/** The key and the range end: fields 1 and 2 of the requests for a watch and a range. */
+/** Returns the key and the range end, which are fields 1 and 2 of watch requests and range requests. */
 function rangeOf(prefix: string): Buffer {
   return Buffer.concat([field(0x0a, prefix), field(0x12, rangeEnd(prefix))])
 }
@@ -101,7 +101,7 @@ function gatewayRequest(workspace: Workspace, port: number, path: string, body: 
   return { port, path, method: 'POST', headers: ['Content-Type: application/json'], bodyFile, base64: true }
 }
 
-/** An etcd gRPC watch of a prefix, over HTTP/2; the proxy answers the same. */
+/** Returns an etcd gRPC watch of a prefix, over HTTP/2. The proxy accepts the same request. */
 export function grpcWatch(workspace: Workspace, port: number, prefix: string): WatchRequest {
   return grpcRequest(workspace, port, 'Watch/Watch', field(0x0a, rangeOf(prefix)))
 }
@@ -120,11 +120,11 @@ export const etcdSubject: SubjectKind = {
       wire === 'grpc'
         ? grpcWatch(workspace, etcdPort, prefix)
         : gatewayRequest(workspace, etcdPort, '/v3/watch', { create_request: rangeJson(prefix) }),
-    // Linearizable, as a consistent list is.
+    // The read is linearizable, like a consistent list.
     list: () =>
       wire === 'grpc'
         ? grpcRequest(workspace, etcdPort, 'KV/Range', rangeOf(prefix))
         : gatewayRequest(workspace, etcdPort, '/v3/kv/range', rangeJson(prefix)),
-    end: async () => {}, // ended with the run's etcd
+    end: async () => {}, // it ends together with the run's etcd
   }),
 }

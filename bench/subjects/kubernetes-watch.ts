@@ -5,7 +5,7 @@ import type { WatchQuery } from './subject.js'
 
 export interface Endpoint {
   readonly port: number
-  /** As in a wire's name: `http1`, `http1-tls`, `http2-tls`, `http2x100-tls`, `http2x100`, `websocket`, `sse`. */
+  /** `http1`, `http1-tls`, `http2-tls`, `http2x100-tls`, `http2x100`, `websocket` or `sse`. */
   readonly wire: string
   readonly resource: BenchResource
   readonly headers?: readonly string[]
@@ -15,7 +15,7 @@ const upgrade = [
   'Connection: Upgrade',
   'Upgrade: websocket',
   'Sec-WebSocket-Version: 13',
-  'Sec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==', // 16 bytes; whose does not matter here
+  'Sec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==', // any 16 bytes
 ]
 
 export function resourceWatch({ port, wire, resource, headers = [] }: Endpoint, query: WatchQuery): WatchRequest {

@@ -6,7 +6,10 @@ import { start } from '../support/processes.js'
 import { selfDriven } from '../support/source.js'
 import type { SubjectKind } from './subject.js'
 
-/** One MODIFIED event as a chunk of HTTP/1.1: the bytes a Kubernetes watch would carry for such an object. */
+/**
+ * Returns one MODIFIED event as an HTTP/1.1 chunk, with the bytes that a Kubernetes watch would carry for such an
+ * object.
+ */
 export function framedEvent(objectBytes: number): { readonly bytes: Buffer; readonly mark: number } {
   const object = benchObjects(pods, { count: 1, nodes: 1, bytes: objectBytes })[0]
   if (!object?.value) throw new Error('no object')

@@ -11,13 +11,13 @@ import type { WatchRequest } from '../support/watchers.js'
 import type { Workspace } from '../support/workspace.js'
 
 export interface WatchQuery {
-  /** Exclusive, as in a Kubernetes watch; unset to start from now. */
+  /** Exclusive, as in a Kubernetes watch. Default: start from now. */
   readonly afterRevision?: number
-  /** Kubernetes' fieldSelector, only where the subject speaks that dialect. `{i}` is the watcher's number. */
+  /** Kubernetes' fieldSelector, only for a subject that speaks that dialect. `{i}` is the watcher's number. */
   readonly fieldSelector?: string
-  /** A selector of KEP-5866, only where the subject takes it. */
+  /** A shard selector (KEP-5866), only for a subject that supports it. */
   readonly shardSelector?: string
-  /** Only for our own server, of a declared prefix: what the keys begin with. */
+  /** Selects keys of a declared prefix by how they begin. Only our own server supports this. */
   readonly prefix?: string
 }
 
@@ -25,14 +25,14 @@ export interface Subject {
   readonly name: string
   readonly wire: string
   readonly pid: number
-  /** Watches on one connection. */
+  /** The number of watches on one connection. */
   readonly streams: number
-  /** Where the wire is served, for a subject that speaks the Kubernetes dialect. */
+  /** The port that serves the wire, for a subject that speaks the Kubernetes dialect. */
   readonly port?: number
   watch(query: WatchQuery): WatchRequest
-  /** A full list, where the subject has one. */
+  /** Returns the request for a full list, if the subject has lists. */
   list?(): WatchRequest
-  /** Prometheus text, where the subject has it. */
+  /** The URL of the subject's Prometheus metrics, if it has any. */
   readonly metricsUrl?: string
   /** Set when the subject generates its own events, without an etcd. */
   readonly source?: EventSource
@@ -43,15 +43,15 @@ export interface SubjectOptions {
   readonly workspace: Workspace
   readonly wire: string
   readonly resource: BenchResource
-  /** All that are defined, where the question has more than one. */
+  /** All defined resources, if the question has more than one. */
   readonly resources?: readonly BenchResource[]
-  /** Where etcd listens; 0 for a subject that needs none. */
+  /** The port of etcd; 0 for a subject that needs none. */
   readonly etcdPort: number
-  /** The etcd itself, when it is the subject. */
+  /** The process id of etcd, which may itself be the subject. */
   readonly etcdPid: number
-  /** The number of connections, for a subject that waits for them. */
+  /** The number of watchers, for a subject that waits for all their connections. */
   readonly watchers: number
-  /** Paths of the programs. */
+  /** The paths of the programs. */
   readonly apiServer?: string
   /** The program that runs our own server. Default: the Node that runs the bench. */
   readonly runtime?: Runtime
@@ -70,19 +70,21 @@ export interface Runtime {
 export interface SubjectKind {
   readonly name: string
   readonly wires: readonly string[]
-  /** With `subject` etcd itself is measured, and gets the server's core. */
+  /** If it is `subject`, etcd itself is measured and gets the server's core. */
   readonly etcd: 'behind' | 'subject' | 'none'
-  /** False when it is not available on this machine or in this run. */
+  /** Whether the subject is available on this machine and in this run. */
   isAvailable(options: { readonly apiServer?: string | undefined; readonly resource: BenchResource }): boolean
   start(options: SubjectOptions): Promise<Subject>
 }
 
-/** Streams per connection in a wire's name: `http2x100-tls` → 100. */
+/** Returns the streams per connection in a wire's name: 100 for `http2x100-tls`. */
 export function streamsOf(wire: string): number {
   return Number(/^http2x(\d+)/.exec(wire)?.[1] ?? 1)
 }
 
-/** Waits until the server answers 200. @throws Error after `timeoutMs`, or with its last output when it has ended. */
+/**
+ * Waits until the server answers 200. @throws Error after `timeoutMs`, or when the server ends, with its last output.
+ */
 export async function awaitOk(child: Child, url: string, timeoutMs: number): Promise<void> {
   await awaitAnswer(child, url, timeoutMs, async () => {
     const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) })
@@ -91,7 +93,7 @@ export async function awaitOk(child: Child, url: string, timeoutMs: number): Pro
   })
 }
 
-/** As `awaitOk`, from a server whose certificate nobody signed. */
+/** Like `awaitOk`, for a server with a self-signed certificate. */
 export async function awaitOkOverTls(
   child: Child,
   url: string,

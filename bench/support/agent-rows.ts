@@ -15,12 +15,12 @@ export interface AgentsSummary {
   readonly p50Ms: number
   readonly p99Ms: number
   readonly residentMb: number
-  /** In all rounds. */
+  /** The number of watches that the server ended, over all rounds. */
   readonly ended: number
   readonly deliveriesPerSecond: number
   readonly deliveriesPerWrite: number
   readonly clientCores: number
-  /** Ratios to the API server's, null without it. */
+  /** The ratios to the API server's figures; null if it was not measured. */
   readonly ofCpu: Ratios | null
   readonly ofP99: Ratios | null
   readonly ofMemory: Ratios | null
@@ -32,7 +32,7 @@ export interface Ratios {
   readonly most: number
 }
 
-/** @param rows of one run, for each number of agents. */
+/** Returns a summary for each number of agents. @param rows the rows of one run. */
 export function agentsSummaries(rows: readonly Row[]): AgentsSummary[] {
   const whoOf = (row: Row): string => `${String(row['agents'])} ${row.subject} ${String(row['runtime'])}`
   return [...new Set(rows.map(whoOf))].flatMap((who) => {

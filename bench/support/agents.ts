@@ -11,9 +11,9 @@ import type { BenchObject } from './objects.js'
 import type { WatchPath } from './watchers.js'
 
 export interface Agents {
-  /** In etcd before. */
+  /** The objects that are in etcd at the start. */
   readonly written: readonly BenchObject[]
-  /** The changes; after the last comes the first. */
+  /** The changes, which start over after the last one. */
   readonly changes: readonly BenchObject[]
   /** For each change, the class of watchers that must receive it. */
   readonly classes: readonly number[]
@@ -22,7 +22,7 @@ export interface Agents {
 }
 
 export const WATCHES_OF_AGENT = 4
-/** One of so many watches all pods. */
+/** One agent in this many watches all pods. */
 export const WIDE_AGENTS = 10
 export const EVENTS_OF_ROUND = 40
 const COUNTS = { services: 4, slices: 18, nodes: 6, pods: 12 } as const
@@ -34,7 +34,7 @@ const IMAGES = 3
 export function agentsOf(count: number): Agents {
   const maker = new Maker()
   const services = Math.max(20, Math.ceil(count / 4))
-  // Class n is what the watcher of node n's pods is owed.
+  // Class n contains the events that the watcher of node n's pods must receive.
   const classes = { services: count, slices: count + 1, nodes: count + 2 }
   const pod = (serial: number): BenchObject => {
     const node = serial % count
@@ -50,7 +50,7 @@ export function agentsOf(count: number): Agents {
   const changes = Array.from({ length: ROUNDS }, (_, round) => {
     const all = kinds.flatMap((kind) =>
       Array.from({ length: COUNTS[kind] }, (__, i) => ({
-        // Spread over the round, so that no moment has only slices.
+        // The changes are spread over the round, so that endpoint slices do not come all at once.
         at: (i + 0.5) / COUNTS[kind],
         change: make[kind](round * COUNTS[kind] + i),
       })),
@@ -72,14 +72,14 @@ export function agentsOf(count: number): Agents {
 export interface AgentPathOptions {
   readonly afterRevision: number
   readonly agents: number
-  /** Recover as a client does: list again. */
+  /** Whether a watch that ends is recovered as by a client, with another list. */
   readonly recovers?: boolean
 }
 
 /**
  * The watches of ten agents, one after the other.
  *
- * @param classes what their watches are owed of the writer's events; without them nothing.
+ * @param classes the classes of the writer's events that the watches must receive. Default: none.
  */
 export function agentPaths(
   options: AgentPathOptions,

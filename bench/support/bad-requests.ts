@@ -12,28 +12,28 @@ export interface HttpRequest {
   readonly body?: string | Buffer
   /** Send the body in chunks of this many bytes. Default: in one piece, with its length. */
   readonly chunkBytes?: number
-  /** The user whose token is sent. Default: one who may do everything. */
+  /** The user whose token is sent. Default: an administrator. */
   readonly user?: User
 }
 
 export interface BadRequest {
   readonly name: string
-  /** @param scale 1: as it is measured; below it, smaller in proportion. */
+  /** @param scale 1 for the measured size; a smaller number makes the request smaller in proportion. */
   readonly request: (scale: number) => HttpRequest
   /** Allowed status codes, at any scale. */
   readonly answers: readonly number[]
-  /** Made before it, once. */
+  /** Requests that are sent once, before this one. */
   readonly before?: (scale: number) => readonly HttpRequest[]
   /**
-   * Open this many watches of it at once, each with `{i}` replaced by its number; they stay open until the measurement
-   * ends.
+   * How many watches of the request to open at once, each with `{i}` replaced by its number. They stay open until the
+   * measurement ends.
    */
   readonly watches?: number
 }
 
 export type User = 'admin' | 'mallory'
 
-/** The tokens are the names. A line of a token file: token, user, uid, groups. */
+/** The content of a token file, with lines of token, user, uid and groups. Each user's token is the user's name. */
 export const TOKEN_FILE = 'admin,admin,1,system:masters\nmallory,mallory,2\nneighbour,neighbour,3,system:masters\n'
 
 const PODS = '/api/v1/namespaces/bad/pods'
@@ -58,7 +58,6 @@ const APPLY = 'application/apply-patch+yaml'
 const YAML = 'application/yaml'
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
-/** Done and refused. */
 const WRITTEN = [200, 201] as const
 const REFUSED = [400, 403, 409, 413, 422, 500, 504] as const
 
@@ -119,7 +118,7 @@ function boundToMallory(role: string): HttpRequest {
   })
 }
 
-/** A message of Kubernetes in protobuf: its envelope around a pod of so many empty containers. */
+/** Returns a protobuf body: an envelope around a pod with this many empty containers. */
 function emptyMessages(messages: number): Buffer {
   const lengthDelimited = (field: number, bytes: Buffer): Buffer => {
     const header = [(field << 3) | 2]
@@ -145,7 +144,7 @@ const absentLabels = (n: number): string => encodeURIComponent(times(n, (i) => `
 const large = { data: { text: 'line "one"\n'.repeat(60_000) } }
 const LARGE = `${CONFIG_MAPS}/large`
 
-/** Created before all of them. */
+/** The objects that are created before all of these requests. */
 export const preparations: readonly HttpRequest[] = [
   sending('POST', '/api/v1/namespaces', JSON_TYPE, {
     apiVersion: 'v1',

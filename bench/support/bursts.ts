@@ -19,11 +19,11 @@ export interface Ports {
 
 export interface Burst {
   readonly name: string
-  /** @param scale 1: as it is measured. Resolves when everything has been answered, or refused. */
+  /** Resolves when every request has been answered or refused. @param scale 1 for the measured size. */
   readonly send: (ports: Ports, scale: number) => Promise<void>
 }
 
-/** Milliseconds. */
+/** The delays of the other client's gets, in milliseconds. */
 export interface OtherClient {
   readonly p50Ms: number
   readonly p99Ms: number
@@ -31,7 +31,7 @@ export interface OtherClient {
 
 interface Asked {
   readonly path: string
-  /** Whose token is sent; null without one. */
+  /** The user whose token is sent; null for none. */
   readonly user: string | null
   readonly address: string
   /** A watch is open when its response begins. */
@@ -57,7 +57,7 @@ const ADDRESS = '127.0.0.9'
 const OTHER_ADDRESS = '127.0.0.8'
 const ANSWER_MS = 30_000
 
-/** Sixty terms that no other watch has. */
+/** Returns the query of a watch with sixty selector terms that no other watch has. */
 function watchOfTerms(i: number): string {
   const terms = Array.from({ length: 60 }, (_, term) => `!absent-${i}-${term}`).join(',')
   return `/api/v1/pods?watch=1&resourceVersion=0&labelSelector=${encodeURIComponent(terms)}`
@@ -79,7 +79,7 @@ export const bursts: readonly Burst[] = [
   { name: '400 handshakes of TLS at once', send: ({ secure }, scale) => connections(400 * scale, () => tls(secure)) },
 ]
 
-/** @returns what the other client sees until `meanwhile` is over. @throws Error when one of its gets is refused. */
+/** Measures another client's gets until `meanwhile` is over. @throws Error when one of the gets is refused. */
 export async function otherClient(port: number, meanwhile: () => Promise<unknown>): Promise<OtherClient> {
   const workerData = { port, localAddress: OTHER_ADDRESS }
   const worker = new Worker(new URL('other-client.js', import.meta.url), { workerData })
@@ -93,7 +93,7 @@ export async function otherClient(port: number, meanwhile: () => Promise<unknown
   }
 }
 
-/** Sends it from a separate thread. @returns what the other client sees in the meantime. */
+/** Sends the burst from a separate thread. @returns the delays of another client in the meantime. */
 export async function sendBurst({ name }: Burst, ports: Ports, scale = 1): Promise<OtherClient> {
   return await otherClient(ports.plain, async () => {
     const worker = new Worker(new URL('burst-sender.js', import.meta.url), { workerData: { name, ports, scale } })
@@ -166,13 +166,13 @@ async function tls(port: number): Promise<() => void> {
   return () => socket.destroy()
 }
 
-/** Unlike `once`, does not reject when it fails. */
+/** Unlike `once`, this does not reject when the socket fails. */
 async function openOrClosed(socket: Socket, event: string): Promise<void> {
   const happened = (name: string): Promise<void> => new Promise((resolve) => void socket.once(name, () => resolve()))
   await Promise.race([happened(event), happened('close'), sleep(ANSWER_MS)])
 }
 
-/** @returns the status. */
+/** @returns the status of the response. */
 export async function askHttp2(session: ClientHttp2Session, { path, isWatch, ...more }: Asked): Promise<number> {
   const asked = session.request({ ':path': path, ...headersOf(more) })
   asked.resume()

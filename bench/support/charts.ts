@@ -20,12 +20,12 @@ async function svg(spec: TopLevelSpec): Promise<string> {
 
 const base = { $schema: 'https://vega.github.io/schema/vega-lite/v6.json', width: WIDTH, background: 'white' } as const
 
-/** The names in order, given as a list, because each layer cannot sort by a field. */
+/** Returns the names in order, as a list, because the layers of a chart cannot sort by a field. */
 function byValue<T extends { readonly who: string }>(values: readonly T[], value: (row: T) => number): string[] {
   return [...values].sort((a, b) => value(a) - value(b)).map((row) => row.who)
 }
 
-/** One bar for each row, the highest first; ours stand out. */
+/** Draws one bar for each row, the highest first. Ours are highlighted. */
 export function barChart(rows: readonly Row[], label: Label, name: string, title: string): Promise<string> {
   const values = rows.map((row) => ({ who: label(row), value: row[name], isOurs: row.subject === 'distributary' }))
   const sort = byValue(values, (row) => -Number(row.value))
@@ -48,7 +48,7 @@ export function barChart(rows: readonly Row[], label: Label, name: string, title
   })
 }
 
-/** From p50 to p99 on a logarithmic scale. */
+/** Draws the range from p50 to p99, on a logarithmic scale. */
 export function delayChart(rows: readonly Row[], label: Label, title: string): Promise<string> {
   const values = rows.map((row) => ({
     who: label(row),
@@ -72,7 +72,7 @@ export function delayChart(rows: readonly Row[], label: Label, title: string): P
   })
 }
 
-/** One line for each label, the horizontal axis logarithmic. */
+/** Draws one line for each label; the horizontal axis is logarithmic. */
 export function lineChart(rows: readonly Row[], label: Label, x: string, y: string, title: string): Promise<string> {
   const values = rows.map((row) => ({ who: label(row), x: row[x], y: row[y] }))
   return svg({

@@ -14,14 +14,14 @@ import type { Recorder } from './record.js'
 
 export interface Choice {
   readonly recorder: Recorder
-  /** A small version of the question: seconds instead of minutes. */
+  /** Whether to run a small version of the question, which takes seconds instead of minutes. */
   readonly quick: boolean
-  /** `name` or `name/wire`, or `distributary@RUNTIME`; empty for the question's own subjects. */
+  /** Each is `name`, `name/wire` or `distributary@RUNTIME`. Empty for the question's own subjects. */
   readonly subjects: readonly string[]
   readonly watchers: readonly number[]
-  /** Nodes of the simulated cluster. */
+  /** The number of nodes in the simulated cluster. */
   readonly nodes?: number | undefined
-  /** Events per second, 0 for saturated. */
+  /** Rates in events per second; 0 means saturated. */
   readonly rates: readonly number[]
   readonly seconds?: number | undefined
   /** The resource that is written and watched. */
@@ -29,7 +29,7 @@ export interface Choice {
   readonly apiServer?: string | undefined
   readonly nodeFlags: readonly string[]
   readonly serverFlags: readonly string[]
-  /** Parts of the names of the known-bad requests that are sent; empty for all. */
+  /** Only known-bad requests whose names contain one of these texts are sent. Empty for all. */
   readonly requests: readonly string[]
 }
 
@@ -38,7 +38,7 @@ export type Question = (choice: Choice) => Promise<void>
 export interface Target {
   readonly kind: SubjectKind
   readonly wire: string
-  /** The runtime of our own server; unset for the Node that runs the bench. */
+  /** The runtime of our own server. Default: the Node that runs the bench. */
   readonly runtime?: Runtime
 }
 
@@ -51,7 +51,7 @@ const kinds: readonly SubjectKind[] = [
   bareNodeSubject,
 ]
 
-/** Returns the question's subjects, or those named instead, without those that this machine or build lacks. */
+/** Returns the question's subjects, or the chosen ones, except those that this machine or build lacks. */
 export function targets(choice: Choice, usual: readonly string[]): Target[] {
   const asked = choice.subjects.length > 0 ? choice.subjects : usual
   return asked.flatMap((text) => {
@@ -71,7 +71,9 @@ export function targets(choice: Choice, usual: readonly string[]): Target[] {
   })
 }
 
-/** @param name `24` for a Node, or `bun`. @returns null, after printing why, where it is not available. */
+/**
+ * @param name a Node version such as `24`, or `bun`. @returns null, after printing the reason, if it is not available.
+ */
 function runtimeNamed(name: string): Runtime | null {
   const isBun = name === 'bun'
   const program = isBun ? runtimeProgram('bun', '1') : runtimeProgram('node', name)
@@ -80,7 +82,7 @@ function runtimeNamed(name: string): Runtime | null {
   return { name: `${isBun ? 'Bun' : 'Node'} ${version}`, program }
 }
 
-/** A row that fails does not end the run: it is reported and recorded as failed, and the run continues. */
+/** Runs one row. If it fails, it is reported and recorded as failed, and the run continues. */
 export async function attempt(
   choice: Choice,
   row: { readonly question: string; readonly subject: string; readonly wire: string },

@@ -20,17 +20,17 @@ export type ClusterPart = 'everything' | 'custom resources'
 
 export interface Cluster {
   readonly resources: readonly BenchResource[]
-  /** In etcd before. */
+  /** The objects that are in etcd at the start. */
   readonly written: readonly BenchObject[]
-  /** The changes, in whole rounds; after the last comes the first. */
+  /** The changes, in whole rounds, which start over after the last one. */
   readonly changes: readonly BenchObject[]
   /** For each change, the class of watchers that must receive it. */
   readonly classes: readonly (number | null)[]
   readonly eventsOfRound: number
-  /** Deliveries in a round: of events for one node, and of events for all nodes. */
+  /** The number of deliveries in a round: of events for one node, and of events for all nodes. */
   readonly ownDeliveries: number
   readonly sharedDeliveries: number
-  /** Deliveries of deletions in a round. */
+  /** The number of deliveries of deletions in a round. */
   readonly deletions: number
   /** The watches of each node. */
   paths(afterRevision: number): readonly WatchPath[]
@@ -45,9 +45,9 @@ const OLD_ROUNDS = 3
 const PODS_OF_NODE = 30
 const CONFIGS_OF_NODE = 5
 const ENDPOINTS = 20
-/** A kubelet and two agents. */
+/** On each node, a kubelet and two agents watch its pods. */
 const POD_WATCHERS = 3
-/** A kubelet and a proxy. */
+/** On each node, a kubelet and a proxy watch the node. */
 const NODE_WATCHERS = 2
 const SERVICE_WATCHERS = 2
 
@@ -81,7 +81,7 @@ export function clusterOf(nodes: number, part: ClusterPart): Cluster {
   }
 }
 
-/** In a round; the pods' six changes each make up the rest of a hundred. */
+/** How many changes of each kind a round has. The rest of a hundred are the six changes of each replaced pod. */
 const COUNTS = { node: 14, config: 5, custom: 9, services: 1, slices: 10, policies: 1 } as const
 
 type Classes = Readonly<Record<Kind, { readonly class: number; readonly isEach: boolean }>>
@@ -173,8 +173,8 @@ function changesOf(
       }),
     )
   const [created, bound, started, ready] = podSteps(['created', 'bound', 'started', 'ready'], round)
-  // A pod created some rounds ago. Both changes are in one round, since a deletion repeats the marker of the change
-  // before it.
+  // Delete a pod that was created some rounds ago. Both changes are in one round, because a deletion repeats the marker
+  // of the change before it.
   const [terminating, deleted] = podSteps(['terminating', 'deleted'], (round + rounds - OLD_ROUNDS) % rounds)
   const others = [
     ...times(COUNTS.slices, (i) => ({
@@ -196,7 +196,7 @@ function changesOf(
     ...custom,
   ]
   const groups = [created!, bound!, started!, ready!, terminating!, deleted!]
-  // Spread out, so that no second has only pods and no other only slices.
+  // Spread the changes, so that no second has only pods or only endpoint slices.
   return groups.flatMap((group, at) => [...group, ...others.filter((_, i) => i % groups.length === at)])
 }
 
@@ -222,7 +222,7 @@ type PodStep = 'created' | 'bound' | 'started' | 'ready' | 'terminating' | 'dele
 
 type Members = Readonly<Record<string, unknown>>
 
-/** Makes objects as an API server stores them, each with an empty mark in an annotation. */
+/** Makes objects as an API server stores them, each with an empty marker in an annotation. */
 export class Maker {
   private readonly schema = kubernetesSchema()
   private readonly podTemplate: { readonly metadata: Members; readonly spec: Members; readonly status: Members }
@@ -253,7 +253,7 @@ export class Maker {
     })
   }
 
-  /** @param images those of its report. */
+  /** @param images the number of images in the node's status. */
   node(node: number, images = 30): BenchObject {
     const condition = (type: string) => ({
       type,
@@ -300,7 +300,7 @@ export class Maker {
       kind: 'Service',
       metadata: this.metadata(`service-${index}`, true),
       spec: {
-        clusterIP: 'None', // an API server looks after addresses
+        clusterIP: 'None', // so that an API server assigns no address
         selector: { app: `app-${index}` },
         ports: [{ name: 'http', port: 80, targetPort: 8080, protocol: 'TCP' }],
       },

@@ -11,7 +11,10 @@ import { awaitOkOverTls } from '../subjects/subject.js'
 import { type Child, start } from './processes.js'
 import type { Workspace } from './workspace.js'
 
-/** The token of every agent, which is a service account's: the API server queues and refuses such clients. */
+/**
+ * The token of every agent. It belongs to a service account, because the API server queues and refuses requests of such
+ * clients.
+ */
 export const AGENT = 'agent-token'
 
 export const AGENT_NAME = 'system:serviceaccount:bench:agent'
@@ -21,17 +24,19 @@ const READY_MS = 180_000
 export interface ControlPlane {
   readonly port: number
   readonly tokenFile: string
-  /** The administrator's. */
+  /** The path of the administrator's kubeconfig. */
   readonly kubeconfig: string
-  /** The running API server's. */
+  /** The process id of the running API server. */
   readonly pid: number
-  /** The controllers, the scheduler and kwok. */
+  /** The process ids of the controllers, the scheduler and kwok. */
   readonly otherPids: readonly number[]
-  /** As the administrator. @throws Error unless it succeeds. */
+  /** Sends a request as the administrator. @throws Error unless it succeeds. */
   request(method: string, path: string, body?: object): Promise<Buffer>
-  /** Ends it and starts it again on the same port; the others reconnect with back-off, after up to half a minute. */
+  /**
+   * Restarts the API server on the same port. The other programs reconnect with back-off, after up to half a minute.
+   */
   restartApiServer(): Promise<void>
-  /** All of it, so that nobody is in back-off. */
+  /** Restarts all programs, so that none of them is in back-off. */
   restart(): Promise<void>
 }
 

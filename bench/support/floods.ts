@@ -17,8 +17,8 @@ export interface Flood {
 }
 
 /**
- * An address of the loopback that nobody else in the bench has: a server that refuses the flood's connections for a
- * while must not refuse the others.
+ * A loopback address that nothing else in the bench uses, because the server may refuse connections from the flood's
+ * address for a while.
  */
 const ADDRESS = '127.0.0.9'
 /** A server that has read nothing for this long has protected itself. */
@@ -39,7 +39,7 @@ function* times(count: number, make: (i: number) => Buffer): Generator<Buffer, v
   for (let i = 0; i < count; i++) yield make(i)
 }
 
-/** A masked frame of a client (RFC 6455, 5.2); the mask is zero. */
+/** Returns a masked WebSocket frame, as clients send it (RFC 6455, 5.2). The mask is zero. */
 function clientFrame(opcode: number, payload: string): Buffer {
   return Buffer.concat([Buffer.from([0x80 | opcode, 0x80 | payload.length, 0, 0, 0, 0]), Buffer.from(payload)])
 }
@@ -124,8 +124,8 @@ export const floods: readonly Flood[] = [
 ]
 
 /**
- * Sends it to a port of this machine. @param answeringMs how long the client stays when it has sent everything.
- * @returns the status of the first response, 0 without one.
+ * Sends a flood to a port of this machine. @param answeringMs how long the client stays after it has sent everything.
+ * @returns the status of the first response; 0 if there is none.
  */
 export async function sendFlood(one: Flood, port: number, answeringMs = ANSWERING_MS): Promise<number> {
   let status = 0

@@ -3,7 +3,7 @@
 /** Cumulative counts by upper bound, in ascending order, over all counted series. */
 export type Buckets = ReadonlyMap<number, number>
 
-/** @param isCounted decides by a series' labels. */
+/** @param isCounted whether a series with these labels counts. */
 export function bucketsOf(text: string, name: string, isCounted: (labels: string) => boolean = () => true): Buckets {
   const sums = new Map<number, number>()
   for (const [, labels = '', le = '', count = ''] of text.matchAll(
@@ -16,7 +16,9 @@ export function bucketsOf(text: string, name: string, isCounted: (labels: string
   return new Map([...sums].toSorted(([a], [b]) => a - b))
 }
 
-/** Interpolated within its bucket, as PromQL does; null when nothing was observed between the readings. */
+/**
+ * Returns a quantile, interpolated within its bucket as in PromQL; null when nothing was observed between the readings.
+ */
 export function quantileBetween(before: Buckets, after: Buckets, quantile: number): number | null {
   const counts = [...after].map(([bound, count]) => ({ bound, count: count - (before.get(bound) ?? 0) }))
   const total = counts.at(-1)?.count ?? 0
@@ -28,7 +30,7 @@ export function quantileBetween(before: Buckets, after: Buckets, quantile: numbe
   return lower.bound + ((upper.bound - lower.bound) * (rank - lower.count)) / (upper.count - lower.count)
 }
 
-/** The sum over all series of a counter that `isCounted` by their labels. */
+/** Returns the sum over the counted series of a counter. */
 export function sumOf(text: string, name: string, isCounted: (labels: string) => boolean = () => true): number {
   let sum = 0
   for (const [, labels = '', value = ''] of text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'))) {

@@ -25,19 +25,19 @@ export interface StretchOptions {
   readonly source: EventSource
   readonly watchers: Watchers
   readonly run: RunOptions
-  /** After the last event was written. */
+  /** How long watchers may take to catch up after the last event was written. */
   readonly catchUpMs?: number
   /**
-   * Deliveries of deletions since the watches began: they carry the object as it was, with its mark. Exactly so many
-   * repetitions are awaited.
+   * The number of deliveries of deletions since the watches began. A deletion carries the object's last state with its
+   * marker, so this many repetitions are expected.
    */
   readonly deletions?: number
 }
 
-/** @throws Error unless every watcher received what it was owed, once and in order. */
+/** @throws Error unless every watcher received every event that it should, once and in order. */
 export async function measureStretch(options: StretchOptions): Promise<Stretch> {
   const { subject, source, watchers } = options
-  await eventLoopP99Ms(subject) // a scrape begins the next one's window
+  await eventLoopP99Ms(subject) // each scrape starts the window of the next one
   await watchers.mark()
   const before = usage(subject.pid)
   const begin = performance.now()
@@ -54,7 +54,9 @@ export async function measureStretch(options: StretchOptions): Promise<Stretch> 
   return { run, report, before, after, cpuSeconds, seconds, eventLoopP99Ms: await eventLoopP99Ms(subject) }
 }
 
-/** When every watcher has what it is owed, and, for a while, until all deletions are there too. */
+/**
+ * Resolves when every watcher has received its events. Then waits for a while for the deletions that are still missing.
+ */
 export async function settled(
   watchers: Watchers,
   next: number,

@@ -8,7 +8,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, renameSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** The repository: this file runs as `.build/bench/support/native.js`. */
+/** The root of the repository. This file runs as `.build/bench/support/native.js`. */
 export const repositoryRoot = fileURLToPath(new URL('../../../', import.meta.url))
 
 const sourceDirectory = `${repositoryRoot}bench/native/`
@@ -16,13 +16,13 @@ const builtDirectory = `${repositoryRoot}.build/bench/native/`
 
 export type NativeProgram = 'watchers' | 'writer' | 'send-loop'
 
-/** Path of the built program. @throws Error with the compiler's own words when it does not build. */
+/** Returns the path of the built program. @throws Error with the compiler's output when it does not build. */
 export function nativeProgram(name: NativeProgram): string {
   const built = builtDirectory + name
   const newest = Math.max(...readdirSync(sourceDirectory).map((file) => statSync(sourceDirectory + file).mtimeMs))
   if (existsSync(built) && statSync(built).mtimeMs > newest) return built
   mkdirSync(builtDirectory, { recursive: true })
-  // Moved into place as a whole: another process may be about to run it.
+  // Move the complete program into place, because another process may be about to run it.
   const making = `${built}.${process.pid}`
   const compile = (...libraries: string[]): void => {
     execFileSync('cc', ['-O2', '-Wall', `${sourceDirectory}${name}.c`, '-o', making, ...libraries], { stdio: 'pipe' })

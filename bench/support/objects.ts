@@ -13,15 +13,15 @@ export const EMPTY_MARK = MAGIC.padEnd(MAGIC.length + 12 + 18, '0')
 const CREATED = '2024-01-01T00:00:00Z'
 
 export interface BenchResource {
-  /** As it stands in recorded rows. */
+  /** The name in recorded rows. */
   readonly name: string
   readonly apiVersion: string
   readonly kind: string
-  /** Prefix of its keys in etcd, with the trailing slash. */
+  /** The prefix of its keys in etcd, with the trailing slash. */
   readonly prefix: string
-  /** Path of the list of all objects, in the Kubernetes dialect. */
+  /** The path of the list of all objects, in the Kubernetes dialect. */
   readonly path: string
-  /** The definition as an API server stores it; null for a resource that Kubernetes has itself. */
+  /** The definition as an API server stores it; null for a built-in resource. */
   readonly definition: { readonly key: string; readonly object: object } | null
 }
 
@@ -34,7 +34,7 @@ export const pods: BenchResource = {
   definition: null,
 }
 
-/** A custom resource of namespaced objects that may be selected by `spec.nodeName`. */
+/** Returns a custom resource with namespaced objects that can be selected by `spec.nodeName`. */
 export function customResource(singular: string): BenchResource {
   const [group, plural] = ['bench.distributary.io', `${singular}s`]
   const kind = singular.replace(/^./, (first) => first.toUpperCase())
@@ -54,7 +54,7 @@ export function customResource(singular: string): BenchResource {
   }
   const is = (type: string) => ({ type, status: 'True', lastTransitionTime: CREATED, reason: type, message: '' })
   const name = `${plural}.${group}`
-  // One of its own, since an API server knows definitions by it.
+  // Each definition has its own uid, because an API server distinguishes definitions by it.
   const uid = `00000000-0000-4000-9000-${Buffer.from(singular.padStart(6)).subarray(-6).toString('hex')}`
   return {
     name: plural,
@@ -77,17 +77,17 @@ export function customResource(singular: string): BenchResource {
 
 export interface BenchObject {
   readonly key: string
-  /** null: the key is deleted. */
+  /** null deletes the key. */
   readonly value: Buffer | null
-  /** Where in `value` the marker begins. */
+  /** The offset of the marker in `value`. */
   readonly mark: number
 }
 
 export interface ObjectOptions {
   readonly count: number
-  /** Distinct `spec.nodeName`s, given in turn: object i is on node `n{i % nodes}`. */
+  /** The number of distinct values of `spec.nodeName`: object i is on node `n{i % nodes}`. */
   readonly nodes: number
-  /** Size of the value. */
+  /** The size of each value in bytes. */
   readonly bytes: number
 }
 
@@ -127,10 +127,10 @@ function benchObject({ apiVersion, kind, prefix }: BenchResource, index: number,
   return { key: `${prefix}bench/${name}`, value: Buffer.from(value), mark: value.indexOf(MAGIC) }
 }
 
-/** Stands for the length of a value where the key is deleted, as in `native/writer.c`. */
+/** Takes the place of a value's length if the key is deleted, as in `native/writer.c`. */
 const DELETED = 0xffffffff
 
-/** The file that `native/writer.c` reads. */
+/** Writes the file that `native/writer.c` reads. */
 export function writeObjectsFile(path: string, objects: readonly BenchObject[]): void {
   const parts: Buffer[] = []
   for (const { key, value, mark } of objects) {

@@ -11,13 +11,13 @@ import type { WatchedVersions } from './watchers.js'
 
 export interface OwedChange {
   readonly revision: number
-  /** Its place among the watches of an agent. */
+  /** The index of the watch among an agent's watches. */
   readonly watch: number
   /** The node of a pod; null for other objects. */
   readonly node: string | null
 }
 
-/** In the order of an agent's watches. */
+/** The prefixes in the order of an agent's watches. */
 const PREFIXES = ['/registry/pods/', '/registry/services/specs/', '/registry/endpointslices/', '/registry/minions/']
 const PODS = 0
 const READ_MS = 60_000
@@ -37,7 +37,7 @@ interface KeyValue {
   readonly mod_revision: string
 }
 
-/** Those after one revision, up to another that etcd has. */
+/** Returns the changes after one revision, up to another one that etcd has reached. */
 export function owedChanges(etcdPort: number, after: number, until: number): Promise<OwedChange[]> {
   if (after >= until) return Promise.resolve([])
   const schema = kubernetesSchema()
@@ -77,12 +77,14 @@ export function owedChanges(etcdPort: number, after: number, until: number): Pro
 }
 
 export interface Owing {
-  /** The revision that the first watches named: those without a list should receive everything after it. */
+  /** The revision from which the first watches started. Watches without a list should receive everything after it. */
   readonly after: number
   readonly until: number
 }
 
-/** Null when every watch has what it is owed, in order and once; otherwise the first that has not. */
+/**
+ * Returns the first watch that did not receive every event that it should, once and in order; null if there is none.
+ */
 export function firstFault(
   watches: readonly WatchedVersions[],
   changes: readonly OwedChange[],

@@ -7,13 +7,16 @@ import { buildKubernetes, kubernetesVersion } from '../../test/reference/program
 import { NoProgramError } from '../../test/support/go-program.js'
 
 export interface Peers {
-  /** Paths of the programs. */
+  /** The paths of the programs. */
   readonly etcd: string
   readonly apiServer: string
   readonly apiServerVersion: string
 }
 
-/** Builds them where they are not in the cache yet; null, after printing why, where they are not available. */
+/**
+ * Builds the programs that are not in the cache yet. Returns null, after printing the reason, if they are not
+ * available.
+ */
 export function referencePeers(): Peers | null {
   try {
     return {

@@ -25,17 +25,16 @@ export interface Child {
   readonly name: string
   readonly hasEnded: boolean
   /**
-   * The next line of stdout for which `parse` gives a value.
-   *
-   * @throws Error after `timeoutMs`, or when the process ends.
+   * Resolves to the value that `parse` returns for the next line of stdout for which it returns one. @throws Error
+   * after `timeoutMs`, or when the process ends.
    */
   line<T>(parse: (text: string) => T | undefined, timeoutMs: number): Promise<T>
   send(text: string): void
-  /** SIGTERM, then SIGKILL after 5 s. Resolves when it is gone. */
+  /** Sends SIGTERM, and SIGKILL after 5 s. Resolves when the process is gone. */
   end(): Promise<void>
 }
 
-/** Starts `command`; when it fails, the error has its last output. */
+/** Starts `command`. If it fails, the error contains its last output. */
 export function start(name: string, core: Core, command: readonly string[], env: Record<string, string> = {}): Child {
   const pinned = canPin ? ['taskset', '-c', cpuList[core], ...command] : command
   const child: ChildProcessWithoutNullStreams = spawn(
@@ -43,8 +42,8 @@ export function start(name: string, core: Core, command: readonly string[], env:
     ['-c', 'ulimit -n "$(ulimit -Hn)"; exec "$@"', 'sh', ...pinned],
     { env: { ...process.env, ...env } },
   )
-  const lines: string[] = [] // printed and not yet asked for, at most 1,000
-  const last: string[] = [] // the end of what it said, for errors
+  const lines: string[] = [] // printed but not yet taken by `line`, at most 1,000
+  const last: string[] = [] // the last output, for error messages
   let wake: (() => void) | null = null
   let hasEnded = false
   const ended = new Promise<void>((resolve) => {
@@ -56,7 +55,7 @@ export function start(name: string, core: Core, command: readonly string[], env:
     })
   })
   child.on('error', (error) => last.push(String(error)))
-  child.stdin.on('error', () => {}) // it has ended, and `line` says so
+  child.stdin.on('error', () => {}) // the process has ended, and `line` reports that
   const remember = (text: string): void => {
     last.push(text)
     if (last.length > 20) last.shift()
@@ -129,16 +128,16 @@ export function endAllOnSignals(): void {
 }
 
 export interface Usage {
-  /** User and system time of the process and its children, seconds. */
+  /** User and system time of the process and its children, in seconds. */
   readonly cpuSeconds: number
-  /** Resident memory, bytes, now and at its highest. */
+  /** Resident memory in bytes, now and at its peak. */
   readonly residentBytes: number
   readonly peakResidentBytes: number
   /** The number of system calls like `write`, on any descriptor. */
   readonly writeCalls: number
 }
 
-/** Sum over the process and its descendants (a server with workers is one server). */
+/** Returns the sum over the process and its descendants, because a server with workers is one server. */
 export function usage(pid: number): Usage {
   let cpuSeconds = 0
   let residentBytes = 0
@@ -154,7 +153,7 @@ export function usage(pid: number): Usage {
       peakResidentBytes += Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024
       writeCalls += Number(/syscw: (\d+)/.exec(readFileSync(`/proc/${id}/io`, 'latin1'))?.[1] ?? 0)
     } catch {
-      // It ended between the listing and the reading.
+      // The process ended between the listing and the reading.
     }
   }
   return { cpuSeconds, residentBytes, peakResidentBytes, writeCalls }
@@ -174,7 +173,7 @@ function family(pid: number): number[] {
       const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
       children.set(parent, [...(children.get(parent) ?? []), Number(name)])
     } catch {
-      // It has ended in the meantime.
+      // The process has ended in the meantime.
     }
   }
   const found = [pid]

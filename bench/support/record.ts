@@ -21,7 +21,7 @@ export interface Recorder {
   row(row: Row): Row
 }
 
-/** The same for all rows of a run: ratios hold within one run only. */
+/** Returns the facts that all rows of a run share. Ratios are valid only within one run. */
 function environment({ etcdBinary, apiServerVersion, resource }: Facts): Record<string, Value> {
   const said = (command: string, ...flags: string[]): string => {
     try {
@@ -47,7 +47,7 @@ function environment({ etcdBinary, apiServerVersion, resource }: Facts): Record<
 
 export interface Facts {
   readonly etcdBinary: string
-  /** Where it is a peer. */
+  /** The API server's version, if one is measured. */
   readonly apiServerVersion?: string | undefined
   /** The resource that is written and watched. */
   readonly resource: string

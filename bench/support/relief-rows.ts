@@ -13,7 +13,7 @@ interface ReliefFigure {
   readonly phase: string
   readonly name: string
   readonly title: string
-  /** To the unit of the title. */
+  /** The factor that converts the value to the title's unit. */
   readonly scale?: number
   /** Whether it is in the table of the README. */
   readonly isMain?: boolean

@@ -13,7 +13,7 @@ import { createWorkspace, type Workspace } from './workspace.js'
 export interface SceneOptions {
   readonly kind: SubjectKind
   readonly wire: string
-  /** The number of watches that will be opened; the wire decides on how many connections. */
+  /** The number of watches that will be opened. The wire determines the number of connections. */
   readonly watchers: number
   readonly resource: BenchResource
   readonly objects: ObjectOptions | WrittenObjects
@@ -23,10 +23,10 @@ export interface SceneOptions {
   readonly serverFlags?: readonly string[]
 }
 
-/** In place of objects of the one resource. */
+/** Objects that are written instead of objects of a single resource. */
 export interface WrittenObjects {
   readonly written: readonly BenchObject[]
-  /** Whose definitions are in etcd before. */
+  /** The resources whose definitions are in etcd at the start. */
   readonly resources: readonly BenchResource[]
 }
 
@@ -35,23 +35,24 @@ export interface Scene {
   readonly source: EventSource
   /** The sequence of the next event to be written. */
   readonly nextSequence: number
-  /** etcd's revision once the objects were written; 0 without etcd. */
+  /** etcd's revision after the objects were written; 0 without etcd. */
   readonly revision: number
   readonly etcd: Etcd | null
-  /** From the start of the subject until it was ready, in milliseconds. */
+  /** The time from the start of the subject until it was ready, in milliseconds. */
   readonly startedMs: number
   readonly progressFile: string
   readonly workspace: Workspace
   /**
-   * Opens the scene's number of watches, from its revision on; all of them are owed every event unless said otherwise.
+   * Opens the scene's number of watches, starting after its revision. Unless `options` say otherwise, each of them must
+   * receive every event.
    */
   readonly openWatchers: (options?: Partial<WatchersOptions>, request?: WatchRequest) => Promise<Watchers>
 }
 
-/** 200,000 objects at less than a thousand a second. */
+/** Enough for 200,000 objects at less than a thousand a second. */
 const WRITE_OBJECTS_MS = 300_000
 
-/** Sets up, measures, and ends everything it started, however `measure` leaves. */
+/** Sets up the scene, measures, and ends everything that it started, even if `measure` throws. */
 export async function withScene<T>(options: SceneOptions, measure: (scene: Scene) => Promise<T>): Promise<T> {
   const workspace = createWorkspace()
   try {

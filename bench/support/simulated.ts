@@ -54,7 +54,7 @@ interface Deployments {
   }[]
 }
 
-/** Until no deployment is being rolled. @throws Error when that takes longer. */
+/** Waits until no deployment is being rolled out. @throws Error when that takes longer than `timeoutMs`. */
 export async function untilReady(plane: ControlPlane, timeoutMs: number): Promise<void> {
   const deadline = performance.now() + timeoutMs
   for (;;) {
@@ -115,10 +115,10 @@ const deployment = (name: string, replicas: number): object => ({
 
 /** Work that is repeated until it is paused; a failure is kept for `pause` to throw. */
 export interface Repeated {
-  /** A single turn. */
+  /** Does the work once. */
   once(): Promise<void>
   resume(): void
-  /** Resolves once nothing is in progress. @throws Error when a turn failed. */
+  /** Resolves once no work is in progress. @throws Error if the work has failed. */
   pause(): Promise<void>
 }
 
@@ -149,7 +149,7 @@ function repeated(everyMs: number, turn: () => Promise<void>): Repeated {
   }
 }
 
-/** Rolls the deployments in turn. */
+/** Rolls out one deployment after another. */
 export function rolling(plane: ControlPlane, { deployments }: ClusterSize, everyMs: number): Repeated {
   let serial = 0
   return repeated(everyMs, async () => {
@@ -162,7 +162,7 @@ export function rolling(plane: ControlPlane, { deployments }: ClusterSize, every
 export interface Probe extends Repeated {
   /** The sequence of the next change. */
   readonly next: number
-  /** How long each change took its writer, in milliseconds, since the last call. */
+  /** Returns how long each write since the last call took, in milliseconds. */
   takeDurations(): readonly number[]
 }
 

@@ -7,17 +7,17 @@ import { type Child, start } from './processes.js'
 import type { Delays } from './watchers.js'
 
 export interface RunOptions {
-  /** Events per second; 0 for as many as the subject takes. */
+  /** The rate in events per second; 0 means as many as the subject accepts. */
   readonly rate: number
   /** The source ends after this many events or milliseconds, whichever is first. */
   readonly count: number
   readonly ms: number
-  /** The most puts in flight. */
+  /** The maximum number of puts in flight. */
   readonly concurrency?: number
-  /** With `rate` 0: how many events the writer may be ahead of what the watchers have, on average. 0: no bound. */
+  /** With `rate` 0: how many events the writer may be ahead of the average watcher. 0 means no bound. */
   readonly window?: number
   readonly watchers?: number
-  /** For a subject that drives itself: events in one write. */
+  /** The number of events in one write, for a subject that generates its own events. */
   readonly eventsPerWrite?: number
 }
 
@@ -27,7 +27,7 @@ export interface RunResult {
   readonly next: number
   readonly failed: number
   readonly seconds: number
-  /** How late the latest paced put was against its schedule, in milliseconds. */
+  /** The longest delay of a paced put behind its schedule, in milliseconds. */
   readonly latestStartMs?: number
   readonly putMs?: Delays
 }
@@ -39,7 +39,7 @@ export interface EventSource {
 
 const UNBOUNDED = 1e12
 
-/** The writer first reads all objects: 700 MB of them take more than ten seconds on a busy machine. */
+/** The writer first reads all objects. Reading 700 MB of them takes more than ten seconds on a busy machine. */
 const READ_OBJECTS_MS = 120_000
 
 export async function startWriter(etcdPort: number, objectsFile: string, progressFile: string): Promise<EventSource> {
@@ -52,7 +52,9 @@ export async function startWriter(etcdPort: number, objectsFile: string, progres
   }
 }
 
-/** Writes this many events as fast as the subject takes them. @throws Error when they are not all written in `ms`. */
+/**
+ * Writes this many events as fast as the subject accepts them. @throws Error when they are not all written within `ms`.
+ */
 export async function writeAll(source: EventSource, count: number, ms: number): Promise<RunResult> {
   const result = await source.run({ rate: 0, count, ms })
   const written = result.next - result.first
@@ -60,7 +62,7 @@ export async function writeAll(source: EventSource, count: number, ms: number): 
   return result
 }
 
-/** The subject's own process, which understands `run RATE COUNT MS EVENTS`. */
+/** Uses the subject's own process as the source, which understands the command `run RATE COUNT MS EVENTS`. */
 export function selfDriven(child: Child): EventSource {
   return {
     run: (o) => ran(child, `run ${o.rate} ${Math.min(o.count, UNBOUNDED)} ${o.ms} ${o.eventsPerWrite ?? 1}`, o.ms),

@@ -13,11 +13,11 @@ export interface WatchRequest {
   /** `Name: value` */
   readonly headers?: readonly string[]
   readonly bodyFile?: string
-  /** Must be in the head of an HTTP/1.1 answer, so that one wire is not mistaken for another. */
+  /** A text that the head of an HTTP/1.1 response must contain, so that one wire is not mistaken for another. */
   readonly expect?: string
   readonly tls?: boolean
   readonly http2?: boolean
-  /** Objects come as base64 (etcd's JSON gateway). */
+  /** Whether objects arrive in base64, as from etcd's JSON gateway. */
   readonly base64?: boolean
 }
 
@@ -25,52 +25,58 @@ export interface WatchRequest {
 export interface WatchPath {
   readonly path: string
   readonly accept?: string
-  /** With `WatchersOptions.objects`: the path of a streaming list, for when the watch was refused or has ended. */
+  /** With `WatchersOptions.objects`: the path of a streaming list, used when the watch was refused or has ended. */
   readonly again?: string
   /** The kind under which its delays are reported. */
   readonly kind?: string
-  /** Which events it is owed, by `WatchersOptions.classesFile`; nothing when unset. */
+  /** The classes of events (`WatchersOptions.classesFile`) that the watch must receive. Default: none. */
   readonly owed?: {
     readonly class: number
-    /** Connection i is owed those of class `class + i`. */
+    /** Whether the watch of connection i receives the events of class `class + i`. */
     readonly isEach: boolean
-    /** It is owed those of all classes from `class` to the one before this; the same for all paths that have it. */
+    /**
+     * The watch receives the events of all classes from `class` up to, but not including, this one. It is the same for
+     * all paths that have it.
+     */
     readonly until?: number
   }
 }
 
 export interface WatchersOptions {
   readonly connections: number
-  /** Watches on each connection; above 1 only over HTTP/2. */
+  /** The number of watches on each connection; above 1 only over HTTP/2. */
   readonly streams?: number
-  /** The sequence of the first event that watcher 0 is owed. */
+  /** The sequence of the first event for watcher 0. */
   readonly first?: number
-  /** Paths that the streams of one or several connections watch in turn, instead of the request's path. */
+  /** Paths that the streams of one or more connections watch in turn, instead of the request's path. */
   readonly paths?: readonly WatchPath[]
-  /** A file that `writeClassesFile` wrote, in place of `stride`. */
+  /** A file written by `writeClassesFile`, instead of `stride`. */
   readonly classesFile?: string
-  /** Keep the resource version of every object; the watches are protobuf. */
+  /** Whether to keep the resourceVersion of every object. The watches are then in protobuf. */
   readonly objects?: boolean
-  /** Watcher k is owed every `stride`-th event, from `first + k % stride` on. */
+  /** Watcher k must receive every `stride`-th event, from `first + k % stride` on. */
   readonly stride?: number
-  /** The most connections that are opened at one time. */
+  /** The maximum number of connections that are being opened at one time. */
   readonly burst?: number
-  /** How often, in all, a connection that was refused before anything was answered is opened again. Default: never. */
+  /** How many times in total to reopen connections that were refused before any response. Default: 0. */
   readonly retries?: number
   /**
-   * The receive buffer of each socket, in bytes; the kernel's own takes megabytes before a server feels a slow reader.
+   * The receive buffer of each socket, in bytes. With the kernel's default, a server notices a slow reader only after
+   * megabytes.
    */
   readonly receiveBufferBytes?: number
-  /** The largest TCP segment, in bytes: with the loopback's 64 KiB the kernel grants a server 2.6 MB of send buffer. */
+  /**
+   * The largest TCP segment, in bytes. With the loopback's 64 KiB, the kernel grants a server 2.6 MB of send buffer.
+   */
   readonly segmentBytes?: number
-  /** A file shared with the writer, which reads from it how far the watchers are. */
+  /** A file from which the writer reads how far the watchers have got. */
   readonly progressFile?: string
   readonly readyTimeoutMs?: number
 }
 
 export interface Delays {
   readonly count: number
-  /** In milliseconds. */
+  /** Delays in milliseconds. */
   readonly p50: number
   readonly p90: number
   readonly p99: number
@@ -80,19 +86,22 @@ export interface Delays {
 
 export interface WatchersReport {
   readonly event: string
-  // Since the mark:
+  // These count since the last `mark`.
   readonly seconds: number
   readonly deliveries: number
   readonly bytes: number
-  /** Those received, with `WatchersOptions.objects`. */
+  /** The number of objects received, with `WatchersOptions.objects`. */
   readonly objects: number
-  /** Reads that returned bytes: deliveries / reads is at least the number of events in one write of the server. */
+  /**
+   * The number of reads that returned bytes. Deliveries / reads is at least the number of events in one write of the
+   * server.
+   */
   readonly reads: number
   readonly delayMs: Delays
   readonly durationMs: Delays
-  /** The delays by the kinds of the paths. */
+  /** The delays, by the kind of the path. */
   readonly kinds: Readonly<Record<string, Delays>>
-  // Since the beginning:
+  // These count since the beginning.
   readonly received: number
   readonly missing: number
   readonly repeated: number
@@ -102,26 +111,30 @@ export interface WatchersReport {
   readonly closedEarly: number
   readonly failedStatus: number
   readonly refused: number
-  /** Events that reached a watcher they were not for; also counted as repeated, except a watcher's very first one. */
+  /**
+   * The number of events that reached a watcher for which they were not meant. Except for a watcher's first event, they
+   * also count as repeated.
+   */
   readonly strays: number
-  // With `WatchersOptions.objects`, since the beginning:
-  /** Watches that are answered and, where they began with a list, have all of it; and when the last became so. */
+  // These need `WatchersOptions.objects`, and count since the beginning.
+  /**
+   * The number of watches that have been answered and, if they began with a list, have received all of it; and when the
+   * last of them had.
+   */
   readonly live: number
   readonly liveMs: number
-  /**
-   * Lists that were requested after the first requests, and how requests and watches ended: 410, 429, anything else.
-   */
+  /** The number of lists after the first requests, and how requests and watches ended: 410, 429, or anything else. */
   readonly relisted: number
   readonly expired: number
   readonly throttled: number
   readonly failed: number
 }
 
-/** The versions that a watch received. */
+/** The resourceVersions that a watch received. */
 export interface WatchedVersions {
-  /** The version of the list that it began with; null when it did not begin with one. */
+  /** The resourceVersion of the list with which the watch began; null if it did not begin with one. */
   readonly listed: number | null
-  /** The resourceVersions of the objects in order of arrival; after a list, only those that followed it. */
+  /** The resourceVersions of the objects in order of arrival, without those of the list. */
   readonly versions: readonly number[]
 }
 
@@ -130,14 +143,20 @@ export interface Watchers {
   readonly count: number
   /** The time from the first connection attempt to the last answered watch, in milliseconds. */
   readonly openedMs: number
-  /** Connections that were opened again. */
+  /** The number of connections that were opened again. */
   readonly retried: number
-  /** Forgets the delays and counts so far, not the sequences. */
+  /** Resets the delays and counts, but not the sequences. */
   mark(): Promise<void>
   report(): Promise<WatchersReport>
-  /** Resolves when every watcher has all that it is owed below `sequence`; `event` is `late` when that took longer. */
+  /**
+   * Resolves when every watcher has all of its events below `sequence`. If that takes longer than `timeoutMs`, `event`
+   * is `late`.
+   */
   caughtUp(sequence: number, timeoutMs: number): Promise<WatchersReport>
-  /** The versions that each watcher received, with `WatchersOptions.objects`, through a file. */
+  /**
+   * Returns the resourceVersions that each watcher received, with `WatchersOptions.objects`. They are passed through a
+   * file.
+   */
   versions(path: string): Promise<WatchedVersions[]>
   /** Resolves when every response has ended, for lists. */
   allEnded(timeoutMs: number): Promise<WatchersReport>
@@ -146,7 +165,7 @@ export interface Watchers {
   end(): Promise<void>
 }
 
-/** Begins to open the watches; they are open when `ready` resolves. */
+/** Begins to open the watches, which are open when `ready` resolves. */
 export function startWatchers(
   request: WatchRequest,
   options: WatchersOptions,
@@ -242,10 +261,10 @@ export function startWatchers(
   return { watchers, ready }
 }
 
-/** Owed to nobody. */
+/** The class of events that no watcher receives. */
 const NO_CLASS = 0xffffffff
 
-/** The top bit of a list's version. */
+/** The top bit marks the version of a list. */
 const LISTED = 1n << 63n
 
 function readVersions(file: Buffer): WatchedVersions[] {
@@ -277,7 +296,10 @@ function pathFlags({ path, accept, again, kind, owed }: WatchPath): [string, str
   ]
 }
 
-/** For each object in the writer's order: the class of watchers that must receive its events; null for none. */
+/**
+ * Writes the classes file. @param classes for each object in the writer's order, the class of watchers that must
+ * receive its events; null for none.
+ */
 export function writeClassesFile(path: string, classes: readonly (number | null)[]): void {
   writeFileSync(
     path,
@@ -285,7 +307,7 @@ export function writeClassesFile(path: string, classes: readonly (number | null)
   )
 }
 
-/** Opens the watches and waits until the last is answered. @throws Error unless every one is. */
+/** Opens the watches and waits until the last one is answered. @throws Error unless every watch is answered. */
 export function openWatchers(request: WatchRequest, options: WatchersOptions): Promise<Watchers> {
   return startWatchers(request, options).ready
 }

@@ -10,7 +10,10 @@ import { openssl } from '../../test/support/openssl.js'
 export interface Workspace {
   readonly directory: string
   path(name: string): string
-  /** A self-signed certificate for the loopback, made on first use: EC P-256, as fast handshakes go. */
+  /**
+   * Returns a self-signed certificate for loopback, which is made on first use. It uses EC P-256, with which handshakes
+   * are fast.
+   */
   tls(): { readonly certFile: string; readonly keyFile: string }
   remove(): void
 }

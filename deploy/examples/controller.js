@@ -13,7 +13,7 @@ const informer = new SharedInformer({
   transport: nodeTransport({ server }),
   path: '/api/v1/pods',
   indexes: { node: (pod) => [nodeOf(pod)] },
-  transform: ({ metadata, spec }) => ({ metadata, spec: { nodeName: spec?.nodeName } }), // the rest is not kept
+  transform: ({ metadata, spec }) => ({ metadata, spec: { nodeName: spec?.nodeName } }), // keep only these fields
 })
 informer.addHandler({
   added: (pod) => queue.add(nodeOf(pod)),

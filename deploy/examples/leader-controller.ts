@@ -29,7 +29,7 @@ const election = new LeaderElection({
 const outcome = await election.run(work, { signal: stop.signal })
 console.log(`ended: ${outcome}`)
 transport.close()
-process.exitCode = outcome === 'lost' ? 1 : 0 // its supervisor restarts it, and it waits to be elected again
+process.exitCode = outcome === 'lost' ? 1 : 0 // the supervisor restarts the process, which waits to be elected again
 
 async function work(signal: AbortSignal): Promise<void> {
   const queue = new WorkQueue()
@@ -49,9 +49,9 @@ async function work(signal: AbortSignal): Promise<void> {
 async function label(pod: Pod | undefined): Promise<void> {
   const node = pod?.spec?.nodeName
   if (pod?.metadata === undefined || node === undefined || pod.metadata.labels?.['node-seen'] === node) return
-  if (!election.isLeader) return // it was paused, and another one works now
+  if (!election.isLeader) return // this process was paused, and another one leads now
   const { name = '', namespace = '', resourceVersion } = pod.metadata
-  const body = { metadata: { labels: { 'node-seen': node }, resourceVersion } } // of this version, or not at all
+  const body = { metadata: { labels: { 'node-seen': node }, resourceVersion } } // the server refuses the write if the object has changed
   try {
     await requestJson(transport, { method: 'PATCH', path: resourcePath({ plural: 'pods', namespace, name }), body })
   } catch (error) {

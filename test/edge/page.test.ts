@@ -1,5 +1,5 @@
 /**
- * A web page behind Varnish: logged in by ticket, with with a saved state for offline use, while the server is killed,
+ * A web page behind Varnish: logged in by ticket, with a saved state for offline use, while the server is killed,
  * etcd is restored from a backup and the permission is revoked. It shows every change, and nothing that it should not.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
