@@ -54,9 +54,7 @@ export async function measureStretch(options: StretchOptions): Promise<Stretch> 
   return { run, report, before, after, cpuSeconds, seconds, eventLoopP99Ms: await eventLoopP99Ms(subject) }
 }
 
-/**
- * Resolves when every watcher has received its events. Then waits for a while for the deletions that are still missing.
- */
+/** Waits until every watcher has received its events, and then for a while for the deletions that are still missing. */
 export async function settled(
   watchers: Watchers,
   next: number,
