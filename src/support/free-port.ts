@@ -1,10 +1,10 @@
 /**
  * Finds free ports for programs that bind their port later.
  *
- * A port from `listen(0)` may not stay free, because the system can assign it to any outgoing connection, even to one
- * from a client that keeps trying to reach the server that should get this port. The ports here are below the range for
- * outgoing connections, which begins at 32768 on Linux and at 49152 on other systems. They are also below Kubernetes'
- * node ports, which begin at 30000.
+ * A port from `listen(0)` may not stay free, because the system can assign it to any outgoing connection. That includes
+ * connections of a client that keeps trying to reach the server for which the port is meant. The ports here are below
+ * the range for outgoing connections, which begins at 32768 on Linux and at 49152 on other systems. They are also below
+ * Kubernetes' node ports, which begin at 30000.
  */
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'

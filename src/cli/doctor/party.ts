@@ -1,4 +1,4 @@
-/** One of the two servers being compared, used with one identity. Every status code counts as a response. */
+/** One of the two servers that `doctor` compares, used with one identity. Every status code counts as a response. */
 import type { Transport } from '../../client/reflector/transport.js'
 import { readBody } from '../../client/reflector/transport.js'
 import { type ApiResource, discover } from '../../client/discovery.js'

@@ -16,8 +16,8 @@ export interface ListOptions<T> {
   readonly resourceVersion: string
   /**
    * The number of items per page; 0 means all in one response. A list at any resourceVersion except '' and '0' is also
-   * read in one response, because with a limit the resourceVersion would mean "exactly" instead of "not older than",
-   * and the client would never get a newer state.
+   * read in one response. With a limit, the resourceVersion would mean "exactly" instead of "not older than", and the
+   * client would never get a newer state.
    */
   readonly pageSize: number
   readonly signal: AbortSignal

@@ -30,8 +30,8 @@ import type { ReplaceReason } from '../model/feed-sink.js'
 export const HEALTHY_MS = 10_000
 
 /**
- * How far back a resumed watch of etcd starts at most. etcd reads every revision of every key in that range, so a
- * longer range would cost more than listing the keys of an idle prefix.
+ * The most revisions that a resumed watch of etcd may go back. etcd reads every revision of every key in that range, so
+ * a longer range would cost more than listing the keys of an idle prefix.
  */
 export const REPLAY_REVISIONS = 1_000
 
@@ -206,8 +206,8 @@ export interface Transition {
 export interface FeedRules {
   readonly onGap: 'expire' | 'coalesce'
   /**
-   * How far back a resumed watch starts at most. It starts after `settled`, if possible, to see that there are no
-   * events between `settled` and `position`.
+   * The most revisions that a resumed watch may go back. It starts after `settled`, if possible, to see that there are
+   * no events between `settled` and `position`.
    */
   readonly replayRevisions: number
 }
@@ -427,9 +427,9 @@ function disconnected(reason: string, { state, effects }: Transition): Transitio
 }
 
 /**
- * Whether the compaction has removed nothing that we lack, and a watch from our position has not been tried yet. etcd
- * accepts a watch that starts before a compaction and ends it only later, perhaps long after the comparison that began
- * with it.
+ * Whether the compaction has removed only events that we already have, and a watch from our position has not been tried
+ * yet. etcd accepts a watch that starts before a compaction and ends it only later, perhaps long after the comparison
+ * that began with it.
  */
 function isBehindUs(
   { position }: FeedPlace,

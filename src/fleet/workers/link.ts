@@ -89,7 +89,7 @@ const LENGTH_BYTES = 4
  */
 const MAX_FRAME_BYTES = 256 * 1024 * 1024
 
-/** Its `push` throws RangeError when the length of a frame is impossible. */
+/** Returns a splitter whose `push` throws RangeError when the length of a frame is impossible. */
 export function frameSplitter(onFrame: (frame: Buffer) => void): FrameSplitter {
   const lengthIn = (head: Buffer, at: number): number => {
     const length = head.readUInt32BE(at)

@@ -26,7 +26,7 @@ export interface StateWithHistory {
 
 export class ReplayableState {
   #base = createSortedMap<Key, KeyValue>()
-  /** Its floor is the revision of the base. */
+  /** The batches after the base state, so the floor is the revision of that state. */
   readonly #history: RingBuffer<Kept>
 
   constructor(bounds: RingBounds) {

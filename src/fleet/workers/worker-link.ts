@@ -178,7 +178,7 @@ export class WorkerLink implements RelaySubscriber {
         const relay = this.#options.open(message.resource)
         this.#relays.add(relay)
         this.#send({ kind: 'subscribed', feed: relay.id, prefix: relay.prefix })
-        // That frame may have exceeded the limit.
+        // The frame just sent may have exceeded the limit.
         if (!this.#link.isClosed) relay.subscribe(this)
         return
       }

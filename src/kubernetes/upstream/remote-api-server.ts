@@ -1,5 +1,6 @@
 /**
- * The other server, shared by all of its resources: its product, its cluster, and whether it responds.
+ * The server behind `--upstream`, shared by all resources that are read from it: its product, its cluster, and whether
+ * it responds.
  *
  * While a watch is open, the server is asked every second how old its resources are. The response also shows that the
  * server is alive; a watch alone would notice a dead server only when the next bookmark is overdue.

@@ -1,12 +1,12 @@
 /**
  * The API server's defaults for the built-in kinds by message, in `default-facts.json`. `built-in-defaults.ts` fills
- * them in. Messages are named as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without `k8s.io.api.`. The
- * rows of a message are applied in order, and the rows of an object before those of the objects in it. This keeps the
- * old name of a pod's service account equal to the new name, which wins.
+ * them in. Messages are named as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without `k8s.io.api.`. The rows
+ * of a message are applied in order, and the rows of an object before those of the objects in it. This keeps the old
+ * name of a pod's service account equal to the new name, which wins.
  *
- * Some defaults are omitted, because they need arithmetic or a clock and no client depends on them: quantities are
- * not rounded, the requests of a whole pod are not summed over its containers, a negative grace period does not
- * become 1, `podIP` and `podIPs` are not derived from each other, and a device taint gets no time.
+ * Some defaults are omitted, because they need arithmetic or a clock and no client depends on them. Quantities are not
+ * rounded, the requests of a whole pod are not summed over its containers, a negative grace period does not become 1,
+ * `podIP` and `podIPs` are not derived from each other, and a device taint gets no time.
  *
  * Source: the API reference of Kubernetes 1.37, and its `pkg/apis/<group>/<version>/defaults.go`. The tests compare
  * every row with the results of these functions (`test/data/kubernetes-defaults`).

@@ -98,7 +98,7 @@ export type SingleResponse =
       readonly stored: StoredObject
       readonly warnings: readonly string[]
     }
-  /** Such an object, or a document as below, in protobuf. */
+  /** An object or a document, as in the other two cases, encoded in protobuf. */
   | { readonly kind: 'protobuf'; readonly code: number; readonly bytes: Buffer; readonly warnings: readonly string[] }
   /** The body is a Status, a Scale, or an object that has no resourceVersion yet. */
   | { readonly kind: 'document'; readonly code: number; readonly json: Buffer; readonly warnings: readonly string[] }

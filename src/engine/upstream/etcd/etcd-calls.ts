@@ -145,8 +145,8 @@ export class EtcdCalls {
 
   /**
    * Tries each endpoint once. An attempt does not count if a retry can succeed at once: if its endpoint has gone
-   * silent, if the cluster has elected another leader, or if the connection was lost, since it may have been cut long
-   * before. Lost connections are excused only once for each endpoint.
+   * silent, if the cluster has elected another leader, or if the connection was lost, which may have happened long
+   * before the call. Lost connections are excused only once for each endpoint.
    *
    * @throws UpstreamError
    */

@@ -1,7 +1,7 @@
 /**
  * Classifies etcd's errors. The gRPC code alone is not enough: `OUT_OF_RANGE` may mean a compaction or a future
- * revision, and `INVALID_ARGUMENT` may mean a wrong password or a request over the limit. etcd's texts are stable,
- * because its clients match on them, and a cancelled watch comes with nothing but the text.
+ * revision, and `INVALID_ARGUMENT` may mean a wrong password or a request over the limit. So the text decides. etcd
+ * keeps its texts stable, because its clients match on them. When etcd cancels a watch, the text is all that it sends.
  */
 import { UpstreamError, type UpstreamErrorCode } from '../upstream.js'
 import { RpcError, RpcStatus } from './rpc-status.js'

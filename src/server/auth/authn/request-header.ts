@@ -25,8 +25,8 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
     async authenticate(request) {
       const peer = request.tlsPeerCertificate
       if (peer === null) return null
-      // This is a user's own certificate, on a server that also accepts proxies. Another authenticator judges the
-      // certificate, and the headers are ignored.
+      // The certificate is not a proxy's but a user's own, which this server accepts as well. Another authenticator
+      // judges the certificate, and the headers are ignored.
       if (!peer.verified || !isSignedBy(peer, authorities.value)) return null
       if (allowedNames.length > 0 && !allowedNames.includes(peer.commonName)) {
         throw new UnauthorizedError('Unauthorized', { cause: 'proxy certificate name not allowed' })
