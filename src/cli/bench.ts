@@ -42,7 +42,7 @@ export const benchCommand = defineCommand<typeof benchFlags>({
   name: 'bench',
   summary: 'open many watches on a server and measure delivery',
   description:
-    'Works with any Kubernetes-style watch endpoint. It writes nothing, and counts the events that arrive while it runs. It times objects with an annotation distributary.io/sent-at (seconds since 1970, with a fraction, by a clock that agrees with this machine’s). For all others it shows the spread between the first watcher and the rest.\n\nOne process generates the load, on one core. If its CPU nears 100 %, you are measuring the load generator: run several of them.',
+    'Works with any Kubernetes-style watch endpoint. It writes nothing, and counts the events that arrive while it runs. If an object has the annotation distributary.io/sent-at (seconds since 1970, fractions allowed, from a clock in sync with this machine’s), it measures the latency since then. For all objects it shows the spread between the first watcher and the rest.\n\nOne process generates the load, on one core. If its CPU usage nears 100 %, you are measuring the load generator: run several of them.',
   positionals: '<RESOURCE>',
   flags: benchFlags,
   examples: [
@@ -90,7 +90,7 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
     if (flags.initial) load.mark()
     await load.open(signal)
     if (load.answered === 0 && !signal.aborted) {
-      throw new CommandError(`no watch was answered: ${Object.keys(load.report().failures).join(', ')}`)
+      throw new CommandError(`no watch could be opened: ${Object.keys(load.report().failures).join(', ')}`)
     }
     if (!flags.initial) load.mark()
     const countingAt = performance.now()
@@ -142,15 +142,15 @@ function reportLines(report: LoadReport, cpuShare: number): string[] {
     `deliveries    ${count(deliveries)} in ${seconds.toFixed(1)} s: ${count(report.deliveriesPerSecond)}/s, ${bytes(report.bytes / seconds)}/s`,
     `per watcher   ${count(least)} to ${count(most)} events`,
     `spread        ${quantilesText(report.spreadMs, 'no event reached two observed watchers')}`,
-    `latency       ${quantilesText(report.latencyMs, 'unknown: no event says when it was written')}`,
+    `latency       ${quantilesText(report.latencyMs, 'unknown: no object has the annotation distributary.io/sent-at')}`,
     ...(endedEarly === 0 ? [] : [`ended early   ${count(endedEarly)}`]),
     ...Object.entries(failures).map(([reason, times]) => `failed        ${count(times)} × ${reason}`),
-    `load program  ${(cpuShare * 100).toFixed(0)} % of a core${cpuShare > 0.8 ? ': it may be the limit, not the server' : ''}`,
+    `generator CPU ${(cpuShare * 100).toFixed(0)} % of a core${cpuShare > 0.8 ? ': it may be the bottleneck, not the server' : ''}`,
   ]
 }
 
 function quantilesText(quantiles: Quantiles | null, none: string): string {
   if (quantiles === null) return none
   const { p50, p99, max, count } = quantiles
-  return `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, most ${max.toFixed(1)} ms (of ${count.toLocaleString('en-US')})`
+  return `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, max ${max.toFixed(1)} ms (of ${count.toLocaleString('en-US')})`
 }

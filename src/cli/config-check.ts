@@ -33,13 +33,13 @@ export function createConfigCheckCommand(check: ConfigCheck): Command {
       explain: {
         kind: 'string',
         placeholder: 'QUESTION',
-        doc: 'Explain instead what the policy decides about "USER VERB PATH [GROUP...]", and which rule decides, or what each rule for that user lacks.',
+        doc: 'Instead, explain how the policy decides the request "USER VERB PATH [GROUP...]": the rule that allows it, or why each rule for that user does not.',
       },
     },
     examples: [
       { doc: 'before a restart', line: 'distributary config check --config /etc/distributary/config.yaml' },
       {
-        doc: 'etcd too, with its certificates',
+        doc: 'also contact etcd, with its certificates',
         line: 'distributary config check --connect --etcd-servers https://127.0.0.1:2379 --etcd-cafile ca.crt',
       },
       {

@@ -37,15 +37,15 @@ export const connectionFlags = inGroup('Server', {
     doc: 'PEM file of the CAs to trust instead of the system’s.',
   },
   'client-certificate': { kind: 'string', placeholder: 'FILE', doc: 'PEM file of the client certificate.' },
-  'client-key': { kind: 'string', placeholder: 'FILE', doc: 'PEM file of its key.' },
+  'client-key': { kind: 'string', placeholder: 'FILE', doc: 'PEM file of the private key of --client-certificate.' },
   'tls-server-name': { kind: 'string', placeholder: 'NAME', doc: 'Name that the server’s certificate must have.' },
   'insecure-skip-tls-verify': {
     kind: 'boolean',
     doc: 'Accept any certificate. Anyone on the network path can then read everything.',
   },
   as: { kind: 'string', placeholder: 'USER', doc: 'Impersonate this user, if the server allows it.' },
-  'as-group': { kind: 'list', placeholder: 'GROUP', doc: 'Group of that user. Repeatable.' },
-  'as-uid': { kind: 'string', placeholder: 'UID', doc: 'UID of that user.' },
+  'as-group': { kind: 'list', placeholder: 'GROUP', doc: 'Group of the --as user. Repeatable.' },
+  'as-uid': { kind: 'string', placeholder: 'UID', doc: 'UID of the --as user.' },
 })
 
 export interface Connection {

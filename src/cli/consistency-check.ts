@@ -36,7 +36,7 @@ export const consistencyCheckCommand = defineCommand<typeof checkFlags>({
   name: 'consistency-check',
   summary: 'compare a server’s cache with etcd, now',
   description:
-    'The server compares every key and its mod revision at one revision, and a sample of the values. It relists a resource that differs, and that resource’s watchers start again; its log names the keys. Exits with 0 only if everything could be compared and is equal.',
+    'The server compares every key and its mod revision at one revision, and a sample of the values. If a resource differs, the server relists it, which restarts its watches, and names the keys in its log. Exits with 0 only if everything could be compared and was equal.',
   positionals: '[URL]',
   flags: checkFlags,
   examples: [
@@ -90,7 +90,7 @@ function table({ resources }: ConsistencyReport): readonly string[] {
     String(row.objects),
     String(row.differences),
     String(row.sampled),
-    row.reason ?? (row.rebuilt ? 'listed again' : ''),
+    row.reason ?? (row.rebuilt ? 'relisted' : ''),
   ])
   return tableLines([['RESOURCE', 'OUTCOME', 'REVISION', 'OBJECTS', 'DIFFERENCES', 'SAMPLED', ''], ...rows])
 }

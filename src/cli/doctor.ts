@@ -16,7 +16,7 @@ import { tableLines } from './table/text-table.js'
 const { kubeconfig, context, server, 'certificate-authority': authority } = connectionFlags
 
 const doctorFlags = {
-  kubeconfig: { ...kubeconfig, doc: 'Kubeconfig of the API server, as an administrator.' },
+  kubeconfig: { ...kubeconfig, doc: 'Kubeconfig of an administrator of the API server.' },
   context,
   server: {
     ...server,
@@ -51,7 +51,7 @@ export const doctorCommand = defineCommand<typeof doctorFlags>({
   name: 'doctor',
   summary: 'check whether a cluster’s agents can use a distributary',
   description:
-    'Sends the same requests to the API server and to distributary, and says what differs and what to do. It compares versions, certificate, trusted CAs, token, the reviewer’s permissions, discovery, 200 sampled permissions and sampled lists, and measures the time from a write to its watch event. It writes and deletes one ConfigMap. Exits with 0 only if nothing is wrong.',
+    'Sends the same requests to the API server and to distributary, and reports what differs and what to do about it. It compares versions, certificate, trusted CAs, token, the reviewer’s permissions, discovery, 200 sampled permissions and sampled lists, and measures the time from a write to its watch event. It writes and deletes one ConfigMap. Exits with 0 only if nothing is wrong.',
   positionals: '',
   flags: doctorFlags,
   examples: [
@@ -144,7 +144,7 @@ async function verdictOf(
     return await examine(patient)
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
-    return { outcome: 'wrong', found: error.message, advice: 'see the rows above' }
+    return { outcome: 'wrong', found: error.message, advice: 'fix the problems in the rows above first' }
   }
 }
 
@@ -165,7 +165,7 @@ async function issueToken(cluster: Party, { namespace, name }: NonNullable<Patie
 function trustedIn({ moved, unmoved }: Authorities, { namespace }: NonNullable<Patient['agent']>): string {
   const ca = moved ?? unmoved
   if (ca !== null) return ca
-  throw new CommandError(`no ConfigMap distributary-ca in ${namespace}: create it, or give --certificate-authority`)
+  throw new CommandError(`no ConfigMap distributary-ca in ${namespace}: create it, or set --certificate-authority`)
 }
 
 function table(findings: readonly Finding[]): readonly string[] {

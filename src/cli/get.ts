@@ -26,7 +26,7 @@ const getFlags = {
   watch: {
     kind: 'boolean',
     short: 'w',
-    doc: 'Keep running, and print each object again when it changes. Resumes on its own. JSON is then one object per line.',
+    doc: 'Keep running, and print each object again when it changes. Resumes automatically after a broken connection. JSON is then one object per line.',
   },
   output: {
     kind: 'choice',
@@ -61,9 +61,9 @@ export const getCommand = defineCommand<typeof getFlags>({
   flags: getFlags,
   examples: [
     { doc: 'pods of every namespace', line: 'distributary get pods -A' },
-    { doc: 'one of them, followed', line: 'distributary get pod web-0 -n shop -w' },
+    { doc: 'follow one of them', line: 'distributary get pod web-0 -n shop -w' },
     { doc: 'by label, with more columns', line: 'distributary get deploy -l app=cart -o wide' },
-    { doc: 'a custom prefix of etcd', line: 'distributary get flags.distributary.io -o yaml' },
+    { doc: 'a declared etcd prefix', line: 'distributary get flags.distributary.io -o yaml' },
   ],
   async run(context) {
     const { flags, args, signal } = context
@@ -216,7 +216,7 @@ async function answersOf({ context, connection, chosen }: Get): Promise<readonly
   if (chosen.names.length === 0) {
     const body = await askBytes(connection, { path, query: selectorsOf(chosen, flags), signal })
     if (chosen.resource === null && parsed(body) === undefined)
-      throw new CommandError(`${path} does not answer with JSON`)
+      throw new CommandError(`the response to ${path} is not JSON`)
     return [body]
   }
   const objects: Buffer[] = []

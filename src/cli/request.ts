@@ -63,7 +63,7 @@ export async function askJson(connection: Connection, question: Question): Promi
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new CommandError(`${connection.server}${question.path} does not answer with JSON`, undefined, { cause })
+    throw new CommandError(`the response of ${connection.server}${question.path} is not JSON`, undefined, { cause })
   }
 }
 

@@ -63,7 +63,7 @@ export async function choose(
     ...(flags.prefix === null ? {} : { prefix: flags.prefix }),
   }
   if (word.startsWith('/')) {
-    if (more.length > 0) throw new UsageError('give no name after a path: make it a part of the path')
+    if (more.length > 0) throw new UsageError('a path cannot be followed by a name: append the name to the path')
     if (word.includes('?'))
       throw new UsageError('a path must not have a query: use --selector, --field-selector or --prefix')
     const selection = { path: word.replace(/\/+$/, ''), ...selectors }
@@ -100,14 +100,14 @@ function wantedOf([word = '', ...more]: readonly string[]): {
   const [typeName = '', ...key] = word.split('/')
   if (slashed === undefined) return { typeName, names: more }
   if (slashed !== word) {
-    const hint = `if it is a key of etcd, its name is ${keyName(slashed)}`
+    const hint = `if you mean an etcd key, its name is ${keyName(slashed)}`
     throw new UsageError(`"${slashed}" names a resource, but "${word}" already does; ${hint}`)
   }
   if (more.length > 0) throw new UsageError(`"${word}" is RESOURCE/NAME, so no other name can follow`)
   const [name = '', ...deeper] = key
   if (typeName === '' || name === '') throw new UsageError(`"${word}" is not RESOURCE/NAME`)
   if (deeper.length > 0) {
-    const hint = `if it is a key of etcd, write ${typeName}/${keyName(key.join('/'))}`
+    const hint = `if you mean an etcd key, write ${typeName}/${keyName(key.join('/'))}`
     throw new UsageError(`"${word}" is not RESOURCE/NAME; ${hint}`)
   }
   return { typeName, names: [name] }

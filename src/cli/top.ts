@@ -14,7 +14,7 @@ const topFlags = {
     kind: 'duration',
     min: 100,
     max: 3_600_000,
-    doc: 'Time between two samples. Default: 2s, and 1s for a single one.',
+    doc: 'Time between two samples. Default: 2s, or 1s if only one sample is printed.',
   },
   count: {
     kind: 'integer',
@@ -22,7 +22,7 @@ const topFlags = {
     doc: 'Stop after this many samples. Default: no limit on a terminal, 1 in a pipe or file.',
   },
   sort: { kind: 'choice', choices: SORT_KEYS, doc: 'Default: watchers.' },
-  all: { kind: 'boolean', doc: 'Include resources without objects and watchers.' },
+  all: { kind: 'boolean', doc: 'Include resources that have neither objects nor watchers.' },
   ...connectionFlags,
 } as const satisfies Flags
 

@@ -100,7 +100,7 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
           after === null || isAfter(position, item.resourceVersion)
             ? differ
             : differ.filter(({ type, object }) => type !== 'ADDED' || isAfter(object.resourceVersion, position))
-        if (hasState) note(`relisted at resourceVersion ${item.resourceVersion}: ${told.length} differ`)
+        if (hasState) note(`relisted at resourceVersion ${item.resourceVersion}: ${told.length} changes`)
         const isShown = (one: Difference): boolean => hasState || oldest === null || newestTime(one.object) >= oldest
         if (hasState || !flags['only-changes']) for (const one of told) if (isShown(one)) await print(one)
       } else {

@@ -91,10 +91,9 @@ export class LeaderElection {
     this.#leaseMs = options.leaseDurationMs ?? 15_000
     this.#renewMs = options.renewDeadlineMs ?? 10_000
     this.#retryMs = options.retryPeriodMs ?? 2_000
-    if (name === '' || namespace === '' || identity === '')
-      throw new Error('name, namespace and identity must be given')
+    if (name === '' || namespace === '' || identity === '') throw new Error('name, namespace and identity are required')
     if (!(this.#leaseMs >= 1_000) || this.#leaseMs % 1_000 !== 0) {
-      throw new Error(`leaseDurationMs is in whole seconds, at least 1,000, not ${this.#leaseMs}`)
+      throw new Error(`leaseDurationMs must be a positive multiple of 1,000, not ${this.#leaseMs}`)
     }
     if (!(this.#renewMs < this.#leaseMs)) throw new Error('renewDeadlineMs must be below leaseDurationMs')
     if (!(this.#retryMs > 0 && this.#retryMs * JITTER < this.#renewMs)) {
@@ -130,7 +129,7 @@ export class LeaderElection {
     work: (signal: AbortSignal) => Promise<void> | void,
     { signal = new AbortController().signal }: { readonly signal?: AbortSignal } = {},
   ): Promise<ElectionOutcome> {
-    if (this.#isRunning) throw new Error('this election is running already')
+    if (this.#isRunning) throw new Error('this election is already running')
     this.#isRunning = true
     try {
       if (!(await this.#acquire(signal))) return 'aborted'

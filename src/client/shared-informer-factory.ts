@@ -100,7 +100,7 @@ function refuseOtherOptions<T extends ObjectLike>(given: InformerOptions<T>, fir
   const names = new Set([...Object.keys(given), ...Object.keys(first)]) as Set<keyof InformerOptions<T>>
   for (const name of names) {
     if (MAY_DIFFER.has(name) || Object.is(given[name], first[name])) continue
-    throw new Error(`${given.path}: ${name} is not what the first caller of this informer chose`)
+    throw new Error(`${given.path}: ${name} differs from what the first caller of this informer chose`)
   }
 }
 
@@ -111,6 +111,6 @@ function addIndexes<T extends ObjectLike>(
   for (const [name, valuesOf] of Object.entries(indexes)) {
     const own = store.indexFunction(name)
     if (own === undefined) store.addIndex(name, valuesOf)
-    else if (own !== valuesOf) throw new Error(`${path}: index ${name} is another function already`)
+    else if (own !== valuesOf) throw new Error(`${path}: index ${name} is already defined by another function`)
   }
 }

@@ -249,7 +249,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     const { saved, path, logger = console, clock = activeClock } = this.#options
     if (saved === undefined) return null
     if (this.#options.afterResourceVersion !== undefined) {
-      throw new Error('afterResourceVersion: a saved state has its own')
+      throw new Error('afterResourceVersion cannot be combined with a saved state, which has its own')
     }
     const onError = (err: unknown): void => {
       if (saved.onError === undefined) logger.error({ path, err }, 'the state cannot be saved')

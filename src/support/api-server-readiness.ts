@@ -71,7 +71,7 @@ export class ApiServerReadiness {
       this.#doubt = { sinceMs: this.#doubt?.sinceMs ?? now, askedMs: now }
       const said = status === NO_ANSWER ? 'does not answer' : `answered ${status}`
       if (now - this.#doubt.sinceMs < MAX_DOUBT_MS)
-        throw new Error(`the API server denies, and may not be ready: /readyz ${said}`)
+        throw new Error(`the API server denied the request, but may not be ready yet: /readyz ${said}`)
     } else this.#doubt = null
     this.#confirmed = this.#options.connections?.count ?? null
   }

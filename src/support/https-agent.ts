@@ -70,7 +70,7 @@ function assertCertificate(ca: string | Buffer): void {
   try {
     void new X509Certificate(ca)
   } catch (error) {
-    throw new Error(`there is no authority that can be read: ${errorMessage(error)}`, { cause: error })
+    throw new Error(`no readable CA certificate: ${errorMessage(error)}`, { cause: error })
   }
 }
 
@@ -81,7 +81,7 @@ function assertCertificate(ca: string | Buffer): void {
 export function refuseUpgrade(request: http.ClientRequest): void {
   request.once('upgrade', (_answer, socket) => {
     socket.destroy()
-    request.emit('error', new Error('an upgrade that was not asked for'))
+    request.emit('error', new Error('an upgrade that was not requested'))
   })
 }
 

@@ -94,7 +94,7 @@ export function readKubeconfig(config: unknown, source: KubeconfigSource): Kubec
   const cert = pem(user, 'client-certificate')
   const key = pem(user, 'client-key')
   if ((cert === undefined) !== (key === undefined)) {
-    return failOfUser('client-certificate and client-key go together')
+    return failOfUser('client-certificate and client-key must be given together')
   }
   const tlsServerName = textAt(cluster, 'tls-server-name')
   const authorization = authorizationOf(user, (name) => readFile(resolve(name)).toString('utf8').trim())
@@ -120,11 +120,12 @@ function impersonationOf(user: unknown, fail: (problem: string) => never): Kubec
   const uid = textAt(user, 'as-uid')
   const groups = field(user, 'as-groups') ?? []
   const extra = field(user, 'as-user-extra') ?? {}
-  if (!isTexts(groups)) return fail('as-groups is a list of texts')
-  if (typeof extra !== 'object' || !Object.values(extra).every(isTexts)) return fail('as-user-extra has lists of texts')
+  if (!isTexts(groups)) return fail('as-groups must be a list of strings')
+  if (typeof extra !== 'object' || !Object.values(extra).every(isTexts))
+    return fail('as-user-extra must contain lists of strings')
   const hasExtra = Object.keys(extra).length > 0
   if (name === '') {
-    if (uid !== '' || groups.length > 0 || hasExtra) return fail('as-uid, as-groups and as-user-extra need as')
+    if (uid !== '' || groups.length > 0 || hasExtra) return fail('as-uid, as-groups and as-user-extra require as')
     return null
   }
   return {
@@ -149,7 +150,7 @@ interface ExecSurroundings {
 function execOf(exec: unknown, { cluster, ca, resolve, fail }: ExecSurroundings): ExecPlugin {
   const apiVersion = textAt(exec, 'apiVersion')
   if (!EXEC_VERSIONS.includes(apiVersion)) {
-    return fail(`exec.apiVersion is one of ${EXEC_VERSIONS.join(', ')}, not ${JSON.stringify(apiVersion)}`)
+    return fail(`exec.apiVersion must be one of ${EXEC_VERSIONS.join(', ')}, not ${JSON.stringify(apiVersion)}`)
   }
   const command = textAt(exec, 'command')
   if (command === '') return fail('exec.command is missing')
@@ -157,12 +158,12 @@ function execOf(exec: unknown, { cluster, ca, resolve, fail }: ExecSurroundings)
   // v1beta1 has a default; v1 requires the member.
   const mode = EXEC_MODES.find((one) => one === (given === '' && apiVersion.endsWith('beta1') ? 'IfAvailable' : given))
   if (mode === undefined) {
-    return fail(`exec.interactiveMode is one of ${EXEC_MODES.join(', ')}, not ${JSON.stringify(given)}`)
+    return fail(`exec.interactiveMode must be one of ${EXEC_MODES.join(', ')}, not ${JSON.stringify(given)}`)
   }
   const [args, env] = [field(exec, 'args') ?? [], field(exec, 'env') ?? []]
-  if (!isTexts(args)) return fail('exec.args is a list of texts')
+  if (!isTexts(args)) return fail('exec.args must be a list of strings')
   if (!Array.isArray(env) || !env.every((one) => textAt(one, 'name') !== '')) {
-    return fail('exec.env is a list of names and values')
+    return fail('exec.env must be a list of entries with name and value')
   }
   return {
     apiVersion,

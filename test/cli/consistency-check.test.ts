@@ -34,7 +34,7 @@ void t.test('each outcome of a check (equal, different, not comparable) has its 
   const different = await runCli(t, ['consistency-check', s.h.url])
   t.equal(different.code, EXIT.failed)
   t.match(different.stdout, /^RESOURCE +OUTCOME +REVISION +OBJECTS +DIFFERENCES +SAMPLED$/m)
-  t.match(different.stdout, /^pods +different +\d+ +\d+ +1 +\d+ +listed again$/m)
+  t.match(different.stdout, /^pods +different +\d+ +\d+ +1 +\d+ +relisted$/m)
   t.match(different.stdout, /^nodes +equal +\d+ +0 +0 +0$/m)
 
   const equal = await runCli(t, ['consistency-check', '-o', 'json'], { environment: { DISTRIBUTARY_SERVER: s.h.url } })

@@ -133,7 +133,7 @@ void t.test('doctor finds nothing wrong if nothing is', async (t) => {
     [],
   )
   t.equal(code, EXIT.done)
-  t.match(rows.get('permissions')?.found, /^200 decisions are the same, [1-9]/)
+  t.match(rows.get('permissions')?.found, /^200 decisions agree, [1-9]/)
   t.match(rows.get('lists')?.found, /with [1-9]\d* objects/)
 })
 
@@ -230,11 +230,11 @@ void t.test('doctor says what is wrong, and what to do', async (t) => {
     'resources that are left out': { fault: { flags: ['--resource=-events'] }, checks: { discovery: /events\.v1/ } },
     'everybody may read everything': {
       fault: { mode: 'AlwaysAllow' },
-      checks: { permissions: /of 200 decisions differ: .*allowed here/ },
+      checks: { permissions: /of 200 decisions differ: .*allowed only by distributary/ },
     },
     'another etcd': {
       fault: { etcd: other },
-      checks: { lists: /empty here|differs at/, latency: /not seen within 2 s/ },
+      checks: { lists: /empty on distributary|differs at/, latency: /did not arrive within 2 s/ },
     },
   }
   const rights = objects(scene.authority, scene.ofCluster)

@@ -175,7 +175,7 @@ void t.test(
       isExpired = true
       return { status: 410, body: JSON.stringify({ kind: 'Status', code: 410, reason: 'Expired', message: 'too old' }) }
     }
-    await until(() => /# relisted at resourceVersion \d+: 2 differ\n/.test(running.stderr()), 'it lists', 20_000)
+    await until(() => /# relisted at resourceVersion \d+: 2 changes\n/.test(running.stderr()), 'it lists', 20_000)
     await until(
       () => /DELETED +\d+ +f\/y\n[^]*MODIFIED +\d+ +f\/x\n/.test(running.stdout()),
       'and prints the difference',

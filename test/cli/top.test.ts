@@ -145,7 +145,7 @@ void t.test('bench measures initial states, prints text, and handles failures an
   t.match(initial.stdout, /^watchers +10 on 10 connections/)
   t.match(initial.stdout, /^deliveries +20 in /m)
   t.match(initial.stdout, /^per watcher +2 to 2 events$/m)
-  t.match(initial.stdout, /^load program +\d+ % of a core/m)
+  t.match(initial.stdout, /^generator CPU +\d+ % of a core/m)
   t.match(await runCli(t, ['bench', '/api/v1/nothing'], { environment }), { code: 1, stderr: /NotFound/ })
   const running = startCli(t, ['bench', 'pods', '--duration', '60s'], { environment })
   await until(() => running.stderr().includes('counting'), 'it counts')

@@ -209,10 +209,10 @@ void t.test('inconsistent times are rejected', (t) => {
   const transport = nodeTransport({ server: 'http://127.0.0.1:1' })
   const base = { transport, name: 'x', namespace: 'default', identity: 'a' }
   for (const [options, message] of [
-    [{ identity: '' }, /identity must be given/],
-    [{ leaseDurationMs: 500 }, /whole seconds/],
-    [{ leaseDurationMs: 15_500 }, /whole seconds/],
-    [{ leaseDurationMs: Number.NaN }, /whole seconds/],
+    [{ identity: '' }, /identity are required/],
+    [{ leaseDurationMs: 500 }, /multiple of 1,000/],
+    [{ leaseDurationMs: 15_500 }, /multiple of 1,000/],
+    [{ leaseDurationMs: Number.NaN }, /multiple of 1,000/],
     [{ renewDeadlineMs: 15_000 }, /below leaseDurationMs/],
     [{ retryPeriodMs: 9_000 }, /below renewDeadlineMs/],
     [{ retryPeriodMs: 0 }, /above 0/],

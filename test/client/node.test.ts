@@ -146,9 +146,9 @@ void t.test('every kind of credential in a kubeconfig is used', async (t) => {
 void t.test('an unsupported or incomplete kubeconfig is refused with its reason', async (t) => {
   for (const [parts, expected] of [
     [{ user: { 'auth-provider': { name: 'gcp' } } }, /auth-provider is not supported/],
-    [{ user: { 'as-groups': ['x'] } }, /as-uid, as-groups and as-user-extra need as/],
-    [{ user: { as: 'x', 'as-groups': 'x' } }, /as-groups is a list of texts/],
-    [{ user: { as: 'x', 'as-user-extra': { scopes: 'x' } } }, /as-user-extra has lists/],
+    [{ user: { 'as-groups': ['x'] } }, /as-uid, as-groups and as-user-extra require as/],
+    [{ user: { as: 'x', 'as-groups': 'x' } }, /as-groups must be a list of strings/],
+    [{ user: { as: 'x', 'as-user-extra': { scopes: 'x' } } }, /as-user-extra must contain lists/],
     [{ cluster: { 'proxy-url': 'http://proxy' } }, /proxy-url is not supported/],
     [{ cluster: { server: 'here' } }, /server "here" is not a URL/],
     [{ context: { cluster: 'other' } }, /no cluster "other"/],
@@ -239,7 +239,7 @@ void t.test('several kubeconfig files are merged by kubectl’s rules', async (t
   t.equal(merged.server, url, 'of two clusters of one name the first')
   t.equal(await names(merged), 'a b', 'a path is relative to its own file')
   t.match(await names(await loadKubeconfig(files, { context: 'there' })), /^refused/, 'of two contexts the first')
-  await t.rejects(loadKubeconfig([join(folder, 'x'), join(folder, 'y')]), { message: /none of .*x, .*y is there/ })
+  await t.rejects(loadKubeconfig([join(folder, 'x'), join(folder, 'y')]), { message: /none of .*x, .*y exists/ })
   t.same(kubeconfigFiles({ KUBECONFIG: `a${delimiter}${delimiter}b` }), ['a', 'b'])
   t.match(kubeconfigFiles({}), [/\.kube.config$/])
   const result = await runCli(t, ['get', 'pods', '-o', 'name', '--context', 'here'], {

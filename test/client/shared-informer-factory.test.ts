@@ -16,8 +16,14 @@ void t.test('the parts of a program share one informer of a resource', async (t)
   const byName = ({ metadata }: KubeObject): string[] => [metadata.name]
   t.equal(factory.informer('/api/v1/pods', { indexes: { name: byName } }), pods)
   t.equal(factory.informer(PODS, { indexes: { name: byName } }), pods)
-  t.throws(() => factory.informer(PODS, { indexes: { name: () => [] } }), /index name is another function/)
-  t.throws(() => factory.informer(PODS, { transform: (object) => object }), /transform is not what the first caller/)
+  t.throws(
+    () => factory.informer(PODS, { indexes: { name: () => [] } }),
+    /index name is already defined by another function/,
+  )
+  t.throws(
+    () => factory.informer(PODS, { transform: (object) => object }),
+    /transform differs from what the first caller/,
+  )
   const labelled = factory.informer(PODS, { labelSelector: 'app=web' })
   t.not(labelled, pods)
   const configMaps = factory.informer({ plural: 'configmaps', namespace: 'shop' })
@@ -48,7 +54,7 @@ void t.test('parts that share an informer have the same options, from the factor
   t.equal(factory.informer({ plural: 'nodes' }, { transform, labelSelector: 'a=b' }), nodes)
   t.throws(
     () => factory.informer({ plural: 'nodes' }, { labelSelector: 'a=b' }),
-    /transform is not what the first caller/,
+    /transform differs from what the first caller/,
     'without a transform, a caller expects whole objects',
   )
   t.end()

@@ -140,11 +140,11 @@ void t.test('our commands accept every name, and show how a key is spelled', asy
   t.match(await cli('get', 'flags/eu:checkout', '-o', 'name'), { code: 0, stdout: /eu:checkout\n$/ })
   t.match(await cli('get', 'flags', 'eu/checkout'), {
     code: 2,
-    stderr: /if it is a key of etcd, its name is eu:checkout/,
+    stderr: /if you mean an etcd key, its name is eu:checkout/,
   })
   t.match(await cli('get', 'flags/eu/checkout'), {
     code: 2,
-    stderr: /if it is a key of etcd, write flags\/eu:checkout/,
+    stderr: /if you mean an etcd key, write flags\/eu:checkout/,
   })
   const watch = startCli(t, ['watch', 'flags', keyName('a,b'), '-o', 'json'], { environment })
   await until(() => watch.stdout().includes(`"key":"${PREFIX}a,b"`), 'one is watched by its name')

@@ -116,7 +116,7 @@ void t.test(
     ])
     const both = await explain('eve list /api/v1/pods', ['--authorization-mode=Policy,RBAC', flags[1]!])
     t.match(both.lines[0], /^not decided here: /)
-    t.match(both.lines.join(), 'RBAC is not asked, because it depends on etcd')
+    t.match(both.lines.join(), 'RBAC is not consulted, because it depends on etcd')
     t.match((await explain('ann list', flags)).problems, [/such as "ann list/])
     t.match((await explain('ann list /api/v1/%', flags)).outcome, 'invalid')
   },

@@ -209,7 +209,7 @@ void t.test('a server does not start if caches would expose what not everyone ma
   const publicly = ['--anonymous-auth', '--public-caching', 'flags.distributary.io=5s']
   await t.rejects(startApp(t, { flags: [...flags, ...publicly] }), {
     message:
-      '--public-caching: system:anonymous may not list flags.distributary.io, and caches would show it to anybody',
+      '--public-caching: system:anonymous may not list flags.distributary.io, but shared caches would show it to anyone',
   })
   const open = await startApp(t, {
     flags: ['--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s'],

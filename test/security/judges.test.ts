@@ -66,7 +66,7 @@ for (const [name, failing, reason, metric] of [
       t.match(told, [[{ webhook: name.slice('judge-'.length), reason: `${reason}: ${forbidden(failing)}` }]])
       t.equal((await ask('/readyz'))[0], 200, 'callers whose answers are known are served')
       const [, verbose] = await ask('/readyz?verbose')
-      t.match(verbose, new RegExp(`^\\[\\*\\]${name} cannot judge callers: ${reason} \\(\\d+ s ago\\)$`, 'm'))
+      t.match(verbose, new RegExp(`^\\[\\*\\]${name} cannot check callers: ${reason} \\(\\d+ s ago\\)$`, 'm'))
       t.notMatch(verbose, 'reader', "who we are there is nobody else's business")
       fails = false
       t.equal((await ask('/api/v1/pods'))[0], 200)

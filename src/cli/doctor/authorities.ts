@@ -24,7 +24,7 @@ export async function authoritiesIn(cluster: Party, namespace: string): Promise<
   return { moved: await read('distributary-ca'), unmoved: await read('kube-root-ca.crt') }
 }
 
-const ADVICE = 'create it from both CAs, as docs/onboarding.md says'
+const ADVICE = 'create it from both CAs, as described in docs/onboarding.md'
 
 /** @param isTrusted whether distributary's certificate is valid for pods with these authorities. */
 export async function checkAuthorities(

@@ -61,7 +61,9 @@ async function checkVersion({ here, there }: Patient): Promise<Verdict> {
       `use a release of distributary that supports it: this one supports 1.${OLDEST_MINOR} to 1.${NEWEST_MINOR}`,
     )
   }
-  return own === version ? ok(version) : wrong(`${own} here, ${version} there`, 'set --passthrough to this API server')
+  return own === version
+    ? ok(version)
+    : wrong(`distributary is ${own}, the API server ${version}`, 'set --passthrough to this API server')
 }
 
 /**
@@ -121,7 +123,10 @@ async function checkToken({ here, there, agent }: Patient): Promise<Verdict> {
   })
   return own === other
     ? ok(theirs.body.status?.userInfo?.username ?? '')
-    : wrong(`${own} here, ${other} there`, 'check the authenticators: they must give the API server’s names')
+    : wrong(
+        `distributary: ${own}; API server: ${other}`,
+        'check the authenticators: user and groups must be those that the API server sees',
+      )
 }
 
 async function checkDiscovery({ here, there }: Patient): Promise<Verdict> {
@@ -131,8 +136,11 @@ async function checkDiscovery({ here, there }: Patient): Promise<Verdict> {
   const missing = [...theirs].filter((name) => !ours.has(name))
   const extra = [...ours].filter((name) => !theirs.has(name))
   if (missing.length > 0)
-    return wrong(`not here: ${some(missing)}`, 'set --passthrough, so that the API server answers the rest')
-  if (extra.length > 0) return wrong(`only here: ${some(extra)}`, 'check that both read the same etcd')
+    return wrong(
+      `missing from distributary: ${some(missing)}`,
+      'set --passthrough, so that the API server answers for the rest',
+    )
+  if (extra.length > 0) return wrong(`only on distributary: ${some(extra)}`, 'check that both read the same etcd')
   return ok(`${theirs.size} resources`)
 }
 
@@ -183,7 +191,7 @@ async function checkPermissions(patient: Patient): Promise<Verdict> {
     if (isAllowed) tally.allowed++
     if ((ours.body.status?.allowed === true) !== isAllowed) differing.push(textOf(decision, isAllowed))
   }
-  if (differing.length === 0) return ok(`${DECISIONS} decisions are the same, ${tally.allowed} of them allow`)
+  if (differing.length === 0) return ok(`${DECISIONS} decisions agree, ${tally.allowed} of them to allow`)
   return wrong(
     `${differing.length} of ${DECISIONS} decisions differ: ${some(differing)}`,
     'set --authorization-mode=RBAC, or Webhook if the API server has other authorizers',
@@ -195,7 +203,7 @@ function textOf(
   isAllowedThere: boolean,
 ): string {
   const where = namespace === undefined ? '' : ` in ${namespace}`
-  return `${user === undefined ? '' : `${user} `}${verb} ${resource}${where} (allowed ${isAllowedThere ? 'there' : 'here'})`
+  return `${user === undefined ? '' : `${user} `}${verb} ${resource}${where} (allowed only by ${isAllowedThere ? 'the API server' : 'distributary'})`
 }
 
 async function decide(party: Party, spec: Decision): Promise<Reply> {
@@ -264,12 +272,13 @@ async function compareLists(here: Party, there: Party, { group, version, plural 
     const [plain, theirs] = await Promise.all([here.ask(path, { limit: PAGE }), there.ask(path, { limit: PAGE })])
     const ours = attempt === 1 ? plain : ((await listAt(here, path, theirs)) ?? plain)
     const leaveOut = `leave it to the API server: --resource=-${group === '' ? plural : `${plural}.${group}`}`
-    if (ours.status === 501) return { differs: 'cannot be read here (encrypted?)', count: null, what: leaveOut }
+    if (ours.status === 501)
+      return { differs: 'cannot be read by distributary (encrypted?)', count: null, what: leaveOut }
     if (ours.status === theirs.status && ours.status !== 200) return { differs: null, count: null }
     if (ours.status !== theirs.status) {
       if (attempt < ATTEMPTS) continue
       return {
-        differs: `answers ${ours.status} here, ${theirs.status} there`,
+        differs: `returns ${ours.status} from distributary, ${theirs.status} from the API server`,
         count: null,
         what: adviceOn(ours.status),
       }
@@ -282,8 +291,8 @@ async function compareLists(here: Party, there: Party, { group, version, plural 
       continue
     }
     if (own.size === 0) {
-      const what = `give it the API server’s --etcd-servers-overrides, or ${leaveOut}`
-      return { differs: 'is empty here (in another etcd?)', count: 0, what }
+      const what = `set the API server’s --etcd-servers-overrides on distributary, or ${leaveOut}`
+      return { differs: 'is empty on distributary (in another etcd?)', count: 0, what }
     }
     return { differs: `differs at ${odd}`, count: 0, what: 'run distributary consistency-check' }
   }
@@ -339,10 +348,10 @@ async function checkLatency({ cluster, here, agent, waitMs }: Patient): Promise<
       delay(waitMs, false, { signal }).catch(() => false),
     ])
     return seen
-      ? ok(`a write is seen after ${Math.max(1, Math.round(performance.now() - began))} ms`)
+      ? ok(`a write arrives after ${Math.max(1, Math.round(performance.now() - began))} ms`)
       : wrong(
-          `a write is not seen within ${waitMs / 1_000} s`,
-          'check that both use the same etcd, and /readyz?verbose',
+          `a write did not arrive within ${waitMs / 1_000} s`,
+          'check that both use the same etcd, and check /readyz?verbose',
         )
   } finally {
     stop.abort()

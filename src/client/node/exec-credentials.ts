@@ -61,7 +61,7 @@ export function execCredentials(plugin: ExecPlugin, surroundings: ExecSurroundin
 async function runPlugin(plugin: ExecPlugin, isTerminal: boolean): Promise<Cached> {
   const { apiVersion, command, interactiveMode, cluster } = plugin
   if (interactiveMode === 'Always' && !isTerminal) {
-    throw new Error(`${command}: it asks for something at a terminal (interactiveMode Always), and there is none`)
+    throw new Error(`${command}: it requires a terminal (interactiveMode: Always), and there is none`)
   }
   const interactive = isTerminal && interactiveMode !== 'Never'
   const spec = { interactive, ...(cluster === null ? {} : { cluster }) }
@@ -123,10 +123,10 @@ function credentialsIn(output: string, { command, apiVersion }: ExecPlugin): Cac
   }
   if (printed?.kind !== 'ExecCredential') return fail('it did not print an ExecCredential')
   if (printed.apiVersion !== apiVersion) {
-    return fail(`it printed apiVersion ${JSON.stringify(printed.apiVersion)}, and was asked for ${apiVersion}`)
+    return fail(`it printed apiVersion ${JSON.stringify(printed.apiVersion)} instead of ${apiVersion}`)
   }
   const { token = '', clientCertificateData: cert = '', clientKeyData: key = '' } = printed.status ?? {}
-  if ((cert === '') !== (key === '')) return fail('it printed one of clientCertificateData and clientKeyData')
+  if ((cert === '') !== (key === '')) return fail('it printed only one of clientCertificateData and clientKeyData')
   if (token === '' && cert === '') return fail('it printed neither a token nor a certificate')
   const until = printed.status?.expirationTimestamp ?? null
   const expiresAt = until === null ? null : Date.parse(until)

@@ -34,7 +34,7 @@ export async function loadKubeconfig(
   const names = typeof files === 'string' ? [files] : [...new Set(files)]
   const present = names.length === 1 ? names : names.filter((name) => existsSync(name))
   const file = present.join(path.delimiter)
-  if (file === '') throw new Error(`no kubeconfig: none of ${names.join(', ')} is there`)
+  if (file === '') throw new Error(`no kubeconfig found: none of ${names.join(', ')} exists`)
   const { parse } = await import('yaml')
   const contents = present.map((name) => ({ file: name, config: parse(readFileSync(name, 'utf8')) as unknown }))
   const { exec, ...context } = readKubeconfig(mergeKubeconfigs(contents), { file, ...options })

@@ -106,6 +106,6 @@ function bytesObject(bytes: Uint8Array): { object: BytesObject; endsInitialEvent
 
 function countAt(bytes: Uint8Array, start: number, end: number): number {
   const count = Number(decoder.decode(bytes.subarray(start, end)))
-  if (!Number.isSafeInteger(count) || count < 0) throw new Error('remainingItemCount is not a count')
+  if (!Number.isSafeInteger(count) || count < 0) throw new Error('remainingItemCount is not a whole number')
   return count
 }

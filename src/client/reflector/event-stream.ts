@@ -86,7 +86,7 @@ export const sseWire: EventWire = {
       if (field === 'event') type = decoder.decode(value)
       else if (field === 'id') id = decoder.decode(value)
       else if (field === 'data') {
-        if (data !== null) throw new WatchFailure('malformed', 'an object over several lines')
+        if (data !== null) throw new WatchFailure('malformed', 'an event has more than one data line')
         data = value
       }
     }

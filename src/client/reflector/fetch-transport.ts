@@ -31,7 +31,9 @@ export function fetchTransport(options: FetchTransportOptions): Transport {
   const impersonation = impersonationHeaders(options.impersonate)
   const asAnother = Object.fromEntries(impersonation)
   if (Object.keys(asAnother).length < impersonation.length) {
-    throw new Error('fetch sends several values of one header as one: impersonate with one group, or use nodeTransport')
+    throw new Error(
+      'fetch joins several values of a header into one: impersonate with at most one group, or use nodeTransport',
+    )
   }
   const server = options.server.replace(/\/+$/, '')
   return {

@@ -171,7 +171,8 @@ export class Reflector<T> {
     if (state.kind === before.kind) return
     const { path } = this.#options
     const { reason, resourceVersion } = this.status
-    if (reason !== null) this.#logger.warn({ path, resourceVersion, reason }, 'list and watch backs off')
+    if (reason !== null)
+      this.#logger.warn({ path, resourceVersion, reason }, 'list and watch failed; retrying with back-off')
     else this.#logger.debug({ path, resourceVersion, state: state.kind }, 'list and watch continues')
     this.#options.onStatus?.(this.status)
   }
@@ -224,7 +225,8 @@ export class Reflector<T> {
   async #list(resourceVersion: string, signal: AbortSignal): Promise<ReflectorInput> {
     const { transport, codec, store, pageSize = 500, listTimeoutMs = 120_000 } = this.#options
     const pages = new AbortController()
-    const giveUp = (): void => pages.abort(new WatchFailure('network', `no list within ${listTimeoutMs} ms`))
+    const giveUp = (): void =>
+      pages.abort(new WatchFailure('network', `the list did not complete within ${listTimeoutMs} ms`))
     const onAbort = (): void => pages.abort(signal.reason)
     let timer = this.#clock.setTimer(listTimeoutMs, giveUp)
     signal.addEventListener('abort', onAbort, { once: true })

@@ -47,7 +47,7 @@ export async function readBody(response: TransportResponse, maxBytes: number): P
   let size = 0
   for await (const chunk of response.body) {
     size += chunk.length
-    if (size > maxBytes) throw new Error(`an answer of more than ${maxBytes} bytes`)
+    if (size > maxBytes) throw new Error(`the response has more than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   if (chunks.length === 1) return chunks[0] as Uint8Array

@@ -140,8 +140,9 @@ class WatchJob<T> {
       if (this.#isOldServer) return { kind: 'cannot-stream', why: 'a bookmark before the end of the initial events' }
       await this.#handOver()
     }
-    if (this.#stream.pendingBytes > 0) throw new WatchFailure('network', 'the answer ended inside an event')
-    if (this.#place === null) throw new WatchFailure('server-error', 'the answer ended before its initial events did')
+    if (this.#stream.pendingBytes > 0) throw new WatchFailure('network', 'the response ended inside an event')
+    if (this.#place === null)
+      throw new WatchFailure('server-error', 'the response ended before the end of the initial events')
     return { kind: 'ended' }
   }
 
@@ -219,7 +220,7 @@ class WatchJob<T> {
       const leftMs = this.#lastArrival + allowedMs() - clock.monotonic()
       if (leftMs > 0) return this.#arm(leftMs, allowedMs)
       this.#isSilent = true
-      this.#abort.abort(new Error('the server is silent'))
+      this.#abort.abort(new Error('the server has gone silent'))
     })
   }
 

@@ -79,7 +79,7 @@ export function load(args: readonly string[], environment: Environment, readFile
     broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
   if (securePort !== undefined && completed.securePort === null && !isReported) {
     const instead = 'set --tls-cert-file and --tls-private-key-file'
-    problems.push(`${securePort.place}: there is no certificate: ${instead}`)
+    problems.push(`${securePort.place}: needs a certificate: ${instead}`)
   }
   const { resource, etcdServersOverrides, ...rest } = completed
   const resolved = resolveResources({
@@ -99,11 +99,12 @@ export function load(args: readonly string[], environment: Environment, readFile
   const awaitsKubernetes =
     declared.length > 0 && !namesKubernetes && !given.has('etcdPrefix') && mayAwaitKubernetes(completed)
   const checked = rest.enableWrites ? served.leftOut.filter((id) => CHECKED_BY_WRITES.has(id)) : []
-  if (checked.length > 0) problems.push(`--enable-writes needs ${checked.join(', ')}: do not leave it out`)
-  if (rest.upstream !== null && resolved.resources.some(({ origin }) => origin === 'declared')) {
+  if (checked.length > 0)
     problems.push(
-      'a prefix (--resource NAME=/prefix/) is one of etcd: over --upstream what the server there declares is served',
+      `--enable-writes needs ${checked.join(', ')}: remove ${checked.map((id) => `"-${id}"`).join(' and ')} from --resource`,
     )
+  if (rest.upstream !== null && resolved.resources.some(({ origin }) => origin === 'declared')) {
+    problems.push('a prefix (--resource NAME=/prefix/) needs etcd: with --upstream, declare it on the upstream server')
   }
   const resources = isOnlyDeclared ? declared : served.resources
   const mayAppear = (id: string): boolean =>

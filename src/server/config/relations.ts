@@ -123,8 +123,10 @@ const RULES: readonly Rule[] = [
   (c) => {
     if (c.etcdServersOverrides.length === 0) return null
     if (c.etcdServers.length === 0) return '--etcd-servers-overrides needs --etcd-servers'
-    if (c.natsServers.length > 0) return '--etcd-servers-overrides excludes --nats-servers: a fleet reads one etcd'
-    if (c.enableWrites) return '--etcd-servers-overrides excludes --enable-writes: all writes go to one etcd'
+    if (c.natsServers.length > 0)
+      return '--etcd-servers-overrides and --nats-servers cannot be combined: a fleet reads one etcd'
+    if (c.enableWrites)
+      return '--etcd-servers-overrides and --enable-writes cannot be combined: all writes go to one etcd'
     return c.kubernetesResources === 'never'
       ? '--etcd-servers-overrides names resources of Kubernetes, which --kubernetes-resources=never leaves out'
       : null
@@ -138,7 +140,7 @@ const RULES: readonly Rule[] = [
     if (isDirect && c.workers > 1)
       return 'resources without a cache (--watch-cache=false, a size of 0) need --workers=1'
     if (isDirect && c.natsServers.length > 0 && c.natsRole === 'edge') {
-      return 'resources without a cache (--watch-cache=false, a size of 0) are read from etcd, which --nats-role=edge never does'
+      return 'resources without a cache (--watch-cache=false, a size of 0) are read from etcd, but a replica with --nats-role=edge never reads etcd'
     }
     return null
   },
@@ -146,7 +148,7 @@ const RULES: readonly Rule[] = [
     !c.enableWrites || (c.passthrough === null && c.upstream === null)
       ? null
       : c.upstream === null
-        ? '--enable-writes and --passthrough exclude each other: either this server or the API server writes'
+        ? '--enable-writes and --passthrough cannot be combined: either this server or the API server writes'
         : '--enable-writes needs etcd: with --upstream, use --passthrough to forward writes',
   (c) =>
     c.passthroughCafile !== null && c.passthrough?.startsWith('https:') !== true && c.apiservice.length === 0
@@ -154,7 +156,7 @@ const RULES: readonly Rule[] = [
       : null,
   (c) =>
     c.passthrough !== null && c.apiservice.length > 0
-      ? '--apiservice and --passthrough exclude each other: the API server behind --passthrough has its own aggregated APIs'
+      ? '--apiservice and --passthrough cannot be combined: the API server behind --passthrough has its own aggregated APIs'
       : null,
   (c) => {
     const names = c.apiservice.map(({ group, version }) => `${group}/${version}`)
@@ -174,14 +176,14 @@ const RULES: readonly Rule[] = [
       : c.etcdServersOverrides.some(({ servers }) => servers.some(isPlain))
         ? '--etcd-servers-overrides'
         : null
-    return plain && `--etcd-cafile and --etcd-certfile need every one of ${plain} to be https`
+    return plain && `--etcd-cafile and --etcd-certfile need https for every endpoint of ${plain}`
   },
   (c) =>
     c.upstream !== null || c.natsServers.length === 0 || (c.natsRole === 'edge') === (c.etcdServers.length === 0)
       ? null
       : c.natsRole === 'edge'
         ? '--nats-role=edge never reads etcd: remove --etcd-servers'
-        : `--nats-role=${c.natsRole} reads etcd: give --etcd-servers, or say --nats-role=edge`,
+        : `--nats-role=${c.natsRole} reads etcd: set --etcd-servers, or use --nats-role=edge`,
   (c) =>
     c.natsServers.length === 0 && c.natsRole !== 'auto' ? `--nats-role=${c.natsRole} needs --nats-servers` : null,
   (c) =>
@@ -194,7 +196,10 @@ const RULES: readonly Rule[] = [
     c.securePort === null && (c.clientCaFile !== null || c.requestheaderClientCaFile !== null)
       ? '--client-ca-file and --requestheader-client-ca-file need TLS: set --tls-cert-file'
       : null,
-  (c) => (c.port === null && c.securePort === null ? '--port is off and there is no TLS: nothing to listen on' : null),
+  (c) =>
+    c.port === null && c.securePort === null
+      ? '--port is off and there is no TLS: nothing to listen on; set --port or --tls-cert-file'
+      : null,
   (c) =>
     c.port !== null && c.port !== 0 && c.port === c.securePort ? `--port and --secure-port are both ${c.port}` : null,
   (c) => {
@@ -213,7 +218,7 @@ const RULES: readonly Rule[] = [
   (c) => (c.ticketKeyFile !== null && !hasAuthenticator(c) ? '--ticket-key-file needs an authenticator' : null),
   (c) =>
     c.publicCaching.length > 0 && hasAuthenticator(c) && !c.anonymousAuth
-      ? '--public-caching needs --anonymous-auth: without it nobody may read without a credential'
+      ? '--public-caching needs --anonymous-auth: without it, requests without credentials are refused'
       : null,
   (c) =>
     c.kubernetesResources === 'never' && c.authorizationMode.includes('RBAC')
@@ -229,7 +234,7 @@ const RULES: readonly Rule[] = [
       : null,
   (c) =>
     c.enableWrites && c.authorizationMode.includes('Node')
-      ? '--authorization-mode=Node excludes --enable-writes: nodes may create pods, which only the admission of an API server restricts'
+      ? '--authorization-mode=Node and --enable-writes cannot be combined: nodes may create pods, and only the admission control of an API server restricts which'
       : null,
   (c) => {
     const late = c.publicCaching.find((one) => (one.maxAgeSeconds + one.staleSeconds) * 1_000 >= c.watchCacheAge)
@@ -255,7 +260,7 @@ const RULES: readonly Rule[] = [
       : null,
   (c) =>
     c.serviceAccountIssuer.includes('kubernetes/serviceaccount')
-      ? '--service-account-issuer cannot be kubernetes/serviceaccount: tokens from Secrets are reviewed with --authentication-kubeconfig'
+      ? '--service-account-issuer cannot be kubernetes/serviceaccount: tokens from Secrets can only be reviewed by an API server; set --authentication-kubeconfig'
       : null,
   (c) => {
     if (c.serviceAccountIssuer.length === 0)
@@ -263,13 +268,13 @@ const RULES: readonly Rule[] = [
     const hasKeys = c.serviceAccountKeyFile.length > 0 || c.authenticationKubeconfig !== null
     return hasKeys || c.serviceAccountIssuer.every(isIssuerUrl)
       ? null
-      : '--service-account-issuer must be an https URL without user, password, query or fragment, from which the server gets the keys: otherwise set --service-account-key-file or --authentication-kubeconfig'
+      : '--service-account-issuer must be an https URL without user, password, query or fragment, because the server fetches the keys from it: otherwise set --service-account-key-file or --authentication-kubeconfig'
   },
   (c) =>
     c.apiAudiences.length > 0 && c.serviceAccountIssuer.length === 0 && c.authenticationKubeconfig === null
       ? '--api-audiences needs --service-account-issuer or --authentication-kubeconfig'
       : null,
-  (c) => (c.authorizationMode.length === 0 ? '--authorization-mode is empty: nothing could allow a request' : null),
+  (c) => (c.authorizationMode.length === 0 ? '--authorization-mode is empty, so every request would be refused' : null),
   (c) =>
     new Set(c.authorizationMode).size < c.authorizationMode.length ? '--authorization-mode names a mode twice' : null,
   // An operator who authenticates callers, or has an API server that authorizes them, expects reads here to be

@@ -66,7 +66,7 @@ class Reader implements YamlFile {
 
   read(): void {
     if (this.text.length > MAX_FILE_CHARACTERS) {
-      this.problems.push(`${this.path}: ${this.text.length} characters, more than ${MAX_FILE_CHARACTERS}`)
+      this.problems.push(`${this.path}: ${this.text.length} characters, more than the limit of ${MAX_FILE_CHARACTERS}`)
       return
     }
     const document = parseDocument(this.text, { lineCounter: this.lines, prettyErrors: false, uniqueKeys: true })

@@ -94,7 +94,10 @@ export class BootstrapRoles {
       // Retrying is unlikely to help. Either an API server has stored the object, or finalizers keep a replaced
       // binding, or other writers changed the object at every attempt.
       if (status.code >= 500 && !(status instanceof NotImplementedError)) throw status
-      this.#basis.logger.warn({ err: status, kind: plural, name }, 'a role or binding of Kubernetes is not up to date')
+      this.#basis.logger.warn(
+        { err: status, kind: plural, name },
+        "one of Kubernetes' own roles or bindings could not be updated",
+      )
       return false
     }
   }

@@ -72,7 +72,7 @@ export async function checkConfig({ argv, environment, connects, explains }: Che
     return { outcome: 'invalid', lines: [], problems: error.problems }
   }
   if (loaded.kind !== 'run')
-    return { outcome: 'invalid', lines: [], problems: ['--help and --version start no server'] }
+    return { outcome: 'invalid', lines: [], problems: ['--help and --version cannot be combined with config check'] }
   const { config } = loaded
   const certificates: string[] = []
   const problems = [...certificateProblems(config, certificates), ...fileProblems(config)]
@@ -119,7 +119,7 @@ function certificateProblems(config: Config, lines: string[]): string[] {
     try {
       createSecureContext({ cert: readFileSync(cert), key: readFileSync(key) })
     } catch (error) {
-      problems.push(`${options[keyName].flag}: ${key} does not fit ${cert}: ${errorMessage(error)}`)
+      problems.push(`${options[keyName].flag}: ${key} does not match ${cert}: ${errorMessage(error)}`)
     }
   }
   for (const name of AUTHORITIES) read(options[name].flag, config[name], false)
@@ -181,8 +181,8 @@ function described({ config, sources }: Run): string[] {
       ? 'accepts writes'
       : config.passthrough === null
         ? 'refuses writes'
-        : `passes the rest on to ${config.passthrough}`,
-    `options given: ${given.length === 0 ? 'none' : given.join(', ')}`,
+        : `forwards all other requests to ${config.passthrough}`,
+    `options set: ${given.length === 0 ? 'none' : given.join(', ')}`,
     ...describeReload(config, sources),
   ]
 }
@@ -229,7 +229,7 @@ async function askUpstream(config: Config): Promise<string> {
       accept: 'application/json',
       signal: AbortSignal.timeout(CONNECT_MS),
     })
-    if (status !== 200) throw new Error(`/version was answered with ${status}`)
+    if (status !== 200) throw new Error(`/version returned ${status}`)
     return 'answers'
   } finally {
     server.close()

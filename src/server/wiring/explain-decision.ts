@@ -10,7 +10,7 @@ import { attributesOf, type Verb } from '../transports/api/request-attributes.js
 
 /** The names of a rule's parts in the file. */
 const NAMED: Readonly<Record<RulePart, string>> = {
-  who: 'it is for others',
+  who: 'it is for other users and groups',
   verbs: 'its verbs do not include this one',
   apiGroups: 'its apiGroups do not include this one',
   resources: 'its resources do not include this one, or it has paths',
@@ -40,7 +40,7 @@ export function explainDecision(config: Config, question: string): readonly stri
   for (const mode of config.authorizationMode) {
     if (mode === 'AlwaysAllow') return [`allowed: ${asked}: AlwaysAllow`]
     if (mode !== 'Policy') {
-      reasons.push(`${mode} is not asked, because it depends on ${mode === 'Webhook' ? 'another server' : 'etcd'}`)
+      reasons.push(`${mode} is not consulted, because it depends on ${mode === 'Webhook' ? 'another server' : 'etcd'}`)
       continue
     }
     const rules = parsePolicy(readFileSync(config.authorizationPolicyFile!, 'utf8'))

@@ -103,7 +103,7 @@ export function countedLimits(
       // do not wait for them.
       passthrough: openSemaphore(basis, 'passthrough', {
         boundsOf: ({ passthroughMaxRequests }) => withoutQueue(Number.POSITIVE_INFINITY, share(passthroughMaxRequests)),
-        message: 'too many requests to the other server at once',
+        message: 'too many concurrent requests to the server behind this one (--passthrough-max-requests)',
       }),
       'status-pages': openSemaphore(basis, 'status-pages', {
         boundsOf: () => withoutQueue(share(MAX_PAGES)),

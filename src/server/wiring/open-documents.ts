@@ -14,7 +14,10 @@ export function openDocuments({ config, clock, logger, closing }: Basis): Docume
     maxHeapMegabytes: MAX_HEAP_MEGABYTES,
     clock,
     onReplaced: (reason) =>
-      logger.warn({ reason }, 'the thread of a definition or an OpenAPI document ended before its result'),
+      logger.warn(
+        { reason },
+        'the thread that builds an OpenAPI document or reads a definition was replaced before it finished',
+      ),
   })
   const { etcdPrefix, enableWrites: writable } = config
   closing.add(() => threads.close())

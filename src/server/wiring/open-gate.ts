@@ -86,7 +86,7 @@ function openGuard(
     name: `judge-${health.webhook}`,
     problem: () => health.problem,
     isInformational: true,
-    informs: 'cannot judge callers',
+    informs: 'cannot check callers',
   }))
   // Without roles and bindings every caller gets 503, so such a server must not receive any callers.
   if (config.authorizationMode.includes('RBAC'))

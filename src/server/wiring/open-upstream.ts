@@ -28,7 +28,7 @@ export function openUpstreams(config: Config, logger: Logger, metrics: Metrics):
     startSampleCluster(upstream)
     return { upstream, others: [] }
   }
-  if (config.upstream !== null) return { upstream: noUpstream('resources of --upstream are only read'), others: [] }
+  if (config.upstream !== null) return { upstream: noUpstream('resources of --upstream are read-only'), others: [] }
   if (config.etcdServers.length === 0)
     return { upstream: noUpstream('an edge has no route to etcd (--nats-role=edge)'), others: [] }
   const credentials = watchEtcdCredentials(config, systemClock, logger, metrics.process)

@@ -41,6 +41,6 @@ export function openWrites(
     find: (group, version, plural) => registry.find(group, version, plural),
     resources: () => registry.list(),
     isAnyFieldSelectable: config.selectAnyField,
-    onUnusable: (problem) => logger.warn({ problem }, 'a pattern of a stored definition cannot be checked'),
+    onUnusable: (problem) => logger.warn({ problem }, 'a pattern in the schema of a custom resource cannot be checked'),
   })
 }

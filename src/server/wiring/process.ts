@@ -255,7 +255,7 @@ export class Process {
     const { config, version, statuses } = this.#options
     const { natsServers, natsRole: role, natsCluster: cluster } = config
     const named = describeSource({ ...config, natsServers: [] })
-    const upstream = config.embedded ? 'in-process store' : named || 'none: fed by the fleet'
+    const upstream = config.embedded ? 'in-process store' : named || 'none (reads from NATS)'
     const fleet = natsServers.length === 0 ? null : { servers: natsServers.join(', '), role, cluster }
     const processes = statuses === undefined ? [await this.status()] : await statuses()
     return serverStatus({ version, upstream, fleet }, processes)

@@ -27,7 +27,7 @@ export async function checkPublicResources(
       const isAllowed = await gate.letsAnybody(attributes).catch(() => null)
       if (isAllowed === false) {
         throw new Error(
-          `--public-caching: system:anonymous may not list ${resource}, and caches would show it to anybody`,
+          `--public-caching: system:anonymous may not list ${resource}, but shared caches would show it to anyone`,
         )
       }
       if (isAllowed === true || signal.aborted) break

@@ -119,7 +119,7 @@ function orExit<T>(work: () => T): T {
 /** @throws ConfigError */
 function readAgain({ argv, environment }: ServeOptions): Config {
   const loaded = load(argv, environment, (path) => readRegularFile(path).toString('utf8'))
-  if (loaded.kind !== 'run') throw new ConfigError(['these arguments do not start a server'])
+  if (loaded.kind !== 'run') throw new ConfigError(['--help and --version do not start a server'])
   return loaded.config
 }
 

@@ -41,8 +41,8 @@ void t.test('a server of the wrong kind and a missing file are reported clearly'
     [['get', 'pods', '--certificate-authority', '/nowhere'], /--certificate-authority: ENOENT/],
     [['get', 'pods', '--client-certificate', '/nowhere'], /--client-certificate: ENOENT/],
     [['get', 'pods', '--kubeconfig', '/nowhere'], /--kubeconfig: ENOENT/],
-    [['get', '/healthz', '-o', 'json'], /\/healthz does not answer with JSON/],
-    [['get', '/healthz', '-o', 'yaml'], /\/healthz does not answer with JSON/],
+    [['get', '/healthz', '-o', 'json'], /response to \/healthz is not JSON/],
+    [['get', '/healthz', '-o', 'yaml'], /response to \/healthz is not JSON/],
   ]
   await eachAtOnce(cases, async ([args, expected]) => {
     const { code, stdout, stderr } = await cli(...args)

@@ -136,9 +136,9 @@ void t.test('the command gets arguments, environment, version, terminal and clus
     },
   })
   for (const [exec, expected] of [
-    [{ command: 'a', interactiveMode: 'Never' }, /exec\.apiVersion is one of .*v1, .*v1beta1, not ""/],
+    [{ command: 'a', interactiveMode: 'Never' }, /exec\.apiVersion must be one of .*v1, .*v1beta1, not ""/],
     [{ apiVersion: 'client.authentication.k8s.io/v1alpha1', command: 'a' }, /exec\.apiVersion/],
-    [{ apiVersion: V1, command: 'a' }, /exec\.interactiveMode is one of Never, IfAvailable, Always, not ""/],
+    [{ apiVersion: V1, command: 'a' }, /exec\.interactiveMode must be one of Never, IfAvailable, Always, not ""/],
     [{ apiVersion: V1, interactiveMode: 'Never' }, /exec\.command is missing/],
     [{ apiVersion: BETA, command: 'a', args: [1] }, /exec\.args/],
     [{ apiVersion: BETA, command: 'a', env: [{ value: 'x' }] }, /exec\.env/],
@@ -152,7 +152,7 @@ void t.test('output that is not a credential is reported, but never printed', as
     ['secret', /did not print JSON/],
     ['null', /did not print an ExecCredential/],
     ['{"kind":"Pod"}', /did not print an ExecCredential/],
-    [credential({ token: 'secret' }, BETA), /printed apiVersion ".*v1beta1", and was asked for .*\/v1$/],
+    [credential({ token: 'secret' }, BETA), /printed apiVersion ".*v1beta1" instead of .*\/v1$/],
     [credential(null), /neither a token nor a certificate/],
     [credential({ clientKeyData: 'secret' }), /one of clientCertificateData and clientKeyData/],
     [credential({ token: 'secret', expirationTimestamp: 'soon' }), /"soon" is not a time/],
@@ -166,7 +166,7 @@ void t.test('output that is not a credential is reported, but never printed', as
   print(credential({ token: 'x' }))
   await t.rejects(execCredentials(plugin({ env: { CODE: '3' } })).current(), /ended with exit code 3/)
   const always = plugin({ interactiveMode: 'Always' })
-  await t.rejects(execCredentials(always, { isInteractive: false }).current(), /at a terminal .*there is none/)
+  await t.rejects(execCredentials(always, { isInteractive: false }).current(), /requires a terminal .*there is none/)
   const hint = plugin({ command: inFolder('none'), installHint: 'get it there' })
   await t.rejects(execCredentials(hint).current(), /ENOENT[^]*get it there/)
   const source = execCredentials(plugin())

@@ -317,7 +317,7 @@ void t.test('bad YAML is reported with file, line and column, and does not stop 
     ['etcdServers: [[a]]', /^c\.yaml:1:15: etcdServers: items must be plain values/],
     ['a: &x 1\nport: *x', /c\.yaml:2:7: port must be a plain value/],
     ['%YAML 9\n---\nport: x', /port/],
-    [`x: ${'y'.repeat(1_100_000)}`, /more than 1048576/],
+    [`x: ${'y'.repeat(1_100_000)}`, /more than the limit of 1048576/],
   ]
   for (const [text, expected] of rows) {
     const found = problems(yaml(text))

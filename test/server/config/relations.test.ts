@@ -22,18 +22,18 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--require-upstream --etcd-servers=http://a:1', null],
     ['--etcd-servers=https://a:1 --etcd-certfile=/c', /--etcd-certfile and --etcd-keyfile/],
     ['--etcd-servers=https://a:1 --etcd-certfile=/c --etcd-keyfile=/k', null],
-    ['--etcd-servers=https://a:1,http://b:1 --etcd-cafile=/c', /every one of --etcd-servers/],
-    ['--etcd-servers=https://a:1,http://b:1 --etcd-certfile=/c --etcd-keyfile=/k', /every one of --etcd-servers/],
+    ['--etcd-servers=https://a:1,http://b:1 --etcd-cafile=/c', /every endpoint of --etcd-servers/],
+    ['--etcd-servers=https://a:1,http://b:1 --etcd-certfile=/c --etcd-keyfile=/k', /every endpoint of --etcd-servers/],
     ['--etcd-servers=http://a:1 --etcd-servers-overrides=/events#http://b:1;http://c:1,/nodes#http://d:1', null],
     ['--etcd-servers-overrides=/events#http://b:1', /needs --etcd-servers/],
     ['--upstream=http://a:1 --etcd-servers-overrides=/events#http://b:1', /needs --etcd-servers/],
     [
       '--etcd-servers=http://a:1 --etcd-servers-overrides=/events#http://b:1 --nats-servers=nats://c:1',
-      /excludes --nats-servers/,
+      /and --nats-servers cannot be combined/,
     ],
     [
       '--etcd-servers=http://a:1 --etcd-servers-overrides=/events#http://b:1 --enable-writes',
-      /excludes --enable-writes/,
+      /overrides and --enable-writes cannot be combined/,
     ],
     ['--etcd-servers=http://a:1 --etcd-servers-overrides=/event#http://b:1', /not a resource of Kubernetes/],
     ['--etcd-servers=http://a:1 --etcd-servers-overrides=events#http://b:1', /is not like "\/events#https:/],
@@ -41,7 +41,7 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--etcd-servers=http://a:1 --etcd-servers-overrides=/events#http://b:1;', /is not a URL/],
     [
       '--etcd-servers=https://a:1 --etcd-servers-overrides=/events#http://b:1 --etcd-cafile=/c',
-      /every one of --etcd-servers-overrides/,
+      /every endpoint of --etcd-servers-overrides/,
     ],
     [
       '--etcd-servers=http://a:1 --etcd-servers-overrides=/events#http://b:1 --kubernetes-resources=never --resource=a=/a/',
@@ -66,7 +66,7 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--metrics-bind-address=host:9090', /not an IP address and a port such as/],
     ['--metrics-bind-address=[127.0.0.1]:9090', /not an IP address and a port such as/],
     ['--metrics-bind-address=127.0.0.1:99999', /not an IP address and a port such as/],
-    ['--secure-port=7443', /^--secure-port: there is no certificate: set --tls-cert-file/],
+    ['--secure-port=7443', /^--secure-port: needs a certificate: set --tls-cert-file/],
     [`--secure-port=7443 ${TLS}`, null],
     ['--secure-port=7443 --tls-cert-file=c --tls-private-key-file=k', null],
     ['--secure-port=7443 --tls-cert-file=/c', /must be given together/],
@@ -104,17 +104,17 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--upstream=http://a:1 --etcd-servers=http://b:1', /the only source/],
     ['--upstream=https://a:1 --nats-servers=nats://b:1', /the only source/],
     ['--upstream=a:1', /is not a URL/],
-    ['--upstream=http://a:1 --resource=flags=/config/flags/', /is one of etcd/],
+    ['--upstream=http://a:1 --resource=flags=/config/flags/', /needs etcd/],
     ['--kubeconfig=/k', /--kubeconfig needs --upstream/],
     [
       '--enable-writes --etcd-servers=http://a:1 --passthrough=https://b:1 --authorization-mode=RBAC',
-      /exclude each other/,
+      /cannot be combined/,
     ],
     ['--enable-writes --upstream=http://a:1', /--enable-writes needs etcd/],
     ['--passthrough=https://b:1 --authorization-mode=RBAC', null],
     [
       '--authorization-mode=RBAC --passthrough=https://b:1 --apiservice=a.b/v1=https://c:1',
-      /--apiservice and --passthrough exclude each other/,
+      /--apiservice and --passthrough cannot be combined/,
     ],
     ['--authorization-mode=RBAC --apiservice=a.b/v1=https://c:1,a.b/v2=https://c:1/below', null],
     [
@@ -159,13 +159,13 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--service-account-issuer=https://u:p@i.example --service-account-key-file=/k --authorization-mode=RBAC', null],
     [
       '--service-account-issuer=local --authorization-mode=RBAC',
-      /must be an https URL without user, password, query or fragment, from which the server gets the keys/,
+      /must be an https URL without user, password, query or fragment, because the server fetches the keys from it/,
     ],
     ['--service-account-issuer=local --service-account-key-file=/k --authorization-mode=RBAC', null],
     ['--service-account-issuer=local --authentication-kubeconfig=/k --authorization-mode=RBAC', null],
     [
       '--service-account-issuer=kubernetes/serviceaccount --service-account-key-file=/k --authorization-mode=RBAC',
-      /tokens from Secrets are reviewed/,
+      /tokens from Secrets can only be reviewed by an API server/,
     ],
     [
       '--service-account-issuer=https://i.example --oidc-issuer-url=https://i.example --oidc-client-id=x --authorization-mode=RBAC',
@@ -181,7 +181,7 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--authorization-mode=', /is empty/],
     ['--authorization-mode=RBAC,RBAC', /a mode twice/],
     ['--authorization-mode=Node,RBAC --enable-writes=false', null],
-    ['--authorization-mode=Node,RBAC --enable-writes', /Node excludes --enable-writes/],
+    ['--authorization-mode=Node,RBAC --enable-writes', /Node and --enable-writes cannot be combined/],
     [
       '--authorization-mode=Node --enable-writes=false --kubernetes-resources=never --resource=flags=/f/',
       /Node reads pods/,

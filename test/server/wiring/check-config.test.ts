@@ -61,7 +61,7 @@ void t.test('every file is parsed by the code that uses it', async (t) => {
   const path = (name: string): string => join(folder, name)
   const tls = ['--tls-cert-file', cert, '--tls-private-key-file', key]
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
-    [['--tls-cert-file', cert, '--tls-private-key-file', other.key], /--tls-private-key-file: .* does not fit/],
+    [['--tls-cert-file', cert, '--tls-private-key-file', other.key], /--tls-private-key-file: .* does not match/],
     [['--tls-cert-file', path('junk'), '--tls-private-key-file', key], /--tls-cert-file: .*junk: /],
     [[...tls, '--authorization-mode=RBAC', '--client-ca-file', path('junk')], /--client-ca-file: .*junk/],
     [['--etcd-servers=https://a:1', '--etcd-cafile', path('junk')], /--etcd-cafile: .*junk/],

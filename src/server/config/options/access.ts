@@ -134,12 +134,12 @@ export const authorizationOptions = {
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'How long the server caches that a request is allowed. A revoked permission stays valid for that long, even on running watches.',
+    doc: 'How long the server caches a decision to allow a request. A revoked permission stays valid for that long, even on running watches.',
   }),
   authorizationWebhookCacheUnauthorizedTtl: duration({
     default: 10 * SECOND,
     min: 0,
     max: 10 * MINUTE,
-    doc: 'How long the server caches that a request is denied. A new permission takes effect only after that.',
+    doc: 'How long the server caches a decision to deny a request. A new permission takes effect only after that.',
   }),
 } as const

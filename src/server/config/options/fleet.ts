@@ -42,12 +42,12 @@ export const fleetOptions = {
     doc: 'PEM file of the private key of --nats-certfile.',
   }),
   natsSigningKeyFile: file({
-    doc: 'File with a key that all replicas share and NATS does not have: a line of base64 of at least 32 bytes (openssl rand -base64 32). Replicas then sign everything they send over NATS, and refuse unsigned data. A second line holds another accepted key, for rotation. The server reloads the file when it changes. Default: no signatures.',
+    doc: 'File with a secret key that all replicas share and NATS never sees: one line with at least 32 bytes in base64 (openssl rand -base64 32). Replicas then sign everything they send over NATS, and refuse unsigned data. A second line holds another accepted key, for rotation. The server reloads the file when it changes. Default: no signatures.',
   }),
   natsFallback: choice({
     choices: ['none', 'etcd'],
     default: 'etcd',
-    doc: 'etcd: a replica with role auto watches etcd itself when NATS has confirmed nothing for 5 to 8 s. Every such replica then adds a watch to etcd for each resource. none: it serves what it has, with its age.',
+    doc: 'etcd: a replica with role auto watches etcd itself when NATS has confirmed nothing for 5 to 8 s. Every such replica then adds a watch to etcd for each resource. none: it serves what it has, and reports its age.',
   }),
   natsLease: duration({
     default: 5 * SECOND,

@@ -29,6 +29,6 @@ export const processOptions = {
     default: 1_000_000,
     min: 0,
     max: 1_000_000,
-    doc: "Number of lists to trace per million that arrive without a traceparent header; otherwise the caller's decision counts.",
+    doc: 'Number of lists to trace per million that arrive without a traceparent header. With the header, the caller decides.',
   }),
 } as const

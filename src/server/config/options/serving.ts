@@ -33,7 +33,7 @@ export const servingOptions = {
   }),
   serveCbor: boolean({
     default: false,
-    doc: 'Answer in CBOR when clients ask for application/cbor, as an API server does with its feature gate CBORServingAndStorage. Without it they get 406, or the next form that they accept, as from an API server by default. Custom resources stored as CBOR are read in any case.',
+    doc: 'Answer in CBOR when clients ask for application/cbor, as an API server does with its feature gate CBORServingAndStorage. Otherwise they get the next format that they accept, or 406, as from an API server without the gate. Custom resources stored as CBOR are read in any case.',
   }),
   compress: boolean({
     default: false,

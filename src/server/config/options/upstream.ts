@@ -12,7 +12,7 @@ export const upstreamOptions = {
     default: [],
     parseItem: etcdServersOverride,
     formatItem: ({ group, plural, servers }) => `${group}/${plural}#${servers.join(';')}`,
-    doc: 'Resources in other etcds: the value of the API server\'s option of this name, such as "/events#https://10.0.0.8:2379;https://10.0.0.9:2379". Prefix, certificates and user are those of --etcd-servers. Custom resources cannot be in another etcd.',
+    doc: 'Resources stored in other etcd clusters, in the format of the API server\'s option of the same name: "/events#https://10.0.0.8:2379;https://10.0.0.9:2379". Prefix, certificates and user are those of --etcd-servers. Custom resources are always in the main etcd.',
   }),
   etcdPrefix: string({
     default: '/registry',
@@ -36,7 +36,7 @@ export const upstreamOptions = {
     doc: 'File with the password of the etcd user. The server ignores a newline at its end, and reloads it when it changes.',
   }),
   encryptionProviderConfig: file({
-    doc: 'YAML file with the providers and keys that decrypt what a kube-apiserver has encrypted in etcd: the file that its option of the same name names. The server reloads it when it changes. The first provider of a resource encrypts what is written here. Keys and plaintext stay in the process that serves them.',
+    doc: 'EncryptionConfiguration file with the keys to decrypt what a kube-apiserver has encrypted in etcd; use the file of its option of the same name. The server reloads it when it changes. The first provider of a resource encrypts what is written here. Keys and plaintext never leave the process that serves them.',
   }),
   upstream: string({
     default: null,
@@ -70,10 +70,10 @@ export const upstreamOptions = {
   passthroughStripHeaders: list({
     default: ['X-Remote-*', 'X-Group', 'X-User'],
     parseItem: headerPattern,
-    doc: 'Request headers that the server does not forward, because the server behind it might take them for the name of the user; a "*" at the end matches anything. X-Remote-User, -Group, -Uid and -Extra-* are never forwarded.',
+    doc: 'Request headers that the server does not forward, because the server behind it might trust them as the identity of the user; a "*" at the end matches any suffix. X-Remote-User, -Group, -Uid and -Extra-* are never forwarded.',
   }),
   proxyClientCertFile: file({
-    doc: 'PEM file of the certificate that identifies this server as a front proxy. The API server (--requestheader-client-ca-file there) then trusts the names in X-Remote-* headers. Required for callers with client certificates.',
+    doc: 'PEM file of the certificate that identifies this server as a front proxy. The API server (--requestheader-client-ca-file there) then trusts the names in X-Remote-* headers. Required to forward callers that have a client certificate.',
   }),
   proxyClientKeyFile: file({
     doc: 'PEM file of the private key of --proxy-client-cert-file.',

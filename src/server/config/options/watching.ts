@@ -43,7 +43,7 @@ export const watchCacheOptions = {
     min: 64,
     max: 1_048_576,
     unit: 'batches',
-    doc: 'Number of batches of history to keep per resource, within --watch-cache-age and --watch-cache-bytes. The last 75 s are kept even if there are more.',
+    doc: 'Number of batches of history to keep per resource, within --watch-cache-age and --watch-cache-bytes. The last 75 s are kept even if they exceed this number.',
   }),
   watchCacheBytes: bytes({
     default: 64 * MiB,
@@ -76,7 +76,7 @@ export const watchOptions = {
     default: 30 * MINUTE,
     min: SECOND,
     max: 24 * HOUR,
-    doc: 'Duration of a watch that sets no timeout: it ends after a random time between this and twice this. Short times cause many reconnects.',
+    doc: 'Duration of a watch that sets no timeout: it ends after a random time between this value and twice this value. Short times cause many reconnects.',
   }),
   bookmarkInterval: duration({
     default: MINUTE,

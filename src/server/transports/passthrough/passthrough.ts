@@ -191,7 +191,7 @@ export class Passthrough {
         incoming.on('error', fail)
         incoming.on('data', (chunk: Buffer) => {
           size += chunk.length
-          if (size > maxBytes) outgoing.destroy(new Error(`an answer of more than ${maxBytes} bytes`))
+          if (size > maxBytes) outgoing.destroy(new Error(`the response has more than ${maxBytes} bytes`))
           else chunks.push(chunk)
         })
         incoming.once('end', () => resolve({ status: incoming.statusCode ?? 502, body: Buffer.concat(chunks) }))
