@@ -17,12 +17,12 @@ import type { RequestKind } from '../../metrics/request-metrics.js'
 import type { Exchange } from '../server/exchange.js'
 import { bodyOf } from '../server/request-body.js'
 import { failAsEvents } from '../watch/http-watch.js'
-import { answerDocument } from './discovery-documents.js'
-import { passOn, whoElseAnswers } from './pass-on.js'
+import { handleDocument } from './discovery-documents.js'
+import { forwarderOf, passOn } from './pass-on.js'
 import { isRead, type Verb, verbOf } from './request-attributes.js'
 import { handleReview, reviewOf } from './review-handler.js'
 import type { ApiContext } from './api-context.js'
-import { answerResource } from './resource-handler.js'
+import { handleResource } from './resource-handler.js'
 
 /** @param refused the reason to reject the request, which is still answered and counted. */
 export type ApiHandler = (exchange: Exchange, refused?: StatusError) => Promise<void>
@@ -62,7 +62,7 @@ function count({ metrics }: ApiContext, { statusCode, startedMs }: Exchange, cou
 
 async function route(context: ApiContext, exchange: Exchange, counted: Counted): Promise<void> {
   const path = parseRequestPath(exchange.path, (group, version, plural) => context.find(group, version, plural)?.served)
-  const pass = whoElseAnswers(context, exchange, path)
+  const pass = forwarderOf(context, exchange, path)
   if (pass !== null) {
     // Proxies on the way might normalize an invalid name, and the server behind them would then see another path.
     if (path.kind === 'resource') checkName(path)
@@ -73,21 +73,26 @@ async function route(context: ApiContext, exchange: Exchange, counted: Counted):
   if (path.kind === 'other') throw unknownResource()
   if (path.kind === 'resource') {
     const review = reviewOf(context, path)
-    if (review === undefined) return await answer(context, exchange, path, counted)
+    if (review === undefined) return await handleOrForward(context, exchange, path, counted)
     // A review stores nothing, so it does not count as a write.
     begin(context, counted, 'other')
     return await handleReview(context, exchange, path, review)
   }
   begin(context, counted, 'discovery')
   await context.gate.check(exchange, pathAttributes(exchange.request.method ?? '', decodedPath(exchange.path)))
-  await answerDocument(context, exchange, path)
+  await handleDocument(context, exchange, path)
 }
 
 /**
  * Answers from the resource. When an object cannot be shown here, forwards the request to the API server if there is
  * one.
  */
-async function answer(context: ApiContext, exchange: Exchange, path: ResourcePath, counted: Counted): Promise<void> {
+async function handleOrForward(
+  context: ApiContext,
+  exchange: Exchange,
+  path: ResourcePath,
+  counted: Counted,
+): Promise<void> {
   const verb = verbOf(exchange, path)
   // Only served resources become labels, because clients may request any path.
   if (path.served !== undefined) {
@@ -98,7 +103,7 @@ async function answer(context: ApiContext, exchange: Exchange, path: ResourcePat
   // An empty namespace in a read may mean all namespaces. In a delete, it is more likely an empty variable in a script.
   if (path.hasEmptyNamespace && verb === 'deletecollection') throw unknownResource()
   try {
-    await answerResource(context, { exchange, path, verb })
+    await handleResource(context, { exchange, path, verb })
   } catch (error) {
     const { passthrough } = context
     if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error

@@ -33,13 +33,16 @@ export interface CacheHeaders {
   readonly 'cache-control'?: string
 }
 
-type Asked = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'form' | 'live'>
+type CacheableRequest = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'form' | 'live'>
 
 /**
  * Returns how shared caches may keep the response; null unless the resource may be cached publicly and anyone may make
  * the request.
  */
-export async function publicCachingOf(context: ApiContext, { caller, live }: Asked): Promise<PublicCaching | null> {
+export async function publicCachingOf(
+  context: ApiContext,
+  { caller, live }: CacheableRequest,
+): Promise<PublicCaching | null> {
   const caching = context.publicCachingOf(live.served.resource)
   return caching !== null && (await caller.isAnybody()) ? caching : null
 }
@@ -63,11 +66,11 @@ export async function contentUnder(prefix: Key, state: Pick<ObjectState, 'object
 /** @param body everything that determines the bytes of the body, except our release. */
 export function cacheHeaders(
   context: ApiContext,
-  asked: Asked,
+  request: CacheableRequest,
   caching: PublicCaching | null,
   body: string,
 ): CacheHeaders {
-  const { caller, exchange, form } = asked
+  const { caller, exchange, form } = request
   const isPublic = caching !== null
   const parts = JSON.stringify([context.release, isPublic ? '' : caller.rights, body])
   const etag = `W/"${createHash('sha256').update(parts).digest('base64url').slice(0, 27)}"`

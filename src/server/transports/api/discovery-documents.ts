@@ -29,7 +29,7 @@ export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }
 const YEAR_MS = 365 * 24 * 3_600_000
 
 /** @throws StatusError */
-export async function answerDocument(context: ApiContext, exchange: Exchange, path: DocumentPath): Promise<void> {
+export async function handleDocument(context: ApiContext, exchange: Exchange, path: DocumentPath): Promise<void> {
   requireRead(exchange)
   const { discovery, openApi } = context
   const why = path.kind === 'version' ? null : whyIncomplete(context, path)

@@ -72,13 +72,13 @@ export async function handleList(context: ApiContext, request: ListRequest): Pro
   live.cache.assertReadable(false)
   const leave = await context.memory.admitInTurn(caller.identity, exchange.signal)
   try {
-    await answerList(context, request)
+    await sendList(context, request)
   } finally {
     leave?.()
   }
 }
 
-async function answerList(context: ApiContext, request: ListRequest): Promise<void> {
+async function sendList(context: ApiContext, request: ListRequest): Promise<void> {
   const { exchange, live, caller, form, options } = request
   const { cache } = live
   await payDebt(context, request)

@@ -11,19 +11,15 @@ import type { Passthrough } from '../passthrough/passthrough.js'
 import type { Exchange } from '../server/exchange.js'
 import { requireOwnOrigin } from '../server/own-origin.js'
 import type { ApiContext } from './api-context.js'
-import { answerDocument } from './discovery-documents.js'
+import { handleDocument } from './discovery-documents.js'
 import { attributesOf, isRead, verbOf } from './request-attributes.js'
 
 const NO_UPGRADE = 'no connection is upgraded'
 
 /** @returns a function that forwards the request; null when it is answered here. */
-export function whoElseAnswers(
-  context: ApiContext,
-  exchange: Exchange,
-  path: RequestPath,
-): (() => Promise<void>) | null {
+export function forwarderOf(context: ApiContext, exchange: Exchange, path: RequestPath): (() => Promise<void>) | null {
   const { passthrough } = context
-  if (passthrough !== null && !isAnsweredHere(context, exchange, path)) {
+  if (passthrough !== null && !isServedHere(context, exchange, path)) {
     // After a restart every watch of a custom resource would otherwise be forwarded, and stay on the other server for
     // minutes.
     if (mayBeWatchedHere(context, exchange, path)) return null
@@ -53,7 +49,7 @@ export async function passOn(
     const isAway = error instanceof BadGatewayError || error instanceof TimeoutError
     if (!isAway || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET') throw error
     await context.gate.check(exchange, attributes)
-    await answerDocument(context, exchange, path)
+    await handleDocument(context, exchange, path)
   }
 }
 
@@ -76,7 +72,7 @@ async function passToService(
  * Whether this server answers the request. It answers gets, lists and watches, unless the resource cannot be cached
  * (encrypted at rest) or the server is an origin of a fleet.
  */
-function isAnsweredHere(context: ApiContext, exchange: Exchange, path: RequestPath): boolean {
+function isServedHere(context: ApiContext, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
   if (!isRead(verbOf(exchange, path)) || context.whyUnread !== null) return false
   const { convertsByWebhook, storageVersion } = path.served

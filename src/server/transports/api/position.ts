@@ -16,7 +16,7 @@ import type { ReadRequest } from './request.js'
 /** The header with the position of a list that was requested with `history`. */
 export const POSITION_HEADER = 'x-distributary-position'
 
-type Asked = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'live' | 'path'>
+type PositionRequest = Pick<ReadRequest<unknown>, 'caller' | 'exchange' | 'live' | 'path'>
 
 const NO_SECRET = Buffer.alloc(0)
 /** Makes names that only this process can check. */
@@ -28,18 +28,24 @@ const PARTS = ['prefix', 'fieldSelector', 'labelSelector']
  * Returns the name of the position at a revision not above the cache's. @throws ExpiredError when no watch can begin
  * there.
  */
-export async function positionAt(context: ApiContext, asked: Asked, revision: Revision): Promise<string> {
-  return nameOf(context, asked, revision, await asked.live.cache.digestAt(revision))
+export async function positionAt(context: ApiContext, request: PositionRequest, revision: Revision): Promise<string> {
+  return nameOf(context, request, revision, await request.live.cache.digestAt(revision))
 }
 
 /** Returns the name of the position of a list; null when no watch can begin there. */
-export async function positionOf(context: ApiContext, asked: Asked, snapshot: Snapshot): Promise<string | null> {
-  const digest = await asked.live.cache.digestOf(snapshot)
-  return digest === null ? null : nameOf(context, asked, snapshot.revision, digest)
+export async function positionOf(
+  context: ApiContext,
+  request: PositionRequest,
+  snapshot: Snapshot,
+): Promise<string | null> {
+  const digest = await request.live.cache.digestOf(snapshot)
+  return digest === null ? null : nameOf(context, request, snapshot.revision, digest)
 }
 
-function nameOf(context: ApiContext, asked: Asked, revision: Revision, digest: string): string {
-  const proof = createHmac('sha256', secretFor(context, asked)).update(`${digest} ${fingerprintOf(asked.live.served)}`)
+function nameOf(context: ApiContext, request: PositionRequest, revision: Revision, digest: string): string {
+  const proof = createHmac('sha256', secretFor(context, request)).update(
+    `${digest} ${fingerprintOf(request.live.served)}`,
+  )
   return `${revision}.${proof.digest('base64url')}`
 }
 
@@ -52,21 +58,21 @@ function nameOf(context: ApiContext, asked: Asked, revision: Revision, digest: s
  */
 export async function assertPosition(
   context: ApiContext,
-  asked: Asked,
+  request: PositionRequest,
   named: string | undefined,
   revision: Revision,
 ): Promise<void> {
-  const { cache } = asked.live
+  const { cache } = request.live
   if (named === cache.history) return
   if (named?.startsWith(`${revision}.`) === true) {
     if (revision > cache.revision) {
-      const { signal } = asked.exchange
+      const { signal } = request.exchange
       const current = await cache.sourceRevision()
       if (current < revision) throw ExpiredError.neverHad(revision, current)
       await cache.waitUntil(revision, signal)
     }
     cache.assertResumable(revision)
-    if (named === (await positionAt(context, asked, revision))) return
+    if (named === (await positionAt(context, request, revision))) return
   }
   throw new ExpiredError(`history ${JSON.stringify((named ?? '').slice(0, 64))} is not the current one`)
 }
@@ -76,7 +82,7 @@ export async function assertPosition(
  * could use the proof to check guesses about the rest, so such a caller gets a name that only this process can check.
  * Other callers get the name that every server gives.
  */
-function secretFor(context: ApiContext, { caller, exchange, live, path }: Asked): Buffer {
+function secretFor(context: ApiContext, { caller, exchange, live, path }: PositionRequest): Buffer {
   const isPart = path.namespace !== '' || path.name !== '' || PARTS.some((one) => parameter(exchange.query, one))
   const isForAll = caller.rights === '' || context.publicCachingOf(live.served.resource) !== null
   return isPart && !isForAll ? SECRET : NO_SECRET

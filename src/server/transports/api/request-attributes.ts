@@ -23,7 +23,7 @@ import type { WriteVerb } from '../../../kubernetes/writes/writer.js'
 export type Verb = 'get' | 'list' | 'watch' | WriteVerb | 'other'
 
 /** The parts of an exchange that determine the attributes. */
-export interface AskedRequest {
+export interface RequestParts {
   readonly request: { readonly method?: string | undefined }
   /** The path without the query. */
   readonly path: string
@@ -41,7 +41,7 @@ export function isRead(verb: Verb): verb is 'get' | 'list' | 'watch' {
   return verb === 'get' || verb === 'list' || verb === 'watch'
 }
 
-export function verbOf({ request: { method = '' }, query }: AskedRequest, path: ResourcePath): Verb {
+export function verbOf({ request: { method = '' }, query }: RequestParts, path: ResourcePath): Verb {
   if (method !== 'GET' && method !== 'HEAD') {
     const verb = Object.hasOwn(WRITE_VERBS, method) ? WRITE_VERBS[method]! : 'other'
     return verb === 'delete' && path.name === '' ? 'deletecollection' : verb
@@ -54,7 +54,7 @@ export function verbOf({ request: { method = '' }, query }: AskedRequest, path: 
 /**
  * @param verb the verb of the request, or another one that it also needs: a PUT that creates an object needs `create`.
  */
-export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb): Attributes {
+export function attributesOf(parts: RequestParts, path: ResourcePath, verb: Verb): Attributes {
   const attributes = resourceAttributes({
     verb,
     resource: path,
@@ -62,17 +62,17 @@ export function attributesOf(asked: AskedRequest, path: ResourcePath, verb: Verb
     subresource: path.subresource.split('/', 1)[0] ?? '',
     namespace: path.namespace,
     name: path.name,
-    path: asked.path,
+    path: parts.path,
   })
   if (path.name !== '' || path.legacyWatch) return attributes
   const isList = verb === 'list' || verb === 'watch'
   if (!isList && verb !== 'deletecollection') return attributes
-  const namesFrom = isList ? prefixOfNames(asked.query, path) : ''
+  const namesFrom = isList ? prefixOfNames(parts.query, path) : ''
   return {
     ...attributes,
-    name: selectedName(asked.query),
+    name: selectedName(parts.query),
     ...(namesFrom === '' ? {} : { namesFrom }),
-    ...selectorsOf(asked.query),
+    ...selectorsOf(parts.query),
   }
 }
 

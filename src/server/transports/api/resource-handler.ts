@@ -32,16 +32,16 @@ import { handlePoll, HISTORY_HEADER, waitMsOf } from './poll-handler.js'
 import { compressionOf, handleWatch } from './watch-handler.js'
 import { handleWrite } from './write-handler.js'
 
-type Asked = Omit<Request, 'caller' | 'span'>
+type UncheckedRequest = Omit<Request, 'caller' | 'span'>
 
 /** @throws StatusError before the head of the response. */
-export async function answerResource(context: ApiContext, asked: Asked): Promise<void> {
-  await (asked.verb === 'list' ? tracedList(context, asked) : serve(context, asked, null))
+export async function handleResource(context: ApiContext, unchecked: UncheckedRequest): Promise<void> {
+  await (unchecked.verb === 'list' ? tracedList(context, unchecked) : serve(context, unchecked, null))
 }
 
 /** Answers a list in a span, which continues the client's trace if the client sent its `traceparent`. */
-function tracedList(context: ApiContext, asked: Asked): Promise<void> {
-  const { exchange, path } = asked
+function tracedList(context: ApiContext, unchecked: UncheckedRequest): Promise<void> {
+  const { exchange, path } = unchecked
   const { request, requestHeaders } = exchange
   const name = path.served === undefined ? 'list' : `list ${path.plural}`
   const attributes = {
@@ -51,7 +51,7 @@ function tracedList(context: ApiContext, asked: Asked): Promise<void> {
   }
   return inSpan(name, { kind: 'server', attributes, carrier: requestHeaders }, async (span) => {
     try {
-      await serve(context, asked, span)
+      await serve(context, unchecked, span)
       span.setAttributes({ 'http.response.status_code': exchange.statusCode })
     } catch (error) {
       span.setAttributes({ 'http.response.status_code': StatusError.from(error).code })
@@ -60,8 +60,8 @@ function tracedList(context: ApiContext, asked: Asked): Promise<void> {
   })
 }
 
-async function serve(context: ApiContext, asked: Asked, span: Span | null): Promise<void> {
-  const { exchange, path, verb } = asked
+async function serve(context: ApiContext, unchecked: UncheckedRequest, span: Span | null): Promise<void> {
+  const { exchange, path, verb } = unchecked
 
   // Decide this now, in the same state in which the path was parsed, because the remaining definitions may be read
   // while the caller is identified.
@@ -70,7 +70,7 @@ async function serve(context: ApiContext, asked: Asked, span: Span | null): Prom
   // Identify and authorize. Stay synchronous if possible.
   const checking = context.gate.check(exchange, attributesOf(exchange, path, verb))
   const caller = checking instanceof Promise ? await checking : checking
-  const request: Request = { ...asked, caller, span }
+  const request: Request = { ...unchecked, caller, span }
 
   // Find.
   const found = find(context, request, unknown)
@@ -84,7 +84,7 @@ async function serve(context: ApiContext, asked: Asked, span: Span | null): Prom
     await caller.confirm()
   }
   if (found.kind === 'live' && found.cache.isLoading) await untilLoaded(context, found.cache, request)
-  if (verb === 'watch' && exchange.isHead) return answerHead(context, request, found)
+  if (verb === 'watch' && exchange.isHead) return handleHead(context, request, found)
   const live = found.kind === 'live' ? found : await openUncached(context, request, found)
   if (live === null) return
   exposeStaleness(exchange, live)
@@ -166,7 +166,7 @@ async function openUncached(
   resource: UncachedResource,
 ): Promise<LiveResource | null> {
   const { exchange, caller, verb } = request
-  const asked = uncachedRequest(context, request, resource)
+  const uncached = uncachedRequest(context, request, resource)
   const { memory, initialStates, pastStates } = context
   memory.admit()
   const slots = verb === 'get' ? null : verb === 'list' ? initialStates : pastStates
@@ -175,7 +175,7 @@ async function openUncached(
     // Requests that held slots before this one may have filled the memory.
     memory.admit()
     assertStillServed(context, request, resource)
-    return await resource.open(asked, exchange.signal)
+    return await resource.open(uncached, exchange.signal)
   }
   const opened = await open().catch((error: unknown) => {
     release?.()
@@ -205,11 +205,11 @@ function assertStillServed(context: ApiContext, { path }: Request, { served }: U
 async function withinRequestTimeout(
   { clock, requestTimeoutMs }: ApiContext,
   exchange: Exchange,
-  answer: () => Promise<void>,
+  handle: () => Promise<void>,
 ): Promise<void> {
   const timer = clock.setTimer(requestTimeoutMs, () => exchange.breakOff())
   try {
-    await answer()
+    await handle()
   } finally {
     timer.cancel()
   }
@@ -223,7 +223,7 @@ function unservedError({ path }: Request, { served }: LiveResource | UncachedRes
 }
 
 /** HEAD of a watch opens no watch, neither here nor upstream. */
-function answerHead(context: ApiContext, request: Request, resource: LiveResource | UncachedResource): void {
+function handleHead(context: ApiContext, request: Request, resource: LiveResource | UncachedResource): void {
   const { exchange } = request
   checkWebSocket(exchange)
   const cache = resource.kind === 'live' ? resource.cache : null

@@ -24,7 +24,7 @@ const whole = new WeakSet<Snapshot>()
 /** Checks one object before it is answered. @throws UnshowableError when the API server should answer instead. */
 export function checkObject(context: ApiContext, read: Read, object: StoredObject): void {
   const field = missingField(context, read, object)
-  if (field !== null) tell(context, read, object, field, true)
+  if (field !== null) reportMissing(context, read, object, field, true)
 }
 
 /**
@@ -53,7 +53,7 @@ export async function checkObjects(
       const field = missingField(context, read, object)
       if (field === null || !matcher.matches(object)) continue
       // The API server might ignore the shard and list everything.
-      tell(context, read, object, field, isList && selector.shard === null)
+      reportMissing(context, read, object, field, isList && selector.shard === null)
       return
     }
   } finally {
@@ -75,7 +75,13 @@ function missingField({ forms }: ApiContext, { form, options }: Read, object: St
   return (isWholeObject ? fields[0] : fields.find((field) => field.startsWith('metadata.'))) ?? null
 }
 
-function tell(context: ApiContext, { exchange }: Read, object: StoredObject, field: string, mayPass: boolean): void {
+function reportMissing(
+  context: ApiContext,
+  { exchange }: Read,
+  object: StoredObject,
+  field: string,
+  mayPass: boolean,
+): void {
   const what = `fields of ${object.kind} ${object.apiVersion} that this server does not know, such as ${field}`
   if (mayPass && context.passthrough !== null) throw new UnshowableError(`there are ${what}`)
   exchange.warn(`this answer lacks ${what}: ask for protobuf, or the API server`)

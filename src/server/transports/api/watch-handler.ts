@@ -203,9 +203,9 @@ async function startOf(request: WatchRequest): Promise<CursorStart | StatusError
  * Checks that the saved state of a returning client is from the current history, because its revision means nothing in
  * another one. @throws ExpiredError
  */
-export function assertHistory(asked: string | undefined, history: string): void {
-  if (asked === undefined || asked === history) return
-  throw new ExpiredError(`history ${JSON.stringify(asked.slice(0, 64))} is not the current one`)
+export function assertHistory(requested: string | undefined, history: string): void {
+  if (requested === undefined || requested === history) return
+  throw new ExpiredError(`history ${JSON.stringify(requested.slice(0, 64))} is not the current one`)
 }
 
 /** The API server compresses only watches with an initial list, for clients that accept gzip. */

@@ -36,16 +36,16 @@ export async function handleWrite(context: ApiContext, request: Request, served:
   requireOwnOrigin(exchange, 'nothing is written')
   requireStoredVersion(served)
   // A request for an unavailable form of the response must be rejected before anything is written.
-  const answered = verb === 'deletecollection' ? 'list' : 'get'
-  const form = negotiate(exchange.requestHeaders.accept, answered, {
+  const responseVerb = verb === 'deletecollection' ? 'list' : 'get'
+  const form = negotiate(exchange.requestHeaders.accept, responseVerb, {
     protobufObjects: writer.hasProtobuf(served),
     cbor: exchange.servesCbor,
   })
   checkName(path)
   context.memory.admit()
-  const answer = await perform(context, writer, verb, request, served, form)
+  const response = await perform(context, writer, verb, request, served, form)
   // The slot is already released, so that a client that reads slowly does not hold one.
-  await send(context, exchange, served, answer, form)
+  await send(context, exchange, served, response, form)
 }
 
 async function perform(
@@ -119,33 +119,34 @@ async function send(
   context: ApiContext,
   exchange: Exchange,
   served: ServedResource,
-  answer: WriteResponse,
+  response: WriteResponse,
   form: Negotiated,
 ): Promise<void> {
-  for (const warning of answer.warnings) exchange.warn(warning)
-  if (answer.kind === 'protobuf') return await sendObject(exchange, answer.code, PROTOBUF_MEDIA_TYPE, answer.bytes)
-  const isLost = answer.kind !== 'objects' && form.encoding === 'protobuf' && form.transform === 'none'
-  if (isLost) return await send(context, exchange, served, answer, negotiate(undefined, 'get'))
+  for (const warning of response.warnings) exchange.warn(warning)
+  if (response.kind === 'protobuf')
+    return await sendObject(exchange, response.code, PROTOBUF_MEDIA_TYPE, response.bytes)
+  const isLost = response.kind !== 'objects' && form.encoding === 'protobuf' && form.transform === 'none'
+  if (isLost) return await send(context, exchange, served, response, negotiate(undefined, 'get'))
   const layout = layOut(exchange, form)
-  if (answer.kind === 'document') {
+  if (response.kind === 'document') {
     const { contentType } = form.encoding === 'protobuf' ? negotiate(undefined, 'get') : form
-    return await sendObject(exchange, answer.code, contentType, await layout.whole(answer.json))
+    return await sendObject(exchange, response.code, contentType, await layout.whole(response.json))
   }
   const { includeObject } = parseGetParameters(exchange.query)
   const encoder = context.forms.encoder({ served, cache: null }, form, { includeObject, projection: null })
-  if (answer.kind === 'objects') {
-    const pieces = layout.pieces(piecesOf(encoder, metadataOf(answer), answer.objects))
+  if (response.kind === 'objects') {
+    const pieces = layout.pieces(piecesOf(encoder, metadataOf(response), response.objects))
     try {
-      return await sendPieces(exchange, answer.code, form.contentType, pieces)
+      return await sendPieces(exchange, response.code, form.contentType, pieces)
     } catch (error) {
       if (!(error instanceof NotAcceptableError)) throw error
       // An error would hide that the objects are already deleted.
-      return exchange.send(answer.code, form.contentType, encoder.status(deletedStatus(served)))
+      return exchange.send(response.code, form.contentType, encoder.status(deletedStatus(served)))
     }
   }
-  const body = encoder.single(answer.stored)
+  const body = encoder.single(response.stored)
   if (body === null) throw new NotAcceptableError('the written object cannot be shown in the requested format')
-  await sendObject(exchange, answer.code, form.contentType, await layout.whole(body))
+  await sendObject(exchange, response.code, form.contentType, await layout.whole(body))
 }
 
 function deletedStatus({ resource }: ServedResource): Status {

@@ -23,7 +23,7 @@ export interface BodyUse {
 }
 
 /** The client that needs a slot to have a body built. */
-export interface Asker {
+export interface Requester {
   readonly identity: string
   readonly signal: AbortSignal
 }
@@ -70,20 +70,20 @@ export class BodyCache {
    * @param key everything that determines the bytes.
    * @throws TooManyRequestsError; the signal's reason when it aborts.
    */
-  async use(key: string, asker: Asker, make: () => Pieces): Promise<BodyUse> {
+  async use(key: string, requester: Requester, make: () => Pieces): Promise<BodyUse> {
     while (true) {
       const there = this.#there(key)
       if (there !== null) return there
       if (this.#budget.isSpent) {
-        await this.#budget.enter(asker.signal)
+        await this.#budget.enter(requester.signal)
         continue
       }
-      const leave = this.#semaphore.tryAcquire(asker.identity) ?? (await this.#waitFor(key, asker))
+      const leave = this.#semaphore.tryAcquire(requester.identity) ?? (await this.#waitFor(key, requester))
       if (leave === null) continue
-      const begun = this.#there(key)
-      if (begun === null) return this.#begin(key, make, leave)
+      const existing = this.#there(key)
+      if (existing === null) return this.#begin(key, make, leave)
       leave()
-      return begun
+      return existing
     }
   }
 
@@ -91,7 +91,7 @@ export class BodyCache {
    * Waits for a slot; returns null when another request begins to build the body, or after waiting behind a request of
    * the same identity.
    */
-  async #waitFor(key: string, { identity, signal }: Asker): Promise<(() => void) | null> {
+  async #waitFor(key: string, { identity, signal }: Requester): Promise<(() => void) | null> {
     const place = `${identity}\n${key}`
     const ahead = this.#ahead.get(place)
     if (ahead !== undefined) {
@@ -99,20 +99,20 @@ export class BodyCache {
       signal.throwIfAborted()
       return null
     }
-    const begun = new AbortController()
-    const slot = this.#semaphore.acquire(identity, AbortSignal.any([signal, begun.signal]))
+    const buildStarted = new AbortController()
+    const slot = this.#semaphore.acquire(identity, AbortSignal.any([signal, buildStarted.signal]))
     // The next request follows whether this one succeeds or fails.
     this.#ahead.set(place, slot.then(nothing, nothing))
     const awaiting = this.#awaiting.get(key) ?? new Set()
-    this.#awaiting.set(key, awaiting.add(begun))
+    this.#awaiting.set(key, awaiting.add(buildStarted))
     try {
       return await slot
     } catch (error) {
-      if (begun.signal.aborted && !signal.aborted) return null
+      if (buildStarted.signal.aborted && !signal.aborted) return null
       throw error
     } finally {
       this.#ahead.delete(place)
-      awaiting.delete(begun)
+      awaiting.delete(buildStarted)
       if (awaiting.size === 0 && this.#awaiting.get(key) === awaiting) this.#awaiting.delete(key)
     }
   }
@@ -133,7 +133,7 @@ export class BodyCache {
     const body = new SharedBody(make(), this.#budget, (complete) => this.#finished.set(key, complete))
     const entry: Entry = { body, users: 0, leave }
     this.#inUse.set(key, entry)
-    for (const begun of this.#awaiting.get(key) ?? []) begun.abort()
+    for (const buildStarted of this.#awaiting.get(key) ?? []) buildStarted.abort()
     return this.#join(key, entry)
   }
 

@@ -103,13 +103,13 @@ function* inParts(indenter: JsonIndenter, piece: Buffer): Generator<null, Buffer
 }
 
 /** The parts of a request that show whether its response is for people to read. */
-interface Asked {
+interface LayoutRequest {
   readonly query: Query
   readonly requestHeaders: { readonly 'user-agent'?: string | undefined }
 }
 
 /** @param byUserAgent false for a public response, which must not depend on the client. */
-export function layOut({ query, requestHeaders }: Asked, form: Negotiated, byUserAgent = true): Layout {
+export function layOut({ query, requestHeaders }: LayoutRequest, form: Negotiated, byUserAgent = true): Layout {
   if (form.encoding === 'yaml') return yaml
   if (form.encoding === 'cbor') return cbor
   return isPretty(form, query, byUserAgent ? requestHeaders['user-agent'] : undefined) ? indented : asItIs

@@ -17,7 +17,7 @@ const GZIP_ABOVE_BYTES = 128 * 1024
  */
 const GZIP_LEVEL = 1
 
-export interface BodyAnswer {
+export interface BodyResponse {
   readonly contentType: string
   readonly acceptsGzip: boolean
   readonly headers: OutgoingHttpHeaders
@@ -36,35 +36,35 @@ export async function sendBody(
   cache: BodyCache,
   key: string,
   use: BodyUse,
-  answer: BodyAnswer,
+  response: BodyResponse,
 ): Promise<number> {
   try {
     const first = await use.body.piece(0)
     const second = first === undefined ? undefined : await use.body.piece(1)
     if (exchange.isGone) return 0
-    const { headers } = answer
+    const { headers } = response
     const isLarge = second !== undefined || (first?.length ?? 0) > GZIP_ABOVE_BYTES
     if (!isLarge) {
       const body = first ?? Buffer.alloc(0)
-      answer.pace(body.length)
-      exchange.send(200, answer.contentType, body, headers)
+      response.pace(body.length)
+      exchange.send(200, response.contentType, body, headers)
       return body.length
     }
     if (exchange.isHead) {
-      const encoding = answer.acceptsGzip ? { 'content-encoding': 'gzip' } : {}
-      exchange.writeHead(200, { 'content-type': answer.contentType, ...encoding, ...headers })
+      const encoding = response.acceptsGzip ? { 'content-encoding': 'gzip' } : {}
+      exchange.writeHead(200, { 'content-type': response.contentType, ...encoding, ...headers })
       exchange.end()
       return 0
     }
-    if (!answer.acceptsGzip) {
-      exchange.writeHead(200, { 'content-type': answer.contentType, ...headers })
-      await writePieces(exchange, use.body, answer)
+    if (!response.acceptsGzip) {
+      exchange.writeHead(200, { 'content-type': response.contentType, ...headers })
+      await writePieces(exchange, use.body, response)
       return use.body.bytes
     }
     const gzipped = cache.useDerived(`${key}\ngzip`, () => gzip(use.shared))
     try {
-      exchange.writeHead(200, { 'content-type': answer.contentType, 'content-encoding': 'gzip', ...headers })
-      await writePieces(exchange, gzipped.body, answer)
+      exchange.writeHead(200, { 'content-type': response.contentType, 'content-encoding': 'gzip', ...headers })
+      await writePieces(exchange, gzipped.body, response)
     } finally {
       gzipped.release()
     }
@@ -124,7 +124,7 @@ async function nextPiece(source: Pieces): Promise<Buffer | undefined> {
   }
 }
 
-async function writePieces(exchange: Exchange, body: BodyReader, { pace, clock }: BodyAnswer): Promise<void> {
+async function writePieces(exchange: Exchange, body: BodyReader, { pace, clock }: BodyResponse): Promise<void> {
   const { response } = exchange
   for (let i = 0; !exchange.isGone; i++) {
     const next = body.piece(i)

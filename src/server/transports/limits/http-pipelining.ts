@@ -57,7 +57,7 @@ export function limitPipelined(handler: RequestListener, onRejected: () => void)
 const ending = new WeakSet<object>()
 
 /** Whether unreadable bytes on a connection can be ignored, because the connection is ending anyway. */
-export function endsAfterAnswers(socket: object): boolean {
+export function isEndingConnection(socket: object): boolean {
   return ending.has(socket)
 }
 

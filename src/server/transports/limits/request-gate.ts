@@ -100,14 +100,14 @@ export interface ForwardedCaller {
   readonly address: string
 }
 
-type Asked = AuthenticationRequest & { readonly address: string }
+type Credentials = AuthenticationRequest & { readonly address: string }
 
 /** A caller that has been authenticated and counted. */
 interface Identified {
   /** The caller itself, which may act as another user. */
   readonly user: Authenticated
   readonly acting: Acting
-  readonly asked: Asked
+  readonly credentials: Credentials
   readonly found: Judgement
 }
 
@@ -142,11 +142,11 @@ export class RequestGate {
   }
 
   async #checkGuarded(guard: AccessGuard, exchange: Exchange, attributes: Attributes): Promise<Caller> {
-    const { acting, asked, found } = await this.#identify(guard, exchange, attributes)
+    const { acting, credentials, found } = await this.#identify(guard, exchange, attributes)
     const identity = identityOf(acting.user, this.addressOf(exchange))
     const grant = await guard.authorize(acting, attributes)
     found.rule = grant.decision.rule
-    const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, attributes, grant)
+    const confirm = (): Promise<void> | undefined => confirmed(guard, found, credentials, attributes, grant)
     // Permissions may have changed while the request waited for its turn.
     await confirm()
     noteAllowed(exchange.request, exchange.response)
@@ -154,12 +154,13 @@ export class RequestGate {
       identity,
       rights: identityKey(acting.user),
       // The response to a URL with a ticket is for the ticket's holder only.
-      isAnybody: async () => asked.ticket === undefined && (await guard.letsAnybody(attributes).catch(() => false)),
+      isAnybody: async () =>
+        credentials.ticket === undefined && (await guard.letsAnybody(attributes).catch(() => false)),
       confirm,
       pace: (bytes) => this.#options.spendInitialBytes(identity, bytes),
       authorize: async (more) => void (await guard.authorize(acting, more)),
       confirmRights: async (write) => await this.#options.escalation?.confirm(acting.user, write),
-      keep: (revoked) => guard.keep(asked, attributes, grant, revoked),
+      keep: (revoked) => guard.keep(credentials, attributes, grant, revoked),
     }
   }
 
@@ -177,13 +178,13 @@ export class RequestGate {
    * @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError
    */
   async #identify(guard: AccessGuard, exchange: Exchange, attributes: Attributes): Promise<Identified> {
-    const asked = this.#askedOf(exchange)
+    const credentials = this.#credentialsOf(exchange)
     const found = this.#judgementOf(exchange, attributes)
-    const user = await this.#authenticate(guard, asked, exchange)
+    const user = await this.#authenticate(guard, credentials, exchange)
     found.client = { user, impersonator: null }
-    const acting = await this.#actingAs(guard, user, asked, attributes, found)
+    const acting = await this.#actingAs(guard, user, credentials, attributes, found)
     found.client = acting
-    return { user, acting, asked, found }
+    return { user, acting, credentials, found }
   }
 
   /** Whether anonymous callers may do this. @throws ServiceUnavailableError while that is unknown. */
@@ -195,16 +196,20 @@ export class RequestGate {
    * A rejected credential counts as a request from its address, because no user is known. So 401s are rate-limited.
    * @throws UnauthorizedError, TooManyRequestsError, ServiceUnavailableError
    */
-  async #authenticate(guard: AccessGuard, asked: Asked, { request, response }: Exchange): Promise<Authenticated> {
+  async #authenticate(
+    guard: AccessGuard,
+    credentials: Credentials,
+    { request, response }: Exchange,
+  ): Promise<Authenticated> {
     try {
-      const user = await guard.authenticate(asked)
+      const user = await guard.authenticate(credentials)
       if (!user.groups.includes(ALL_UNAUTHENTICATED)) {
         noteIdentity(request, user.name)
         noteKnown(request, response, user.name)
       }
       return user
     } catch (error) {
-      if (error instanceof UnauthorizedError) await this.#options.countRequest(networkOf(asked.address))
+      if (error instanceof UnauthorizedError) await this.#options.countRequest(networkOf(credentials.address))
       throw error
     }
   }
@@ -213,14 +218,20 @@ export class RequestGate {
    * Counts the request for the user whose permissions it uses, so that users behind a gateway do not share one limit,
    * and waits for that user's turn.
    */
-  async #actingAs(guard: AccessGuard, caller: User, asked: Asked, on: Attributes, found: Judgement): Promise<Acting> {
+  async #actingAs(
+    guard: AccessGuard,
+    caller: User,
+    credentials: Credentials,
+    on: Attributes,
+    found: Judgement,
+  ): Promise<Acting> {
     let user = caller
     try {
-      const acting = await guard.actingAs(caller, asked, on)
+      const acting = await guard.actingAs(caller, credentials, on)
       user = acting.user
       return acting
     } finally {
-      await this.#count(found, user, asked.address)
+      await this.#count(found, user, credentials.address)
     }
   }
 
@@ -245,13 +256,13 @@ export class RequestGate {
       this.#admitAnybody(exchange, attributes)
       return { user: ANONYMOUS, address: this.addressOf(exchange), judge: EVERYTHING, confirm: nothing }
     }
-    const { acting, asked, found } = await this.#identify(guard, exchange, attributes)
+    const { acting, credentials, found } = await this.#identify(guard, exchange, attributes)
     const needsNoRight = isSelf && !acting.user.groups.includes(ALL_UNAUTHENTICATED)
     const needed = needsNoRight ? null : attributes
     found.rule =
       needed === null ? 'a review of its own permissions' : (await guard.authorize(acting, needed)).decision.rule
-    const confirm = (): Promise<void> | undefined => confirmed(guard, found, asked, needed, acting)
-    return { user: acting.user, address: asked.address, judge: guard, confirm }
+    const confirm = (): Promise<void> | undefined => confirmed(guard, found, credentials, needed, acting)
+    return { user: acting.user, address: credentials.address, judge: guard, confirm }
   }
 
   /**
@@ -261,11 +272,12 @@ export class RequestGate {
   async checkForwarded(exchange: Exchange, attributes: Attributes): Promise<ForwardedCaller> {
     const { guard } = this.#options
     const address = this.addressOf(exchange)
-    const asked = this.#askedOf(exchange)
+    const credentials = this.#credentialsOf(exchange)
     const found = this.#judgementOf(exchange, attributes)
     // A forwarded ticket would appear in the other server's log.
-    if (asked.ticket !== undefined) throw new UnauthorizedError('Unauthorized', { cause: 'a ticket is not forwarded' })
-    const user = guard === null ? null : await this.#authenticate(guard, asked, exchange)
+    if (credentials.ticket !== undefined)
+      throw new UnauthorizedError('Unauthorized', { cause: 'a ticket is not forwarded' })
+    const user = guard === null ? null : await this.#authenticate(guard, credentials, exchange)
     if (user !== null) found.client = { user, impersonator: null }
     await this.#count(found, user, address)
     found.rule = 'passed on'
@@ -290,29 +302,29 @@ export class RequestGate {
     if (guard?.tickets === null || guard === null) throw unknownResource()
     // A ticket would outlive the permission to act as another user.
     refuseImpersonation(exchange.request.rawHeaders)
-    const { user, acting, asked, found } = await this.#identify(guard, exchange, attributes)
+    const { user, acting, credentials, found } = await this.#identify(guard, exchange, attributes)
     if (user.groups.includes(ALL_UNAUTHENTICATED)) {
       throw new UnauthorizedError('Unauthorized', { cause: 'an anonymous caller cannot get a ticket' })
     }
     found.rule = 'a ticket for itself'
     const path = await readPath()
-    await confirmed(guard, found, asked, null, acting)
-    const token = user.byToken ? bearerToken(asked) : null
+    await confirmed(guard, found, credentials, null, acting)
+    const token = user.byToken ? bearerToken(credentials) : null
     return { ...(await guard.tickets.issue(user, token, path)), path }
   }
 
   /** Collects the caller's credentials. No cache may keep a response to a request with a ticket. */
-  #askedOf(exchange: Exchange): Asked {
+  #credentialsOf(exchange: Exchange): Credentials {
     const { request, path, query } = exchange
     const address = this.addressOf(exchange)
-    const asked = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request), address }
+    const credentials = { rawHeaders: request.rawHeaders, tlsPeerCertificate: this.#certificateOf(request), address }
     const shown = (this.#options.guard?.tickets ?? null) === null ? [] : query.getAll('ticket')
-    if (shown.length === 0) return asked
+    if (shown.length === 0) return credentials
     exchange.headers['cache-control'] = 'private, no-store'
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     // Two tickets count as none.
     const text = shown.length > 1 ? '' : shown[0]!
-    return { ...asked, ticket: { text, path, isRead, atMs: this.#options.clock.now() } }
+    return { ...credentials, ticket: { text, path, isRead, atMs: this.#options.clock.now() } }
   }
 
   /** Returns the gate's verdict on the request, which goes into the access log. */
@@ -404,7 +416,7 @@ function identityOf(user: User | null, address: string): string {
 function confirmed(
   guard: AccessGuard,
   found: Judgement,
-  asked: AuthenticationRequest,
+  credentials: AuthenticationRequest,
   attributes: Attributes | null,
   acting: Acting,
 ): Promise<void> | undefined {
@@ -413,7 +425,7 @@ function confirmed(
     throw error
   }
   try {
-    return guard.confirm(asked, attributes, acting)?.catch(refuse)
+    return guard.confirm(credentials, attributes, acting)?.catch(refuse)
   } catch (error) {
     return refuse(error)
   }

@@ -49,7 +49,7 @@ interface Group {
   /** Connections without an answered request. */
   readonly fresh: Set<Stranger>
   /** Connections whose requests have all been answered. */
-  readonly answered: Set<Stranger>
+  readonly served: Set<Stranger>
   bytes: number
 }
 
@@ -61,12 +61,12 @@ interface Stranger {
   isKnown: boolean
   /** When the connection began to wait for a request. */
   sinceMs: number
-  hasBegun: boolean
+  hasStarted: boolean
   /**
    * Whether a request on the connection was allowed and answered, even if only with the error that the server is at
    * capacity.
    */
-  isAnswered: boolean
+  isServed: boolean
   streams: number
   /** The number of the connection's allowed requests in progress. */
   requests: number
@@ -108,8 +108,8 @@ export class Strangers {
       owner: networkOf(remoteAddress),
       isKnown: false,
       sinceMs: 0,
-      hasBegun: false,
-      isAnswered: false,
+      hasStarted: false,
+      isServed: false,
       streams: 0,
       requests: 0,
       group: null,
@@ -124,8 +124,8 @@ export class Strangers {
   /** Counts the connection in full from now on, because it is about to be read. */
   begin(socket: Socket): void {
     const stranger = carriers.get(socket)?.stranger
-    if (stranger === undefined || stranger.hasBegun) return
-    stranger.hasBegun = true
+    if (stranger === undefined || stranger.hasStarted) return
+    stranger.hasStarted = true
     if (stranger.group === null) return
     this.#unknown.grow(stranger, CONNECTION_BYTES - WAITING_BYTES)
   }
@@ -175,7 +175,7 @@ export class Strangers {
     this.#shareOf(stranger).leave(stranger)
     if (this.#isFull) response.shouldKeepAlive = false
     response.once('close', () => {
-      stranger.isAnswered = true
+      stranger.isServed = true
       stranger.requests--
       this.#wait(stranger, carrier)
     })
@@ -242,7 +242,7 @@ class Share {
     stranger.group = null
     membersOf(group, stranger).delete(stranger)
     this.#weigh(group, -bytesOf(stranger))
-    if (group.fresh.size + group.answered.size === 0) this.#groups.delete(group.owner)
+    if (group.fresh.size + group.served.size === 0) this.#groups.delete(group.owner)
   }
 
   /** Counts more bytes, or fewer if negative, for a connection in the share. */
@@ -253,8 +253,8 @@ class Share {
 
   closeOlderThan(ms: number): void {
     const nowMs = this.#clock.monotonic()
-    for (const { fresh, answered } of this.#groups.values()) {
-      for (const members of [fresh, answered]) {
+    for (const { fresh, served } of this.#groups.values()) {
+      for (const members of [fresh, served]) {
         for (const stranger of members) {
           if (nowMs - stranger.sinceMs < ms) break
           this.#close(stranger)
@@ -278,8 +278,8 @@ class Share {
     }
   }
 
-  #leastMissed({ fresh, answered }: Group, last: Stranger | null): Stranger {
-    for (const stranger of answered) return stranger
+  #leastMissed({ fresh, served }: Group, last: Stranger | null): Stranger {
+    for (const stranger of served) return stranger
     const [oldest] = fresh
     const isYoung = this.#clock.monotonic() - oldest!.sinceMs < YOUNG_MS
     return isYoung && last !== null && fresh.has(last) ? last : oldest!
@@ -294,20 +294,20 @@ class Share {
 }
 
 function newGroup(owner: string): Group {
-  return { owner, fresh: new Set(), answered: new Set(), bytes: 0 }
+  return { owner, fresh: new Set(), served: new Set(), bytes: 0 }
 }
 
-function membersOf({ fresh, answered }: Group, { isAnswered }: Stranger): Set<Stranger> {
-  return isAnswered ? answered : fresh
+function membersOf({ fresh, served }: Group, { isServed }: Stranger): Set<Stranger> {
+  return isServed ? served : fresh
 }
 
 function sizeOf({ bytes }: Group): number {
   return bytes === 0 ? 0 : Math.floor(Math.log2(bytes))
 }
 
-function bytesOf({ isKnown, hasBegun, streams }: Stranger): number {
+function bytesOf({ isKnown, hasStarted, streams }: Stranger): number {
   if (isKnown) return KNOWN_BYTES
-  return (hasBegun ? CONNECTION_BYTES : WAITING_BYTES) + streams * STREAM_BYTES
+  return (hasStarted ? CONNECTION_BYTES : WAITING_BYTES) + streams * STREAM_BYTES
 }
 
 /** Returns the same text for the TCP socket and the TLS socket of one connection. */

@@ -10,7 +10,7 @@ import { BadRequestError, InternalError, NotFoundError, type StatusError } from 
 import { whyHostRefused } from './allowed-hosts.js'
 import { answerUnreadable, limitBroken } from './answer-unreadable.js'
 import { isHealthPath } from './health.js'
-import { endsAfterAnswers, limitPipelined } from '../limits/http-pipelining.js'
+import { isEndingConnection, limitPipelined } from '../limits/http-pipelining.js'
 import { gatherBody } from './request-body.js'
 import { boundAnswer } from '../watch/linger.js'
 
@@ -51,7 +51,7 @@ export function createBaseServer(
     schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
     serverFactory: (handler) => makeListener(limitPipelined(gathering(handler), () => options.onRejected('pipelined'))),
     clientErrorHandler: (error, socket) => {
-      if (endsAfterAnswers(socket)) return
+      if (isEndingConnection(socket)) return
       const limit = limitBroken(error as { readonly code?: string })
       if (limit !== undefined && !refused.has(socket)) options.onRejected(limit)
       refused.add(socket)
