@@ -33,7 +33,7 @@ const counted = new Set(
 for (const [, one, other] of code.matchAll(/rejected\([^)]* \? '([a-z-]+)' : '([a-z-]+)'\)/g)) {
   counted.add(one!).add(other!)
 }
-for (const [, limit] of read('src/server/transports/server/answer-unreadable.ts').matchAll(
+for (const [, limit] of read('src/server/transports/server/reject-unreadable.ts').matchAll(
   /^ {2}[A-Z_]+: '([a-z-]+)'/gm,
 ))
   counted.add(limit!)

@@ -13,7 +13,7 @@ import type { Clock, Timer } from '../../support/clock.js'
 import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
 import type { Caller } from '../transports/limits/request-gate.js'
 import type { Exchange } from '../transports/server/exchange.js'
-import { boundAnswer } from '../transports/watch/linger.js'
+import { boundResponse } from '../transports/watch/linger.js'
 import type { ServerStatus, Trouble } from './page/figures.js'
 import { type Reader, statusFor } from './status.js'
 import { errorMessage } from '../../support/error-message.js'
@@ -53,7 +53,7 @@ export class StatusStream {
       this.#pages.delete(exchange)
       leave()
     })
-    void this.#tell([[exchange, caller]])
+    void this.#sendStatus([[exchange, caller]])
     this.#schedule()
   }
 
@@ -66,12 +66,12 @@ export class StatusStream {
   #schedule(): void {
     this.#timer ??= this.#options.clock.setTimer(INTERVAL_MS, () => {
       this.#timer = null
-      if (this.#pages.size > 0) void this.#tell(this.#pages).then(() => this.#schedule())
+      if (this.#pages.size > 0) void this.#sendStatus(this.#pages).then(() => this.#schedule())
     })
   }
 
   /** Never rejects. */
-  async #tell(pages: Iterable<readonly [Exchange, Caller]>): Promise<void> {
+  async #sendStatus(pages: Iterable<readonly [Exchange, Caller]>): Promise<void> {
     try {
       const status = await this.#options.status()
       for (const [page, caller] of pages) {
@@ -92,7 +92,7 @@ export class StatusStream {
  */
 function end({ response }: Exchange): void {
   response.end()
-  boundAnswer(response)
+  boundResponse(response)
 }
 
 /**

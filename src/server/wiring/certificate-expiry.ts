@@ -46,11 +46,11 @@ export function followCertificateExpiry(config: Config, clock: Clock, metrics: M
       },
       (content) => (isKubeconfig ? endOf(loadKubeconfig(file).cert) : endOf(content)),
     )
-    const tell = (endsAtMs: number | null): void => {
+    const report = (endsAtMs: number | null): void => {
       if (endsAtMs !== null) metrics.process.certificateEnds(use, file, endsAtMs / 1_000)
     }
-    watched.onChange(tell)
-    tell(watched.value)
+    watched.onChange(report)
+    report(watched.value)
     return [watched]
   })
   return () => {

@@ -86,9 +86,9 @@ export async function checkConfig({ argv, environment, connects, explains }: Che
     }
   }
   if (!connects) return { outcome: 'valid', lines, problems }
-  for await (const [name, ask] of sources(config)) {
+  for await (const [name, check] of sources(config)) {
     try {
-      lines.push(`${name}: ${await ask()}`)
+      lines.push(`${name}: ${await check()}`)
     } catch (error) {
       problems.push(`${name}: ${errorMessage(error)}`)
     }
@@ -188,22 +188,22 @@ function described({ config, sources }: Run): string[] {
 }
 
 /** Yields the servers to which this server would connect, by name. Each one stays open until the next is requested. */
-async function* sources(config: Config): AsyncGenerator<readonly [name: string, ask: () => Promise<string>]> {
+async function* sources(config: Config): AsyncGenerator<readonly [name: string, check: () => Promise<string>]> {
   if (config.etcdServers.length > 0) {
     const { upstream: main, others } = openUpstreams(config, logger, new Metrics('check'))
     try {
-      yield ['etcd', () => askEtcd(main, [keyFromText(`${config.etcdPrefix}/`)])]
+      yield ['etcd', () => checkEtcd(main, [keyFromText(`${config.etcdPrefix}/`)])]
       for (const { resources, prefixes, upstream } of others)
-        yield [`the etcd of ${resources.join(', ')}`, () => askEtcd(upstream, prefixes)]
+        yield [`the etcd of ${resources.join(', ')}`, () => checkEtcd(upstream, prefixes)]
     } finally {
       await closeAll({ upstream: main, others })
     }
   }
-  if (config.natsServers.length > 0) yield [`NATS ${config.natsServers.join(', ')}`, () => askNats(config)]
-  if (config.upstream !== null) yield [`--upstream ${config.upstream}`, () => askUpstream(config)]
+  if (config.natsServers.length > 0) yield [`NATS ${config.natsServers.join(', ')}`, () => checkNats(config)]
+  if (config.upstream !== null) yield [`--upstream ${config.upstream}`, () => checkUpstream(config)]
 }
 
-async function askEtcd(upstream: Upstream, prefixes: readonly Key[]): Promise<string> {
+async function checkEtcd(upstream: Upstream, prefixes: readonly Key[]): Promise<string> {
   const signal = AbortSignal.timeout(CONNECT_MS)
   const { serverVersions } = await upstream.status(signal)
   let revision = ZERO_REVISION
@@ -213,14 +213,14 @@ async function askEtcd(upstream: Upstream, prefixes: readonly Key[]): Promise<st
   return `${serverVersions.join(', ')} answers, at revision ${revision}`
 }
 
-async function askNats(config: Config): Promise<string> {
+async function checkNats(config: Config): Promise<string> {
   const { NatsClient } = await import('../../fleet/nats/nats-client.js')
   const client = await NatsClient.connect(connectionOf(config), clock)
   await client.close()
   return 'answers'
 }
 
-async function askUpstream(config: Config): Promise<string> {
+async function checkUpstream(config: Config): Promise<string> {
   const server = openRemoteApiServer(config, { clock, logger })
   try {
     const { status } = await server.transport.send({

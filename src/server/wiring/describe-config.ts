@@ -66,7 +66,7 @@ export function describeAccess(config: Config): string {
 }
 
 /** Logs who may read what. The line is a warning if that may be more than the operator expects. */
-export function tellAccess(config: Config, logger: Logger): void {
+export function logAccess(config: Config, logger: Logger): void {
   const isOpen = config.authorizationMode.includes('AlwaysAllow')
   const isReached =
     hasAuthenticator(config) ||

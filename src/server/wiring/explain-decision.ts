@@ -20,36 +20,36 @@ const NAMED: Readonly<Record<RulePart, string>> = {
 }
 
 /**
- * @param question `USER VERB PATH [GROUP...]` with a Kubernetes verb, such as `ann list /api/v1/namespaces/web/pods
+ * @param request `USER VERB PATH [GROUP...]` with a Kubernetes verb, such as `ann list /api/v1/namespaces/web/pods
  * team-web`.
  * @returns lines; the first line is the decision.
- * @throws Error for a malformed question; StatusError for an invalid path.
+ * @throws Error for a malformed request; StatusError for an invalid path.
  */
-export function explainDecision(config: Config, question: string): readonly string[] {
-  const [name, verb, target, ...groups] = question.split(/\s+/).filter((word) => word !== '')
+export function explainDecision(config: Config, request: string): readonly string[] {
+  const [name, verb, target, ...groups] = request.split(/\s+/).filter((word) => word !== '')
   if (name === undefined || verb === undefined || target?.startsWith('/') !== true) {
     throw new Error(
-      `--explain: ${JSON.stringify(question)} is not of the form USER VERB PATH [GROUP...], such as "ann list /api/v1/namespaces/web/pods team-web"`,
+      `--explain: ${JSON.stringify(request)} is not of the form USER VERB PATH [GROUP...], such as "ann list /api/v1/namespaces/web/pods team-web"`,
     )
   }
   const known = name === ANONYMOUS.name ? ALL_UNAUTHENTICATED : ALL_AUTHENTICATED
   const user: User = { ...ANONYMOUS, name, groups: [...groups, known] }
   const attributes = attributesAt(config, verb, target)
-  const asked = `${name} ${verb} ${target}`
+  const described = `${name} ${verb} ${target}`
   const reasons: string[] = []
   for (const mode of config.authorizationMode) {
-    if (mode === 'AlwaysAllow') return [`allowed: ${asked}: AlwaysAllow`]
+    if (mode === 'AlwaysAllow') return [`allowed: ${described}: AlwaysAllow`]
     if (mode !== 'Policy') {
       reasons.push(`${mode} is not consulted, because it depends on ${mode === 'Webhook' ? 'another server' : 'etcd'}`)
       continue
     }
     const rules = parsePolicy(readFileSync(config.authorizationPolicyFile!, 'utf8'))
     const rule = rules.find((one) => unmetBy(one, user, attributes) === null)
-    if (rule !== undefined) return [`allowed: ${asked}: Policy: ${rule.name}`]
+    if (rule !== undefined) return [`allowed: ${described}: Policy: ${rule.name}`]
     reasons.push(...whyNot(rules, user, attributes))
   }
   const isKnown = config.authorizationMode.every((mode) => mode === 'Policy')
-  return [`${isKnown ? 'refused' : 'not decided here'}: ${asked}`, ...reasons.map((reason) => `  ${reason}`)]
+  return [`${isKnown ? 'refused' : 'not decided here'}: ${described}`, ...reasons.map((reason) => `  ${reason}`)]
 }
 
 function attributesAt(config: Config, verb: string, target: string): Attributes {

@@ -53,9 +53,9 @@ export function isOpenToAll(config: Config): boolean {
 }
 
 export function openClientLimits(basis: LimitsBasis, shared: SharedLimits): ClientLimits {
-  let tell: ReturnType<SharedLimits['resets']> | null = null
-  const own = countedLimits(basis, shared.processes, { onCounted: (network, resets) => tell?.(network, resets) })
-  tell = shared.resets(own.resets)
+  let notify: ReturnType<SharedLimits['resets']> | null = null
+  const own = countedLimits(basis, shared.processes, { onCounted: (network, resets) => notify?.(network, resets) })
+  notify = shared.resets(own.resets)
   const { resets, rates, semaphores } = own
   const sharedSemaphores = Object.fromEntries(
     Object.entries(semaphores).map(([name, semaphore]) => [

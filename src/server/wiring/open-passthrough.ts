@@ -12,7 +12,7 @@ export function openPassthrough(basis: Basis, semaphore: IdentitySemaphore): Pas
   const passthrough = new Passthrough({
     url,
     name: 'the API server',
-    onAnswered: answeredBy(basis, 'passthrough'),
+    onResponse: recorderOf(basis, 'passthrough'),
     ...sharedOptions(basis, semaphore),
   })
   basis.closing.add(() => passthrough.close())
@@ -33,7 +33,7 @@ export function openApiServices(basis: Basis, semaphore: IdentitySemaphore): Api
     passthrough: new Passthrough({
       url,
       name: `the server of ${group}/${version}`,
-      onAnswered: answeredBy(basis, `${version}.${group}`),
+      onResponse: recorderOf(basis, `${version}.${group}`),
       ...sharedOptions(basis, semaphore),
       keepsTokens: true,
       awayIs: 503,
@@ -42,7 +42,7 @@ export function openApiServices(basis: Basis, semaphore: IdentitySemaphore): Api
   return new ApiServices({ addresses, clock, random, logger })
 }
 
-function answeredBy({ metrics }: Basis, server: string): (code: number, seconds: number) => void {
+function recorderOf({ metrics }: Basis, server: string): (code: number, seconds: number) => void {
   return (code, seconds) => {
     metrics.requests.passed(server, String(code))
     metrics.requests.passedSeconds(server, seconds)

@@ -7,7 +7,7 @@ import { chooseFeeds } from './choose-feeds.js'
 import type { Config } from '../config/load.js'
 import { Primary } from '../../fleet/workers/primary.js'
 import { Supervisor } from '../../fleet/workers/supervisor.js'
-import { tellAccess } from './describe-config.js'
+import { logAccess } from './describe-config.js'
 import { greeting } from './greeting.js'
 import { isAnythingStored } from '../served/stored-kubernetes.js'
 import { keyFromText } from '../../engine/model/event.js'
@@ -77,7 +77,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     onRestart: () => metrics.process.workerRestarted(),
     onServing: () => {
       const { workers, embedded } = config
-      tellAccess(config, logger)
+      logAccess(config, logger)
       logger.info({ version, address, ...ports, embedded, workers }, 'serving')
       void servesKubernetes(config, upstream).then((isServed) => print(greeting(config, ports, isServed)))
     },

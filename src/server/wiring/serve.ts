@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { LiveConfig } from './live-config.js'
 import { packageVersion } from './package-version.js'
 import { exportTraces } from './export-traces.js'
-import { tellAccess } from './describe-config.js'
+import { logAccess } from './describe-config.js'
 import { greeting } from './greeting.js'
 import { setHeapFlags } from './heap-flags.js'
 import { yieldToEventLoop } from './helper-threads.js'
@@ -83,7 +83,7 @@ async function serveAlone(started: Started, upstreams: Upstreams, schema: Schema
     moreMs: 0,
   })
   const ports = await keepAlive(app.start())
-  tellAccess(config, logger)
+  logAccess(config, logger)
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
   print(greeting(config, ports, app.servesKubernetes))
 }

@@ -92,7 +92,7 @@ export async function runWorker(parts: WorkerParts): Promise<void> {
         const statuses = (await channel.exposeStatus()) as readonly (ProcessStatus | null)[]
         return statuses.filter((status) => status !== null)
       },
-      checkConsistency: async () => await askPrimary(channel),
+      checkConsistency: async () => await checkOnPrimary(channel),
     })
     await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
     channel.started()
@@ -113,7 +113,7 @@ function withPorts(config: Config, { port, securePort, metricsPort }: PortNumber
  * The primary runs the check, because it holds the watches on the upstream and relays their events to all workers.
  * @throws ServiceUnavailableError
  */
-async function askPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
+async function checkOnPrimary(channel: WorkerChannel): Promise<ConsistencyReport> {
   try {
     return await channel.checkConsistency()
   } catch (error) {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { load } from '../../../src/server/config/load.js'
 import { checkConfig } from '../../../src/server/wiring/check-config.js'
-import { tellAccess } from '../../../src/server/wiring/describe-config.js'
+import { logAccess } from '../../../src/server/wiring/describe-config.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { startEtcd } from '../../support/etcd-process.js'
 import { startServer } from '../../support/server-process.js'
@@ -81,7 +81,7 @@ void t.test('each combination reports who may read what, as a warning if it is m
       (at: string) =>
       (_fields: object, message: string): void =>
         void lines.push(`${at}: ${message}`)
-    tellAccess(loaded.config, { ...silentLogger, info: line('info'), warn: line('warn') })
+    logAccess(loaded.config, { ...silentLogger, info: line('info'), warn: line('warn') })
     t.same(lines, [`${level}: ${expected}`], flags)
   }
   t.end()

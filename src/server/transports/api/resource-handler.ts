@@ -17,7 +17,7 @@ import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect
 import type { UncachedRequest } from '../../../engine/pipeline/live-resource.js'
 import { inSpan, type Span } from '../../../support/tracing.js'
 import type { Exchange } from '../server/exchange.js'
-import { answerHeadOfWatch, httpWatch } from '../watch/http-watch.js'
+import { httpWatch, sendWatchHead } from '../watch/http-watch.js'
 import { requireOwnOrigin } from '../server/own-origin.js'
 import { checkHandshake, isWebSocket } from '../websocket/upgrade.js'
 import { webSocketWatch } from '../websocket/websocket-watch.js'
@@ -234,7 +234,7 @@ function handleHead(context: ApiContext, request: Request, resource: LiveResourc
     resource.cache.assertReadable()
     exchange.headers[HISTORY_HEADER] = resource.cache.history
   }
-  answerHeadOfWatch(exchange, understood.form, compressionOf(context, understood.options))
+  sendWatchHead(exchange, understood.form, compressionOf(context, understood.options))
 }
 
 /** @throws ForbiddenError, BadRequestError, UnauthorizedError for a rejected handshake. */

@@ -128,7 +128,7 @@ function begin(
   try {
     const cursor = live.dispatcher.open(watchRequest(context, request, stream, start, held), stream.output)
     stream.output.attach(cursor)
-    transport.begun()
+    transport.started()
     return cursor
   } catch (error) {
     return fail(request, stream, StatusError.from(error), held)

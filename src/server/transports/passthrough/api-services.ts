@@ -41,11 +41,11 @@ export interface NamedService {
 /** kube-aggregator polls at the same interval. */
 const REFRESH_MS = 30_000
 const BACKOFF = { firstMs: 500, capMs: 5_000 }
-const ASK_TIMEOUT_MS = 5_000
+const REQUEST_TIMEOUT_MS = 5_000
 const MAX_DOCUMENT_BYTES = 4 * 2 ** 20
 
 /** The name used by the API server's aggregator, but with no more permissions than any authenticated user. */
-const ASKING: User = {
+const AGGREGATOR: User = {
   name: 'system:kube-aggregator',
   uid: '',
   groups: [ALL_AUTHENTICATED],
@@ -194,9 +194,9 @@ export class ApiService implements RemoteGroupVersion {
   async #refresh(signal: AbortSignal): Promise<boolean> {
     const { group, version, passthrough } = this.#options
     try {
-      const { status, body } = await passthrough.ask(`/apis/${group}/${version}`, ASKING, {
+      const { status, body } = await passthrough.readDocument(`/apis/${group}/${version}`, AGGREGATOR, {
         maxBytes: MAX_DOCUMENT_BYTES,
-        timeoutMs: ASK_TIMEOUT_MS,
+        timeoutMs: REQUEST_TIMEOUT_MS,
         signal,
       })
       if (status !== 200) throw new Error(`it answered ${status}`)

@@ -71,17 +71,17 @@ export interface PassthroughOptions {
   readonly responseTimeoutMs: number
   readonly clock: Clock
   /** Called when the other server's response begins, or when the client gets an error instead. */
-  readonly onAnswered?: (code: number, seconds: number) => void
+  readonly onResponse?: (code: number, seconds: number) => void
 }
 
-export interface AskOptions {
+export interface DocumentOptions {
   readonly maxBytes: number
   /** The time limit from the request to the end of the response. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }
 
-export interface Answered {
+export interface DocumentResponse {
   readonly status: number
   readonly body: Buffer
 }
@@ -93,7 +93,7 @@ const KEEPALIVE_MS = 30_000
 const FREE_SOCKETS = 64
 /** Anyone may read `/readyz`. */
 const READER: User = { ...ANONYMOUS, name: 'system:distributary', groups: ['system:authenticated'] }
-const READYZ: AskOptions = { maxBytes: 2 ** 16, timeoutMs: 5_000, signal: new AbortController().signal }
+const READYZ: DocumentOptions = { maxBytes: 2 ** 16, timeoutMs: 5_000, signal: new AbortController().signal }
 
 export class Passthrough {
   readonly #options: PassthroughOptions
@@ -114,7 +114,7 @@ export class Passthrough {
         : new ApiServerReadiness({
             connections: this.#connections,
             readyz: async () => {
-              const { status } = await this.ask('/readyz', READER, READYZ)
+              const { status } = await this.readDocument('/readyz', READER, READYZ)
               // Without a proxy certificate, a 401 only means that anonymous access is off. Treat it as if there were
               // no /readyz.
               return status === 401 && this.#agents.proxy === null ? 404 : status
@@ -140,7 +140,7 @@ export class Passthrough {
     const passesToken = asUser === null && (caller.user === null || caller.byToken)
     const leave = await this.#options.semaphore.acquire(this.#options.url, exchange.signal)
     const startedMs = performance.now()
-    const onHead = (code: number): void => this.#options.onAnswered?.(code, (performance.now() - startedMs) / 1000)
+    const onHead = (code: number): void => this.#options.onResponse?.(code, (performance.now() - startedMs) / 1000)
     try {
       await this.#exchange(exchange, { address: caller.address, asUser, passesToken }, onHead)
     } catch (error) {
@@ -156,7 +156,11 @@ export class Passthrough {
    * without it.
    * @throws StatusError when there is no response; Error when it is longer than `maxBytes`.
    */
-  ask(path: string, asUser: User, { maxBytes, timeoutMs, signal }: AskOptions): Promise<Answered> {
+  readDocument(
+    path: string,
+    asUser: User,
+    { maxBytes, timeoutMs, signal }: DocumentOptions,
+  ): Promise<DocumentResponse> {
     const user = this.#agents.proxy === null ? null : asUser
     const rawHeaders = ['Accept', 'application/json']
     const { host } = this.#url
@@ -267,9 +271,9 @@ export class Passthrough {
         opened.once('response', (incoming) => {
           timer.cancel()
           this.#connections.note(incoming.socket)
-          const answer = (): void => {
+          const forward = (): void => {
             try {
-              this.#answer(exchange, incoming, fail)
+              this.#forwardResponse(exchange, incoming, fail)
               onHead(exchange.statusCode)
             } catch (cause) {
               opened.destroy()
@@ -277,14 +281,14 @@ export class Passthrough {
             }
           }
           const counts = this.#denialCounts(incoming, wasSure)
-          if (counts === undefined) return answer()
+          if (counts === undefined) return forward()
           // Until `counts` settles, nothing else listens for errors, and the client may leave or the connection may
           // break.
           incoming.once('error', fail)
           counts.then(
             () => {
               incoming.off('error', fail)
-              if (!hasFailed && !hasLeft) answer()
+              if (!hasFailed && !hasLeft) forward()
             },
             (error: Error) => {
               opened.destroy()
@@ -365,7 +369,7 @@ export class Passthrough {
   }
 
   /** @throws Error when such a head cannot be sent to a client of this protocol. In that case nothing has been sent. */
-  #answer(exchange: Exchange, incoming: http.IncomingMessage, fail: (error: Error) => void): void {
+  #forwardResponse(exchange: Exchange, incoming: http.IncomingMessage, fail: (error: Error) => void): void {
     const { response, request } = exchange
     const code = incoming.statusCode ?? 0
     if (code < 200 || code > 599) throw new Error(`status ${code}`)

@@ -8,11 +8,11 @@ import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.
 import type { Limit } from '../../../engine/model/limit.js'
 import { BadRequestError, InternalError, NotFoundError, type StatusError } from '../../../engine/model/status.js'
 import { whyHostRefused } from './allowed-hosts.js'
-import { answerUnreadable, limitBroken } from './answer-unreadable.js'
+import { limitBroken, rejectUnreadable } from './reject-unreadable.js'
 import { isHealthPath } from './health.js'
 import { isEndingConnection, limitPipelined } from '../limits/http-pipelining.js'
 import { gatherBody } from './request-body.js'
-import { boundAnswer } from '../watch/linger.js'
+import { boundResponse } from '../watch/linger.js'
 
 export interface BaseServerOptions {
   /** Called when a connection exceeds a limit before there is a request, and when a host is rejected. */
@@ -24,7 +24,7 @@ export interface BaseServerOptions {
    * Answers a request that has no route, before Fastify checks its method and content type. It must hijack the reply.
    * Default: 404.
    */
-  readonly answerUnrouted?: (request: FastifyRequest, reply: FastifyReply) => void
+  readonly handleUnrouted?: (request: FastifyRequest, reply: FastifyReply) => void
 }
 
 const NO_CACHE = { 'cache-control': 'no-cache, private' }
@@ -55,7 +55,7 @@ export function createBaseServer(
       const limit = limitBroken(error as { readonly code?: string })
       if (limit !== undefined && !refused.has(socket)) options.onRejected(limit)
       refused.add(socket)
-      answerUnreadable(error, socket)
+      rejectUnreadable(error, socket)
     },
     frameworkErrors: (_error, _request, reply: FastifyReply) => {
       const status = new BadRequestError('the path of the request cannot be read')
@@ -65,14 +65,14 @@ export function createBaseServer(
   server.addHook('onRequest', async (request, reply) => {
     const refusal = whyHostRefused(request.raw, isHealthPath(request.url) ? null : options.allowedHosts())
     if (refusal === null) {
-      if (request.is404) options.answerUnrouted?.(request, reply)
+      if (request.is404) options.handleUnrouted?.(request, reply)
       return
     }
     options.onRejected('hosts')
     await reply.code(refusal.code).type('application/json').send(encodeStatus(refusal.toStatus()))
   })
   server.addHook('onSend', async (_request, reply) => {
-    boundAnswer(reply.raw)
+    boundResponse(reply.raw)
     if (!reply.hasHeader('cache-control')) reply.headers(NO_CACHE)
   })
   register(server)

@@ -11,10 +11,10 @@ import type { ServerHttp2Session } from 'node:http2'
 
 export class ConnectionDrain {
   /** HTTP/1.1 responses in progress. */
-  readonly #answers = new Set<ServerResponse>()
+  readonly #responses = new Set<ServerResponse>()
   readonly #sessions = new Set<ServerHttp2Session>()
   #isAnnounced = false
-  #hasBegun = false
+  #hasStarted = false
 
   /**
    * Ends every connection after its next response. This is enough to move a client that sends requests all the time,
@@ -24,16 +24,16 @@ export class ConnectionDrain {
   announce(): void {
     if (this.#isAnnounced) return
     this.#isAnnounced = true
-    for (const answer of this.#answers) answer.shouldKeepAlive = false
+    for (const response of this.#responses) response.shouldKeepAlive = false
     for (const session of this.#sessions) session.close()
   }
 
   /** @param closeIdle closes the HTTP/1.1 connections without a request in progress. */
   begin(closeIdle: () => void): void {
-    if (this.#hasBegun) return
-    this.#hasBegun = true
+    if (this.#hasStarted) return
+    this.#hasStarted = true
     this.announce()
-    for (const answer of this.#answers) endConnectionAfter(answer)
+    for (const response of this.#responses) endConnectionAfter(response)
     closeIdle()
   }
 
@@ -46,15 +46,15 @@ export class ConnectionDrain {
 
   wrap(handler: RequestListener): RequestListener {
     return (request: IncomingMessage, response) => {
-      if (request.httpVersionMajor < 2) this.#answering(response as ServerResponse)
+      if (request.httpVersionMajor < 2) this.#track(response as ServerResponse)
       handler(request, response)
     }
   }
 
-  #answering(response: ServerResponse): void {
+  #track(response: ServerResponse): void {
     if (this.#isAnnounced) response.shouldKeepAlive = false
-    this.#answers.add(response)
-    response.once('close', () => this.#answers.delete(response))
+    this.#responses.add(response)
+    response.once('close', () => this.#responses.delete(response))
   }
 }
 

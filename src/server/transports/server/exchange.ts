@@ -10,7 +10,7 @@ import { parseQuery } from '../../../kubernetes/dialect/query.js'
 import { statusResponse } from '../../../kubernetes/dialect/status-body.js'
 import type { User } from '../../auth/user.js'
 import type { StatusError } from '../../../engine/model/status.js'
-import { boundAnswer, breakOff, lingerMs } from '../watch/linger.js'
+import { boundResponse, breakOff, lingerMs } from '../watch/linger.js'
 
 /** The longest warning, because every client limits the total size of headers. */
 const MAX_WARNING_CHARACTERS = 256
@@ -127,7 +127,7 @@ export class Exchange {
   /** Ends the response with its last bytes, which the client must read within a time limit. */
   end(body?: Buffer): void {
     this.response.end(body)
-    boundAnswer(this.response, this.untakenMs)
+    boundResponse(this.response, this.untakenMs)
   }
 
   /** Aborts a response whose headers have been sent, because the rest cannot be sent. */

@@ -40,7 +40,7 @@ export function gated<Caller extends Confirmable | null>(
     reply.hijack()
     const exchange = new Exchange(raw, reply.raw)
     if (handleCors(exchange, corsAllowedOrigins)) return
-    await answerOrFail(exchange, onInternalError, async () => {
+    await handleOrFail(exchange, onInternalError, async () => {
       const caller = await gate.check(exchange, attributes(raw))
       await dropBody(exchange, systemClock, BODY_MS)
       await caller?.confirm()
@@ -49,14 +49,14 @@ export function gated<Caller extends Confirmable | null>(
   }
 }
 
-/** Never rejects: if `answer` fails before the head is sent, the response is a Status. */
-export async function answerOrFail(
+/** Never rejects: if `handle` fails before the head is sent, the response is a Status. */
+export async function handleOrFail(
   exchange: Exchange,
   onInternalError: (error: StatusError) => void,
-  answer: () => Promise<void>,
+  handle: () => Promise<void>,
 ): Promise<void> {
   try {
-    await answer()
+    await handle()
   } catch (error) {
     if (exchange.wasLeft(error)) return
     const status = StatusError.from(error)

@@ -129,7 +129,7 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
     if (!canSniff) limits.strangers?.begin(socket)
     if (socket.destroyed || !canSniff) return
     const silence = { ms: HEADERS_TIMEOUT_MS, onLate: () => socket.destroy() }
-    whenFirstBytesTell(socket, silence, isHttp2, (startsHttp2) => {
+    detectProtocol(socket, silence, isHttp2, (startsHttp2) => {
       admitConnection(socket, () => {
         limits.strangers?.begin(socket)
         if (socket.destroyed) return
@@ -195,7 +195,7 @@ export function createSecureListener(
     const onLate = (): void => void server.emit('clientError', handshakeTimeout(), socket)
     const silence = { ms: options.handshakeTimeout!, onLate }
     // Wait for the first bytes, because all the work of a handshake comes after them.
-    whenFirstBytesTell(
+    detectProtocol(
       socket,
       silence,
       () => true,
@@ -312,12 +312,12 @@ function requestTimeout(): Error {
  * Pauses the socket and calls back once its first bytes decide the protocol. If the client stays silent, it never calls
  * back. The next reader of the socket reads the same bytes again.
  *
- * @param told returns null while the bytes do not decide the protocol.
+ * @param detect returns null while the bytes do not decide the protocol.
  */
-function whenFirstBytesTell<T>(
+function detectProtocol<T>(
   socket: Socket,
   silence: { readonly ms: number; readonly onLate: () => void },
-  told: (seen: Buffer) => T | null,
+  detect: (seen: Buffer) => T | null,
   then: (what: T) => void,
 ): void {
   const giveUp = (): void => {
@@ -331,7 +331,7 @@ function whenFirstBytesTell<T>(
   let seen: Buffer | null = null
   const onData = (bytes: Buffer): void => {
     seen = seen === null ? bytes : Buffer.concat([seen, bytes])
-    const what = told(seen)
+    const what = detect(seen)
     if (what === null) return
     socket.off('data', onData)
     socket.off('end', giveUp)
@@ -365,7 +365,7 @@ function followSessions(
     strangers?.carry(session, session.socket as Socket)
     followReads(session)
     let streams = 0
-    const onAnswered = deferClose(session, () => streams)
+    const onStreamClosed = deferClose(session, () => streams)
     drain.follow(session)
     session.setTimeout(firstRequestMs)
     const countResets = resets === undefined ? null : resetCounter(session, resets)
@@ -379,7 +379,7 @@ function followSessions(
       stream.once('close', () => {
         strangers?.countStreams(session, -1)
         if (--streams === 0) listenAgain()
-        onAnswered()
+        onStreamClosed()
       })
       countResets?.(stream)
     })

@@ -10,7 +10,7 @@ import { type BaseServerOptions, type MakeListener, createBaseServer } from './b
 import { handleCors } from './cors.js'
 import { Exchange } from './exchange.js'
 import { type HealthOptions, registerHealth } from './health.js'
-import { answerTicket, TICKET_PATH } from './ticket-route.js'
+import { handleTicket, TICKET_PATH } from './ticket-route.js'
 import type { Clock } from '../../../support/clock.js'
 import { type Exposition, registerConsistencyCheck, registerMetrics } from './operator-routes.js'
 
@@ -33,14 +33,14 @@ export interface ServerOptions extends BaseServerOptions {
 }
 
 export function createServer(options: ServerOptions, makeListener: MakeListener): FastifyInstance {
-  return createBaseServer({ ...options, answerUnrouted: answer }, makeListener, (server) => {
+  return createBaseServer({ ...options, handleUnrouted }, makeListener, (server) => {
     registerMetrics(server, options)
     registerConsistencyCheck(server, options)
     registerHealth(server, options.health, options.corsAllowedOrigins)
     options.routes?.(server)
   })
 
-  function answer(
+  function handleUnrouted(
     request: { raw: Exchange['request'] },
     reply: { raw: Exchange['response']; hijack(): unknown },
   ): void {
@@ -51,7 +51,7 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
     const address = options.gate.addressOf(exchange)
     admitRequest(exchange, address, (refused) => {
       if (exchange.path !== TICKET_PATH || !options.hasTickets) return void options.api(exchange, refused)
-      if (refused === undefined) void answerTicket(options, exchange)
+      if (refused === undefined) void handleTicket(options, exchange)
       else exchange.fail(refused)
     })
   }

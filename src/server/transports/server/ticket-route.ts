@@ -8,7 +8,7 @@ import type { Clock } from '../../../support/clock.js'
 import { readBody } from '../api/read-body.js'
 import type { RequestGate } from '../limits/request-gate.js'
 import type { Exchange } from './exchange.js'
-import { answerOrFail, requirePost } from './gated-route.js'
+import { handleOrFail, requirePost } from './gated-route.js'
 import { requireOwnOrigin } from './own-origin.js'
 
 export interface TicketRouteOptions {
@@ -24,21 +24,21 @@ const BODY_MS = 20_000
 /** A URL with a ticket in it must fit in the headers of any proxy. */
 const MAX_PATH_CHARACTERS = 2_048
 
-export async function answerTicket(
+export async function handleTicket(
   { gate, clock, onInternalError }: TicketRouteOptions,
   exchange: Exchange,
 ): Promise<void> {
   const { method = '' } = exchange.request
   exchange.headers['cache-control'] = 'private, no-store'
-  await answerOrFail(exchange, onInternalError, async () => {
+  await handleOrFail(exchange, onInternalError, async () => {
     const attributes = pathAttributes(method, TICKET_PATH)
     const made = await gate.issueTicket(exchange, attributes, async () => {
       requirePost(exchange, 'a ticket')
       requireOwnOrigin(exchange, 'no ticket is issued')
       return pathOf(await readBody(exchange, clock, BODY_MS, MAX_BODY_BYTES))
     })
-    const answer = { ...made, expiresAt: new Date(made.expiresAt).toISOString() }
-    exchange.send(201, 'application/json', Buffer.from(`${JSON.stringify(answer)}\n`))
+    const body = { ...made, expiresAt: new Date(made.expiresAt).toISOString() }
+    exchange.send(201, 'application/json', Buffer.from(`${JSON.stringify(body)}\n`))
   })
 }
 

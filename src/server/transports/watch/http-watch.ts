@@ -26,7 +26,7 @@ function isCurable(error: StatusError): boolean {
 }
 
 export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport {
-  return { open: (compression) => openStream(exchange, form, compression), begun: () => exchange.release() }
+  return { open: (compression) => openStream(exchange, form, compression), started: () => exchange.release() }
 }
 
 /**
@@ -35,7 +35,7 @@ export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport 
  * @returns false when the client or the error calls for an ordinary response.
  */
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
-  if (exchange.isHead || !isCurable(error) || !asksForEvents(exchange)) return false
+  if (exchange.isHead || !isCurable(error) || !acceptsEvents(exchange)) return false
   const status = error.toStatus()
   const { wire, output } = openStream(exchange, negotiate('text/event-stream', 'watch'), 'none')
   const { bytes, checksum } = errorUnit(wire, encodeStatus(status), status)
@@ -44,12 +44,12 @@ export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
 }
 
 /** Answers HEAD with the head of the watch that a GET would open. */
-export function answerHeadOfWatch(exchange: Exchange, form: Negotiated, compression: Compression): void {
+export function sendWatchHead(exchange: Exchange, form: Negotiated, compression: Compression): void {
   sendHead(exchange, form, compression)
   exchange.end()
 }
 
-function asksForEvents(exchange: Exchange): boolean {
+function acceptsEvents(exchange: Exchange): boolean {
   try {
     return negotiate(exchange.requestHeaders.accept, 'watch').stream === 'sse'
   } catch {

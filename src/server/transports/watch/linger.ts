@@ -39,7 +39,7 @@ export function lingerAtMost(
  * Limits how long a client may take to read the last bytes of a response. A client that takes longer loses the stream
  * over HTTP/2, or the connection over HTTP/1.1. Call this when the last bytes have been written.
  */
-export function boundAnswer(response: ServerResponse, msFor: (bytes: number) => number = lingerMs): void {
+export function boundResponse(response: ServerResponse, msFor: (bytes: number) => number = lingerMs): void {
   // A pipelined response has no socket until the responses before it are done.
   if (response.socket === null) return
   // The compatibility response of HTTP/2 lacks some of a stream's state.

@@ -23,7 +23,7 @@ export class PollOutput implements WatchOutput {
   #revision: string | null = null
   #bytes = 0
   /** A line whose end has not been written yet. */
-  #begun: Buffer | null = null
+  #partialLine: Buffer | null = null
   #cursor: Cursor | null = null
   #settle: ((polled: Polled) => void) | null = null
   #reject: ((error: StatusError) => void) | null = null
@@ -76,12 +76,12 @@ export class PollOutput implements WatchOutput {
 
   #read(piece: Buffer): void {
     this.#bytes += piece.length
-    const bytes = this.#begun === null ? piece : Buffer.concat([this.#begun, piece])
-    this.#begun = null
+    const bytes = this.#partialLine === null ? piece : Buffer.concat([this.#partialLine, piece])
+    this.#partialLine = null
     for (let at = 0; at < bytes.length;) {
       const end = bytes.indexOf(LINE_FEED, at)
       if (end === -1) {
-        this.#begun = bytes.subarray(at)
+        this.#partialLine = bytes.subarray(at)
         return
       }
       const line = bytes.subarray(at, end)

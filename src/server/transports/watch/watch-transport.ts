@@ -12,5 +12,5 @@ export interface WatchTransport {
   /** Sends the head. @param compression used if the client accepts gzip and the transport can compress. */
   open(compression: Compression): OpenStream
   /** Called when a cursor has taken over, so that everything that belongs only to the request can be released. */
-  begun(): void
+  started(): void
 }

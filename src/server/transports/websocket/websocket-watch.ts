@@ -55,7 +55,7 @@ const server = new WebSocketServer({
 })
 
 export function webSocketWatch(exchange: Exchange, form: Negotiated): WatchTransport {
-  return { open: () => openWebSocket(exchange, form), begun: () => {} }
+  return { open: () => openWebSocket(exchange, form), started: () => {} }
 }
 
 function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {

@@ -10,7 +10,7 @@ import {
   createSecureListener,
 } from '../../../../src/server/transports/server/listeners.js'
 import type { RapidResets } from '../../../../src/server/transports/limits/rapid-resets.js'
-import { answerUnreadable } from '../../../../src/server/transports/server/answer-unreadable.js'
+import { rejectUnreadable } from '../../../../src/server/transports/server/reject-unreadable.js'
 import { selfSignedCertificate } from '../../../support/issue-certificate.js'
 import {
   FLAG,
@@ -62,7 +62,7 @@ async function listenSecurely(
     { maxStreams: 10, ...limits },
     { cert, key, handshakeTimeout },
   )
-  server.on('clientError', answerUnreadable)
+  server.on('clientError', rejectUnreadable)
   let accepted = 0
   server.on('connection', () => accepted++)
   server.listen(0, '127.0.0.1')

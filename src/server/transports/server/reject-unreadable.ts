@@ -6,7 +6,7 @@ import type { Limit } from '../../../engine/model/limit.js'
 import { BadRequestError, type StatusError } from '../../../engine/model/status.js'
 import { endSocket } from '../watch/linger.js'
 
-const ANSWERS: Readonly<Record<string, readonly [code: number, status: StatusError]>> = {
+const RESPONSES: Readonly<Record<string, readonly [code: number, status: StatusError]>> = {
   HPE_HEADER_OVERFLOW: [431, new BadRequestError('the headers of the request are too large')],
   ERR_HTTP_REQUEST_TIMEOUT: [408, new BadRequestError('the request did not arrive in time')],
 }
@@ -23,10 +23,10 @@ export function limitBroken({ code = '' }: { readonly code?: string }): Limit | 
 }
 
 /** Handles `clientError`. A failed TLS handshake also raises it, but leaves no TLS connection over which to answer. */
-export function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
+export function rejectUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
   const { code: reason = '' } = error
-  if ((!reason.startsWith('HPE_') && ANSWERS[reason] === undefined) || !socket.writable) return void socket.destroy()
-  const [code, status] = ANSWERS[reason] ?? [400, new BadRequestError('the request cannot be read')]
+  if ((!reason.startsWith('HPE_') && RESPONSES[reason] === undefined) || !socket.writable) return void socket.destroy()
+  const [code, status] = RESPONSES[reason] ?? [400, new BadRequestError('the request cannot be read')]
   const body = encodeStatus({ ...status.toStatus(), code })
   const head =
     `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n` +
