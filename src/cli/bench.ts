@@ -6,7 +6,7 @@ import { Load, type LoadReport, type Quantiles } from './bench/load.js'
 import { type CommandContext, defineCommand, type Flags } from './command.js'
 import { type Connection, connectionFlags, withConnection } from './connection.js'
 import { CommandError, EXIT, type ExitCode } from './exit-code.js'
-import { askJson } from './request.js'
+import { requestJson } from './request.js'
 import { choose, selectionFlags, watchSelection } from './selection.js'
 import { bytes } from './top/view.js'
 
@@ -89,7 +89,7 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
     // If the initial state is requested, it is part of the measurement, which then begins before the first watch opens.
     if (flags.initial) load.mark()
     await load.open(signal)
-    if (load.answered === 0 && !signal.aborted) {
+    if (load.accepted === 0 && !signal.aborted) {
       throw new CommandError(`no watch could be opened: ${Object.keys(load.report().failures).join(', ')}`)
     }
     if (!flags.initial) load.mark()
@@ -123,7 +123,7 @@ async function watchPath(
   const { path } = selection
   const query: Record<string, string> = { ...selectionQuery(selection) }
   if (!flags.initial) {
-    const list = (await askJson(connection, { path, query: { ...query, limit: '1' }, signal })) as {
+    const list = (await requestJson(connection, { path, query: { ...query, limit: '1' }, signal })) as {
       metadata?: { resourceVersion?: string }
     }
     query['resourceVersion'] = list.metadata?.resourceVersion ?? '0'

@@ -2,7 +2,7 @@
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
 import { connect, type Connection, connectionFlags } from './connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
-import { askJson } from './request.js'
+import { requestJson } from './request.js'
 import { tableLines } from './table/text-table.js'
 
 /** The report as the server writes it; see `engine/feed/consistency-report.ts`. */
@@ -71,15 +71,15 @@ async function checkConsistency({ flags, args, environment, out, signal }: Conte
 }
 
 async function requestReport(connection: Connection, signal: AbortSignal): Promise<ConsistencyReport> {
-  const report = await askJson(connection, { method: 'POST', path: '/consistency-check', signal })
+  const report = await requestJson(connection, { method: 'POST', path: '/consistency-check', signal })
   if (!isReport(report)) {
     throw new CommandError(`${connection.server} offers no consistency check: is it a distributary?`)
   }
   return report
 }
 
-function isReport(answer: unknown): answer is ConsistencyReport {
-  return typeof answer === 'object' && answer !== null && (answer as { kind?: unknown }).kind === 'ConsistencyReport'
+function isReport(body: unknown): body is ConsistencyReport {
+  return typeof body === 'object' && body !== null && (body as { kind?: unknown }).kind === 'ConsistencyReport'
 }
 
 function table({ resources }: ConsistencyReport): readonly string[] {

@@ -4,7 +4,7 @@ import { WatchFailure } from '../client/reflector/failure.js'
 import { nearestName } from '../support/nearest-name.js'
 import type { Connection } from './connection.js'
 import { CommandError } from './exit-code.js'
-import { askJson } from './request.js'
+import { requestJson } from './request.js'
 
 export type { ApiResource } from '../client/discovery.js'
 
@@ -12,7 +12,7 @@ export type { ApiResource } from '../client/discovery.js'
 export async function discover(connection: Connection, signal: AbortSignal): Promise<readonly ApiResource[]> {
   return discoverBy(async (path, accept) => {
     try {
-      return (await askJson(connection, { path, accept, signal })) ?? {}
+      return (await requestJson(connection, { path, accept, signal })) ?? {}
     } catch (error) {
       if (error instanceof CommandError && error.cause instanceof WatchFailure && error.cause.code === 404) return null
       throw error

@@ -6,7 +6,7 @@ import { type WatchItem, watchDecoded } from '../client/watch.js'
 import type { ObjectCodec } from '../client/reflector/object-codec.js'
 import { selectionQuery, type Selection } from '../client/reflector/requests.js'
 import type { Connection } from './connection.js'
-import { askBytes } from './request.js'
+import { requestBytes } from './request.js'
 
 export interface FollowOptions<T> {
   readonly connection: Connection
@@ -26,7 +26,7 @@ export interface FollowOptions<T> {
 export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
   const { connection, selection, codec, afterResourceVersion, signal, onTrouble } = options
   // A reflector never gives up, but a user who mistyped a selector needs to know.
-  await askBytes(connection, { path: selection.path, query: { ...selectionQuery(selection), limit: '1' }, signal })
+  await requestBytes(connection, { path: selection.path, query: { ...selectionQuery(selection), limit: '1' }, signal })
   let isInTrouble = false
   yield* watchDecoded<T>({
     ...selection,

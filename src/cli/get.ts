@@ -17,9 +17,9 @@ import { type Connection, connectionFlags, withConnection } from './connection.j
 import { isSameObject } from './differences.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { follow } from './follow.js'
-import { askBytes } from './request.js'
+import { requestBytes } from './request.js'
 import { choose, type Chosen, selectionFlags, watchSelection } from './selection.js'
-import { isSameRow, type Row, rowsOfAnswer, tableCodec } from './table/table-codec.js'
+import { isSameRow, type Row, rowsOfBody, tableCodec } from './table/table-codec.js'
 import { TablePrinter } from './table/table-printer.js'
 
 const getFlags = {
@@ -128,7 +128,7 @@ async function* rowsOf({ context, connection, chosen }: Get): AsyncGenerator<rea
   if (names.length > 0) {
     for (const name of names) {
       const path = `${selection.path}/${encodeURIComponent(name)}`
-      yield rowsOfAnswer(await askBytes(connection, { path, accept, signal }))
+      yield rowsOfBody(await requestBytes(connection, { path, accept, signal }))
     }
     return
   }
@@ -141,20 +141,20 @@ async function* rowsOf({ context, connection, chosen }: Get): AsyncGenerator<rea
     // The token already contains the revision of the list.
     if (continueToken !== '')
       for (const name of ['resourceVersion', 'resourceVersionMatch']) Reflect.deleteProperty(query, name)
-    const body = await askBytes(connection, { path: selection.path, query, accept, signal })
+    const body = await requestBytes(connection, { path: selection.path, query, accept, signal })
     if (chosen.resource === null && !holdsObjects(body)) {
       yield body
       return
     }
-    yield rowsOfAnswer(body)
+    yield rowsOfBody(body)
     continueToken = continueOf(body)
     if (continueToken === '') return
   }
 }
 
 function holdsObjects(body: Buffer): boolean {
-  const answer = parsed(body) as { items?: unknown; metadata?: object; kind?: string } | null | undefined
-  return answer?.kind === 'Table' || answer?.items !== undefined || answer?.metadata !== undefined
+  const document = parsed(body) as { items?: unknown; metadata?: object; kind?: string } | null | undefined
+  return document?.kind === 'Table' || document?.items !== undefined || document?.metadata !== undefined
 }
 
 /** Parses a body; returns undefined if it is not JSON. */
@@ -195,12 +195,12 @@ function selectorsOf({ selection }: Chosen, flags: Values): Record<string, strin
 async function printObjects(get: Get): Promise<ExitCode> {
   const { context, chosen } = get
   const { out, err, flags } = context
-  const answers = await answersOf(get)
-  const [first] = answers
-  const isOne = answers.length === 1 && (chosen.resource === null || chosen.names.length > 0)
+  const bodies = await bodiesOf(get)
+  const [first] = bodies
+  const isOne = bodies.length === 1 && (chosen.resource === null || chosen.names.length > 0)
   if (isOne && flags.output !== 'name') return await printBytes(context, first!)
 
-  const trees = answers.map((body) => parseJsonTree(body).value)
+  const trees = bodies.map((body) => parseJsonTree(body).value)
   const items = trees.flatMap(itemsOf)
   if (flags.output === 'name') {
     for (const item of items) await out.line(`${typeName(chosen)}/${textMember(item, 'metadata', 'name')}`)
@@ -210,18 +210,18 @@ async function printObjects(get: Get): Promise<ExitCode> {
   return await printBytes(context, encodeJsonTree(trees.length === 1 ? withItems(trees[0]!, items) : listOf(items)))
 }
 
-async function answersOf({ context, connection, chosen }: Get): Promise<readonly Buffer[]> {
+async function bodiesOf({ context, connection, chosen }: Get): Promise<readonly Buffer[]> {
   const { signal, flags } = context
   const { path } = chosen.selection
   if (chosen.names.length === 0) {
-    const body = await askBytes(connection, { path, query: selectorsOf(chosen, flags), signal })
+    const body = await requestBytes(connection, { path, query: selectorsOf(chosen, flags), signal })
     if (chosen.resource === null && parsed(body) === undefined)
       throw new CommandError(`the response to ${path} is not JSON`)
     return [body]
   }
   const objects: Buffer[] = []
   for (const name of chosen.names) {
-    objects.push(await askBytes(connection, { path: `${path}/${encodeURIComponent(name)}`, signal }))
+    objects.push(await requestBytes(connection, { path: `${path}/${encodeURIComponent(name)}`, signal }))
   }
   return objects
 }

@@ -11,7 +11,7 @@ import type { Connection } from './connection.js'
 import { CommandError } from './exit-code.js'
 import { bufferOf } from '../support/buffer-of.js'
 
-export interface Question {
+export interface RequestOptions {
   /** Default: GET. */
   readonly method?: 'POST'
   readonly path: string
@@ -31,8 +31,8 @@ const MAX_RETRY_AFTER_MS = 15_000
  * Returns a 200 response. If the server says when to retry (429, 503), the request is repeated a few times.
  * @throws CommandError
  */
-export async function ask(connection: Connection, question: Question): Promise<TransportResponse> {
-  const { method, path, query = {}, accept = 'application/json', signal } = question
+export async function sendRequest(connection: Connection, options: RequestOptions): Promise<TransportResponse> {
+  const { method, path, query = {}, accept = 'application/json', signal } = options
   for (let attempt = 1; ; attempt++) {
     let response: TransportResponse
     try {
@@ -54,16 +54,16 @@ export async function ask(connection: Connection, question: Question): Promise<T
   }
 }
 
-export async function askBytes(connection: Connection, question: Question): Promise<Buffer> {
-  return bufferOf(await readBody(await ask(connection, question), MAX_BODY_BYTES))
+export async function requestBytes(connection: Connection, options: RequestOptions): Promise<Buffer> {
+  return bufferOf(await readBody(await sendRequest(connection, options), MAX_BODY_BYTES))
 }
 
-export async function askJson(connection: Connection, question: Question): Promise<unknown> {
-  const text = (await askBytes(connection, question)).toString('utf8')
+export async function requestJson(connection: Connection, options: RequestOptions): Promise<unknown> {
+  const text = (await requestBytes(connection, options)).toString('utf8')
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new CommandError(`the response of ${connection.server}${question.path} is not JSON`, undefined, { cause })
+    throw new CommandError(`the response of ${connection.server}${options.path} is not JSON`, undefined, { cause })
   }
 }
 

@@ -4,7 +4,7 @@ import { sleep } from '../support/clock.js'
 import { type CommandContext, defineCommand, type Flags } from './command.js'
 import { type Connection, connectionFlags, withConnection } from './connection.js'
 import { CommandError, EXIT, type ExitCode } from './exit-code.js'
-import { askBytes } from './request.js'
+import { requestBytes } from './request.js'
 import { Scrape } from './top/metrics-text.js'
 import { SORT_KEYS, viewOf } from './top/view.js'
 import { errorMessage } from '../support/error-message.js'
@@ -50,7 +50,7 @@ export const topCommand = defineCommand<typeof topFlags>({
 
 async function scrape(connection: Connection, signal: AbortSignal): Promise<Scrape> {
   const at = performance.now()
-  const text = await askBytes(connection, { path: '/metrics', accept: 'text/plain', signal })
+  const text = await requestBytes(connection, { path: '/metrics', accept: 'text/plain', signal })
   const scraped = Scrape.parse(text.toString('utf8'), at)
   if (scraped.samples('distributary_build_info').length === 0) {
     throw new CommandError(`${connection.server}/metrics does not come from a distributary`)

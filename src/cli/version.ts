@@ -3,7 +3,7 @@ import { jsonToYaml } from '../kubernetes/codec/json-to-yaml.js'
 import { type Command, defineCommand } from './command.js'
 import { connectionFlags, withConnection } from './connection.js'
 import { EXIT } from './exit-code.js'
-import { askJson } from './request.js'
+import { requestJson } from './request.js'
 
 export function createVersionCommand(clientVersion: () => string): Command {
   return defineCommand({
@@ -24,13 +24,16 @@ export function createVersionCommand(clientVersion: () => string): Command {
       const version = clientVersion()
       const server = flags.client
         ? undefined
-        : await withConnection(context, async (connection) => await askJson(connection, { path: '/version', signal }))
+        : await withConnection(
+            context,
+            async (connection) => await requestJson(connection, { path: '/version', signal }),
+          )
       if (flags.output === 'json' || flags.output === 'yaml') {
-        const told = { clientVersion: version, ...(server === undefined ? {} : { serverVersion: server }) }
+        const versions = { clientVersion: version, ...(server === undefined ? {} : { serverVersion: server }) }
         await out.write(
           flags.output === 'json'
-            ? `${JSON.stringify(told, null, 2)}\n`
-            : jsonToYaml(Buffer.from(JSON.stringify(told))),
+            ? `${JSON.stringify(versions, null, 2)}\n`
+            : jsonToYaml(Buffer.from(JSON.stringify(versions))),
         )
         return EXIT.done
       }

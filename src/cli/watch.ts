@@ -96,13 +96,13 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
         known = now
         // With --resource-version, objects unchanged since that version are not reported, unless the server has a
         // different history, as after etcd was restored from a backup.
-        const told =
+        const reported =
           after === null || isAfter(position, item.resourceVersion)
             ? differ
             : differ.filter(({ type, object }) => type !== 'ADDED' || isAfter(object.resourceVersion, position))
-        if (hasState) note(`relisted at resourceVersion ${item.resourceVersion}: ${told.length} changes`)
+        if (hasState) note(`relisted at resourceVersion ${item.resourceVersion}: ${reported.length} changes`)
         const isShown = (one: Difference): boolean => hasState || oldest === null || newestTime(one.object) >= oldest
-        if (hasState || !flags['only-changes']) for (const one of told) if (isShown(one)) await print(one)
+        if (hasState || !flags['only-changes']) for (const one of reported) if (isShown(one)) await print(one)
       } else {
         if (item.type === 'DELETED') known.delete(item.key)
         else known.set(item.key, item.object)
@@ -143,7 +143,7 @@ function newestTime({ bytes }: BytesObject): number {
   return Math.max(...times.map((time) => Date.parse(time ?? '')).filter((time) => !Number.isNaN(time)))
 }
 
-function printerOf({ out, flags }: Context): (told: Difference) => Promise<void> {
+function printerOf({ out, flags }: Context): (difference: Difference) => Promise<void> {
   return async ({ type, key, object }) => {
     const { bytes, resourceVersion } = object
     if (flags.output === 'json') {

@@ -13,7 +13,7 @@ export { Reflector, type ReflectorOptions, type ReflectorStore, type ReflectorSt
 export type { Selection } from './reflector/requests.js'
 export type { Transport, TransportRequest, TransportResponse } from './reflector/transport.js'
 export { treeCodec, type KubeObject, type ObjectLike, type ObjectMetadata } from './reflector/tree-codec.js'
-export { type ApiResource, type AskDiscovery, discover, resourceNamed, resourceNameOf } from './discovery.js'
+export { type ApiResource, discover, type RequestDiscovery, resourceNamed, resourceNameOf } from './discovery.js'
 export { HandlerRegistration, type Handler, type HandlerOptions } from './handler-registration.js'
 export { Indexer, type IndexerOptions, type IndexFunction } from './indexer.js'
 export { keyName } from '../engine/model/key-name.js'

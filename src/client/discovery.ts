@@ -20,7 +20,7 @@ export interface ApiResource {
 }
 
 /** Requests one discovery document; null when the server answers 404. */
-export type AskDiscovery = (path: string, accept: string) => Promise<unknown>
+export type RequestDiscovery = (path: string, accept: string) => Promise<unknown>
 
 /**
  * Since Kubernetes 1.26, one response describes the resources of all groups. Older servers answer the same request with
@@ -35,10 +35,10 @@ export const AGGREGATED_DISCOVERY = ['v2', 'v2beta1']
  * Returns the resources in order of preference: the core group first, then groups and versions in the server's order,
  * so that the first resource with a name is the preferred one. A group whose server is unreachable is omitted.
  *
- * @throws any error of `ask` for `/api`, `/api/v1` and `/apis`.
+ * @throws any error of `request` for `/api`, `/api/v1` and `/apis`.
  */
-export async function discover(ask: AskDiscovery): Promise<readonly ApiResource[]> {
-  const get = async (path: string): Promise<unknown> => await ask(path, AGGREGATED_DISCOVERY)
+export async function discover(request: RequestDiscovery): Promise<readonly ApiResource[]> {
+  const get = async (path: string): Promise<unknown> => await request(path, AGGREGATED_DISCOVERY)
   // A server with only custom resources has no core group.
   const [core, named] = await Promise.all([get('/api'), get('/apis')])
   const ofCore =

@@ -20,13 +20,13 @@ interface Size {
 }
 
 // The part of IndexedDB that is used here, because Node's types do not include it.
-interface Asked<R> {
+interface DatabaseRequest<R> {
   readonly result: R
   readonly error: unknown
   onsuccess: (() => void) | null
   onerror: (() => void) | null
 }
-interface Opening extends Asked<Database> {
+interface Opening extends DatabaseRequest<Database> {
   onupgradeneeded: (() => void) | null
 }
 interface Database {
@@ -43,8 +43,8 @@ interface Transaction {
   onabort: (() => void) | null
 }
 interface ObjectStore {
-  get(key: string): Asked<unknown>
-  getAll(): Asked<unknown>
+  get(key: string): DatabaseRequest<unknown>
+  getAll(): DatabaseRequest<unknown>
   put(value: unknown, key: string): void
   delete(key: string): void
   clear(): void
@@ -83,8 +83,8 @@ export function indexedDbStore({
   return {
     remove,
     async load(key) {
-      const asked = (await database()).transaction([STATES], 'readonly').objectStore(STATES).get(key)
-      const bytes = await resultOf(asked)
+      const request = (await database()).transaction([STATES], 'readonly').objectStore(STATES).get(key)
+      const bytes = await resultOf(request)
       return bytes instanceof Uint8Array ? new TextDecoder().decode(bytes) : null
     },
     async save(key, text) {
@@ -96,9 +96,9 @@ export function indexedDbStore({
       }
       await write((states, sizes) => {
         states.put(bytes, key)
-        const asked = sizes.getAll()
-        asked.onsuccess = () => {
-          const others = (asked.result as Size[]).filter((size) => size.key !== key)
+        const request = sizes.getAll()
+        request.onsuccess = () => {
+          const others = (request.result as Size[]).filter((size) => size.key !== key)
           let total = others.reduce((sum, size) => sum + size.bytes, bytes.length)
           for (const old of others.toSorted((a, b) => a.savedMs - b.savedMs)) {
             if (total <= maxBytes) break
@@ -139,9 +139,9 @@ async function openDatabase(name: string, onGone: () => void): Promise<Database>
   return database
 }
 
-function resultOf<R>(asked: Asked<R>): Promise<R> {
+function resultOf<R>(request: DatabaseRequest<R>): Promise<R> {
   return new Promise((resolve, reject) => {
-    asked.onsuccess = () => resolve(asked.result)
-    asked.onerror = () => reject(asked.error)
+    request.onsuccess = () => resolve(request.result)
+    request.onerror = () => reject(request.error)
   })
 }

@@ -81,7 +81,7 @@ export class LeaderElection {
   #seenAtMs = 0
   /** When the request that last made or kept this process the leader was sent; null if it is not the leader. */
   #heldSinceMs: number | null = null
-  #toldLeader = ''
+  #reportedLeader = ''
   #isRunning = false
 
   /** @throws Error for inconsistent times, and for a missing name or identity. */
@@ -278,8 +278,8 @@ export class LeaderElection {
     if (!isSame) this.#seenAtMs = this.#clock.monotonic()
     this.#seen = lease
     const leader = this.leader
-    if (leader === '' || leader === this.#toldLeader) return
-    this.#toldLeader = leader
+    if (leader === '' || leader === this.#reportedLeader) return
+    this.#reportedLeader = leader
     this.#logger.info({ lease: this.#options.name, leader }, 'new leader')
     try {
       this.#options.onLeader?.(leader)

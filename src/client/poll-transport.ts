@@ -64,14 +64,14 @@ export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOp
       }
       // A poll can begin only after a list.
       if (query['sendInitialEvents'] !== undefined || query['resourceVersion'] === undefined) {
-        return answer(400, 'a poll needs a resourceVersion')
+        return statusResponse(400, 'a poll needs a resourceVersion')
       }
       const poll = async (resourceVersion: string, seconds = waitSeconds): Promise<TransportResponse> => {
         const { allowWatchBookmarks: _bookmarks, timeoutSeconds: _timeout, ...rest } = query
         // A saved state names its own history, because no list has come before it.
         const history = positions.get(positionKey(path, query, resourceVersion)) ?? query['history'] ?? ''
-        const asked = { ...rest, resourceVersion, wait: `${seconds}s`, history }
-        const response = await transport.send({ ...request, query: asked })
+        const pollQuery = { ...rest, resourceVersion, wait: `${seconds}s`, history }
+        const response = await transport.send({ ...request, query: pollQuery })
         const current = response.status === 410 ? response.header(HISTORY) : null
         if (current !== null) histories.set(path, current)
         return response
@@ -147,7 +147,7 @@ function errorLine(code: number, body: Uint8Array): Uint8Array {
   return textBytes(`${JSON.stringify({ type: 'ERROR', object: status })}\n`)
 }
 
-function answer(status: number, message: string): TransportResponse {
+function statusResponse(status: number, message: string): TransportResponse {
   const body = textBytes(JSON.stringify({ kind: 'Status', code: status, message }))
   return {
     status,

@@ -19,7 +19,7 @@ export interface JsonRequest {
 }
 
 /** Far more than the largest object that etcd stores. */
-const MAX_ANSWER_BYTES = 64 * 2 ** 20
+const MAX_RESPONSE_BYTES = 64 * 2 ** 20
 
 /**
  * Returns the document of a 2xx response.
@@ -40,5 +40,5 @@ export async function requestJson<T = unknown>(transport: Transport, request: Js
     signal,
   })
   if (response.status < 200 || response.status >= 300) throw await failureOf(response)
-  return JSON.parse(new TextDecoder().decode(await readBody(response, MAX_ANSWER_BYTES))) as T
+  return JSON.parse(new TextDecoder().decode(await readBody(response, MAX_RESPONSE_BYTES))) as T
 }

@@ -35,8 +35,8 @@ export class RestMapper {
   readonly #clock: Clock
   #known: readonly ApiResource[] | null = null
   /** The pending request. */
-  #asking: Promise<readonly ApiResource[]> | null = null
-  #askedAtMs = 0
+  #pending: Promise<readonly ApiResource[]> | null = null
+  #requestedAtMs = 0
 
   constructor(options: RestMapperOptions) {
     this.#options = options
@@ -54,8 +54,8 @@ export class RestMapper {
    * @throws WatchFailure; Error without a response.
    */
   refresh(): Promise<readonly ApiResource[]> {
-    this.#asking ??= this.#askAll()
-    return this.#asking
+    this.#pending ??= this.#discover()
+    return this.#pending
   }
 
   /**
@@ -97,21 +97,21 @@ export class RestMapper {
   async #look(find: (all: readonly ApiResource[]) => ApiResource | null): Promise<ApiResource | null> {
     const found = find(await this.resources())
     if (found !== null) return found
-    const isRecent = this.#clock.monotonic() - this.#askedAtMs < (this.#options.refreshMs ?? 10_000)
-    return find(await (isRecent ? (this.#asking ?? this.resources()) : this.refresh()))
+    const isRecent = this.#clock.monotonic() - this.#requestedAtMs < (this.#options.refreshMs ?? 10_000)
+    return find(await (isRecent ? (this.#pending ?? this.resources()) : this.refresh()))
   }
 
-  async #askAll(): Promise<readonly ApiResource[]> {
-    this.#askedAtMs = this.#clock.monotonic()
+  async #discover(): Promise<readonly ApiResource[]> {
+    this.#requestedAtMs = this.#clock.monotonic()
     try {
-      this.#known = await discover((path, accept) => this.#ask(path, accept))
+      this.#known = await discover((path, accept) => this.#requestDocument(path, accept))
       return this.#known
     } finally {
-      this.#asking = null
+      this.#pending = null
     }
   }
 
-  async #ask(path: string, accept: string): Promise<unknown> {
+  async #requestDocument(path: string, accept: string): Promise<unknown> {
     try {
       return await requestJson(this.#options.transport, { path, accept })
     } catch (error) {

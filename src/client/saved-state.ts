@@ -200,8 +200,8 @@ export class SavedState {
 }
 
 function stateKey({ server, user }: SavedStateOptions, selection: Selection): string {
-  const asked = Object.entries(selectionQuery(selection)).toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return JSON.stringify([server.replace(/\/+$/, ''), user, selection.path, asked])
+  const query = Object.entries(selectionQuery(selection)).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return JSON.stringify([server.replace(/\/+$/, ''), user, selection.path, query])
 }
 
 /** @returns null for a text that cannot be used, because a later release wrote it or it is damaged. */

@@ -81,12 +81,12 @@ class TicketEvents<T> {
   async #connect(): Promise<void> {
     const { server, path, query, reset } = this.#options
     const { signal } = this.#ended
-    const ticket = await this.#askTicket()
+    const ticket = await this.#requestTicket()
     if (signal.aborted) return
     if (this.#lastId === '') reset()
     const after = this.#lastId === '' ? {} : { resourceVersion: this.#lastId }
-    const asked = queryText({ ...query, ...after, watch: '1', ticket })
-    const source = new EventSource(`${server.replace(/\/+$/, '')}${path}${asked}`)
+    const queryString = queryText({ ...query, ...after, watch: '1', ticket })
+    const source = new EventSource(`${server.replace(/\/+$/, '')}${path}${queryString}`)
     this.#source = source
     this.#connectedMs = activeClock.monotonic()
     for (const type of CHANGE_TYPES) source.addEventListener(type, (event) => this.#changed(type, event as StreamEvent))
@@ -104,7 +104,7 @@ class TicketEvents<T> {
     })
   }
 
-  async #askTicket(): Promise<string> {
+  async #requestTicket(): Promise<string> {
     const { path } = this.#options
     const { signal } = this.#ended
     const body = { path: new URL(path, 'http://localhost').pathname }

@@ -22,14 +22,14 @@ export interface ApiServerReadinessOptions {
  * A reachable server starts within seconds. If a server is still not ready after this time, its denials are believed.
  */
 const MAX_DOUBT_MS = 60_000
-const NO_ANSWER = 0
+const NO_RESPONSE = 0
 
 export class ApiServerReadiness {
   readonly #options: ApiServerReadinessOptions
   /** The number of connections when the server was last found ready; null if that is unknown. */
   #confirmed: number | null
   /** When the server was first found not ready, and when it last said so; null if it was ready at the last check. */
-  #doubt: { readonly sinceMs: number; readonly askedMs: number } | null = null
+  #doubt: { readonly sinceMs: number; readonly checkedMs: number } | null = null
   #confirming: Promise<void> | null = null
 
   constructor(options: ApiServerReadinessOptions) {
@@ -46,9 +46,9 @@ export class ApiServerReadiness {
   accepted(): void {
     if (this.#doubt === null) return
     const now = this.#options.clock.monotonic()
-    const { sinceMs, askedMs } = this.#doubt
+    const { sinceMs, checkedMs } = this.#doubt
     // A server that never becomes ready is checked only once a minute after that time.
-    if (now - sinceMs < MAX_DOUBT_MS || now - askedMs >= MAX_DOUBT_MS) void this.#confirm().catch(() => {})
+    if (now - sinceMs < MAX_DOUBT_MS || now - checkedMs >= MAX_DOUBT_MS) void this.#confirm().catch(() => {})
   }
 
   /**
@@ -61,15 +61,15 @@ export class ApiServerReadiness {
   }
 
   #confirm(): Promise<void> {
-    return (this.#confirming ??= this.#ask().finally(() => (this.#confirming = null)))
+    return (this.#confirming ??= this.#check().finally(() => (this.#confirming = null)))
   }
 
-  async #ask(): Promise<void> {
-    const status = await this.#options.readyz().catch(() => NO_ANSWER)
+  async #check(): Promise<void> {
+    const status = await this.#options.readyz().catch(() => NO_RESPONSE)
     if (isStarting(status)) {
       const now = this.#options.clock.monotonic()
-      this.#doubt = { sinceMs: this.#doubt?.sinceMs ?? now, askedMs: now }
-      const said = status === NO_ANSWER ? 'does not answer' : `answered ${status}`
+      this.#doubt = { sinceMs: this.#doubt?.sinceMs ?? now, checkedMs: now }
+      const said = status === NO_RESPONSE ? 'does not answer' : `answered ${status}`
       if (now - this.#doubt.sinceMs < MAX_DOUBT_MS)
         throw new Error(`the API server denied the request, but may not be ready yet: /readyz ${said}`)
     } else this.#doubt = null
@@ -82,5 +82,5 @@ export class ApiServerReadiness {
  * forbidden. A server without that path is not a Kubernetes API server.
  */
 function isStarting(status: number): boolean {
-  return status === NO_ANSWER || status === 401 || status === 403 || status === 429 || status >= 500
+  return status === NO_RESPONSE || status === 401 || status === 403 || status === 429 || status >= 500
 }

@@ -15,7 +15,7 @@ import { isBun } from './is-bun.js'
 /** How long a failed session may take to send its GOAWAY. */
 const LAST_WORDS_MS = 1_000
 /** How long a slow client may take to receive the end of the last response, after the session was closed properly. */
-const LAST_ANSWER_MS = 5_000
+const LAST_RESPONSE_MS = 5_000
 
 /** Replaces the session's `destroy`, which Node itself calls after an error. */
 export function endWithSession(session: Http2Session): void {
@@ -45,7 +45,7 @@ export function endWithSession(session: Http2Session): void {
       })
       return
     }
-    const graceMs = session.closed ? LAST_ANSWER_MS : LAST_WORDS_MS
+    const graceMs = session.closed ? LAST_RESPONSE_MS : LAST_WORDS_MS
     if (!session.destroyed) timer = setTimeout(() => socket?.destroy(), graceMs).unref()
     stopTimer()
     destroy(error, code)

@@ -79,7 +79,7 @@ function assertCertificate(ca: string | Buffer): void {
  * the request.
  */
 export function refuseUpgrade(request: http.ClientRequest): void {
-  request.once('upgrade', (_answer, socket) => {
+  request.once('upgrade', (_response, socket) => {
     socket.destroy()
     request.emit('error', new Error('an upgrade that was not requested'))
   })

@@ -98,8 +98,11 @@ export function readKubeconfig(config: unknown, source: KubeconfigSource): Kubec
   }
   const tlsServerName = textAt(cluster, 'tls-server-name')
   const authorization = authorizationOf(user, (name) => readFile(resolve(name)).toString('utf8').trim())
-  const wish = field(user, 'exec')
-  const exec = wish === undefined || wish === null ? null : execOf(wish, { cluster, ca, resolve, fail: failOfUser })
+  const execSection = field(user, 'exec')
+  const exec =
+    execSection === undefined || execSection === null
+      ? null
+      : execOf(execSection, { cluster, ca, resolve, fail: failOfUser })
   const impersonate = impersonationOf(user, failOfUser)
   return {
     server,

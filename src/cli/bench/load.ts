@@ -71,7 +71,7 @@ export class Load {
   readonly #spread = new Delays()
   readonly #latency = new Delays()
   readonly #failures = new Map<string, number>()
-  #answered = 0
+  #accepted = 0
   #failed = 0
   #endedEarly = 0
   #deliveries = 0
@@ -88,8 +88,8 @@ export class Load {
     this.#events = new Uint32Array(options.watchers)
   }
 
-  get answered(): number {
-    return this.#answered
+  get accepted(): number {
+    return this.#accepted
   }
 
   get failed(): number {
@@ -104,7 +104,7 @@ export class Load {
   async open(signal: AbortSignal): Promise<void> {
     const { watchers, burst } = this.#options
     const startedAt = performance.now()
-    const settled = (): number => this.#answered + this.#failed
+    const settled = (): number => this.#accepted + this.#failed
     const onAbort = (): void => this.#onSettled?.()
     signal.addEventListener('abort', onAbort, { once: true })
     for (let started = 0; settled() < watchers && !signal.aborted;) {
@@ -140,7 +140,7 @@ export class Load {
       if (count > most) most = count
     }
     return {
-      watchers: this.#answered,
+      watchers: this.#accepted,
       connections: this.#streams.connections,
       openedMs: this.#openedMs,
       seconds,
@@ -159,16 +159,16 @@ export class Load {
   #openOne(index: number): void {
     const { path, watchers } = this.#options
     const isObserved = index % Math.max(1, Math.floor(watchers / OBSERVED)) === 0
-    let hasAnswered = false
+    let hasResponse = false
     let tail = ''
     const settle = (): void => {
       this.#onSettled?.()
       this.#onSettled = null
     }
     this.#streams.open(path, {
-      onAnswer: (status) => {
-        hasAnswered = true
-        if (status === 200) this.#answered++
+      onResponse: (status) => {
+        hasResponse = true
+        if (status === 200) this.#accepted++
         else this.#fail(`status ${status}`)
         settle()
       },
@@ -186,7 +186,7 @@ export class Load {
       },
       onEnd: (error) => {
         if (this.#isClosed) return
-        if (hasAnswered) this.#endedEarly++
+        if (hasResponse) this.#endedEarly++
         else this.#fail(error === null ? 'no answer' : error.message)
         settle()
       },

@@ -7,7 +7,7 @@ import type { NodeTransportOptions } from '../../client/node/node-transport.js'
 
 export interface StreamHandler {
   /** Called once, before any data and before the end. */
-  onAnswer(status: number): void
+  onResponse(status: number): void
   onData(chunk: Buffer): void
   /** Called when the stream has ended or could not be opened. @param error null if the server ended it properly. */
   onEnd(error: Error | null): void
@@ -63,11 +63,11 @@ function overHttp1({ target }: StreamsOptions): Streams {
       return open.size
     },
     open(path, handler) {
-      const request = start(`${server}${path}`, { agent, headers: headersOf(target) }, (answer) => {
-        handler.onAnswer(answer.statusCode ?? 0)
-        answer.on('data', (chunk: Buffer) => handler.onData(chunk))
-        answer.on('end', () => end(null))
-        answer.on('error', end)
+      const request = start(`${server}${path}`, { agent, headers: headersOf(target) }, (response) => {
+        handler.onResponse(response.statusCode ?? 0)
+        response.on('data', (chunk: Buffer) => handler.onData(chunk))
+        response.on('end', () => end(null))
+        response.on('error', end)
       })
       let hasEnded = false
       const end = (error: Error | null): void => {
@@ -115,7 +115,7 @@ function overHttp2({ target, streamsPerConnection }: StreamsOptions): Streams {
       left--
       const stream = session.request({ ':path': `${prefix}${path}`, ...headersOf(target) })
       let error: Error | null = null
-      stream.on('response', (headers) => handler.onAnswer(headers[':status'] ?? 0))
+      stream.on('response', (headers) => handler.onResponse(headers[':status'] ?? 0))
       stream.on('data', (chunk: Buffer) => handler.onData(chunk))
       stream.on('error', (cause: Error) => (error = cause))
       stream.on('close', () => handler.onEnd(error))

@@ -18,7 +18,7 @@ export interface Authorities {
 /** @throws CommandError when the API server does not answer. */
 export async function authoritiesIn(cluster: Party, namespace: string): Promise<Authorities> {
   const read = async (name: string): Promise<string | null> => {
-    const { body } = await cluster.ask(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps/${name}`)
+    const { body } = await cluster.get(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps/${name}`)
     return body.data?.['ca.crt'] ?? null
   }
   return { moved: await read('distributary-ca'), unmoved: await read('kube-root-ca.crt') }

@@ -50,7 +50,7 @@ const OLDEST_MINOR = 20
 const NEWEST_MINOR = 37
 
 async function checkVersion({ here, there }: Patient): Promise<Verdict> {
-  const [ours, theirs] = await Promise.all([here.ask('/version'), there.ask('/version')])
+  const [ours, theirs] = await Promise.all([here.get('/version'), there.get('/version')])
   if (theirs.status !== 200) return wrong(`the API server answers ${theirs.status} to /version`, 'check --kubeconfig')
   if (ours.status !== 200) return wrong(`distributary answers ${ours.status} to /version`, adviceOn(ours.status))
   const [own = '?', version = '?'] = [ours.body.gitVersion, theirs.body.gitVersion]
@@ -212,17 +212,17 @@ async function decide(party: Party, spec: Decision): Promise<Reply> {
   return await party.post(path, { apiVersion: 'authorization.k8s.io/v1', kind, spec })
 }
 
-type Asked = Pick<Decision, 'user' | 'groups'>
+type Identity = Pick<Decision, 'user' | 'groups'>
 
-async function subjectsOf({ cluster }: Patient): Promise<readonly Asked[]> {
+async function subjectsOf({ cluster }: Patient): Promise<readonly Identity[]> {
   const paths = ['clusterrolebindings', 'rolebindings'].map((name) => `/apis/rbac.authorization.k8s.io/v1/${name}`)
-  const lists = await Promise.all(paths.map((path) => cluster.ask(path, { limit: '500' })))
+  const lists = await Promise.all(paths.map((path) => cluster.get(path, { limit: '500' })))
   const subjects = lists.flatMap(({ body }) => body.items ?? []).flatMap(({ subjects: named = [] }) => named)
-  const all = [...new Map(subjects.map((subject) => [JSON.stringify(subject), askedOf(subject)])).values()]
+  const all = [...new Map(subjects.map((subject) => [JSON.stringify(subject), identityOf(subject)])).values()]
   return all.length === 0 ? [{ user: 'nobody', groups: ['system:authenticated'] }] : all
 }
 
-function askedOf({ kind, name, namespace = '' }: Subject): Asked {
+function identityOf({ kind, name, namespace = '' }: Subject): Identity {
   if (kind === 'Group') return { user: 'member', groups: [name] }
   if (kind === 'User') return { user: name, groups: ['system:authenticated'] }
   const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated']
@@ -269,7 +269,7 @@ interface Compared {
 async function compareLists(here: Party, there: Party, { group, version, plural }: ApiResource): Promise<Compared> {
   const path = resourcePath({ group, version, plural })
   for (let attempt = 1; ; attempt++) {
-    const [plain, theirs] = await Promise.all([here.ask(path, { limit: PAGE }), there.ask(path, { limit: PAGE })])
+    const [plain, theirs] = await Promise.all([here.get(path, { limit: PAGE }), there.get(path, { limit: PAGE })])
     const ours = attempt === 1 ? plain : ((await listAt(here, path, theirs)) ?? plain)
     const leaveOut = `leave it to the API server: --resource=-${group === '' ? plural : `${plural}.${group}`}`
     if (ours.status === 501)
@@ -305,7 +305,7 @@ async function compareLists(here: Party, there: Party, { group, version, plural 
 async function listAt(here: Party, path: string, { body }: Reply): Promise<Reply | null> {
   const { resourceVersion = '' } = body.metadata ?? {}
   if (resourceVersion === '') return null
-  const reply = await here.ask(path, { limit: PAGE, resourceVersion, resourceVersionMatch: 'Exact' })
+  const reply = await here.get(path, { limit: PAGE, resourceVersion, resourceVersionMatch: 'Exact' })
   return reply.status === 200 ? reply : null
 }
 
@@ -331,7 +331,7 @@ async function checkLatency({ cluster, here, agent, waitMs }: Patient): Promise<
   const stop = new AbortController()
   const signal = AbortSignal.any([here.signal, stop.signal, AbortSignal.timeout(waitMs + 20_000)])
   try {
-    const list = await here.ask(path, { limit: '1' })
+    const list = await here.get(path, { limit: '1' })
     const query = { watch: '1', fieldSelector: `metadata.name=${name}` }
     const response = await here.transport.send({ path, query, accept: 'application/json', signal })
     if (response.status === 403) {

@@ -47,7 +47,7 @@ export class Party {
   ) {}
 
   /** @throws CommandError when there is no response. */
-  async ask(path: string, query: Readonly<Record<string, string>> = {}, accept = 'application/json'): Promise<Reply> {
+  async get(path: string, query: Readonly<Record<string, string>> = {}, accept = 'application/json'): Promise<Reply> {
     return await this.#send({ path, query, accept })
   }
 
@@ -70,7 +70,7 @@ export class Party {
   /** @throws CommandError when the server refuses. */
   async resources(): Promise<readonly ApiResource[]> {
     return await discover(async (path, accept) => {
-      const { status, body } = await this.ask(path, {}, accept)
+      const { status, body } = await this.get(path, {}, accept)
       if (status === 404) return null
       if (status !== 200) throw new CommandError(`${this.name} answers ${status} to ${path}`)
       return body

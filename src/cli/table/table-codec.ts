@@ -32,14 +32,14 @@ interface Metadata {
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-interface Answer {
+interface TableOrObject {
   readonly kind?: string
   readonly metadata?: Metadata
   readonly columnDefinitions?: readonly Column[] | null
   readonly rows?:
     | readonly { readonly cells: readonly unknown[]; readonly object?: { readonly metadata?: Metadata } }[]
     | null
-  readonly items?: readonly Answer[] | null
+  readonly items?: readonly TableOrObject[] | null
 }
 
 const PLAIN_COLUMNS: readonly Column[] = [
@@ -53,10 +53,11 @@ const PLAIN_COLUMNS: readonly Column[] = [
  */
 export function tableCodec(): ObjectCodec<Row> {
   let columns: readonly Column[] = []
-  const rowsOf = (answer: Answer): Row[] => {
-    if (answer.kind !== 'Table') return [plainRow(answer)]
-    if (answer.columnDefinitions !== undefined && answer.columnDefinitions !== null) columns = answer.columnDefinitions
-    return (answer.rows ?? []).map(({ cells, object }) => rowAt(columns, cells, object))
+  const rowsOf = (document: TableOrObject): Row[] => {
+    if (document.kind !== 'Table') return [plainRow(document)]
+    if (document.columnDefinitions !== undefined && document.columnDefinitions !== null)
+      columns = document.columnDefinitions
+    return (document.rows ?? []).map(({ cells, object }) => rowAt(columns, cells, object))
   }
   const keyOf = ({ namespace, name }: Row): string => objectKey(namespace, name)
   const parse = (bytes: Uint8Array): unknown => {
@@ -66,7 +67,7 @@ export function tableCodec(): ObjectCodec<Row> {
       throw new WatchFailure('malformed', 'not JSON', { cause })
     }
   }
-  const eventOf = (type: unknown, object: Answer): ReturnType<ObjectCodec<Row>['decodeEvent']> => {
+  const eventOf = (type: unknown, object: TableOrObject): ReturnType<ObjectCodec<Row>['decodeEvent']> => {
     if (type === 'ERROR') return { type, status: object as StatusLike }
     if (type === 'BOOKMARK') {
       const metadata = object.rows?.[0]?.object?.metadata ?? object.metadata
@@ -86,12 +87,12 @@ export function tableCodec(): ObjectCodec<Row> {
     accept: 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json',
     keyOf,
     decodeEvent(line) {
-      const { type, object } = parse(line) as { type?: unknown; object?: Answer }
+      const { type, object } = parse(line) as { type?: unknown; object?: TableOrObject }
       return eventOf(type, object ?? {})
     },
-    decodeObject: (type, object) => eventOf(type, parse(object) as Answer),
+    decodeObject: (type, object) => eventOf(type, parse(object) as TableOrObject),
     decodeList(body) {
-      const list = parse(body) as Answer
+      const list = parse(body) as TableOrObject
       const { resourceVersion, continue: continueToken = '' } = list.metadata ?? {}
       if (resourceVersion === undefined) throw new WatchFailure('malformed', 'a list without a resourceVersion')
       const items = list.kind === 'Table' ? rowsOf(list) : (list.items ?? []).map(plainRow)
@@ -101,9 +102,9 @@ export function tableCodec(): ObjectCodec<Row> {
 }
 
 /** Returns the rows of a single object, or of a response from a server without tables. */
-export function rowsOfAnswer(body: Uint8Array): readonly Row[] {
+export function rowsOfBody(body: Uint8Array): readonly Row[] {
   const codec = tableCodec()
-  const object = parseCells(body) as Answer
+  const object = parseCells(body) as TableOrObject
   if (object.kind === 'Table' || object.items !== undefined) return codec.decodeList(body).items
   return [plainRow(object)]
 }
@@ -139,13 +140,13 @@ function parseCells(body: Uint8Array): unknown {
   return /\d{16}/.test(text) ? parseJsonTree(bytes).value : (JSON.parse(text) as Json)
 }
 
-function rowAt(columns: readonly Column[], cells: readonly unknown[], object: Answer = {}): Row {
+function rowAt(columns: readonly Column[], cells: readonly unknown[], object: TableOrObject = {}): Row {
   const { metadata = {} } = object
   const { namespace = '', name = '', resourceVersion = '' } = metadata
   return { columns, cells, namespace, name, resourceVersion, metadata }
 }
 
-function plainRow(object: Answer): Row {
+function plainRow(object: TableOrObject): Row {
   const { name, creationTimestamp } = object.metadata ?? {}
   return rowAt(PLAIN_COLUMNS, [name, ageOf(creationTimestamp, Date.now())], object)
 }

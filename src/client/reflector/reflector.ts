@@ -206,8 +206,8 @@ export class Reflector<T> {
     const waitMs = backoffMs(options, attempt, this.#random)
     if (retryAfterMs === null) return waitMs
     // All clients may have got the same time, and must not all come back at once.
-    const askedMs = Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)
-    return Math.max(waitMs, askedMs + (this.#random.next() * askedMs) / 4)
+    const requestedMs = Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)
+    return Math.max(waitMs, requestedMs + (this.#random.next() * requestedMs) / 4)
   }
 
   /** Runs one job and abandons the previous one, whose result is ignored. */

@@ -1,13 +1,13 @@
 /** Tests which rows `get -w` prints again after a relist. */
 import t from 'tap'
-import { isSameRow, type Row, rowsOfAnswer } from '../../../src/cli/table/table-codec.js'
+import { isSameRow, type Row, rowsOfBody } from '../../../src/cli/table/table-codec.js'
 
 const metadata = { name: 'a', uid: 'u1', resourceVersion: '7', creationTimestamp: '2026-01-01T00:00:00Z' }
 
 function row(cells: readonly unknown[], object: object = metadata): Row {
   const rows = [{ cells, object: { metadata: object } }]
   const answer = { kind: 'Table', metadata: { resourceVersion: '9' }, columnDefinitions: [], rows }
-  return rowsOfAnswer(Buffer.from(JSON.stringify(answer)))[0]!
+  return rowsOfBody(Buffer.from(JSON.stringify(answer)))[0]!
 }
 
 void t.test('a row is the same whatever its ages, and only with the same metadata and cells', async (t) => {

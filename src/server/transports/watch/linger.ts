@@ -50,7 +50,7 @@ export function boundResponse(response: ServerResponse, msFor: (bytes: number) =
   lingerAtMost(writable, msFor(writable.writableLength), giveUp)
 }
 
-/** Aborts a response in the middle, so that its client sees it as broken; see `boundAnswer`. */
+/** Aborts a response in the middle, so that its client sees it as broken; see `boundResponse`. */
 export function breakOff(response: ServerResponse): void {
   const { stream } = response as { stream?: ServerHttp2Stream }
   if (stream === undefined) response.destroy()
