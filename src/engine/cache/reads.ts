@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Key } from '../model/event.js'
-import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
+import type { FreshnessSource, KeysSummary, StateAtRevision } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'
 import {
   ExpiredError,
@@ -33,6 +33,9 @@ const KEPT_SNAPSHOT_MS = 5 * 60_000
 /** How long a read waits for events before it goes to etcd, if etcd's progress cannot be trusted. */
 const UNTRUSTED_WAIT_MS = 200
 
+/** With fewer objects, reading their keys takes no longer than reading etcd's revision. */
+const FEW_OBJECTS = 500
+
 const withoutSlot = (): Promise<() => void> => Promise.resolve(() => {})
 
 const RETRY_SOON = { details: { retryAfterSeconds: 1 } } as const
@@ -50,9 +53,13 @@ export abstract class CacheReads {
   readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
   /** Concurrent reads share one state read from the source, which is converted to a snapshot once. */
   readonly #states = new WeakMap<StateAtRevision, Promise<Snapshot>>()
+  /** The same for summaries that have proved the cache current. */
+  readonly #proven = new WeakMap<KeysSummary, Snapshot>()
 
   /** The state at `revision`; the same object until something changes. */
   abstract snapshot(): Snapshot
+  /** The number of keys in the state, including those whose values cannot be served. */
+  abstract countKeys(): number
   /**
    * Returns the state at an earlier revision by walking the ring back in turns of the event loop, or null if the ring
    * does not reach that far.
@@ -82,7 +89,7 @@ export abstract class CacheReads {
 
   /** Returns a state as fresh as a linearizable read. @throws TimeoutError when the source does not answer in time. */
   async consistentSnapshot(signal?: AbortSignal): Promise<Snapshot> {
-    if (!this.source.trustsProgress) return await this.#readState(null, signal)
+    if (!this.source.trustsProgress) return await this.#stateNow(signal)
     const revision = await this.#freshRevision(signal)
     if (await this.#reachesSoon(revision, signal)) return this.snapshot()
     return await this.#readState(null, signal)
@@ -115,7 +122,7 @@ export abstract class CacheReads {
     // enough.
     const reached = await this.waiters.wait(revision, { signal, requestsProgress: false, limitMs: UNTRUSTED_WAIT_MS })
     if (reached) return this.snapshot()
-    const state = await this.#readState(null, signal).catch(() => null)
+    const state = await this.#provenState(signal).catch(() => null)
     if (state !== null && state.revision >= revision) return state
     // etcd had not reached the revision when it was read, but may do so before the limit.
     await this.waitUntil(revision, signal)
@@ -235,6 +242,40 @@ export abstract class CacheReads {
     }
     await this.waitUntil(revision, signal)
     return null
+  }
+
+  /**
+   * Returns a state as fresh as a linearizable read, if progress cannot be trusted. The cheapest proof comes first: the
+   * cache has reached etcd's revision, or it has the same keys as etcd.
+   */
+  async #stateNow(signal: AbortSignal | undefined): Promise<Snapshot> {
+    const { source, disconnectedReason } = this
+    if (source.summariseKeys !== undefined && disconnectedReason === null && this.countKeys() >= FEW_OBJECTS) {
+      const revision = await this.#freshRevision(signal)
+      if (this.disconnectedReason === null && revision <= this.revision) return this.snapshot()
+    }
+    return await this.#provenState(signal)
+  }
+
+  /** Returns the cache's state if a summary of etcd's keys proves that it is current, and otherwise reads etcd's. */
+  async #provenState(signal: AbortSignal | undefined): Promise<Snapshot> {
+    const { history, source } = this
+    if (source.summariseKeys === undefined || this.disconnectedReason !== null)
+      return await this.#readState(null, signal)
+    const before = this.revision
+    const summary = await this.#fromSource(source.summariseKeys(signal))
+    // A source behind the cache may be an older copy.
+    if (summary.revision >= before) {
+      const newest = summary.maxModRevision as Revision
+      await this.waiters.wait(newest, { signal, requestsProgress: false, limitMs: UNTRUSTED_WAIT_MS })
+      if (this.history === history && this.disconnectedReason === null) {
+        if (summary.revision <= this.revision) return this.snapshot()
+        if (newest <= this.revision && summary.count === this.countKeys()) {
+          return getOrMake(this.#proven, summary, ({ revision }) => this.held.snapshot(revision, history))
+        }
+      }
+    }
+    return await this.#readState(null, signal)
   }
 
   async #readObject(key: Key, signal: AbortSignal | undefined): Promise<StoredObject | undefined> {

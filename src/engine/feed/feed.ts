@@ -22,7 +22,8 @@ import { IDLE, next, type FeedEffect, type FeedInput, type FeedState } from './f
 import { HeldBatches } from './held-batches.js'
 import { asUpstreamError, type FeedResume, HistoryReader } from './history-reader.js'
 import { ListSlot } from './list-slot.js'
-import { type KeysSummary, READ_TIMEOUT_MS, summariseKeys } from './read-pages.js'
+import type { KeysSummary } from '../model/freshness-source.js'
+import { READ_TIMEOUT_MS, summariseKeys } from './read-pages.js'
 import { screen } from './screen.js'
 
 /** The wait between attempts to list after a refusal. */

@@ -135,6 +135,9 @@ function openedFreshness(source: () => FreshnessSource, transform: ValueTransfor
     },
     currentRevision: (signal) => source().currentRevision(signal),
     requestProgress: () => source().requestProgress(),
+    get summariseKeys() {
+      return source().summariseKeys
+    },
     readState: async (revision, signal) => {
       return await getOrMake(states, await source().readState(revision, signal), open)
     },

@@ -4,6 +4,7 @@
  * remaining keys.
  */
 import { type Key, keyToText } from '../model/event.js'
+import type { KeysSummary } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'
 import { sleep, type Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
@@ -191,18 +192,7 @@ class PageReader {
 
 function noop(): void {}
 
-export interface KeysSummary {
-  readonly revision: Revision
-  readonly count: number
-  /** The highest mod revision of the existing keys; 0 if there are none. */
-  readonly maxModRevision: number
-}
-
-/**
- * Returns the number of keys and the newest change among them, at one revision. A summary shows whether an earlier
- * state of the same history equals the later one. If the earlier state has seen `maxModRevision`, it contains every key
- * of the later state unchanged, so if it also has the same number of keys, it contains no others.
- */
+/** Returns the number of keys and the newest change among them, at one revision. */
 export async function summariseKeys(options: PagesOptions): Promise<KeysSummary> {
   let revision: Revision | null = null
   let count = 0

@@ -6,7 +6,7 @@
  * state that is read here answers requests but never advances the feed, because an equal state does not mean that its
  * events were delivered.
  */
-import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
+import type { FreshnessSource, KeysSummary, StateAtRevision } from '../model/freshness-source.js'
 import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { TooManyRequestsError } from '../model/status.js'
@@ -15,7 +15,7 @@ import { orAborted, withDeadline } from '../../support/deadline.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { UpstreamError, type StateReader } from '../upstream/upstream.js'
-import { readPages } from './read-pages.js'
+import { readPages, summariseKeys } from './read-pages.js'
 
 export interface ProgressSource {
   readonly trustsProgress: boolean
@@ -57,6 +57,7 @@ export class UpstreamFreshness implements FreshnessSource {
   readonly #options: UpstreamFreshnessOptions
   readonly #revisionFlight: SingleFlight<Revision>
   readonly #stateFlight: SingleFlight<StateAtRevision>
+  readonly summariseKeys?: (signal?: AbortSignal) => Promise<KeysSummary>
   readonly #exact = new Map<Revision, Promise<StateAtRevision>>()
   readonly #exactTurns: Semaphore
   /** The reads of objects in progress, by key. */
@@ -68,6 +69,10 @@ export class UpstreamFreshness implements FreshnessSource {
     this.#revisionFlight = new SingleFlight(() => this.#readRevision())
     this.#stateFlight = new SingleFlight(() => this.#readState(null))
     this.#exactTurns = new Semaphore(EXACT_READS)
+    if (options.upstream.areKeysCheap === true) {
+      const flight = new SingleFlight(() => this.#summariseKeys())
+      this.summariseKeys = (signal) => flight.join(signal)
+    }
   }
 
   get trustsProgress(): boolean {
@@ -159,6 +164,17 @@ export class UpstreamFreshness implements FreshnessSource {
       this.#exact.set(revision, reading)
     }
     return orAborted(reading, signal)
+  }
+
+  #summariseKeys(): Promise<KeysSummary> {
+    const { clock, upstream, prefix } = this.#options
+    return withDeadline(
+      clock,
+      STATE_TIMEOUT_MS,
+      undefined,
+      () => late(STATE_TIMEOUT_MS),
+      (signal) => summariseKeys({ upstream, prefix, revision: null, clock, signal }),
+    )
   }
 
   #readState(revision: Revision | null): Promise<StateAtRevision> {

@@ -21,8 +21,26 @@ export interface FreshnessSource {
    * @throws UpstreamError; TooManyRequestsError when too many different old revisions are being read.
    */
   readState(revision: Revision | null, signal?: AbortSignal): Promise<StateAtRevision>
+  /**
+   * Reads the keys of the whole prefix without their values, not older than the call. Absent if that costs as much as
+   * `readState`.
+   * @throws UpstreamError
+   */
+  readonly summariseKeys?: ((signal?: AbortSignal) => Promise<KeysSummary>) | undefined
   /** Reads one key linearizably; null when it does not exist. @throws UpstreamError */
   readKey(key: Key, signal?: AbortSignal): Promise<KeyValue | null>
+}
+
+/**
+ * The keys of a prefix at one revision. A summary shows whether an earlier state of the same history equals the later
+ * one. If the earlier state has seen `maxModRevision`, it contains every key of the later state unchanged, so if it also
+ * has the same number of keys, it contains no others.
+ */
+export interface KeysSummary {
+  readonly revision: Revision
+  readonly count: number
+  /** The highest mod revision of the existing keys; 0 if there are none. */
+  readonly maxModRevision: number
 }
 
 export interface StateAtRevision {

@@ -96,6 +96,8 @@ export interface StateReader {
    * @throws UpstreamError from the iterator; `protocol` also if the source turns out not to support streams.
    */
   stream?(options: StreamOptions): AsyncGenerator<StreamPart, void, undefined> | null
+  /** Whether reading keys without values is much cheaper than reading everything. */
+  readonly areKeysCheap?: boolean
   /** Reads one key, linearizably or at a revision; null when it does not exist. @throws UpstreamError */
   readKey(key: Key, options?: { revision?: Revision; signal?: AbortSignal }): Promise<KeyValue | null>
   /**

@@ -2,7 +2,7 @@ import { CACHE_METRICS } from '../../../src/engine/model/stage-metrics.js'
 import { silent } from '../../support/silent-metrics.js'
 import t from 'tap'
 import type { CacheBatch } from '../../../src/engine/cache/cache-batch.js'
-import type { FreshnessSource } from '../../../src/engine/model/freshness-source.js'
+import type { FreshnessSource, KeysSummary } from '../../../src/engine/model/freshness-source.js'
 import { WatchCache, type WatchCacheOptions } from '../../../src/engine/cache/watch-cache.js'
 import type { KeyValue } from '../../../src/engine/model/event.js'
 import type { Revision } from '../../../src/engine/model/revision.js'
@@ -528,6 +528,107 @@ void t.test('a read as fresh as a linearizable one', (t) => {
     t.equal(cache.revision, 10, 'never a revision beyond every event and progress')
     t.same(namesIn(cache.snapshot()), ['a@5'])
     t.same(told.advances, [])
+  })
+  void t.test('where progress cannot be trusted, a state that is proved current is not read again', async (t) => {
+    let summary = { revision: rev(15), count: 2, maxModRevision: 6 }
+    let states = 0
+    const { cache, clock } = setUp({
+      objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 6)],
+      freshness: {
+        trustsProgress: false,
+        summariseKeys: async () => summary,
+        readState: async () => {
+          states++
+          return { revision: rev(99), keyValues: [] }
+        },
+      },
+    })
+    const equal = await cache.consistentSnapshot()
+    t.equal(equal.revision, 15)
+    t.same(namesIn(equal), ['a@5', 'b@6'])
+    t.equal(cache.revision, 10, 'never a revision beyond every event and progress')
+    t.equal(await cache.consistentSnapshot(), equal, 'and readers of one summary share one state')
+
+    summary = { revision: rev(17), count: 2, maxModRevision: 16 }
+    const read = watched(cache.consistentSnapshot())
+    await nextTurn()
+    t.equal(read.state, 'pending', 'the newest event is still to come')
+    cache.apply([batch(16, put('x', 'a', 16, {}, 5))])
+    await nextTurn()
+    t.equal(read.value?.revision, 17)
+    t.same(namesIn(read.value!), ['a@16', 'b@6'])
+
+    const later = watched(cache.consistentSnapshot())
+    cache.apply([batch(18, del('x', 'b'))])
+    await nextTurn()
+    t.equal(later.value?.revision, 18, 'the cache is further than the summary')
+    t.same(namesIn(later.value!), ['a@16'])
+    t.equal(states, 0)
+    t.equal(clock.pending, 0)
+  })
+  void t.test('a state that is not proved current is read from etcd', async (t) => {
+    for (const [what, summary] of [
+      ['a key has been deleted', { revision: rev(15), count: 1, maxModRevision: 6 }],
+      ['an event does not come', { revision: rev(15), count: 2, maxModRevision: 12 }],
+      ['the summary is older than the cache', { revision: rev(9), count: 2, maxModRevision: 6 }],
+    ] as const) {
+      const { cache, clock } = setUp({
+        objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 6)],
+        freshness: {
+          trustsProgress: false,
+          summariseKeys: async () => summary,
+          readState: async () => ({ revision: rev(16), keyValues: [podKeyValue('x', 'c', 16)] }),
+        },
+      })
+      const read = watched(cache.consistentSnapshot())
+      await nextTurn()
+      clock.advance(200)
+      await nextTurn()
+      t.same(namesIn(read.value!), ['c@16'], what)
+    }
+  })
+  void t.test('nothing is proved by a summary that crosses a loss of the source or a change of history', async (t) => {
+    for (const [what, happens] of [
+      ['loss', ({ cache }) => cache.disconnected('away')],
+      ['change', ({ replace }) => replace(10, 'history-changed', podKeyValue('x', 'z', 7))],
+    ] as const satisfies readonly (readonly [string, (h: ReturnType<typeof setUp>) => void])[]) {
+      let answer: (summary: KeysSummary) => void = () => {}
+      const h = setUp({
+        objects: [podKeyValue('x', 'a', 5)],
+        freshness: {
+          trustsProgress: false,
+          summariseKeys: () => new Promise((resolve) => (answer = resolve)),
+          readState: async () => ({ revision: rev(16), keyValues: [podKeyValue('x', 'c', 16)] }),
+        },
+      })
+      const read = watched(h.cache.consistentSnapshot())
+      await nextTurn()
+      happens(h)
+      answer({ revision: rev(10), count: 1, maxModRevision: 5 })
+      await nextTurn()
+      t.same(namesIn(read.value!), ['c@16'], what)
+    }
+  })
+  void t.test('of many objects, the keys are read only when etcd is further than the cache', async (t) => {
+    let revision = 10
+    let summaries = 0
+    const objects = Array.from({ length: 500 }, (_, i) => podKeyValue('x', `p${1000 + i}`, 5))
+    const { cache } = setUp({
+      objects,
+      freshness: {
+        trustsProgress: false,
+        currentRevision: async () => rev(revision),
+        summariseKeys: async () => {
+          summaries++
+          return { revision: rev(revision), count: 500, maxModRevision: 5 }
+        },
+      },
+    })
+    t.equal((await cache.consistentSnapshot()).revision, 10)
+    t.equal(summaries, 0)
+    revision = 11
+    t.equal((await cache.consistentSnapshot()).revision, 11)
+    t.equal(summaries, 1)
   })
   void t.test('a read times out when etcd does not answer or progress does not arrive', async (t) => {
     const silent = setUp({

@@ -112,6 +112,31 @@ void t.test('a state has one revision, is complete, and is not older than the re
   t.equal(reads(), 3 + 2)
 })
 
+void t.test(
+  'the keys are summarised once for all requests that came before, and only where that is cheap',
+  async (t) => {
+    const { clock, etcd, freshness, reads } = harness(t)
+    for (const name of ['a', 'b', 'c']) etcd.commit([put(name)])
+    etcd.setDelays({ readMs: 100 })
+    const first = freshness.summariseKeys!()
+    await nextTurn()
+    etcd.commit([remove('c')])
+    etcd.commit([put('b', 'later')])
+    const after = [freshness.summariseKeys!(), freshness.summariseKeys!()]
+    await clock.advanceInTurns(1_000, 20)
+    t.same(await first, { revision: 6, count: 2, maxModRevision: 6 })
+    for (const summary of await Promise.all(after)) t.same(summary, { revision: 6, count: 2, maxModRevision: 6 })
+    t.equal(reads(), 2)
+    const feed = { trustsProgress: false, requestProgress: () => {}, position: null, doubtHistory: () => {} }
+    const upstream = {
+      read: etcd.read.bind(etcd),
+      readKey: etcd.readKey.bind(etcd),
+      currentRevision: etcd.currentRevision.bind(etcd),
+    }
+    t.equal(new UpstreamFreshness({ upstream, prefix: '/p/' as Key, feed, clock }).summariseKeys, undefined)
+  },
+)
+
 void t.test('an old revision is read once for all concurrent requests', async (t) => {
   const { etcd, freshness, reads } = harness(t)
   for (const name of ['a', 'b', 'c']) etcd.commit([put(name)])

@@ -50,6 +50,7 @@ export interface EmbeddedUpstreamOptions {
 const maxOperations = 128
 
 export class EmbeddedUpstream implements Upstream {
+  readonly areKeysCheap = true
   protected readonly clock: Clock
   protected readonly leases: Leases
   protected store: MvccStore

@@ -121,6 +121,7 @@ export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
 }
 
 class EtcdUpstream implements Upstream {
+  readonly areKeysCheap = true
   readonly #pool: EndpointPool
   readonly #calls: EtcdCalls
   readonly #clock: Clock
