@@ -90,6 +90,15 @@ export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH, unread?: 
   return new Reader(bytes, maxDepth, 0, false, unread).value()
 }
 
+/**
+ * Like `readJsonTree`, in a fraction of the time, for a caller that changes nothing and reads only members that no
+ * JavaScript object inherits: the objects may have a prototype.
+ */
+export function readPlainTree(bytes: Buffer): Json {
+  const text = bytes.toString('utf8')
+  return hasUsualNumbers(text) ? (JSON.parse(text) as Json) : readJsonTree(bytes)
+}
+
 /** Returns null, as for the JSON `null`, for text that is not JSON. */
 export function parseJsonText(text: string): Json {
   try {

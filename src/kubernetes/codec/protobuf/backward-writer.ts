@@ -4,19 +4,35 @@
  */
 import { FIXED64, LENGTH, VARINT, varintLength, writeVarint } from './wire.js'
 
-const FIRST_BYTES = 1_024
+/** Most messages fit into this. */
+const SPARE_BYTES = 16 * 1024
+/** The memory of a writer that has finished, for the next one. */
+let spare: Buffer | null = null
+
+const NOTHING = Buffer.alloc(0)
 
 export class BackwardWriter {
-  #bytes = Buffer.allocUnsafe(FIRST_BYTES)
-  #start = FIRST_BYTES
+  #bytes: Buffer
+  #start = SPARE_BYTES
+
+  constructor() {
+    this.#bytes = spare ?? Buffer.allocUnsafeSlow(SPARE_BYTES)
+    spare = null
+  }
 
   /** The number of bytes written so far. */
   get length(): number {
     return this.#bytes.length - this.#start
   }
 
+  /** Returns what was written. Nothing can be written afterwards. */
   finish(): Buffer {
-    return this.#bytes.subarray(this.#start)
+    const written = this.#bytes.subarray(this.#start)
+    if (this.#bytes.length > SPARE_BYTES) return written
+    spare = this.#bytes
+    this.#bytes = NOTHING
+    this.#start = 0
+    return Buffer.from(written)
   }
 
   bytes(bytes: Uint8Array): void {

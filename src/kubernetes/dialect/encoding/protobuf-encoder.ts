@@ -3,7 +3,7 @@
  * resourceVersion inserted at wire level. Objects of built-in kinds that are stored as JSON, or in a version with
  * other messages, are encoded from the JSON in which they are shown.
  */
-import { readJsonTree } from '../../codec/json-tree.js'
+import { readPlainTree } from '../../codec/json-tree.js'
 import { encodeIfPossible } from '../../codec/protobuf/encode-object.js'
 import { encodeBookmark, encodeStatus, objectItem } from '../../codec/protobuf/encode.js'
 import { openStored, withResourceVersion } from '../../codec/protobuf/resource-version.js'
@@ -31,7 +31,7 @@ export function protobufEncoder(resource: Resource, view: JsonView, schema: Sche
     const isSame = object.kind === resource.kind && hasSameMessage(object.apiVersion, version, object.kind)
     if (object.encoding === 'protobuf' && isSame) return object.bytes
     const json = isBuiltIn ? view(object) : null
-    const encoded = json === null ? null : encodeIfPossible(readJsonTree(json.bytes), schema)
+    const encoded = json === null ? null : encodeIfPossible(readPlainTree(json.bytes), schema)
     if (encoded === null) throw notProtobuf(resource, object)
     return encoded
   }

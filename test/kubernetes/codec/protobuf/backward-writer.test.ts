@@ -21,8 +21,22 @@ void t.test('what is written backwards is what is written forwards', async (t) =
     })
   }
   const bytes = Buffer.from(forwards.finish())
-  t.same(backwards.finish(), bytes)
   t.equal(backwards.length, bytes.length)
+  t.same(backwards.finish(), bytes)
+})
+
+void t.test('a writer that takes over the memory of a finished one leaves its bytes alone', async (t) => {
+  const written = (text: string): BackwardWriter => {
+    const writer = new BackwardWriter()
+    writer.text(text)
+    return writer
+  }
+  const both = [written('one'), written('other')]
+  const texts = ['a', 'b'.repeat(20_000), 'c', 'd'.repeat(16 * 1024)]
+  const finished = [...both, ...texts.map(written)].map((writer) => writer.finish())
+  const again = texts.map((text) => written(text).finish())
+  t.same(finished.map(String), ['one', 'other', ...texts])
+  t.same(again.map(String), texts)
 })
 
 void t.test('integers of either sign and doubles, in fields of any number', async (t) => {
