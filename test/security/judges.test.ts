@@ -17,13 +17,13 @@ for (const [name, failing, reason, metric] of [
   [
     'judge-token-review',
     'tokenreviews',
-    'TokenReview answered 403',
+    'TokenReview returned 403',
     'distributary_authentication_attempts_total{result="error"}',
   ],
   [
     'judge-subject-access-review',
     'subjectaccessreviews',
-    'SubjectAccessReview answered 403',
+    'SubjectAccessReview returned 403',
     'distributary_authorization_attempts_total{result="error"}',
   ],
 ] as const) {

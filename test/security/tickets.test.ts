@@ -305,7 +305,7 @@ void t.test(
     t.equal(late.status, 200)
     t.equal(late.headers.get('cache-control'), 'private, no-store')
     await until(() => late.hasEnded, 'the end')
-    t.match(late.text, /event: ERROR\ndata: \{.*"message":"the ticket has expired: ask for another".*"code":401\}/)
+    t.match(late.text, /event: ERROR\ndata: \{.*"message":"the ticket has expired: request another".*"code":401\}/)
     t.match(late.text, /^retry: 60000$/m)
     put(app, 'banner', '"new"')
     await until(() => stream.text.includes('banner'), 'the stream continues')

@@ -12,7 +12,7 @@ import { canPack, loosened, MAX_VALUE_BYTES, Packer, packOf } from './pack.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
 const ENCRYPTED =
-  "its values are encrypted at rest, and the key is the API server's (--encryption-provider-config there)"
+  'its values are encrypted at rest with a key that this server does not have (--encryption-provider-config)'
 
 /** Remembers this many keys whose values cannot be served, so that each is logged only once. */
 const LOGGED_KEYS = 1_000

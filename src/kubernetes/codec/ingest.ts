@@ -43,7 +43,7 @@ export function createIngest({ resource, maxValueBytes, wrap }: IngestOptions): 
     const { value, key } = keyValue
     const name = nameOfKey(resource, key)
     if (name === null)
-      return { unservable: `the key ${JSON.stringify(keyToText(key))} does not have the shape of ${resource.plural}` }
+      return { unservable: `the key ${JSON.stringify(keyToText(key))} is not a key of ${resource.plural}` }
     if (keyValue.sealed !== undefined)
       return { unservable: keyValue.sealed, withholds: 'sealed', encryptionKey: encryptionKeyOf(value) }
     if (value.length > maxValueBytes)
@@ -82,14 +82,14 @@ const NAME_PLAN = planFacts(['metadata.name', 'metadata.namespace'])
 function problemOf(scanned: ScannedObject, resource: Resource, { namespace, name }: ObjectName): string | null {
   const facts = extractFacts(scanned.bytes, NAME_PLAN)
   const is = (what: string, found: string, wanted: string): string | null =>
-    found === wanted ? null : `its ${what} is ${JSON.stringify(found)}, and that of its key ${JSON.stringify(wanted)}`
+    found === wanted ? null : `its ${what} is ${JSON.stringify(found)}, but its key says ${JSON.stringify(wanted)}`
   const named =
     is('metadata.name', facts.field('metadata.name'), name) ??
     is('metadata.namespace', facts.field('metadata.namespace'), namespace)
   if (named !== null) return named
   const isTyped = scanned.apiVersion === '' || scanned.apiVersion === apiVersion(resource)
   if (isTyped && (scanned.kind === '' || scanned.kind === resource.kind)) return null
-  return `it is a ${scanned.kind} of ${scanned.apiVersion}, and ${resourceId(resource)} are declared as ${resource.kind} of ${apiVersion(resource)}`
+  return `it is a ${scanned.kind} of ${scanned.apiVersion}, but ${resourceId(resource)} are declared as ${resource.kind} of ${apiVersion(resource)}`
 }
 
 export function isEncrypted(value: Buffer): boolean {

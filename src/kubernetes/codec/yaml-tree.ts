@@ -60,7 +60,7 @@ export function parseYamlTree(text: string): ParsedJson {
       return
     }
     aliased += 1 + (isScalar(node) && typeof node.value === 'string' ? node.value.length / BYTES_PER_VALUE : 0)
-    if (aliased > MAX_ALIASED) throw new SyntaxError(`its aliases stand for more than ${MAX_ALIASED} values`)
+    if (aliased > MAX_ALIASED) throw new SyntaxError(`its aliases expand to more than ${MAX_ALIASED} values`)
   }
   const toTree = (node: unknown): Json => {
     if (path.length > MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)

@@ -83,8 +83,8 @@ export function startKeyOf(token: ContinueToken, prefix: Key): Key {
  */
 export function expiredTokenError(token: ContinueToken): ExpiredError {
   return new ExpiredError(
-    'The provided continue parameter is too old to display a consistent list result. Start a new list without it, or go ' +
-      'on with the continue token in this response: then objects written since the first page may be missing or appear twice.',
+    'The provided continue parameter is too old to display a consistent list result. Start a new list without it, or use ' +
+      'the continue token in this response: then objects written since the first page may be missing or appear twice.',
     { continueToken: encodeContinueToken({ revision: null, start: token.start }) },
   )
 }

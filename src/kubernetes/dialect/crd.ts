@@ -56,7 +56,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
   const plural = textAt(names, 'plural')
   const kind = textAt(names, 'kind')
   if (!GROUP.test(group))
-    return notServed(`spec.group ${JSON.stringify(group)} is not a DNS name of two labels or more`)
+    return notServed(`spec.group ${JSON.stringify(group)} is not a DNS name with at least two labels`)
   if (!LABEL.test(plural)) return notServed(`spec.names.plural ${JSON.stringify(plural)} is not a DNS label`)
   if (!KIND.test(kind)) return notServed(`spec.names.kind ${JSON.stringify(kind)} is not a kind`)
   const waiting = notYetEstablished(definition)
@@ -64,7 +64,7 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
 
   const versions = versionsOf(spec)
   const stored = versions.find(({ storage }) => storage)
-  if (stored === undefined) return notServed('no version is marked as the stored one')
+  if (stored === undefined) return notServed('no version is marked as the storage version')
   const conversion = textAt(spec, 'conversion', 'strategy') === 'Webhook' ? 'Webhook' : 'None'
   const resource: Omit<Resource, 'version'> = {
     group,

@@ -121,7 +121,7 @@ export function resolveResources(options: {
         `resource ${quote(text)}: resources and permissions are derived from ${basic}, so it is always served`,
       )
     else if (ids.length === 0)
-      problems.push(`resource ${quote(text)} is not a known resource; a custom one is left out as -NAME.GROUP`)
+      problems.push(`resource ${quote(text)} is not a known resource; to leave out a custom resource, use -NAME.GROUP`)
     else for (const id of ids) leftOut.add(id)
   }
   const isServed = ({ resource }: ServedResource): boolean => !leftOut.has(resourceId(resource))
@@ -168,20 +168,26 @@ function problemsOf(declaration: ResourceDeclaration): string[] {
   const { name, prefix, group, version, kind, shortNames } = declaration
   const problems: string[] = []
   const check = (ok: boolean, problem: string): void => void (ok || problems.push(problem))
-  check(LABEL.test(name), 'the name must be lower-case letters, digits and "-", begin with a letter, at most 63')
+  check(LABEL.test(name), 'the name must be at most 63 lower-case letters, digits and "-", and begin with a letter')
   check(prefix.startsWith('/'), `prefix ${quote(prefix)} must begin with "/"`)
   check(
     prefix.endsWith('/'),
-    `prefix ${quote(prefix)} must end in "/": without it, it is also a prefix of its neighbours`,
+    `prefix ${quote(prefix)} must end in "/": otherwise it would also match keys of other prefixes`,
   )
   check(!prefix.includes('//'), `prefix ${quote(prefix)} has an empty segment`)
-  check(!prefix.includes('\0'), 'the prefix has a NUL')
+  check(!prefix.includes('\0'), 'the prefix contains a NUL')
   check(
     group === undefined || group === '' || (group.length <= 253 && SUBDOMAIN.test(group)),
     `group ${quote(group ?? '')} is not a DNS name`,
   )
-  check(version === undefined || VERSION.test(version), `version ${quote(version ?? '')} is not like v1 or v1beta2`)
-  check(kind === undefined || KIND.test(kind), `kind ${quote(kind ?? '')} is not a CamelCase word of at most 63`)
+  check(
+    version === undefined || VERSION.test(version),
+    `version ${quote(version ?? '')} is not of the form v1 or v1beta2`,
+  )
+  check(
+    kind === undefined || KIND.test(kind),
+    `kind ${quote(kind ?? '')} is not a CamelCase word of at most 63 characters`,
+  )
   for (const short of shortNames ?? []) check(LABEL.test(short), `short name ${quote(short)} is not a DNS label`)
   return problems
 }
@@ -195,7 +201,7 @@ function clashesOf(resource: Resource, others: readonly Resource[]): string[] {
     if (sameVersion && other.plural === resource.plural) {
       problems.add(`${resourceId(resource)} is already the name of ${otherPrefix}; choose another name or group`)
     } else if (sameVersion && other.kind === resource.kind) {
-      problems.add(`kind ${resource.kind} is already that of ${resourceId(other)}; give it a "kind" of its own`)
+      problems.add(`kind ${resource.kind} is already that of ${resourceId(other)}; give it a different "kind"`)
     }
     if (prefix.startsWith(otherPrefix) || otherPrefix.startsWith(prefix)) {
       problems.add(`prefix ${quote(prefix)} overlaps ${quote(otherPrefix)} of ${resourceId(other)}`)
@@ -203,7 +209,7 @@ function clashesOf(resource: Resource, others: readonly Resource[]): string[] {
   }
   // A prefix above the whole Kubernetes tree overlaps with all of it, so only the first few problems are reported.
   const all = [...problems]
-  return all.length > 3 ? [...all.slice(0, 3), `and ${all.length - 3} more clashes`] : all
+  return all.length > 3 ? [...all.slice(0, 3), `and ${all.length - 3} more conflicts`] : all
 }
 
 function toResource(declaration: ResourceDeclaration): Resource {

@@ -115,7 +115,7 @@ export function selectFields(written: readonly FieldTerm[], labels: FieldLabels)
 export function parseFieldTerms(text: string): readonly FieldTerm[] {
   if (text.length > MAX_SELECTOR_LENGTH) {
     throw new BadRequestError(
-      `fieldSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are read`,
+      `fieldSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are allowed`,
     )
   }
   const terms: FieldTerm[] = []

@@ -45,7 +45,7 @@ export const EVERY_LABEL = new LabelSelector([])
 export function parseLabelSelector(text: string): LabelSelector {
   if (text.length > MAX_SELECTOR_LENGTH) {
     throw new BadRequestError(
-      `labelSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are read`,
+      `labelSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are allowed`,
     )
   }
   const requirements = parseRequirements(text)

@@ -96,7 +96,7 @@ export function acceptsGzip(acceptEncoding: string | undefined): boolean {
 
 function checkLength(name: string, header: string): void {
   if (header.length > MAX_HEADER_LENGTH) {
-    throw new BadRequestError(`${name} is ${header.length} characters long, at most ${MAX_HEADER_LENGTH} are read`)
+    throw new BadRequestError(`${name} is ${header.length} characters long, at most ${MAX_HEADER_LENGTH} are allowed`)
   }
 }
 

@@ -69,7 +69,7 @@ export class SchemaCollector {
   addScale(): string {
     const schema = this.#message(this.#table.messageOfKind('autoscaling/v1', 'Scale')!)
     this.schemas[SCALE_NAME] = {
-      description: 'How many there are to be, and how many there are.',
+      description: 'Desired and actual number of replicas.',
       ...schema,
       properties: { apiVersion: API_VERSION, kind: KIND, ...propertiesOf(schema) },
       'x-kubernetes-group-version-kind': [{ group: 'autoscaling', kind: 'Scale', version: 'v1' }],
@@ -207,9 +207,9 @@ export class SchemaCollector {
 /** The members that `key-value-object.ts` writes. */
 const KEY_VALUE: Record<string, JsonSchema> = {
   key: { type: 'string', description: 'The whole key in etcd.' },
-  value: { 'x-kubernetes-preserve-unknown-fields': true, description: 'The value, when it is JSON of any type.' },
-  text: { type: 'string', description: 'The value, when it is other text.' },
-  bytes: { type: 'string', format: 'byte', description: 'The value, when it is not text.' },
+  value: { 'x-kubernetes-preserve-unknown-fields': true, description: 'The value, if it is JSON (of any type).' },
+  text: { type: 'string', description: 'The value, if it is text but not JSON.' },
+  bytes: { type: 'string', format: 'byte', description: 'The value in base64, if it is not text.' },
   createRevision: { type: 'integer', format: 'int64', description: 'Revision at which the key was created.' },
   version: { type: 'integer', format: 'int64', description: 'Number of writes since the key was created.' },
   lease: { type: 'string', description: 'Lease that the key is attached to.' },

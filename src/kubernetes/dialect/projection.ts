@@ -46,10 +46,11 @@ const ALWAYS: readonly (readonly string[])[] = [
  */
 export function parseProjection(text: string): Projection {
   if (text.length > MAX_FIELDS_LENGTH) {
-    throw new BadRequestError(`fields is ${text.length} characters long, at most ${MAX_FIELDS_LENGTH} are read`)
+    throw new BadRequestError(`fields is ${text.length} characters long, at most ${MAX_FIELDS_LENGTH} are allowed`)
   }
   const parts = splitAtCommas(text)
-  if (parts.length > MAX_FIELDS) throw new BadRequestError(`fields names ${parts.length} paths, at most ${MAX_FIELDS}`)
+  if (parts.length > MAX_FIELDS)
+    throw new BadRequestError(`fields names ${parts.length} paths, at most ${MAX_FIELDS} are allowed`)
   const root = newTree()
   for (const part of parts) {
     const segments = parseFieldPath(part)

@@ -92,7 +92,7 @@ export class Selector implements SelectorParts {
 function requireNames(fields: FieldSelector): void {
   const wrong = fields.valuesOf('metadata.name').find((name) => restOfName(name) === null)
   if (wrong === undefined) return
-  const hint = wrong.endsWith('*') ? `; for keys that begin with a text, ask with prefix=${wrong.slice(0, -1)}` : ''
+  const hint = wrong.endsWith('*') ? `; to select keys by how they begin, use prefix=${wrong.slice(0, -1)}` : ''
   throw new BadRequestError(`fieldSelector: no key has the name ${JSON.stringify(wrong.slice(0, 128))}${hint}`)
 }
 

@@ -20,7 +20,7 @@ export function parseShardSelector(text: string): ShardSelector | null {
   if (text === '') return null
   if (text.length > MAX_SELECTOR_LENGTH) {
     throw new BadRequestError(
-      `shardSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are read`,
+      `shardSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are allowed`,
     )
   }
   if (text.trim() === '') throw refused('empty shard selector is not allowed; omit the parameter for unfiltered lists')

@@ -12,10 +12,10 @@ import { NotImplementedError } from '../../engine/model/status.js'
 import { subresourceServer } from './well-known-resources.js'
 
 const REASONS: Readonly<Record<string, string>> = {
-  '': 'a kube-apiserver serves that',
-  kubelet: 'the kubelet of its node answers that',
-  network: "it leads into the cluster's network",
-  tokens: 'tokens are signed by a kube-apiserver',
+  '': 'only a kube-apiserver serves it',
+  kubelet: 'the kubelet of its node serves it',
+  network: "it connects to the cluster's network",
+  tokens: 'only a kube-apiserver signs tokens',
 }
 
 /**
@@ -32,7 +32,7 @@ export function unservedSubresourceError(
   const server = subresourceServer(resource, first)
   if (server === undefined) return undefined
   const { group, plural } = resource
-  const why = `${REASONS[server]!}, and there is none behind this server`
+  const why = `${REASONS[server]!}; use an API server, or set --passthrough here`
   return new NotImplementedError(`${first} of ${id} ${JSON.stringify(name)} is not served here: ${why}`, {
     details: { name, ...(group === '' ? {} : { group }), kind: plural },
   })

@@ -169,7 +169,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     try {
       const { body, codec } = await this.#get(path, {}, signal)
       const decoded = codec.decodeObject('ADDED', body)
-      if (!('object' in decoded)) throw new UpstreamError('protocol', `${path}: no object`)
+      if (!('object' in decoded)) throw new UpstreamError('protocol', `${path}: the response has no object`)
       return this.#keyValues.keyValue(decoded.object, false)
     } catch (error) {
       const upstreamError = asUpstreamError(error, path)

@@ -124,12 +124,16 @@ export class RemoteApiServer {
   /** Returns the parsed JSON of a small document with its ETag, or null if it has none. @throws UpstreamError */
   async taggedDocument(options: RequestOptions): Promise<{ readonly document: unknown; readonly etag: string | null }> {
     const { body, response } = await this.get(options)
-    if (body.length > MAX_DOCUMENT_BYTES) throw new UpstreamError('too-large', `${options.path}: ${body.length} bytes`)
+    if (body.length > MAX_DOCUMENT_BYTES)
+      throw new UpstreamError(
+        'too-large',
+        `${options.path}: the response has ${body.length} bytes, more than the limit of ${MAX_DOCUMENT_BYTES}`,
+      )
     try {
       const document = JSON.parse(new TextDecoder().decode(body)) as unknown
       return { document, etag: response.header('etag') }
     } catch (cause) {
-      throw new UpstreamError('protocol', `${options.path}: the answer is not JSON`, { cause })
+      throw new UpstreamError('protocol', `${options.path}: the response is not JSON`, { cause })
     }
   }
 
@@ -190,7 +194,7 @@ export class RemoteApiServer {
         clock,
         heartbeatTimeoutMs,
         undefined,
-        () => new UpstreamError('unavailable', 'no sign of life'),
+        () => new UpstreamError('unavailable', 'no response to the health check'),
         async (signal) => {
           const accept = 'text/plain, application/json'
           const response = await this.#options.transport.send({ ...request, accept, signal })

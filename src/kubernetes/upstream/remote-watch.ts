@@ -125,13 +125,13 @@ export class RemoteWatch implements UpstreamWatch {
         // responds.
         const isLost = outcome.kind === 'silent' && this.#sendsBookmarks
         if (isLost || outcome.kind === 'cannot-stream') {
-          throw new WatchFailure('network', 'the server has fallen silent')
+          throw new WatchFailure('network', 'the server has gone silent')
         }
         if (!this.#hasSpoken && clock.monotonic() - beganMs < SHORT_MS) {
           throw new WatchFailure('server-error', 'the server ended the watch at once')
         }
         if (this.#pending.length > 0 && this.#options.marksRevisions) {
-          throw new WatchFailure('network', 'the answer ended inside a revision')
+          throw new WatchFailure('network', 'the response ended inside a revision')
         }
         // The next watch delivers the deletions that were still waiting.
         this.#rest?.cancel()
@@ -263,7 +263,7 @@ export function watchSeconds(random: Random): number {
 
 class RevisionInParts extends Error {
   constructor(readonly revision: Revision) {
-    super(`more of revision ${revision} came after it was taken for whole`)
+    super(`more events of revision ${revision} arrived after it was taken to be complete`)
   }
 }
 

@@ -107,7 +107,7 @@ export class StateStream {
 }
 
 function cannotStream(outcome: WatchOutcome): never {
-  const why = outcome.kind === 'cannot-stream' ? outcome.why : 'the answer ended'
+  const why = outcome.kind === 'cannot-stream' ? outcome.why : 'the response ended'
   throw new WatchFailure('unsupported', `no initial events: ${why}`)
 }
 

@@ -51,7 +51,8 @@ export function bareValueOf(
   const metadata = object['metadata']
   const inMetadata = typeof metadata === 'object' && metadata !== null ? Object.keys(metadata) : []
   for (const field of [...Object.keys(object), ...inMetadata.map((one) => `metadata.${one}`)]) {
-    if (!KEPT.has(field) && !isValueMember(field)) problems.push(forbiddenField(field, 'a value has no place for it'))
+    if (!KEPT.has(field) && !isValueMember(field))
+      problems.push(forbiddenField(field, 'the value of a key cannot have this field'))
   }
   const given = VALUE_MEMBERS.filter((member) => isGiven(object, member))
   const [member, other] = given.length > 1 && held !== undefined ? given.filter((one) => !isGiven(held, one)) : given

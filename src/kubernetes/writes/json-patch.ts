@@ -185,7 +185,7 @@ class PatchedDocument {
       parent = valueIn(parent, unescapeName(name), pointer)
       if (!Array.isArray(parent) && !isRecord(parent)) throw unprocessable(`there is no ${quote(pointer)}`)
     }
-    if (last === undefined) throw unprocessable(`${quote(pointer)} is not a place in the object`)
+    if (last === undefined) throw unprocessable(`${quote(pointer)} is not a path in the object`)
     return { parent, name: unescapeName(last) }
   }
 
@@ -235,7 +235,7 @@ class PatchedDocument {
 
   #spend(work: number): void {
     this.#work += work
-    if (this.#work > this.maxWork) throw new RequestEntityTooLargeError('the JSON patch takes too much work to apply')
+    if (this.#work > this.maxWork) throw new RequestEntityTooLargeError('the JSON patch is too expensive to apply')
   }
 
   #spendCopied(bytes: number): void {

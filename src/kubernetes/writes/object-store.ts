@@ -405,7 +405,7 @@ function rawObject(resource: Resource, named: ObjectName, keyValue: KeyValue): S
 
 function notOurs({ served, name }: ObjectLocation, form: string): NotImplementedError {
   return new NotImplementedError(
-    `${served.resource.plural} ${JSON.stringify(name)} is stored ${form}, and is not changed here: write it where it was written`,
+    `${served.resource.plural} ${JSON.stringify(name)} is stored ${form}, and cannot be changed here: use the API server that wrote it`,
   )
 }
 

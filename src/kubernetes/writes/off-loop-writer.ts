@@ -217,7 +217,7 @@ export class OffLoopWriter {
     switch (reason) {
       case 'deadline':
         return new TimeoutError(
-          `Timeout: the write took more than ${this.#options.deadlineMs} ms of computing: ${outcome}`,
+          `Timeout: the write took more than ${this.#options.deadlineMs} ms to compute: ${outcome}`,
         )
       case 'memory':
         return new RequestEntityTooLargeError(`the write exceeds the memory limit of a write: ${outcome}`)

@@ -398,7 +398,7 @@ export class AccessGuard {
       this.#revoke(
         key,
         entry,
-        new ServiceUnavailableError('the permission for this watch could not be checked for too long', {
+        new ServiceUnavailableError('the permission for this watch could not be checked again in time', {
           cause: error,
         }),
       )

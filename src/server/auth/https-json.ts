@@ -148,5 +148,5 @@ function parse(text: string): unknown {
 /** The error for an unexpected status, with the server's own message as its cause. */
 export function refusal(requested: string, { status, body }: JsonResponse): Error {
   const message = textAt(body, 'message')
-  return new Error(`${requested} answered ${status}`, message === '' ? {} : { cause: message })
+  return new Error(`${requested} returned ${status}`, message === '' ? {} : { cause: message })
 }

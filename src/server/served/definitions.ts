@@ -168,7 +168,7 @@ export class Definitions implements ObjectFollower {
       if (reading.kind === 'defined') this.#serve(object.name, resources)
       else this.#refuse(object.name, reading.reason)
     } else if (reading.reason === 'crash') this.#readLater(object, reading)
-    else if (reading.reason !== 'closed') this.#refuse(object.name, 'it is too much to read')
+    else if (reading.reason !== 'closed') this.#refuse(object.name, 'reading it takes too much time or memory')
   }
 
   /** Tries again once after a crash, since the definition may not be its cause. */

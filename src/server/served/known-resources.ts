@@ -89,7 +89,7 @@ export class KnownResources {
       const { plural, what } = source
       logger.warn(
         { resource: plural, reason: readiness.reason },
-        `${what} are not served: the objects that name them cannot be read`,
+        `${what} are not served, because the objects that define them cannot be read`,
       )
     }
     return true

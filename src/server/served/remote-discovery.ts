@@ -60,7 +60,7 @@ export class RemoteDiscovery {
   readonly #named: ReadonlySet<string>
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
-  #problem: string | null = 'the upstream has not been asked yet'
+  #problem: string | null = 'discovery of the upstream has not finished yet'
   #served: readonly ServedResource[] = []
   #discovered: Discovered | null = null
 
@@ -99,7 +99,7 @@ export class RemoteDiscovery {
       } catch (error) {
         if (signal.aborted) return
         const reason = errorMessage(error)
-        if (this.#problem !== null) this.#problem = `the upstream does not say what it serves: ${reason}`
+        if (this.#problem !== null) this.#problem = `discovery of the upstream failed: ${reason}`
         if (attempt === 1) logger.warn({ reason }, 'discovery of the upstream failed')
         await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)
       }

@@ -78,7 +78,7 @@ export class ServedViews {
 
 function notShown({ resource, convertsByWebhook }: ServedResource, object: StoredObject): UnshowableError {
   const place = object.namespace === '' ? object.name : `${object.namespace}/${object.name}`
-  const why = convertsByWebhook ? ', which a webhook converts that is not asked from here' : ''
+  const why = convertsByWebhook ? ': its conversion webhook is not called from here' : ''
   return new UnshowableError(
     `${resourceId(resource)} ${JSON.stringify(place)} is stored as ${object.kind} of ${object.apiVersion} ` +
       `(${object.encoding}) and cannot be shown as ${apiVersion(resource)}${why}`,

@@ -36,7 +36,9 @@ export class StoredKubernetes {
 
   /** Why the answer is unknown; null once it is known. */
   get problem(): string | null {
-    return this.#content === 'unknown' ? (this.#problem ?? 'the storage has not been asked yet') : null
+    return this.#content === 'unknown'
+      ? (this.#problem ?? 'etcd has not been checked for Kubernetes objects yet')
+      : null
   }
 
   get isFound(): boolean {

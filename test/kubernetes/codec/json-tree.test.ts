@@ -218,7 +218,7 @@ void t.test('YAML merge keys take the members of other maps, as in the API serve
   }
   const many = Array.from({ length: 10_000 }, (_, i) => `k${i}: 0`).join(',')
   const merges = Array.from({ length: 90 }, (_, i) => `m${i}: {<<: *b}\n`).join('')
-  t.throws(() => parseYamlTree(`b: &b {${many}}\n${merges}`), /aliases stand for/)
+  t.throws(() => parseYamlTree(`b: &b {${many}}\n${merges}`), /aliases expand to/)
   const nested = `${'{<<: '.repeat(600)}{}${'}'.repeat(600)}`
   t.throws(() => parseYamlTree(nested), /nested more than/)
   t.end()

@@ -52,7 +52,7 @@ void t.test('--resource=-NAME omits a resource, under every group and version wi
 
 void t.test('a resource that cannot be omitted is rejected by name', async (t) => {
   for (const [name, why] of [
-    ['-event', /"-event" is not a known resource; a custom one is left out as -NAME\.GROUP/],
+    ['-event', /"-event" is not a known resource; to leave out a custom resource, use -NAME\.GROUP/],
     ['-', /"-" is not a known resource/],
     ['--events', /"--events" is not a known resource/],
     ['-Widgets.example.com', /is not a known resource/],
@@ -146,7 +146,7 @@ void t.test('all problems are reported, and nothing is half accepted', async (t)
     [`${'f'.repeat(64)}=/a/`, /at most 63/],
     ['pods=/registry/pods/', /prefix "\/registry\/pods\/" overlaps "\/registry\/pods\/" of pods/],
     ['raw=/registry/', /overlaps/],
-    ['raw=/', /more clashes/],
+    ['raw=/', /more conflicts/],
     ['raw=/registry/secrets/', /overlaps "\/registry\/secrets\/" of secrets/],
     ['raw=/registry/pods/team-a/', /overlaps/],
   ]
@@ -166,7 +166,7 @@ void t.test('declared resources must not clash with each other', async (t) => {
     [{ name: 'others', prefix: '/a/' }, /overlaps/],
     [{ name: 'pods', prefix: '/b/', group: '' }, /pods is already the name of \/registry\/pods\//],
     [{ name: 'x', prefix: '/b/', group: 'Bad_Group' }, /not a DNS name/],
-    [{ name: 'x', prefix: '/b/', version: '1' }, /not like v1/],
+    [{ name: 'x', prefix: '/b/', version: '1' }, /not of the form v1/],
     [{ name: 'x', prefix: '/b/', kind: 'lower' }, /CamelCase/],
     [{ name: 'x', prefix: '/b/', shortNames: ['X'] }, /short name "X"/],
   ] as const) {

@@ -56,6 +56,6 @@ void t.test('once bookmarks have arrived, silence means that the server is lost'
   const bookmark = { type: 'BOOKMARK', object: { kind: 'Pod', apiVersion: 'v1', metadata: { resourceVersion: '7' } } }
   const { asked, ends } = await follow(t, `${JSON.stringify(bookmark)}\n`)
   await until(() => ends.length === 1, 'it ends')
-  t.match(ends, [{ kind: 'failed', error: { message: /fallen silent/ } }])
+  t.match(ends, [{ kind: 'failed', error: { message: /gone silent/ } }])
   t.same(asked, ['5'])
 })

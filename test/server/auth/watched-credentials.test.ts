@@ -112,7 +112,7 @@ void t.test('unreadable authorities are not adopted, and stop the start', async 
     writeFileSync(path('ca'), broken)
     clock.advance(LOOK_MS)
     t.same(watched.value.ca, readFileSync(authority.ca))
-    t.throws(() => watchCredentials(files, '--flags', surroundings), /authority/)
+    t.throws(() => watchCredentials(files, '--flags', surroundings), /no readable CA certificate/)
   }
   writeFileSync(path('ca'), `a comment\n${readFileSync(authority.ca, 'utf8')}`)
   clock.advance(LOOK_MS)

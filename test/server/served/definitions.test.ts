@@ -158,7 +158,7 @@ void t.test('a definition that takes too long or too much memory is not served, 
   asked[0]!.end('memory')
   await until(() => definitions.isSettled, 'all is read')
   t.same(served(), ['widgets'])
-  t.match(warned, [{ reason: 'it is too much to read' }])
+  t.match(warned, [{ reason: 'reading it takes too much time or memory' }])
 })
 
 void t.test(

@@ -156,7 +156,7 @@ void t.test('definitions that must not be read are not waited for, which is logg
   t.equal(await statusOf(`${h.url}/apis`), 200)
   t.same(
     lines.filter((line) => line.includes('custom resources')),
-    ['custom resources are not served: the objects that name them cannot be read'],
+    ['custom resources are not served, because the objects that define them cannot be read'],
   )
 })
 

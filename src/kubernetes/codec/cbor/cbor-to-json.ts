@@ -61,7 +61,7 @@ class Reader {
 
   /** @returns the JSON of everything read. @throws CodecError when more bytes follow. */
   end(): Buffer {
-    if (!this.#tokens.done()) throw this.#fault('there is more after its end')
+    if (!this.#tokens.done()) throw this.#fault('more data follows its end')
     return this.#json.subarray(0, this.#length)
   }
 
@@ -72,7 +72,7 @@ class Reader {
     while (token.type === Type.tag) {
       const tag = token.value as number | bigint
       if (tag >= TIME_TEXT && tag <= BIG_NEGATIVE)
-        throw this.#fault(`tag ${tag} is not among those of API servers`, 'unsupported')
+        throw this.#fault(`tag ${tag} is not one that API servers write`, 'unsupported')
       shownAs = SHOWN_AS.get(tag)
       this.#checkDepth(++level)
       token = this.#next()
@@ -99,7 +99,7 @@ class Reader {
       case Type.null:
         return this.#ascii('null')
       default:
-        throw this.#fault(`${token.type.name} is no JSON value`)
+        throw this.#fault(`${token.type.name} is not a JSON value`)
     }
   }
 
@@ -161,7 +161,7 @@ class Reader {
   }
 
   #next(): Token {
-    if (this.#tokens.done()) throw this.#fault('it ends within a value', 'truncated')
+    if (this.#tokens.done()) throw this.#fault('it ends before its value does', 'truncated')
     try {
       return this.#tokens.next()
     } catch (error) {
@@ -182,7 +182,7 @@ class Reader {
   }
 
   #float(value: number): string {
-    if (!Number.isFinite(value)) throw this.#fault(`${value} is no JSON number`)
+    if (!Number.isFinite(value)) throw this.#fault(`${value} is not a JSON number`)
     return Object.is(value, -0) ? '-0' : String(value)
   }
 

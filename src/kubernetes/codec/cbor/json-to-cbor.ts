@@ -154,7 +154,7 @@ function* transcode(json: Buffer, start: number, writer: Writer): Generator<void
       stepEnd = at + STEP_BYTES
     }
   }
-  throw new SyntaxError('it ends within a value')
+  throw new SyntaxError('it ends before its value does')
 }
 
 function lastOf<T>(steps: Generator<void, T, void>): T {

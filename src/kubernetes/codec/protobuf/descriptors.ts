@@ -81,7 +81,10 @@ export function loadDescriptors(bytes: Buffer, base: Schema, kinds: ReadonlyMap<
   }
   for (const [kind, fullName] of kinds) {
     if (!declarations.messages.has(fullName) && base.message(fullName) === undefined) {
-      throw new CodecError('unknown-kind', `${kind} is said to be message ${fullName}, which is not in the descriptors`)
+      throw new CodecError(
+        'unknown-kind',
+        `${kind} is declared as message ${fullName}, which is not in the descriptors`,
+      )
     }
   }
   return base.with({ messages, packages: declarations.packages, kinds })
@@ -97,7 +100,7 @@ function parse(bytes: Buffer): FileDescriptorSet {
       `not a FileDescriptorSet: ${error instanceof Error ? error.message : 'unreadable'}`,
     )
   }
-  if (set.file.length === 0) throw new CodecError('malformed', 'a FileDescriptorSet without a file')
+  if (set.file.length === 0) throw new CodecError('malformed', 'the FileDescriptorSet contains no file')
   return set
 }
 

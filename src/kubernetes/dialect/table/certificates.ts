@@ -7,26 +7,30 @@ export const certificatePrinters: Readonly<Record<string, Printer>> = {
   CertificateSigningRequest: printer(
     NAME,
     AGE,
-    column('SignerName', 'The signer that is asked to sign.', text('spec.signerName', '<none>')),
-    column('Requestor', 'The user who made the request.', 'spec.username'),
-    column('RequestedDuration', 'How long it should be valid.', (object) => {
+    column('SignerName', 'Signer that the request is addressed to.', text('spec.signerName', '<none>')),
+    column('Requestor', 'User who made the request.', 'spec.username'),
+    column('RequestedDuration', 'Requested validity of the certificate.', (object) => {
       const seconds = numberAt(object, 'spec', 'expirationSeconds')
       return seconds === undefined ? '<none>' : humanDuration(seconds * 1_000)
     }),
-    column('Condition', 'What was decided.', signingCondition),
+    column('Condition', 'State of the request.', signingCondition),
   ),
   ClusterTrustBundle: printer(
     NAME,
-    column('SignerName', 'Who signs with these roots.', text('spec.signerName', '<none>')),
+    column('SignerName', 'Signer that these trust anchors belong to.', text('spec.signerName', '<none>')),
   ),
   PodCertificateRequest: printer(
     NAME,
     column('PodName', 'The requesting pod.', 'spec.podName'),
     column('ServiceAccountName', 'Service account of the pod.', 'spec.serviceAccountName'),
     column('NodeName', 'Node of the pod.', 'spec.nodeName'),
-    column('SignerName', 'The signer that is asked to sign.', 'spec.signerName'),
-    column('State', 'What was decided.', (object) => typesOf(object).findLast(isFinal) ?? 'Pending'),
-    column('UnverifiedUserAnnotations', 'What the pod says to the signer.', labels('spec.unverifiedUserAnnotations')),
+    column('SignerName', 'Signer that the request is addressed to.', 'spec.signerName'),
+    column('State', 'State of the request.', (object) => typesOf(object).findLast(isFinal) ?? 'Pending'),
+    column(
+      'UnverifiedUserAnnotations',
+      'Additional arguments from the pod to the signer.',
+      labels('spec.unverifiedUserAnnotations'),
+    ),
   ),
 }
 

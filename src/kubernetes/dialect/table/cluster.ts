@@ -88,7 +88,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     wide('Internal-IP', 'Address inside the cluster.', nodeAddress('InternalIP')),
     wide('External-IP', 'Address outside the cluster.', nodeAddress('ExternalIP')),
     wide('OS-Image', 'Operating system.', text('status.nodeInfo.osImage', '<unknown>')),
-    wide('Kernel-Version', 'Kernel, and the processor it is for.', (node) => {
+    wide('Kernel-Version', 'Kernel version and architecture.', (node) => {
       const architecture = textAt(node, 'status', 'nodeInfo', 'architecture')
       return kernelVersion(node) + (architecture === '' ? '' : ` (${architecture})`)
     }),
@@ -106,16 +106,16 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
         : lastSeen(event, nowMs),
     ),
     column('Type', 'Normal or Warning.', 'type'),
-    column('Reason', 'What happened, in a word.', 'reason'),
-    column('Object', 'What it happened to.', (event) => {
+    column('Reason', 'Reason for the event, in one word.', 'reason'),
+    column('Object', 'Object that the event is about.', (event) => {
       const target = involved(event)
       const kind = textAt(target, 'kind').toLowerCase()
       const name = textAt(target, 'name')
       return name === '' ? kind : `${kind}/${name}`
     }),
-    wide('Subobject', 'The part it happened to.', (event) => textAt(involved(event), 'fieldPath')),
+    wide('Subobject', 'Part of the object that the event is about.', (event) => textAt(involved(event), 'fieldPath')),
     wide('Source', 'Component that reported the event.', eventSource),
-    column('Message', 'What happened, in a sentence.', (event) =>
+    column('Message', 'Description of what happened.', (event) =>
       (textAt(event, 'message') || textAt(event, 'note')).trim(),
     ),
     wide('First Seen', 'Time since it was first seen.', firstSeen),
@@ -135,7 +135,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ),
   Secret: printer(
     NAME,
-    column('Type', 'What it is for.', text('type', 'Opaque')),
+    column('Type', 'Type of the data.', text('type', 'Opaque')),
     column('Data', 'Number of entries.', (object) => entriesAt(object, 'data').length),
     AGE,
   ),
@@ -151,22 +151,22 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     integer('Value', 'The priority; higher values go first.', count('value')),
     boolean('Global-Default', 'Whether it applies to pods that name no priority class.', flag('globalDefault')),
     AGE,
-    column('PreemptionPolicy', 'Whether others make room for it.', text('preemptionPolicy', 'PreemptLowerPriority')),
+    column('PreemptionPolicy', 'Whether it may preempt other pods.', text('preemptionPolicy', 'PreemptLowerPriority')),
   ),
-  RuntimeClass: printer(NAME, column('Handler', 'What runs its pods on a node.', 'handler'), AGE),
-  Lease: printer(NAME, column('Holder', 'Who holds it.', 'spec.holderIdentity'), AGE),
+  RuntimeClass: printer(NAME, column('Handler', 'Handler that runs its pods on a node.', 'handler'), AGE),
+  Lease: printer(NAME, column('Holder', 'Holder of the lease.', 'spec.holderIdentity'), AGE),
   LeaseCandidate: printer(
     NAME,
-    column('LeaseName', 'The lease it could hold.', 'spec.leaseName'),
-    column('BinaryVersion', 'Version of its program.', 'spec.binaryVersion'),
-    column('EmulationVersion', 'Version that it behaves as.', 'spec.emulationVersion'),
+    column('LeaseName', 'Lease that it is a candidate for.', 'spec.leaseName'),
+    column('BinaryVersion', 'Version of its binary.', 'spec.binaryVersion'),
+    column('EmulationVersion', 'Version that it emulates.', 'spec.emulationVersion'),
     AGE,
   ),
   StorageVersion: printer(
     NAME,
     column(
       'CommonEncodingVersion',
-      'Version in which all servers store.',
+      'Version that all servers store objects in, if they agree.',
       text('status.commonEncodingVersion', '<unset>'),
     ),
     column('StorageVersions', 'Storage version of each server.', (object) =>
@@ -254,10 +254,14 @@ export function priorityLevel(shares: 'NominalConcurrencyShares' | 'AssuredConcu
   return printer(
     NAME,
     column('Type', 'Limited or exempt.', 'spec.type'),
-    column(shares, 'Its share of the requests at one time.', limited(member)),
-    column('Queues', 'Queues it has.', limited('limitResponse', 'queuing', 'queues')),
-    column('HandSize', 'Queues a flow is dealt.', limited('limitResponse', 'queuing', 'handSize')),
-    column('QueueLengthLimit', 'Requests a queue holds.', limited('limitResponse', 'queuing', 'queueLengthLimit')),
+    column(shares, 'Its share of the concurrent requests.', limited(member)),
+    column('Queues', 'Number of its queues.', limited('limitResponse', 'queuing', 'queues')),
+    column('HandSize', 'Number of queues assigned to each flow.', limited('limitResponse', 'queuing', 'handSize')),
+    column(
+      'QueueLengthLimit',
+      'Maximum number of requests in a queue.',
+      limited('limitResponse', 'queuing', 'queueLengthLimit'),
+    ),
     AGE,
   )
 }

@@ -42,7 +42,11 @@ const COLUMNS = [
   AGE,
   wide('IP', 'Address of the pod.', (pod) => textAt(listAt(pod, 'status', 'podIPs')[0], 'ip') || podIp(pod)),
   wide('Node', 'Node it runs on.', text('spec.nodeName', '<none>')),
-  wide('Nominated Node', 'Node on which room is being made for the pod.', text('status.nominatedNodeName', '<none>')),
+  wide(
+    'Nominated Node',
+    'Node where the pod is to run once other pods have been preempted.',
+    text('status.nominatedNodeName', '<none>'),
+  ),
   wide('Readiness Gates', 'Readiness gates that are met, of all readiness gates.', readinessGates),
 ] as const
 

@@ -15,7 +15,7 @@ const TARGET = column('Target', 'The object to evict.', (object) =>
 const TARGET_TYPE = column('Target Type', 'Kind of the object to evict.', (object) =>
   isOfPod(object) ? 'Pod' : '<unset>',
 )
-const EVICTION_STATUS = column('Status', 'How far the eviction has come.', evictionStatus)
+const EVICTION_STATUS = column('Status', 'Progress of the eviction.', evictionStatus)
 
 export const schedulingPrinters: Readonly<Record<string, Printer>> = {
   Workload: printer(NAME, AGE),

@@ -67,7 +67,7 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
   ),
   StorageClass: printer(
     { ...NAME, cell: (object) => nameOf(object) + (isDefaultClass(object) ? ' (default)' : '') },
-    column('Provisioner', 'What creates its volumes.', 'provisioner'),
+    column('Provisioner', 'Provisioner that creates its volumes.', 'provisioner'),
     column('ReclaimPolicy', 'What happens to a volume when its claim is deleted.', text('reclaimPolicy', 'Delete')),
     column('VolumeBindingMode', 'When a volume is bound.', text('volumeBindingMode', 'Immediate')),
     column('AllowVolumeExpansion', 'Whether a volume can grow.', flag('allowVolumeExpansion')),
@@ -98,7 +98,7 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
       flag('spec.podInfoOnMount'),
     ),
     boolean('StorageCapacity', 'Whether it reports its capacity.', flag('spec.storageCapacity')),
-    column('TokenRequests', 'Audiences of the tokens it asks for.', (object) =>
+    column('TokenRequests', 'Audiences of the tokens that it requests.', (object) =>
       has(object, 'spec', 'tokenRequests') ? audiences(object) : '<unset>',
     ),
     boolean('RequiresRepublish', 'Whether it is called periodically.', flag('spec.requiresRepublish')),

@@ -29,7 +29,7 @@ const [CONTAINERS, IMAGES] = containerColumns('spec.template.spec')
 const SELECTOR = wide('Selector', 'Labels of the pods it owns.', or('<none>', selector('spec.selector')))
 const READY = column(
   'Ready',
-  'Ready pods of the wanted ones.',
+  'Ready pods, of the desired number.',
   (object) => `${countAt(object, 'status', 'readyReplicas')}/${replicas(object)}`,
 )
 

@@ -19,8 +19,8 @@ export function clientCertificate(authorities: WatchedFiles<readonly X509Certifi
         throw new UnauthorizedError('Unauthorized', {
           cause:
             peer.verified && peer.chain.length === 1
-              ? 'client certificate not signed by an authority for users, unless through an intermediate that this server does not know'
-              : 'client certificate not signed by an authority for users',
+              ? 'client certificate not signed by a CA of --client-ca-file; if an intermediate CA signed it, the client must send that certificate as well'
+              : 'client certificate not signed by a CA of --client-ca-file',
         })
       }
       if (peer.commonName === '') return null

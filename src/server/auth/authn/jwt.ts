@@ -94,7 +94,7 @@ async function remoteKeys(url: string, clock: Clock, fetchSet: () => Promise<Jso
     cacheMaxAge: Infinity,
     [customFetch]: async () => {
       const { status, body } = await fetchSet()
-      if (status !== 200) throw new Error(`${url} answered ${status}`)
+      if (status !== 200) throw new Error(`${url} returned ${status}`)
       return new Response(JSON.stringify(body ?? null), { status })
     },
   })
@@ -127,7 +127,7 @@ export async function discoverKeys(client: Pick<JsonClient, 'get'>, issuerUrl: s
   const document = response.body as Readonly<Record<string, unknown>> | undefined
   const jwksUri = textAt(document?.['jwks_uri'])
   if (response.status !== 200 || document?.['issuer'] !== issuerUrl || !URL.canParse(jwksUri)) {
-    throw unavailable(`the discovery document (${response.status}) is not that of ${issuerUrl}`)
+    throw unavailable(`the discovery document is not valid for ${issuerUrl} (status ${response.status})`)
   }
   if (new URL(jwksUri).protocol !== 'https:' && issuerUrl.startsWith('https:')) {
     throw unavailable(`the key set ${jwksUri} is not at an https URL`)

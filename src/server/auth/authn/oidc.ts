@@ -82,7 +82,9 @@ function userOf(claims: JWTPayload, options: OidcOptions): User {
   const prefix = options.usernamePrefix ?? (isEmail ? '-' : `${options.issuerUrl}#`)
   const name = prefix === '-' ? claimed : prefix + claimed
   if (name.startsWith('system:') && claimed === name) {
-    throw refused('an issuer cannot name a system: user; --service-account-issuer takes tokens of service accounts')
+    throw refused(
+      'an OpenID Connect issuer cannot name a user that begins with "system:"; for service account tokens, set --service-account-issuer',
+    )
   }
   return {
     name,

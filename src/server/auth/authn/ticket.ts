@@ -21,7 +21,7 @@ import { textAt, textsAt } from '../../../support/fields.js'
 /** The error for a ticket that was valid but has expired. The client should request another ticket. */
 export class TicketExpiredError extends UnauthorizedError {
   constructor() {
-    super('the ticket has expired: ask for another', { details: { retryAfterSeconds: RETRY_SECONDS } })
+    super('the ticket has expired: request another', { details: { retryAfterSeconds: RETRY_SECONDS } })
   }
 }
 
@@ -159,7 +159,7 @@ export class Tickets {
       }
       return user
     }
-    throw refused('the ticket has the signature of no known key')
+    throw refused('the ticket is not signed with a known key')
   }
 
   #isKnown(user: User, isSealed: (token: string) => boolean): boolean {

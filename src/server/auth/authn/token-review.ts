@@ -88,7 +88,7 @@ async function review(server: ReviewServer, token: string, audiences: readonly s
       throw new UnauthorizedError('Unauthorized', { cause: `the token is not meant for ${audiences.join(', ')}` })
     }
     const user = userOf(field(status, 'user'), found)
-    if (user.name === '') throw server.unavailable(new Error('TokenReview answered a user without a name'))
+    if (user.name === '') throw server.unavailable(new Error('TokenReview returned a user without a name'))
     return user
   })
 }

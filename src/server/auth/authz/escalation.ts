@@ -102,9 +102,7 @@ export class EscalationCheck {
     const found = await coverage(await this.#held(user, write.namespace, unknown), wanted)
     if (found.kind === 'covered') return
     const why =
-      found.kind === 'too-many'
-        ? 'its rules are too many to be compared with those that you have'
-        : found.lines.join('\n')
+      found.kind === 'too-many' ? 'it has too many rules to compare with those that you have' : found.lines.join('\n')
     const who = `user ${goQuoted(user.name)} (groups=${goQuotedList(user.groups)})`
     const lost = unknown.length === 0 ? '' : `; resolution errors: [${listed(unknown)}]`
     throw refused(write, name, `${who} is attempting to grant RBAC permissions not currently held:\n${why}${lost}`)

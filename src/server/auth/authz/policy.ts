@@ -119,11 +119,11 @@ export function parsePolicy(text: string): readonly PolicyFileRule[] {
   const rules: PolicyFileRule[] = []
   if (problems.length === 0) {
     const root: Node | null = document.contents
-    if (!isMap<Node, Node | null>(root)) problem(0, 'the file must hold one mapping with rules')
+    if (!isMap<Node, Node | null>(root)) problem(0, 'the file must contain one mapping with the key "rules"')
     else {
       for (const { key } of root.items) {
         if (!isScalar(key) || key.value !== 'rules')
-          problem(offsetOf(key), `unknown key ${nameOf(key)}; there is only rules`)
+          problem(offsetOf(key), `unknown key ${nameOf(key)}; the only key is "rules"`)
       }
       const list = root.items.find(({ key }) => isScalar(key) && key.value === 'rules')?.value ?? null
       if (!isSeq<Node>(list)) problem(offsetOf(list ?? root), 'rules must be a list')
@@ -174,9 +174,9 @@ function parseRule(
   if (!has('verbs')) problem(at, 'a rule needs verbs')
   if (has('resources') === has('paths')) problem(at, 'a rule needs either resources or paths')
   if (has('resources') && !has('apiGroups'))
-    problem(at, 'resources need apiGroups: "" is the core group, "*" is every one')
+    problem(at, 'resources need apiGroups: "" is the core group, "*" means all groups')
   if (has('paths') && (has('apiGroups') || has('namespaces') || has('names'))) {
-    problem(at, 'apiGroups, namespaces and names mean nothing beside paths')
+    problem(at, 'apiGroups, namespaces and names cannot be combined with paths')
   }
   const list = (field: ListName): readonly string[] => lists.get(field) ?? []
   return {
@@ -204,10 +204,10 @@ const STAR_AT_END: readonly ListName[] = ['namespaces', 'names', 'paths']
 function badPattern(field: ListName, text: string): string | null {
   if (text === '' && field !== 'apiGroups') return 'is empty'
   if (field === 'paths' && text !== '*' && !text.startsWith('/')) return 'must begin with "/"'
-  if (text === '*') return field === 'groups' ? 'is not a group: write users: ["*"]' : null
+  if (text === '*') return field === 'groups' ? 'is not allowed as a group: for all callers, write users: ["*"]' : null
   const star = text.indexOf('*')
   if (star === -1 || (field === 'resources' && text.startsWith('*/') && text.lastIndexOf('*') === 0)) return null
-  return STAR_AT_END.includes(field) && star === text.length - 1 ? null : 'has a star where none is allowed'
+  return STAR_AT_END.includes(field) && star === text.length - 1 ? null : 'has a "*" where none is allowed'
 }
 
 function textsOf(value: Node | null): readonly string[] | null {

@@ -98,7 +98,7 @@ async function sendList(context: ApiContext, request: ListRequest): Promise<void
   if (contents.limit !== null) cache.keep(snapshot)
   const key = keyOf(BODY_KEY, contents)
   const unservable = snapshot.unservableCount
-  if (unservable > 0) exchange.warn(`${unservable} objects of ${cache.name} are stored and cannot be served`)
+  if (unservable > 0) exchange.warn(`${unservable} stored objects of ${cache.name} cannot be served`)
   const headers = cacheHeaders(context, request, caching, key)
   if (request.isCached) exchange.headers[HISTORY_HEADER] = snapshot.history
   if (position !== null) exchange.headers[POSITION_HEADER] = position

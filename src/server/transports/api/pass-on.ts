@@ -14,7 +14,7 @@ import type { ApiContext } from './api-context.js'
 import { handleDocument } from './discovery-documents.js'
 import { attributesOf, isRead, verbOf } from './request-attributes.js'
 
-const NO_UPGRADE = 'no connection is upgraded'
+const NO_UPGRADE = 'upgrade a connection'
 
 /** @returns a function that forwards the request; null when it is answered here. */
 export function forwarderOf(context: ApiContext, exchange: Exchange, path: RequestPath): (() => Promise<void>) | null {

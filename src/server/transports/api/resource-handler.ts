@@ -240,7 +240,7 @@ function handleHead(context: ApiContext, request: Request, resource: LiveResourc
 /** @throws ForbiddenError, BadRequestError, UnauthorizedError for a rejected handshake. */
 function checkWebSocket(exchange: Exchange): void {
   if (!isWebSocket(exchange)) return
-  requireOwnOrigin(exchange, 'no WebSocket is opened')
+  requireOwnOrigin(exchange, 'open a WebSocket')
   checkHandshake(exchange)
 }
 

@@ -84,5 +84,5 @@ function reportMissing(
 ): void {
   const what = `fields of ${object.kind} ${object.apiVersion} that this server does not know, such as ${field}`
   if (mayPass && context.passthrough !== null) throw new UnshowableError(`there are ${what}`)
-  exchange.warn(`this answer lacks ${what}: ask for protobuf, or the API server`)
+  exchange.warn(`this response lacks ${what}: request protobuf, or ask the API server`)
 }

@@ -33,7 +33,7 @@ type Writer = NonNullable<ApiContext['writer']>
 export async function handleWrite(context: ApiContext, request: Request, served: ServedResource): Promise<void> {
   const { exchange, path } = request
   const [writer, verb] = requireWritable(context, request)
-  requireOwnOrigin(exchange, 'nothing is written')
+  requireOwnOrigin(exchange, 'write objects')
   requireStoredVersion(served)
   // A request for an unavailable form of the response must be rejected before anything is written.
   const responseVerb = verb === 'deletecollection' ? 'list' : 'get'
@@ -111,7 +111,7 @@ function requireStoredVersion(served: ServedResource): void {
   const stored = storedApiVersion(served)
   if (!served.convertsByWebhook || written === stored) return
   throw new NotImplementedError(
-    `${resourceId(served.resource)} are stored as ${stored}, which a webhook makes of ${written} that is not asked from here: write them in that version`,
+    `${resourceId(served.resource)} are stored as ${stored}, and the webhook that converts ${written} is not called from here: write them as ${stored}`,
   )
 }
 

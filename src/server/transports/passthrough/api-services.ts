@@ -94,7 +94,7 @@ export class ApiServices implements RemoteGroups {
     for (const [name, named] of this.#named) {
       if (named.group !== group || named.version !== version) continue
       return new ServiceUnavailableError(
-        `${group}/${version} is served by the service ${named.service} (APIService ${name}): where that is has to be said with ` +
+        `${group}/${version} is served by the service ${named.service} (APIService ${name}): set its address with ` +
           `--apiservice ${group}/${version}=https://…`,
       )
     }
@@ -110,7 +110,7 @@ export class ApiServices implements RemoteGroups {
     if (this.find(group, version) !== undefined || before?.service === service) return
     this.#options.logger.warn(
       { apiService: object, service },
-      'aggregated API is not served: --apiservice does not name it',
+      'aggregated API is not served: its address is not set with --apiservice',
     )
   }
 
@@ -199,9 +199,9 @@ export class ApiService implements RemoteGroupVersion {
         timeoutMs: REQUEST_TIMEOUT_MS,
         signal,
       })
-      if (status !== 200) throw new Error(`it answered ${status}`)
+      if (status !== 200) throw new Error(`it returned ${status}`)
       const resources = readResourceList(JSON.parse(body.toString('utf8')), group, version)
-      if (resources === null) throw new Error('its answer is not a list of resources')
+      if (resources === null) throw new Error('its response is not a list of resources')
       this.#take(resources)
       return true
     } catch (error) {

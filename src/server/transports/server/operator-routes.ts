@@ -51,7 +51,7 @@ export function registerConsistencyCheck(server: FastifyInstance, options: Consi
     ({ method = '' }) => pathAttributes(method, CONSISTENCY_PATH),
     async (exchange, caller) => {
       requirePost(exchange, 'a consistency check')
-      requireOwnOrigin(exchange, 'a consistency check is not asked for')
+      requireOwnOrigin(exchange, 'request a consistency check')
       const report = await options.checkConsistency()
       await caller.confirm()
       exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(report, null, 2)}\n`))

@@ -7,14 +7,14 @@ import { ForbiddenError } from '../../../engine/model/status.js'
 import type { Exchange } from './exchange.js'
 
 /**
- * @param what names the rejected action in the message. @throws ForbiddenError for a page of another origin that is not
+ * @param what the rejected action, as a verb with its object, for the message. @throws ForbiddenError for a page of another origin that is not
  * configured.
  */
 export function requireOwnOrigin(exchange: Exchange, what: string): void {
   const { origin } = exchange.requestHeaders
   if (origin === undefined || exchange.headers['access-control-allow-origin'] === origin) return
   if (!isOwnOrigin(exchange, origin))
-    throw new ForbiddenError(`${what} by pages of other origins (--cors-allowed-origins)`)
+    throw new ForbiddenError(`pages of other origins cannot ${what} (--cors-allowed-origins)`)
 }
 
 /** Whether a page came from this server. */

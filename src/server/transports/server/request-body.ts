@@ -37,7 +37,7 @@ export function bodyOf(request: IncomingMessage): BodyKind {
 
 export function piecesTooSmall(): BadRequestError {
   return new BadRequestError(
-    `the body of the request comes in pieces that are too small: send ${PIECE_BYTES} bytes at once or more`,
+    `the body of the request arrives in pieces that are too small: send at least ${PIECE_BYTES} bytes at a time`,
   )
 }
 

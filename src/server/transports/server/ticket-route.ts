@@ -34,7 +34,7 @@ export async function handleTicket(
     const attributes = pathAttributes(method, TICKET_PATH)
     const made = await gate.issueTicket(exchange, attributes, async () => {
       requirePost(exchange, 'a ticket')
-      requireOwnOrigin(exchange, 'no ticket is issued')
+      requireOwnOrigin(exchange, 'request a ticket')
       return pathOf(await readBody(exchange, clock, BODY_MS, MAX_BODY_BYTES))
     })
     const body = { ...made, expiresAt: new Date(made.expiresAt).toISOString() }

@@ -92,7 +92,11 @@ void t.test('an object that only a webhook could convert is not stored unconvert
     ['DELETE', older, undefined, {}],
   ] as const) {
     const answer = await send(method, path, body, headers)
-    t.match(answer.body, { code: 501, reason: 'NotImplemented', message: /which a webhook makes/ }, `${method} ${path}`)
+    t.match(
+      answer.body,
+      { code: 501, reason: 'NotImplemented', message: /the webhook that converts/ },
+      `${method} ${path}`,
+    )
   }
   t.equal(storedOf(h, 'hooks/a'), before)
   t.equal(storedOf(h, 'hooks/b'), undefined)

@@ -289,7 +289,7 @@ void t.test('stored objects that cannot be served are counted in a warning', asy
   await until(() => sourceOf(app).cache.unservableCount === 1, 'it is there')
   const answer = await ask(app)
   t.same(names(answer), ['p0000'])
-  t.match(answer.headers.get('warning'), /^299 - "1 objects of pods are stored and cannot be served"$/)
+  t.match(answer.headers.get('warning'), /^299 - "1 stored objects of pods cannot be served"$/)
 })
 
 void t.test(

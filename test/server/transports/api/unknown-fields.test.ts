@@ -55,7 +55,7 @@ void t.test('a missing field of a later release is reported once in the log and 
     warn: (fields, message) => message.startsWith('a stored field') && logged.push(fields),
   }
   const app = await start(t, { logger })
-  const warning = 'this answer lacks fields of Pod v1 that this server does not know, such as spec.#900'
+  const warning = 'this response lacks fields of Pod v1 that this server does not know, such as spec.#900'
   const cases: readonly (readonly [path: string, accept: string, isWarned: boolean, hasField: boolean])[] = [
     ['/new-spec', JSON_TYPE, true, false],
     ['/new-spec', 'application/yaml', true, false],
@@ -119,7 +119,7 @@ void t.test('with --passthrough the API server answers gets and lists of such ob
   const shard = await fetch(`${app.url}${PODS}?shardSelector=${encodeURIComponent(all)}`)
   t.match(
     shard.headers.get('warning'),
-    'this answer lacks',
+    'this response lacks',
     'a shard is never passed on, since it may be ignored there',
   )
   t.match(await shard.json(), { metadata: { shardInfo: { selector: all } } })

@@ -99,7 +99,10 @@ void t.test('a deprecated built-in version is answered with its warning, beside 
   t.equal(await warningOf(`${h.url}/api/v1/pods`), null)
   h.put('services/endpoints/default/b/c', {})
   await until(async () => ((await warningOf(`${h.url}/api/v1/endpoints`)) ?? '') !== endpoints, 'one cannot be served')
-  t.match(await warningOf(`${h.url}/api/v1/endpoints`), /^299 - "v1 Endpoints .*", 299 - "1 objects of endpoints are/)
+  t.match(
+    await warningOf(`${h.url}/api/v1/endpoints`),
+    /^299 - "v1 Endpoints .*", 299 - "1 stored objects of endpoints/,
+  )
 })
 
 void t.test('objects stored in one version are served in every enabled version', async (t) => {

@@ -15,7 +15,7 @@ const ASKED: readonly (readonly [method: string, path: string, message: RegExp])
   ['POST', `${POD}/portforward`, /^portforward of pods "a"/],
   ['GET', `${POD}/proxy/metrics/x`, /^proxy of pods "a"/],
   ['PATCH', `${POD}/ephemeralcontainers`, /^ephemeralcontainers of pods "a"/],
-  ['POST', '/api/v1/namespaces/default/serviceaccounts/a/token', /^token of serviceaccounts "a" .* signed/],
+  ['POST', '/api/v1/namespaces/default/serviceaccounts/a/token', /^token of serviceaccounts "a" .* signs tokens/],
   ['GET', '/api/v1/nodes/n/proxy/stats', /^proxy of nodes "n"/],
 ]
 
