@@ -70,11 +70,11 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'server/ui': ['server/transports', 'server/metrics', 'server/auth', 'engine/pipeline', 'engine/broadcast'],
 }
 
-/** It may import every stage, and no stage may import it. */
+/** This stage may import every other stage, and no stage may import it. */
 const WIRING = 'server/wiring'
 const ENTRY = 'main.ts'
 
-/** Rooms whose folders are separate stages. */
+/** Layers whose folders are separate stages. */
 const SPLIT: ReadonlySet<string> = new Set(['engine', 'kubernetes', 'server'])
 
 /** Folders of tests that belong to no single source file. */
@@ -192,7 +192,7 @@ void t.test('a test lies at the mirrored path of its source', (t) => {
   t.end()
 })
 
-/** Sets of files that reach each other by imports; each sorted. Tarjan's algorithm. */
+/** Returns the sets of files that reach each other by imports, each sorted, by Tarjan's algorithm. */
 function findCircles(graph: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
   const order = new Map<string, number>()
   const lowest = new Map<string, number>()

@@ -245,7 +245,7 @@ function field(number: number, content: string | Bytes): Buffer {
   return Buffer.concat([Buffer.from([number * 8 + 2, (bytes.length & 127) | 128, bytes.length >> 7]), bytes])
 }
 
-/** One frame of a protobuf watch. */
+/** Returns one frame of a protobuf watch. */
 function frame(type: string, object: Bytes): Buffer {
   const unknown = Buffer.concat([Buffer.from('k8s\0'), field(2, object)])
   const event = Buffer.concat([field(1, type), field(2, field(1, unknown))])

@@ -87,7 +87,7 @@ void t.test('Ctrl-C ends top quietly while the server does not answer', terminal
 
 void t.test('top shows all processes of a server with --workers as one', async (t) => {
   const server = await startServer(t, { flags: ['--workers', '2', '--log-level', 'info'] })
-  // It is ready with its first worker.
+  // The server is ready as soon as its first worker is.
   await until(
     async () => /^distributary_workers 2$/m.test(await (await fetch(`${server.url}/metrics`)).text()),
     'both workers',

@@ -195,7 +195,7 @@ void t.test('a server that names no history is listed, and the saved state shown
   const faults = await startHttpFaults(t, app.port)
   const store = fileStore(scratch(t))
   const plain = fetchTransport({ server: faults.url })
-  // As an API server answers.
+  // This transport answers as an API server does.
   const transport = {
     send: async (request: Parameters<typeof plain.send>[0]) => {
       const response = await plain.send(request)

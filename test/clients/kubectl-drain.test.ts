@@ -69,7 +69,7 @@ void t.test('kubectl drain', { skip: hasKubectl ? false : 'no kubectl on this ma
     [/^web-[01]$/],
     'of the two pods of the budget one is gone, and the other pod too',
   )
-  // Its replacement is healthy on another node.
+  // The evicted pod's replacement is healthy on another node.
   h.put('poddisruptionbudgets/default/web', budget(1, 2))
   t.equal(await ended, 0, text)
   t.match(text, /pod\/other evicted/)

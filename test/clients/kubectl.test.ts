@@ -24,7 +24,7 @@ interface Run {
 interface Kubectl {
   readonly h: AppHarness
   run(...args: readonly string[]): Promise<Run>
-  /** Its output while it runs; killed at the end of the test. */
+  /** Runs kubectl until the end of the test, and gives its output so far. */
   follow(...args: readonly string[]): { text(): string }
   put(key: string, object: object): Promise<void>
 }

@@ -4,7 +4,7 @@ import type { GoProgram } from '../support/go-program.js'
 
 const folder = fileURLToPath(new URL('../../../test/clients/go/', import.meta.url))
 
-/** Their dependencies need other versions than those in `go`. */
+/** The programs whose dependencies need other versions than the module `go` has. */
 const others = fileURLToPath(new URL('../../../test/clients/go-other-versions/', import.meta.url))
 
 export const clientGo: GoProgram = { source: `${folder}client-go` }

@@ -31,12 +31,12 @@ export interface OutsideClient {
   readonly runsIn: 'npm test' | 'npm run test:clients' | 'npm run test:onboarding'
   /** The program to build first. If it cannot be built, the run skips the client and says why. */
   readonly program?: GoProgram
-  /** Needs Python 3 and the packages that its test names. */
+  /** Whether the test needs Python 3 and the packages that it names. */
   readonly needsPython?: boolean
-  /** Needs Java 17 and Maven, and the packages in the folder of this name. */
+  /** The folder with the client's Java packages, which need Java 17 and Maven. */
   readonly needsJava?: JavaClient
   readonly needsRust?: boolean
-  /** Its test compares with Kubernetes' own API server, which is built first. */
+  /** Whether the test compares with Kubernetes' own API server, which is built first. */
   readonly needsApiServer?: boolean
   /** A setting or limit that users of the client must know. */
   readonly note?: string

@@ -45,7 +45,7 @@ const ROWS: readonly Row[] = [
     code: 404,
     has: missing,
   },
-  // Only the API server has these.
+  // Only the API server serves these.
   ...['/apis/authentication.k8s.io/v1/tokenreviews', '/api/v1/namespaces/default/bindings'].map((path) => ({
     promise: `a resource that can only be created is 405 by GET: ${path}`,
     path,

@@ -14,7 +14,7 @@ const SEEDS = [
   },
 ]
 
-/** Each selector with the names that it selects. */
+/** Label selectors, each with the names that it selects. */
 const LABELS: Readonly<Record<string, string>> = {
   '': 'abcd',
   'app=web': 'a',
@@ -51,7 +51,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   'spec.hostNetwork=true': 'b',
 }
 
-/** For resources on which any scalar path can be selected. */
+/** Field selectors for resources on which any scalar path can be selected. */
 const ANY_FIELDS: Readonly<Record<string, string>> = {
   ...FIELDS,
   'spec.priority=5': 'a',

@@ -74,7 +74,7 @@ export interface WorldOptions {
   readonly seeds?: readonly Objects[]
   /** How many revisions before the last seed are kept; older history is compacted before the server starts. */
   readonly keepsSeeds?: number
-  /** false where the test checks only caches. */
+  /** false if the test checks only caches. */
   readonly uncached?: false
 }
 

@@ -12,11 +12,11 @@ const client = fileURLToPath(new URL('../../../src/client/', import.meta.url))
 export interface Exported {
   readonly name: string
   readonly kind: 'class' | 'function' | 'constant' | 'type'
-  /** Where it is exported, unless from `distributary/client` for both Node and browsers. */
+  /** The only place that exports the name; '' if `distributary/client` does so for both Node and browsers. */
   readonly only: '' | 'Node' | '`distributary/react`'
   /** The text of its docstring; '' without one. */
   readonly doc: string
-  /** Without bodies and private members. */
+  /** The declaration without bodies and private members. */
   readonly declaration: string
 }
 

@@ -100,7 +100,7 @@ class Scene {
       try {
         process.kill(-child.pid!, 'SIGKILL')
       } catch {
-        // It has ended.
+        // The process has already ended.
       }
     }
     this.t.teardown(end)

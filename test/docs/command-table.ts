@@ -13,7 +13,7 @@ export type How =
   | 'prometheus'
   /** A script that must exist in package.json. */
   | 'script'
-  /** Not run, and why. */
+  /** The reason why the command is not run. */
   | { readonly not: string }
 
 /** The first match applies. */

@@ -113,7 +113,7 @@ void t.test('the pages survive a break in the first state, and a proxy that refu
     await shows('second')
     t.ok(streams > 1, 'the first stream broke')
 
-    // As nginx answers while the server restarts.
+    // nginx answers like this while the server restarts.
     faults.fault = () => ({ status: 502 })
     const before = faults.requests.length
     faults.cut()

@@ -10,7 +10,7 @@ const pages = [
     .map((file) => `docs/${file}`),
 ]
 
-/** As GitHub derives them from headings. */
+/** Returns the anchors that GitHub derives from a page's headings. */
 function anchors(page: string): string[] {
   return [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
     heading

@@ -17,7 +17,7 @@ export interface OptionRow {
   readonly group: OptionGroup
   readonly flag: string
   readonly environment: string
-  /** null for an option that cannot be set in the file. */
+  /** The key in the file; null for an option that cannot be set there. */
   readonly yaml: string | null
   /** The default in readable form; null without one. */
   readonly default: string | null

@@ -14,7 +14,7 @@ export interface Row {
 const BEGIN = '<!-- Generated from bench/results.jsonl by `npm run generate`. -->'
 const END = '<!-- End of the generated part. -->'
 
-/** By the benchmark's name. */
+/** The titles of wires, by their names in the benchmark. */
 export const WIRES: Readonly<Record<string, string>> = {
   http1: 'HTTP/1.1',
   'http1-tls': 'HTTP/1.1, TLS',
@@ -47,7 +47,7 @@ function split(text: string, mark: string): [string, string] {
   return [text.slice(0, at), text.slice(at + mark.length)]
 }
 
-/** Those of the question's last complete run. */
+/** Returns the rows of the question's last complete run. */
 export function lastRun(text: string, question: string): Row[] {
   const rows = text
     .split('\n')

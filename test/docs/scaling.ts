@@ -10,11 +10,11 @@ const EDGE_BEGIN = '<!-- Generated from the rows of `bench edge` in bench/result
 const EVENTS_PER_SECOND = 20
 /** The planned utilization of a core. */
 const BUSY = 0.6
-/** Of an edge. */
+/** The number of workers on an edge. */
 const WORKERS = 8
 /** The planned bandwidth of a network card of 25 Gbit/s. */
 const CARD_BYTES_PER_SECOND = (25e9 / 8) * BUSY
-/** With one watcher per connection, and with the connection sharing of client-go. */
+/** The wires in the plan: one watcher per connection, and connections shared as by client-go. */
 const PLANNED = ['http1-tls', 'http2x20-tls', 'http2x100-tls'] as const
 const SIZES = [100_000, 1_000_000]
 /** Clients in the row of `bench edge` that the plan for browsers multiplies. With more, the one process that polls is full. */

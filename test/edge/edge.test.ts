@@ -18,7 +18,7 @@ import { type ServerProcess, startServer } from '../support/server-process.js'
 import { until } from '../support/until.js'
 import { FLAGS, Poller } from './poller.js'
 
-/** For each cache. */
+/** The number of pollers for each cache. */
 const POLLERS = 1_000
 
 interface Edge {

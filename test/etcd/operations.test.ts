@@ -52,7 +52,7 @@ void t.test('a member is added, promoted, and the one with our watches removed: 
   const [other] = s.members.filter((_, i) => i !== at)
   for (let i = 0; i < 5; i++) await s.writeElsewhere(at)
   const { member, id } = await startLearner(t, other!)
-  // It can be promoted once it has caught up.
+  // The learner can be promoted once it has caught up.
   await until(() => other!.call('cluster/member/promote', { ID: id }).then(() => true), 'the new member votes')
   for (let i = 0; i < 5; i++) await s.writeElsewhere(at)
   const { header } = (await s.members[at]!.call('maintenance/status', {})) as { header: { member_id: string } }

@@ -52,7 +52,7 @@ async function main(): Promise<number> {
   return verdict({ passed, failed })
 }
 
-/** null, after printing the reason, when it cannot be built. */
+/** Returns the path of the program; null, after printing the reason, when it cannot be built. */
 function programOf(version: EtcdVersion, buildSeconds: number): string | null {
   try {
     return buildEtcd(version, performance.now() + buildSeconds * 1_000)

@@ -117,10 +117,10 @@ void t.test(
         `${total(metrics, 'distributary_http_rejected_total')} refused, ` +
         `${Math.round(total(metrics, 'distributary_broadcast_socket_bytes') / MiB)} MiB in sockets`,
     )
-    // Each process of a server with workers is given as much (`test/forms/workers.ts`).
+    // With workers, the whole server has the target once for each process (`test/forms/workers.ts`).
     const whole = target * server.pids().length
     t.ok(peak < whole * 1.5, `${Math.round(peak / MiB)} MiB at the most, of ${whole / MiB}`)
-    // They wait for a slot before.
+    // Requests are refused only after they have waited for a slot.
     const refused = async (): Promise<number> => total(await server.metrics(), 'distributary_http_rejected_total')
     await until(async () => (await refused()) > 0, 'the rest is refused, and counted')
     t.equal((await fetch(`${server.url}/readyz`)).status, 200)

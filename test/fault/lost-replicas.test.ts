@@ -146,7 +146,7 @@ async function scene(
   const writing = (async () => {
     while (isWriting) {
       const name = `p${written % COUNT}`
-      // Until the write is known to have happened.
+      // Retry until the write is known to have happened.
       await until(
         () =>
           writer.put(`/registry/pods/default/${name}`, pod(name, { labels: { n: String(written) } })).then(

@@ -12,7 +12,7 @@ import type { RecordedWatch } from '../support/watch-recorder.js'
 import { startScenario } from './scenario.js'
 
 const MINUTE_MS = 60_000
-/** At most the retry interval of feeds. */
+/** The skipped time per step, which is at most the retry interval of feeds. */
 const STEP_MS = 2_000
 /** Requests and retries leave garbage that one collection does not find. */
 const HEAP_SLACK_BYTES = 16 * 2 ** 20

@@ -75,7 +75,7 @@ export interface ScenarioOptions {
   readonly members?: 1 | 3
   /** Whether a plain watch of etcd goes through the same proxy. */
   readonly hasControlBesideUs?: boolean
-  /** With three members, the links between them can be broken through `peers`. */
+  /** Whether the links between three members can be broken, through `peers`. */
   readonly hasPeerNetwork?: boolean
   readonly seed?: number
   readonly flags?: readonly string[]
@@ -92,7 +92,7 @@ export interface ScenarioOptions {
   readonly chain?: Chain
   /** The clock of the server and its connection to etcd. Default: real time. */
   readonly clock?: Clock
-  /** Default: no log. */
+  /** The server's logger. Default: no log. */
   readonly logger?: Logger
   /** Wraps the upstream of the server, to make a broken build. */
   readonly wrap?: (upstream: Upstream) => Upstream
@@ -151,7 +151,7 @@ export class Scenario {
   control!: EtcdHistoryRecorder
   besideUs: ControlBesideUs | null = null
   h!: AppHarness
-  /** In a chain, the server that reads etcd, with its connection. */
+  /** In a chain, the server that reads etcd, and the proxy in front of it. */
   inner: AppHarness | null = null
   hop: FaultProxy | null = null
   readonly #t: Test
@@ -210,7 +210,7 @@ export class Scenario {
     this.#record()
   }
 
-  /** Which writes one object per revision. */
+  /** Whether the server stands behind an API server, which writes one object per revision. */
   get #isBehindApiServer(): boolean {
     return this.#options.chain === 'protobuf' || this.#options.chain === 'json'
   }
@@ -536,7 +536,7 @@ export async function whileCutOff(s: Scenario, meanwhile: () => Promise<void>): 
   await s.proxy.accept()
 }
 
-/** As an API server answers for custom resources. */
+/** Makes the server answer without protobuf, as an API server does for custom resources. */
 function withoutProtobuf(transport: Transport): Transport {
   return {
     send: (request) =>

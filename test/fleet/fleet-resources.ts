@@ -29,7 +29,7 @@ export const pods: FleetResource = {
 
 const sized: JsonObject = { type: 'object', properties: { size: { type: 'integer', default: 3 } } }
 
-/** Its schema has a default, and knows no other field of the spec. */
+/** A definition whose schema has a default, and no other field of the spec. */
 const definition = {
   ...definitionObject({
     group: 'example.com',
@@ -56,7 +56,7 @@ function customResource(): FleetResource {
   return { ...custom, object: (...of) => ({ ...custom.object(...of), spec: { unknown: true } }) }
 }
 
-/** Those whose objects do not affect what is served. */
+/** The resources whose objects do not affect what is served. */
 export const writable: readonly FleetResource[] = [
   ...builtIn.filter(({ resource: { kind } }) => kind !== 'CustomResourceDefinition' && kind !== 'APIService'),
   widgets,

@@ -40,10 +40,10 @@ export const podNames = namesOf('default', pods.resource)
 const podsProgram = programFile('replica')
 const wholeProgram = programFile('main')
 const SETTLE_MS = 60_000
-/** One is a prefix of the other, whose watchers must not get its events. */
+/** One name is a prefix of the other. Watchers of one namespace must not get events of the other. */
 const NAMESPACES = ['default', 'default2'] as const
 const APPS = ['web', 'db'] as const
-/** `marked` and `last` are those of `mark` and `settle`. */
+/** `mark` writes the object `marked`, and `settle` writes `last`. */
 const OBJECT_NAMES = ['marked', 'last', ...Array.from({ length: 15 }, (_, i) => `p${i}`)] as const
 /**
  * Ages below this are possible with an etcd or publisher that has just fallen silent, or 200 ms away from NATS: a
@@ -55,12 +55,12 @@ export interface Replica {
   readonly name: string
   readonly role: 'auto' | 'edge'
   readonly recorder: WatchRecorder
-  /** One proxy for each nats-server. */
+  /** The proxies to the nats-servers, one for each. */
   readonly toNats: readonly FaultProxy[]
   readonly toEtcd: FaultProxy | null
   /** The program that runs, as a compiled file. */
   program: string
-  /** The same after a restart. */
+  /** The port, which stays the same after a restart. */
   readonly port: number
   server: ServerProcess
 }
@@ -78,9 +78,9 @@ export interface FleetOptions {
   readonly seed?: number
   readonly watchers?: number
   readonly flags?: readonly string[]
-  /** Only for the replicas that can be elected. */
+  /** Further flags for the replicas that can be elected. */
   readonly candidateFlags?: readonly string[]
-  /** Run `main` with all built-in resources, three candidates and two edges. */
+  /** Whether to run `main` with all built-in resources, three candidates and two edges. */
   readonly isWhole?: boolean
   /** The compiled `main` of the last release, which some replicas of a whole fleet run at random. */
   readonly previous?: string
@@ -123,7 +123,7 @@ export class FleetScenario {
   readonly #cutOff = new Set<Replica>()
   /** Every resource that has a publisher. */
   readonly #served: readonly FleetResource[]
-  /** Those of them that are written and watched. */
+  /** The resources among these that are written and watched. */
   readonly #written: readonly FleetResource[]
   /** The programs that a starting replica may run. */
   readonly #programs: readonly string[]

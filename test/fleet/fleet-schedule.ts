@@ -74,7 +74,7 @@ const faults: Readonly<Record<string, Fault>> = {
 
 export class FleetSchedule {
   readonly #s: FleetScenario
-  /** In the order in which they started. */
+  /** The faults, in the order in which they started. */
   readonly faults: string[] = []
 
   constructor(s: FleetScenario) {

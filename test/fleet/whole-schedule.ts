@@ -9,9 +9,9 @@ import type { FaultProxy } from '../support/fault-proxy.js'
 import { pause, until } from '../support/until.js'
 import type { FleetScenario, Replica } from './fleet-scenario.js'
 
-/** After nearly any single failure, every resource has a publisher within this time. */
+/** After nearly every single fault, each resource has a publisher within this time. */
 export const PUBLISHER_WITHIN_MS = 20_000
-/** NATS elects leaders again and again when two of three servers lose each other. */
+/** When two of three servers lose contact, NATS elects leaders again and again. */
 const ELECTED_WITHIN_MS = 90_000
 /** A missing publisher is noticed when its lease expires, and its missing report when an edge's wait for it ends. */
 const NOTICED_MS = 8_000
@@ -162,7 +162,7 @@ export interface Injected {
 
 export class WholeSchedule {
   readonly #s: FleetScenario
-  /** In the order in which they started. */
+  /** The faults, in the order in which they started. */
   readonly faults: Injected[] = []
   #due: string[] = []
 

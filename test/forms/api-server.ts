@@ -13,5 +13,5 @@ export const processFlags: ServerForm['processFlags'] = async (t, flags) => {
   return [...rest, `--upstream=${url}`, `--kubeconfig=${writeKubeconfig(apiServer)}`]
 }
 
-/** It cannot read the store of a test. */
+/** An API server cannot read the store of a test, so this form does not support such servers. */
 export const appParts: ServerForm['appParts'] = async () => null

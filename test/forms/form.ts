@@ -20,7 +20,7 @@ export interface ServerForm {
 
 export interface SurroundedApp {
   readonly flags: readonly string[]
-  /** Settings that override those of the flags. */
+  /** Settings that override those from the flags. */
   readonly config: Partial<Config>
   readonly store: EmbeddedControls
   /** The server that the test uses; not before it has been constructed. */
@@ -32,13 +32,13 @@ export interface AppParts {
   readonly parts: Partial<ProcessOptions>
 }
 
-/** null without the variable. */
+/** Returns the form that the variable names; null if it is not set. */
 export async function serverForm(): Promise<ServerForm | null> {
   const module = process.env['TEST_SERVER_FORM']
   return module === undefined ? null : ((await import(module)) as ServerForm)
 }
 
-/** Whether a flag with this beginning is among them. */
+/** Whether one of the flags begins with this text. */
 export function has(flags: readonly string[], ...beginnings: readonly string[]): boolean {
   return flags.some((flag) => beginnings.some((beginning) => flag.startsWith(beginning)))
 }

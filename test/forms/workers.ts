@@ -14,7 +14,7 @@ import { type ServerForm, has, hasUncached, split } from './form.js'
 import { fixedConfig } from '../support/process-parts.js'
 import { socketPair } from '../fleet/workers-harness.js'
 
-/** Each process gets the memory that the test means for one. */
+/** Gives each of the three processes the memory that the test intends for a single one. */
 export const processFlags: ServerForm['processFlags'] = async (_t, flags) => {
   if (has(flags, '--workers') || hasUncached(flags)) return null
   const [memory, rest] = split(flags, (name) => name === '--memory-target')

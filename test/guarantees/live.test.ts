@@ -242,7 +242,7 @@ class Schedule {
     this.#commit(operations)
   }
 
-  /** One revision that every watch receives, whatever it selects. */
+  /** Writes one revision that every watch receives, whatever it selects. */
   #writeToAll(): void {
     const note = String(randomInteger(this.#random, 0, 1e9))
     const pods = { 'last-web': { app: 'web', nodeName: 'n1' }, 'last-api': { app: 'api', nodeName: 'n2' } }

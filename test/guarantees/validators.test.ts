@@ -171,7 +171,7 @@ void t.test('a good list passes', async (t) => {
 })
 
 const all = events(3, 10)
-/** Without the items of one revision, or with only some of them. */
+/** Returns the items without those of one revision. */
 const without = (revision: number, from = all): ObjectItem[] => from.filter((item) => item.revision !== revision)
 const swap = <T>(items: readonly T[], i: number, j: number): T[] =>
   items.map((item, at) => (at === i ? items[j] : at === j ? items[i] : item) as T)

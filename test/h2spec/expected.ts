@@ -9,7 +9,7 @@ export type Port = (typeof ports)[number]
 
 export interface ExpectedFailures {
   readonly on: readonly Port[]
-  /** By section and name. */
+  /** The cases, by section and name. */
   readonly cases: readonly string[]
   readonly why: string
   /** They may also pass: with another version of the runtime, or when bytes arrive in another order. */

@@ -25,7 +25,7 @@ const source = fileURLToPath(new URL('../../../test/h2spec/h2spec', import.meta.
 /** On a busy machine a case may miss its deadline of two seconds. */
 const ATTEMPTS = 3
 
-/** By section and name, whether the case passes. */
+/** Whether each case passes, by section and name. */
 type Results = ReadonlyMap<string, boolean>
 type Ask = (sections: readonly string[]) => Promise<Results>
 
@@ -53,7 +53,7 @@ async function main(): Promise<number> {
   return verdict({ passed: sum('passed'), failed: sum('failed') })
 }
 
-/** null, after printing the reason, when it cannot be built. */
+/** Returns the path of h2spec; null, after printing the reason, when it cannot be built. */
 function build(deadlineMs: number): string | null {
   try {
     return buildGoProgram({ source, package: 'github.com/summerwind/h2spec/cmd/h2spec' }, deadlineMs)
@@ -91,7 +91,7 @@ async function judge(port: Port, ask: Ask): Promise<{ passed: number; failed: nu
 
 const CASE = /<testcase package="([^"]*)" classname="([^"]*)"[^>]*>([^]*?)<\/testcase>/g
 
-/** It exits with 1 if any case fails; the report says which. */
+/** Runs h2spec, which exits with 1 if any case fails. The report says which. */
 async function run(program: string, args: readonly string[]): Promise<Results> {
   const folder = mkdtempSync(join(tmpdir(), 'distributary-h2spec-'))
   const report = join(folder, 'report.xml')

@@ -73,7 +73,7 @@ for (const [name, ...flags] of SERVERS) {
       )
       t.teardown(() => watchers.forEach((watcher) => watcher.destroy()))
       for (const watcher of watchers) await watcher.until(({ revisions }) => revisions.length === 100)
-      // Both kinds arrive at once, each on a watch of its own.
+      // Both kinds of events arrive at once, each on its own watch.
       await writer.commit({ ...deletions(objects), [DEFINITION]: null })
       await until(() => watchers.every(({ end }) => end !== 'open'), 'the watches end')
       t.same(

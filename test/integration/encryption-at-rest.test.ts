@@ -29,7 +29,7 @@ const recorded = JSON.parse(readFileSync(data, 'utf8')) as {
 const MARKER = 'plaintext-that-must-not-leak'
 const SECRETS = '/api/v1/secrets'
 
-/** Only in Secrets that are encrypted. */
+/** A text that is only in encrypted Secrets. */
 const HIDDEN = 'only-for-those-who-may-read-this-secret'
 
 interface List {

@@ -279,7 +279,7 @@ void t.test('a publisher whose etcd does not answer is heard, but vouches for no
   })
   const edge = await startReplica(t, nats.url, 'edge')
   await untilAge(edge, (age) => age === null)
-  // Its connections stay open.
+  // etcd's connections stay open when it is stopped.
   await etcd.kill('SIGSTOP')
   await untilAge(edge, (age) => (age ?? 0) >= 4)
   await etcd.kill('SIGCONT')

@@ -152,7 +152,7 @@ void t.test('revisions of one etcd mean nothing in the other', async (t) => {
   t.match(await late.json(), { code: 504, message: /Too large resource version/ })
   const watch = await get(server, `${EVENTS}?watch=1&resourceVersion=${at.main}`)
   t.match(await watch.text(), new RegExp(`${at.main} has never existed here: the storage is at ${at.other}`))
-  // And etcd itself has it.
+  // etcd itself has reached that revision, too.
   const recorder = new WatchRecorder({ url: server.url })
   t.teardown(() => recorder.close())
   const ofPods = recorder.watch({ target: pods, resourceVersion: String(at.main) })
@@ -253,7 +253,7 @@ class Side {
     ]
     const next = await this.write()
     await Promise.all(watches.map((watch) => watch.untilRevision(next)))
-    // Only then can it be resumed.
+    // The watch can be resumed only after that.
     await watches[1]!.until(({ lastRevision }) => lastRevision !== null)
     return watches
   }
@@ -294,7 +294,7 @@ async function startSide(t: Test, target: Target): Promise<Side> {
   return new Side(etcd, proxy, target, control)
 }
 
-/** Each breaks an etcd, and resolves when it is whole again. */
+/** Faults, each of which breaks an etcd and resolves when the etcd is repaired. */
 const faults: Readonly<Record<string, (side: Side) => Promise<void>>> = {
   'it is cut off': async ({ proxy }) => {
     await proxy.refuse()

@@ -81,7 +81,7 @@ async function standIn(t: Test, answer: (request: IncomingMessage, body: string,
   })
   return {
     url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    /** From the next connection on it uses and trusts only the new authority. */
+    /** From the next connection on, the server uses and trusts only the new authority. */
     rotate: (): void => {
       server.setSecureContext(contextOf(NEW, NEW.cert))
       server.closeIdleConnections()
@@ -373,7 +373,7 @@ void t.test('every credential is replaced during watches, and clients with the n
   )
   await arrives(all(), 'with both authorities')
 
-  // Its own credentials.
+  // Replace the server's own credentials.
   putOwn(NEW)
   etcdctl(['--user', 'root:root', 'user', 'passwd', 'server', '--interactive=false'], 'second\n')
   folder.write('etcd-password', 'second\n')

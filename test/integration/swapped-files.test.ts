@@ -131,7 +131,7 @@ async function serialNumberOf({ securePort: port }: ServerProcess): Promise<stri
   return serialNumber
 }
 
-/** Which files the metric calls usable, or unusable. */
+/** Returns the files that the metric reports as usable, or as unusable. */
 async function metric({ metricsUrl }: ServerProcess, folder: string, value: 0 | 1): Promise<readonly string[]> {
   const text = await (await fetch(`${metricsUrl}/metrics`)).text()
   const samples = text.matchAll(/^distributary_watched_files_usable\{files="(.*)"\} (\d)$/gm)
@@ -143,7 +143,7 @@ interface Way {
   readonly name: string
   /** Puts the files in their place, while the server runs or before. */
   readonly put: (folder: string, contents: Contents) => void
-  /** Default: puts broken content in the same way. */
+  /** Breaks the files. Default: puts broken content in their place in the same way. */
   readonly break?: (folder: string) => void
 }
 

@@ -47,38 +47,44 @@ export const WITHIN_MS = 120_000
 export const LACKING = 'ONBOARDING_LACKING'
 
 export interface RunningAgent {
-  /** Its state, or the work it has done, as lines in any order. */
+  /** Returns the agent's state, or the work it has done, as lines in any order. */
   readonly held: () => Promise<readonly string[]>
-  /** Creates a ConfigMap in the namespace `default`. Returns whether it could. Absent: it creates none. */
+  /**
+   * Makes the agent create a ConfigMap in the namespace `default`. Returns whether that worked. Absent if the agent
+   * cannot be made to.
+   */
   readonly create?: (name: string) => Promise<boolean>
   readonly printed: () => string
-  /** Whether its process is gone. Absent: it has none that stays. */
+  /** Whether the agent's process has ended. Absent if it has no lasting process. */
   readonly hasEnded?: () => boolean
-  /** Overrides the agent's. */
+  /** Overrides `Agent.expected`. */
   readonly expected?: (world: World) => Promise<readonly string[]>
 }
 
 export interface Agent {
-  /** Also the name of its service account. */
+  /** The agent's name, and that of its service account. */
   readonly name: string
   /** The name in the clients' table of what must be provided. */
   readonly client: string
   readonly start: (t: Test, pod: Pod, world: World) => Promise<RunningAgent>
   /** The same lines from the API server. Default: the pods, as lines `NAME TURN`. */
   readonly expected?: (world: World) => Promise<readonly string[]>
-  /** The resources that it may list only once. Default: pods. Empty: no limit here. */
+  /** The resources that the agent may list only once. Default: pods. Empty for no limit. */
   readonly follows?: readonly string[]
-  /** Set for an agent that does not survive the sudden end of its token, which a running pod never sees: what happens then. */
+  /**
+   * What happens if the agent's token suddenly becomes invalid, for an agent that does not survive that. A running pod
+   * never sees it.
+   */
   readonly withoutToken?: string
-  /** Its permissions besides listing and watching pods, and creating ConfigMaps. */
+  /** The agent's permissions besides listing and watching pods, and creating ConfigMaps. */
   readonly rules?: readonly object[]
-  /** Objects that must exist before it starts. */
+  /** Objects that must exist before the agent starts. */
   readonly objects?: readonly object[]
-  /** Objects that each turn writes for it. */
+  /** Returns the objects that a turn writes for the agent. */
   readonly turn?: (turn: string) => readonly object[]
 }
 
-/** Reads from the API server. */
+/** Reads the expected state from the API server. */
 export class World {
   readonly #server: Server
 
@@ -367,7 +373,7 @@ const lineOfService = (host: string, ports: Service['spec']['ports']): string =>
 
 const lineOfRoute = ({ metadata: { name }, spec }: Route): string => `${name} ${spec.http[0]?.timeout}`
 
-/** Its debug pages show what it has computed. */
+/** istiod's debug pages show what it has computed. */
 const mesh: Agent = {
   name: 'istiod',
   client: 'istiod',
@@ -489,7 +495,7 @@ const operator: Agent = {
   turn: (turn) => [withoutIdentity(widget('w', ++turns)), withoutIdentity(widget(turn, ++turns))],
 }
 
-/** As a client posts it. */
+/** Returns the object as a client would post it. */
 function withoutIdentity(object: object): object {
   const { metadata, ...rest } = object as Named & { metadata: { uid?: string; creationTimestamp?: string } }
   const { uid: _uid, creationTimestamp: _at, ...named } = metadata
@@ -566,7 +572,7 @@ const CHART: Readonly<Record<string, string>> = {
   'templates/map.yaml': 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n',
 }
 
-/** Its releases are in Secrets, which are passed to the API server. */
+/** Helm keeps its releases in Secrets, requests for which are forwarded to the API server. */
 const installer: Agent = {
   name: 'helm',
   client: 'Helm',
@@ -754,7 +760,7 @@ const screen: Agent = {
     )
     const token = tokenOf(cluster, 'monitoring', 'k9s')
     const theirs = start({ server: cluster.url, ca: cluster.ca, user: { token } }, (...command) => command)
-    // Until the API server's screen shows every pod there is nothing to compare.
+    // There is nothing to compare until the API server's screen shows every pod.
     const expected = async (world: World): Promise<readonly string[]> => {
       const lines = await theirs.shown()
       const pods = await world.items<Named>('/api/v1/namespaces/default/pods')

@@ -90,11 +90,11 @@ export interface Installed extends ServerProcess {
 }
 
 export interface Installation {
-  /** false: leaves out what the test wants wrong. */
+  /** Whether an object is applied. A test omits the objects that it wants to be missing. */
   readonly isApplied?: (object: KubernetesObject) => boolean
-  /** Made before. Default: by certificate.sh, or those among the objects. */
+  /** The folder of existing certificates. Default: certificate.sh makes them, or they are among the objects. */
   readonly certificates?: string
-  /** Default: those of the manifests. */
+  /** The objects. Default: those of the manifests. */
   readonly objects?: readonly KubernetesObject[]
   readonly namespace?: string
   /** Further flags of the server. */

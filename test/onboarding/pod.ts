@@ -29,7 +29,7 @@ export interface Pod {
 export const DIRECTORY = '/run/secrets/kubernetes.io/serviceaccount'
 
 const SCRIPT = [
-  // It hides this machine's /run, to which /var/run points.
+  // This hides the machine's /run, to which /var/run points.
   'mount -t tmpfs tmpfs /run',
   `mkdir -p ${DIRECTORY}`,
   `mount --bind "$0/serviceaccount" ${DIRECTORY}`,

@@ -127,10 +127,10 @@ export function jointRestartsOf(t: Test, replicas: Replicas, object: string): re
 
 interface Probed {
   readonly what: string
-  /** null: the connection failed. */
+  /** The status code; null if the connection failed. */
   readonly code: number | null
   readonly retryAfter: string | null
-  /** It is a list without objects, although there are some. */
+  /** Whether the response is a list without objects although there are some. */
   readonly isEmpty: boolean
 }
 

@@ -34,7 +34,7 @@ const pem = (path: string): string => readFileSync(path, 'utf8')
 
 interface Scene {
   readonly authority: CertificateAuthority
-  /** Over TLS, with client certificates. */
+  /** etcd over TLS, with client certificates. */
   readonly etcd: EtcdProcess
   readonly placement: Omit<Placement, 'objects' | 'replace'>
 }

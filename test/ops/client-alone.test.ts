@@ -123,7 +123,7 @@ void t.test('the client installs alone, and follows a server without the serverâ
   writeFileSync(join(folder, 'reads.mjs'), reads)
   t.equal(run('reads.mjs'), 'https://a\n')
 
-  // With the newest React; the other tests have the oldest that is supported.
+  // Test with the newest React. The other tests use the oldest supported one.
   npm(folder, 'install', '--prefer-offline', '--no-audit', '--no-fund', 'react@19', 'react-dom@19')
   const renders = `import { createElement } from 'react'
 import { renderToString } from 'react-dom/server'

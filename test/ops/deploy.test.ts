@@ -278,7 +278,7 @@ void t.test('the static pod runs beside etcd, and so does the kubeadm patch', as
   t.match(patched.metadata['annotations'], { 'kubectl.kubernetes.io/default-container': 'etcd' })
   const container = (patched['spec'] as Pod).containers.find(({ name }) => name === 'distributary')!
   t.notMatch(JSON.stringify(container), 'readinessProbe', 'etcd’s pod is ready without it')
-  // As kubeadm finds them: target, suffix, kind of patch.
+  // kubeadm finds patches by their names: target, suffix, kind of patch.
   for (const file of readdirSync(join(root, 'deploy/kubernetes/kubeadm/patches'))) {
     t.match(
       file,

@@ -21,7 +21,7 @@ interface Instruction {
   readonly value: string
 }
 
-/** One per line, continuation lines joined, comments left out. */
+/** Returns the instructions, one per line, with continuation lines joined and comments left out. */
 function instructions(dockerfile: string): Instruction[] {
   return dockerfile
     .replace(/^#.*\n/gm, '')
@@ -42,7 +42,7 @@ void t.test('the Dockerfile builds an image that serves', async (t) => {
   const value = (name: string): string => stage.find((one) => one.name === name)?.value ?? ''
   const argument = (name: string): string =>
     all.find((one) => one.name === 'ARG' && one.value.startsWith(`${name}=`))?.value.slice(name.length + 1) ?? ''
-  /** As in the image, with its paths mapped to ours. */
+  /** Returns a command of the image, with its paths mapped to ours. */
   const here = (command: string): string[] =>
     (JSON.parse(command.replace(/^CMD\s+/, '')) as string[]).map((word) =>
       word

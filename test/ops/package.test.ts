@@ -110,7 +110,7 @@ void t.test(
     })
     t.equal(written.status, 201, 'a large object is written in a thread')
     t.match(await get('/apis/apiextensions.k8s.io/v1/customresourcedefinitions'), 'CustomResourceDefinitionList')
-    // In the image, the health check lies beside the package.
+    // In the image, the health check is next to the package.
     copyFileSync(join(root, 'deploy/health.js'), join(installed, 'health.js'))
     const words = join(folder, 'cmdline')
     writeFileSync(words, `node\0--max-semi-space-size=8\0/app/dist/main.js\0--port=${new URL(server.url).port}\0`)

@@ -18,7 +18,7 @@ export interface Server {
 
 export interface Question {
   readonly method: string
-  /** With its query, verbatim. */
+  /** The path with its query, which is sent verbatim. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   /** The body of a review, which is a POST. */

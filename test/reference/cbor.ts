@@ -37,7 +37,7 @@ class MarkingTokenizer extends Tokenizer {
 }
 
 function text(value: string): Token {
-  // Its length was counted with the token that it replaces.
+  // The length was already counted with the token that this one replaces.
   return new Token(Type.string, value, 0)
 }
 

@@ -33,16 +33,16 @@ import {
 /** Concurrent questions, so that one that waits (for a future revision) does not delay the others. */
 const AT_ONCE = 12
 
-/** For RBAC, and as many for nodes. */
+/** The number of decisions compared for RBAC, and again for nodes. */
 const DECISIONS = 2_000
 
 export interface ComparisonOptions {
   readonly seed: number
   /** `pods`, `deployments.apps`: only these resources. Empty: all. */
   readonly only: readonly string[]
-  /** With `only`: watch them while the controllers work. Without, that is always done. */
+  /** Whether to watch the resources in `only` while the controllers work. Without `only`, this is always done. */
   readonly isWithControllers: boolean
-  /** Every question about JSON is asked about CBOR as well. */
+  /** Whether every question about JSON is also asked about CBOR. */
   readonly isCbor: boolean
 }
 
@@ -110,7 +110,7 @@ export class Comparison {
     if (this.#only.length === 0) this.#report.requireKnown()
   }
 
-  /** Only what concerns callers: who they are, and what they may do. */
+  /** Compares only what concerns callers: who they are, and what they may do. */
   async runCallers(): Promise<void> {
     const step = stepTimer()
     const team = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'team-a' } }
@@ -119,7 +119,7 @@ export class Comparison {
     step('asked for decisions and tokens')
   }
 
-  /** Only what the server says of itself: discovery, OpenAPI, health. */
+  /** Compares only what the server says about itself: discovery, OpenAPI, health. */
   async runServer(): Promise<void> {
     const step = stepTimer()
     // An APIService makes a group of its own.
@@ -169,7 +169,7 @@ export class Comparison {
     this.#report.add(question, found)
   }
 
-  /** At one revision: there may be writes between two responses. */
+  /** Asks both servers at one revision, because something may be written between two responses. */
   async #askAtOnce(theirs: Question, ours: Question): Promise<readonly [Answer, Answer]> {
     for (let look = 1; ; look++) {
       const answers = await Promise.all([tryAsk(this.#world.theirs, theirs), tryAsk(this.#world.ours, ours)])
@@ -180,7 +180,7 @@ export class Comparison {
     }
   }
 
-  /** Each with its own tokens, and with those of the other. */
+  /** Reads a list in pages from each server, with its own page tokens and with those of the other. */
   async #walkPages(objects: number, path: string): Promise<void> {
     for (const limit of [1, 3, 50].filter((limit) => limit < objects)) {
       for (const rest of ['', '&labelSelector=app']) {
@@ -256,7 +256,7 @@ export class Comparison {
     this.#definitions = this.#definitions.map((one) => (one.plural === changed.plural ? changed : one))
     await (isDeleted ? deleteDefinition : changeDefinition)(this.#world, definition)
     await untilServed(this.#world, [changed])
-    // Their storage is rebuilt a moment after the definition was accepted.
+    // The API server rebuilds the storage a moment after it has accepted a definition.
     await delay(2_000)
     const moment = await this.#moment()
     const shelves = moment.shelves.filter((shelf) => isNamed(shelf, [`${changed.plural}.${changed.group}`]))
@@ -275,7 +275,7 @@ function alsoInCbor(question: Question): Question[] {
   return [question, { ...question, headers: { ...question.headers, accept: inCbor } }]
 }
 
-/** Only kinds that had to be grown. */
+/** Prints the kinds that had to be grown. */
 export function printGrown(grown: readonly Grown[]): void {
   for (const { of, writes, missing, failure } of grown)
     process.stdout.write(

@@ -19,19 +19,22 @@ export interface ApiServer {
   readonly server: Server
   /** The API server's token file. */
   readonly tokenFile: string
-  /** The folder of its keys; deleted with it. */
+  /** The folder of the API server's keys, which is deleted with it. */
   readonly folder: string
-  /** Kills it and starts it again, over the same etcd and on the same port. Resolves when it is ready. */
+  /** Kills the API server and starts it again, over the same etcd and on the same port. Resolves when it is ready. */
   restart(): Promise<void>
 }
 
 /** The administrator; the token is the same as the name. */
 export const ADMIN = 'system:admin'
 
-/** The issuer of its tokens. */
+/** The issuer of the API server's tokens. */
 export const ISSUER = 'https://kubernetes.default.svc'
 
-/** Those whose resources api/all leaves out as long as they are off; and the alpha that this server always has. */
+/**
+ * The feature gates to turn on: those without which api/all omits resources, and the alpha feature that distributary
+ * always has.
+ */
 const GATES: Readonly<Record<KubernetesRelease, readonly string[]>> = {
   '1.37': [
     'GenericWorkload',
@@ -44,9 +47,9 @@ const GATES: Readonly<Record<KubernetesRelease, readonly string[]>> = {
 }
 
 interface StartOptions {
-  /** true: pods need an existing ServiceAccount, which no controller creates, and get the volume with its token. */
+  /** Whether pods need an existing ServiceAccount, which no controller creates, and get the volume with its token. */
   readonly hasServiceAccounts?: boolean
-  /** The program's. */
+  /** The release of the program. */
   readonly release?: KubernetesRelease
 }
 
@@ -111,12 +114,12 @@ const accountKey = (folder: string): string => join(folder, 'service-accounts.pe
 export interface ApiServerOptions {
   readonly etcdUrl: string
   readonly port: number
-  /** With its credentials. */
+  /** The folder with the API server's credentials. */
   readonly folder: string
   readonly hasServiceAccounts?: boolean
 }
 
-/** Those of every API server over loopback. */
+/** Returns the flags of every API server on loopback. */
 export function apiServerFlags({ etcdUrl, port, folder, hasServiceAccounts = false }: ApiServerOptions): string[] {
   return [
     `--etcd-servers=${etcdUrl}`,

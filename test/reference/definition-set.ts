@@ -4,11 +4,11 @@ import type { Random } from './random.js'
 
 export interface DefinitionSet {
   readonly definitions: readonly Definition[]
-  /** Made one after another while watches run. */
+  /** Changes that are made one after another while watches run. */
   readonly changes: readonly Change[]
   /** The number of objects to create before the first question, by plural. */
   readonly counts: Readonly<Record<string, number>>
-  /** By plural, for every resource that the API server can write. */
+  /** Functions that make objects, by plural, for every resource that the API server can write. */
   readonly makers: Readonly<Record<string, Make>>
   /** Values written directly into etcd. */
   readonly stored: readonly Stored[]
@@ -20,7 +20,7 @@ export interface Change {
   readonly what: string
   /** The new definition. */
   readonly definition: Definition
-  /** The definition is deleted, and all its objects with it. */
+  /** Whether the definition is deleted, together with all its objects. */
   readonly isDeleted?: boolean
 }
 

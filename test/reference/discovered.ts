@@ -35,7 +35,7 @@ export interface Schema {
   readonly 'x-kubernetes-group-version-kind'?: readonly { group: string; version: string; kind: string }[]
 }
 
-/** By the name used in references. */
+/** Schemas by the name used in references. */
 export type Schemas = Readonly<Record<string, Schema>>
 
 const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
@@ -65,7 +65,7 @@ export function groupPath(group: string, version: string): string {
   return group === '' ? `/api/${version}` : `/apis/${group}/${version}`
 }
 
-/** In the order of discovery: the preferred version of each group first. */
+/** Returns the resources in the order of discovery, with the preferred version of each group first. */
 export async function discover(server: Server): Promise<readonly Served[]> {
   const served: Served[] = []
   for (const path of ['/api', '/apis']) {

@@ -424,7 +424,7 @@ function messageIn(text: string): string {
   return /"message":"((?:[^"\\]|\\.)*)/.exec(text)?.[1] ?? ''
 }
 
-/** For a server that reads an API server and not etcd. */
+/** The exceptions for a server that reads an API server instead of etcd. */
 export const upstreamExceptions: readonly Row[] = [
   {
     name: 'history from before the start',
@@ -461,7 +461,7 @@ export const upstreamExceptions: readonly Row[] = [
   },
 ]
 
-/** For an API server with CBORServingAndStorage. */
+/** The exceptions for an API server with CBORServingAndStorage. */
 export const cborExceptions: readonly Row[] = [
   {
     name: 'an error comes in CBOR when that was asked for',

@@ -19,7 +19,7 @@ type Members = Readonly<Record<string, unknown>>
 const FILE = fileURLToPath(new URL('../../../src/kubernetes/codec/kubernetes-openapi.json', import.meta.url))
 /** Schemas of JSON of any form, which the table of messages does not tell apart. */
 const ANY = /\.(FieldsV1|RawExtension|JSON|JSONSchemaPropsOr\w+)$/
-/** Defaults that Go writes for every member that nobody has set. */
+/** Defaults that Go writes for every unset member. */
 const ZERO: ReadonlySet<unknown> = new Set(['', 0, false])
 /** Keywords whose values follow from the table of messages. */
 const KNOWN: ReadonlySet<string> = new Set(['type', 'format', 'description', 'oneOf'])

@@ -54,7 +54,7 @@ export const plainTexts: readonly string[] = [
   'true',
 ]
 
-/** Where a plain text is accepted but less useful than a specific value. */
+/** Values for fields where any text is accepted but a specific value is more useful. */
 export const byName: Readonly<Record<string, readonly Value[]>> = {
   quantity: ['1', '100m', '1Gi'],
   apiVersion: ['v1', 'example.com/v1'],

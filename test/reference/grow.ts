@@ -52,7 +52,7 @@ interface Try {
   readonly base: Value | undefined
 }
 
-/** By field. */
+/** The attempts, by field. */
 type Tries = Map<string, Try>
 
 export class Coverage {
@@ -267,7 +267,7 @@ export class Grower {
     for (const first of [...firsts, ...this.#firsts(whole)]) {
       const tried = await this.#try(put(object, whole, clone(first)), whole)
       if (typeof tried !== 'string') return tried
-      // It is tried where the other field is absent.
+      // This field is tried in a variant without the other one.
       if (EXCLUSIVE.test(tried)) return object
       why = tried
     }

@@ -4,7 +4,7 @@
  */
 export type LosslessJson = null | boolean | string | readonly LosslessJson[] | { readonly [name: string]: LosslessJson }
 
-/** From Unicode's private use area. */
+/** A character from Unicode's private use area. */
 const MARK = '\uF8FF'
 const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
 

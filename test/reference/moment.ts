@@ -53,7 +53,7 @@ export async function readMoment(
   return { shelves, values: all }
 }
 
-/** Also GET requests, but answered by the node or service behind the object. */
+/** Subresources that answer GET requests, but from the node or service behind the object. */
 const STREAMS = ['attach', 'exec', 'log', 'portforward', 'proxy']
 
 /** Empty when the list cannot be shown in this version. */

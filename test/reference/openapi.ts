@@ -10,7 +10,7 @@ import { readYaml } from './yaml.js'
 
 type Members = Record<string, LosslessJson>
 
-/** Both documents without what may differ. */
+/** Returns both documents without the parts that may differ. */
 export function comparableOpenApi(
   theirs: LosslessJson,
   ours: LosslessJson,
@@ -37,7 +37,7 @@ function ourPaths(document: Members): LosslessJson {
   return Object.fromEntries(paths.map(([path, item]) => [path, tidyItem(membersOf(item), membersOf(item))]))
 }
 
-/** For each readable path, the operations that ours has. */
+/** Returns their paths, with only the operations that ours has. */
 function theirPaths(theirs: Members, ours: Members): LosslessJson {
   const wanted = membersOf(ours['paths'])
   const kept: Members = {}

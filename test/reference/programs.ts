@@ -28,14 +28,17 @@ function versionOf(release: KubernetesRelease): string {
 /** The module version of Kubernetes: `v1.37.2`. */
 export const kubernetesVersion = versionOf(CURRENT)
 
-/** Set by Kubernetes' own build; without it every program reports v0.0.0-master. */
+/**
+ * The package of the version variables, which Kubernetes' own build sets. Otherwise every program reports
+ * v0.0.0-master.
+ */
 const VERSION = 'k8s.io/component-base/version'
 
 const kubernetesPrograms = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const
 
 type KubernetesProgram = (typeof kubernetesPrograms)[number]
 
-/** Their paths. */
+/** The paths of the programs. */
 export interface Programs extends Readonly<Record<KubernetesProgram, string>> {
   readonly release: KubernetesRelease
 }

@@ -13,7 +13,7 @@ export interface Shelf {
   readonly version: string
   readonly plural: string
   readonly isNamespaced: boolean
-  /** Readable subresources. */
+  /** The subresources that can be read. */
   readonly subresources: readonly string[]
   /** Selectable field labels other than name and namespace. */
   readonly fields: readonly string[]

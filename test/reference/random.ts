@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed >>> 0
   }
 
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let x = this.#state
@@ -15,7 +15,7 @@ export class Random {
     return ((x ^ (x >>> 14)) >>> 0) / 4_294_967_296
   }
 
-  /** In [0, bound). */
+  /** Returns an integer in [0, bound). */
   below(bound: number): number {
     return Math.floor(this.next() * bound)
   }

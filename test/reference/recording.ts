@@ -22,7 +22,7 @@ export interface Recorded {
 export interface Written {
   readonly revision: number
   readonly key: string
-  /** null: deleted. */
+  /** null if the key was deleted. */
   readonly value: string | null
 }
 

@@ -67,7 +67,7 @@ async function main(): Promise<number> {
   const only = values.resource?.split(',') ?? []
   const settings = {
     seed: numberOf('--seed', values.seed),
-    // For one resource, as many as its share of a full run.
+    // A single resource gets about as many questions as it would in a full run.
     questions: only.length > 0 ? 300 * only.length : numberOf('--questions', values.questions),
     seconds: numberOf('--seconds', values.seconds),
     only,

@@ -107,7 +107,7 @@ export function keep(grown: readonly Grown[]): void {
   writeFileSync(file, `${[JSON.stringify({ kubernetes: kubernetesVersion }), ...lines].join('\n')}\n`)
 }
 
-/** By kind; empty when recorded from another release. */
+/** Returns the stored objects by kind. The map is empty if they were recorded from another release. */
 function readKept(): Map<string, Write[]> {
   const kept = new Map<string, Write[]>()
   if (!existsSync(file)) return kept

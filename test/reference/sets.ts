@@ -4,7 +4,7 @@ import { second } from './second/set.js'
 
 const sets: readonly DefinitionSet[] = [first, second]
 
-/** Both sets as one; their names do not overlap. */
+/** Both sets combined. Their names do not overlap. */
 export const everySet: DefinitionSet = {
   definitions: sets.flatMap(({ definitions }) => definitions),
   changes: sets.flatMap(({ changes }) => changes),

@@ -13,7 +13,7 @@ const PODS = `/api/v1/namespaces/${PLACE}/pods`
 const READ = { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch'] }
 const NODE = NODES[0]
 
-/** Needs the objects of the decisions. */
+/** Compares tokens. This needs the objects that `decisions.ts` creates. */
 export async function compareTokens(world: World, report: Report): Promise<void> {
   await letAccountsRead(world)
   const reviewsBefore = await reviews(world)
@@ -41,7 +41,7 @@ export async function compareTokens(world: World, report: Report): Promise<void>
   add(report, 'the end of a pod: its token', 'within a second', elapsed())
   await eventually(async () => Promise.resolve(end.watch !== ''), 'a watch ends with its pod')
   add(report, 'the end of a pod: its watch', 'within a second', end.watch)
-  // It caches tokens for ten seconds.
+  // The API server caches tokens for ten seconds.
   await eventually(async () => (await whoIs(world.theirs, pod)).code === 401, 'the API server refuses it, too')
 }
 

@@ -16,9 +16,9 @@ import type { KubernetesRelease, Programs } from './programs.js'
 import type { Posted } from './objects.js'
 
 export interface World {
-  /** Where distributary reads. */
+  /** The source that distributary reads. */
   readonly behind: 'etcd' | 'api-server'
-  /** The API server's. */
+  /** The release of the API server. */
   readonly release: KubernetesRelease
   readonly etcd: EtcdProcess
   /** The etcd of the resources in `IN_OTHER_ETCD`; null if they are in the same one. */
@@ -27,18 +27,18 @@ export interface World {
   readonly theirs: Server
   /** Starts the controllers and the scheduler. */
   startControllers(): void
-  /** The end of each one's output. */
+  /** Returns the end of each program's output. */
   controllerLogs(): readonly string[]
   /** Restarts distributary, as an upgrade would. */
   restartOurs(): Promise<void>
 }
 
-/** With `--other-etcd`, as operators split their clusters. */
+/** The resources that `--other-etcd` places in a second etcd, with their groups. Operators split clusters like this. */
 const IN_OTHER_ETCD: Readonly<Record<string, string>> = { events: '', leases: 'coordination.k8s.io', pods: '' }
 
 export interface WorldOptions extends Pick<World, 'behind' | 'etcd' | 'other'> {
   readonly programs: Programs
-  /** Custom resources are stored in CBOR, and both serve it. */
+  /** Whether custom resources are stored in CBOR, and both servers serve CBOR. */
   readonly isCbor: boolean
 }
 
@@ -124,7 +124,7 @@ const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 export async function deleteDefinition(world: World, { plural, group }: Definition): Promise<void> {
   const path = `${DEFINITIONS}/${plural}.${group}`
   await send(world, 'DELETE', path, '{}')
-  // Its finalizer deletes all its objects first.
+  // The definition's finalizer deletes all its objects first.
   await eventually(async () => (await get(world.theirs, path)).code === 404, `${plural} is gone`)
 }
 

@@ -50,7 +50,7 @@ async function startRawServer(t: Test): Promise<RawServer> {
 }
 
 const THINGS = '/apis/other.io/v1/things'
-/** As much of a discovery document as this server reads. */
+/** The server reads no more than this of a discovery document. */
 const MAX_DISCOVERY_BYTES = 4 * 2 ** 20
 
 const startBefore = (t: Test, { url, cafile }: RawServer): Promise<ServerProcess> =>

@@ -10,7 +10,7 @@ import { until } from '../support/until.js'
 import { definitionObject, object } from '../support/definition.js'
 
 const KEYS = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', '__defineGetter__', 'prototype']
-/** Those that are label keys. */
+/** The names that are valid label keys. */
 const LABELS = KEYS.filter((key) => !key.startsWith('_'))
 const data = `{${KEYS.map((key) => `${JSON.stringify(key)}:${JSON.stringify(`of ${key}`)}`).join(',')}}`
 const labels = `{${LABELS.map((key) => `${JSON.stringify(key)}:"yes"`).join(',')}}`

@@ -97,7 +97,7 @@ void t.test('two workers under load adopt a renewed certificate and a moved audi
   const numbers = (): string[] =>
     files
       .filter((file) => existsSync(file))
-      // Without the last one, which may be half written.
+      // Leave out the last line, which may be half written.
       .flatMap((file) => readFileSync(file, 'utf8').split('\n').slice(0, -1))
       .map((line) => (JSON.parse(line) as { userAgent?: string }).userAgent ?? '')
       .flatMap((agent) => /^request-(\d+) /.exec(agent)?.[1] ?? [])

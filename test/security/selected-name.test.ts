@@ -66,7 +66,7 @@ const ROWS: readonly Row[] = [
   ['POST', `${PODS}?${SELECTED}&watch=true`, EVIL, 403],
   ['POST', `${PODS}?${SELECTED}&dryRun=All`, EVIL, 403],
   ['POST', `/api/v1/watch/namespaces/ns1/pods?${SELECTED}`, EVIL, 403],
-  // Judged by the name in the path; creates nothing there.
+  // The request is authorized by the name in the path, and creates nothing there.
   ['POST', `${PODS}/p1`, EVIL, 405],
   ['PUT', `${PODS}?${SELECTED}`, EVIL, 403],
   ['PUT', `${PODS}/evil?${SELECTED}`, EVIL, 403],

@@ -24,7 +24,7 @@ interface Key {
   readonly publicPem: string
 }
 
-/** With the key id that an API server derives. */
+/** Makes a key with the key id that an API server would derive. */
 function makeKey(type: 'rsa' | 'ec'): Key {
   const { privateKey } =
     type === 'rsa'

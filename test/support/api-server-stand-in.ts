@@ -32,7 +32,7 @@ export class ApiServerStandIn {
     response.setHeader('content-type', 'application/json')
     response.end('{"kind":"Stand"}')
   }
-  /** Default: refuses with 400. */
+  /** Handles upgrades. Default: refuses them with 400. */
   upgrade: (request: http.IncomingMessage, socket: Duplex, head: Buffer) => void = (_request, socket) => {
     socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno')
   }

@@ -25,17 +25,17 @@ export interface AppHarnessOptions {
   readonly flags?: readonly string[]
   /** Settings that override those of the flags without validation: for values below an option's minimum. */
   readonly config?: Partial<Config>
-  /** Default: an empty embedded one, without the demo's writer. */
+  /** The upstream. Default: an empty embedded one, without the demo's writer. */
   readonly upstream?: Upstream
   /** The initial objects, by their key under `/registry/`. */
   readonly objects?: Readonly<Record<string, object>>
-  /** false: do not wait for the initial lists. */
+  /** Whether to wait for the initial lists. Default: true. */
   readonly ready?: boolean
-  /** For `--upstream`. Default: as the flags say. */
+  /** The server behind `--upstream`. Default: as the flags say. */
   readonly server?: RemoteApiServer
   /** Default: real time, because sockets are real; a virtual clock for things that happen once a minute. */
   readonly clock?: Clock
-  /** Default: no log. */
+  /** The logger. Default: no log. */
   readonly logger?: Logger
 }
 

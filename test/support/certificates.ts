@@ -14,7 +14,9 @@ export interface CertificatePair {
 export interface CertificateAuthority {
   /** Path of the authority's certificate. */
   readonly ca: string
-  /** For 127.0.0.1 and localhost, or only for these names, in openssl's form: `DNS:example.org`. */
+  /**
+   * Issues a certificate for 127.0.0.1 and localhost, or only for these names, in openssl's form: `DNS:example.org`.
+   */
   server(names?: string): CertificatePair
   /** `organizations` are the groups a Kubernetes authenticator reads. */
   client(commonName: string, organizations?: readonly string[]): CertificatePair

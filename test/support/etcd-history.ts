@@ -66,7 +66,7 @@ export async function recordEtcdHistory(
   firstRevision?: Revision,
 ): Promise<EtcdHistoryRecorder> {
   const recorder = new EtcdHistoryRecorder(etcd, firstRevision ?? toRevision(1))
-  // It would look for its etcd forever.
+  // Otherwise the recorder would look for its etcd forever.
   t.teardown(() => recorder.close())
   await recorder.start(firstRevision === undefined)
   return recorder

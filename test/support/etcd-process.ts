@@ -30,7 +30,7 @@ export interface EtcdOptions {
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string }
   /** The peer ports that members advertise, given those on which they listen. Default: the same. */
   readonly peerPorts?: (ports: readonly number[]) => Promise<readonly number[]>
-  /** Where each member runs, instead of this machine's loopback. */
+  /** The hosts on which the members run, instead of this machine's loopback. */
   readonly hosts?: readonly EtcdHost[]
   /** The folder of the data, instead of one in memory. */
   readonly dataRoot?: string
@@ -321,7 +321,7 @@ class Member implements EtcdProcess {
     await rm(this.#dataDirectory, { recursive: true, force: true })
     const where = [`--data-dir=${this.#dataDirectory}`, `--initial-cluster-token=${token}`]
     const restore = ['snapshot', 'restore', path, ...this.#identity, ...where, ...flags]
-    // Each version reads only backups of its own time.
+    // Each version can read only backups of its own time.
     await (restoresItself() ? run(etcdBinary, restore) : run('etcdctl', restore))
     await this.start()
   }

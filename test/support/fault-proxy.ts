@@ -13,7 +13,7 @@ export type Cut = 'fin' | 'rst'
 
 export interface FaultProxyOptions {
   readonly targetPort: number
-  /** Default: 127.0.0.1. */
+  /** The host to which connections are forwarded. Default: 127.0.0.1. */
   readonly targetHost?: string
   /** Identifies the caller of a connection by the first bytes from its client; null when they do not identify one. */
   readonly callerOf?: (firstBytes: Buffer) => string | null
@@ -161,7 +161,7 @@ export class FaultProxy {
   }
 }
 
-/** One connection: two pipes. */
+/** One connection, which consists of two pipes. */
 class Connection {
   caller: string | null = null
   readonly #client: net.Socket

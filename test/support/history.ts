@@ -21,9 +21,9 @@ export interface Scope {
 }
 
 export type WatchStart =
-  /** Exactly the events after it. */
+  /** Exactly the events after the revision. */
   | { readonly kind: 'after'; readonly revision: Revision }
-  /** The state first. `notOlderThan`: `consistent` means no resourceVersion, 0 means "any". */
+  /** The state first, then the events. For `notOlderThan`, `consistent` means no resourceVersion, and 0 means "any". */
   | { readonly kind: 'initial'; readonly notOlderThan: Revision | 'consistent'; readonly hasEndMark: boolean }
 
 export interface ObjectItem {
@@ -54,15 +54,15 @@ export type WatchEndKind =
   | 'cut'
 
 export interface WatchRecord {
-  /** For messages: the watcher and the number of its stream. */
+  /** A name for messages: the watcher and the number of its stream. */
   readonly name: string
   readonly scope: Scope
   readonly start: WatchStart
-  /** In order of arrival. */
+  /** The items in order of arrival. */
   readonly items: readonly WatchItem[]
   readonly end: WatchEndKind
   readonly code?: number
-  /** It ended because etcd never had the start revision. */
+  /** Set if the watch ended because etcd has never had the start revision. */
   readonly neverHad?: true
   /** Milliseconds, on the same clock as the writes. */
   readonly requestedAtMs: number

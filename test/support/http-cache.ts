@@ -37,7 +37,7 @@ export async function startHttpCache(
   const stop = async (): Promise<void> => {
     if (child === null || child.exitCode !== null || child.signalCode !== null) return
     const exited = once(child, 'exit')
-    // Both have child processes, which a SIGKILL would leave running.
+    // nginx and Varnish have child processes, which a SIGKILL would leave running.
     child.kill('SIGTERM')
     await exited
   }

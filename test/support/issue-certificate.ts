@@ -18,7 +18,7 @@ export interface CertificateRequest {
   readonly issuer?: IssuedCertificate
 }
 
-/** Both PEM. */
+/** A certificate and its key, in PEM. */
 export interface IssuedCertificate {
   readonly cert: string
   readonly key: string

@@ -59,7 +59,7 @@ export class LightWatcher {
 
   #scan(chunk: Buffer): void {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
-    // Only whole lines: a mark or a number may span two chunks.
+    // Read only whole lines, because a mark or a number may span two chunks.
     const end = bytes.lastIndexOf(10)
     this.#rest = bytes.subarray(end + 1)
     if (end < 0) return

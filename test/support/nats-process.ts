@@ -182,7 +182,7 @@ class Server implements NatsProcess {
   readonly #reconfigure: (more: string) => Promise<void>
   readonly #isSupervised: boolean
   #child: ChildProcess | null = null
-  /** Killed by us. */
+  /** Processes that this harness has killed. */
   readonly #killed = new WeakSet<ChildProcess>()
   #output = ''
 

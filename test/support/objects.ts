@@ -140,7 +140,7 @@ function specOf(object: StoredObject): string {
   return JSON.stringify(spec)
 }
 
-/** One line per event; `resumeAfter` is written as `@N`. */
+/** Writes one line per event, with `resumeAfter` as `@N`. */
 export const lineWire: WireFormat = {
   key: 'lines',
   transport: 'http1',

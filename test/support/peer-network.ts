@@ -78,7 +78,7 @@ function callerOf(firstBytes: Buffer): string | null {
   return /^x-server-from: *([0-9a-f]+)/im.exec(firstBytes.toString('latin1'))?.[1] ?? null
 }
 
-/** In hexadecimal, as in the header. */
+/** Returns the member's id in hexadecimal, as in the header. */
 async function memberId(member: EtcdProcess): Promise<string> {
   const { header } = (await member.call('maintenance/status', {})) as { header: { member_id: string } }
   return BigInt(header.member_id).toString(16)

@@ -8,7 +8,7 @@ import { systemRandom } from '../../src/support/random.js'
 
 const version = '0.0.0-test'
 
-/** For a server whose configuration never changes. */
+/** Wraps the configuration of a server that is never reconfigured. */
 export function fixedConfig(config: Config): CurrentConfig {
   return { current: config, onChange: () => {} }
 }

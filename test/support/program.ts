@@ -53,13 +53,13 @@ export async function bundlePrograms(): Promise<void> {
     target: 'node20.19',
     // People read stack traces; names suffice.
     keepNames: true,
-    // As in the package: the source stays in memory.
+    // As in the package, because the source stays in memory.
     minifyWhitespace: true,
     lineLimit: 200,
     logLevel: 'error',
-    // Rarely loaded, on demand, and with features that only CommonJS has.
+    // These are rarely loaded, on demand, and use features that only CommonJS has.
     external: ['yaml', '@opentelemetry/*'],
-    // Required by CommonJS packages.
+    // CommonJS packages need these names.
     banner: {
       js: "import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);",
     },

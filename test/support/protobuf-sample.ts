@@ -30,7 +30,7 @@ export interface Sample {
 interface Part {
   readonly bytes: Buffer
   readonly json: Json
-  /** In Go's sense, for `omitempty`. */
+  /** Whether the value is empty in Go's sense, for `omitempty`. */
   readonly isEmpty: boolean
 }
 
@@ -176,7 +176,7 @@ function isItems(schema: Schema, field: Field): boolean {
   return schema.message(field.messageName)!.form === 'items'
 }
 
-/** Without its tag, but with its length. */
+/** Returns the value without its tag, but with its length. */
 function sampleValue(schema: Schema, field: Field, random: RandomNumber, depth: number): Part {
   const delimited = (content: Buffer, json: Json): Part => ({
     bytes: Buffer.concat([varint(BigInt(content.length)), content]),

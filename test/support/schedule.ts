@@ -75,13 +75,13 @@ export const WAITING: readonly string[] = [
 
 /** Files with a process of their own, because they measure memory, change the environment or leave something behind. */
 export const ALONE: readonly string[] = [
-  // They measure memory.
+  // These measure memory.
   'test/fault/bounds.test.ts',
   'test/fault/outage-hour.test.ts',
   'test/support/recent-entries.test.ts',
-  // It changes the environment.
+  // This one changes the environment.
   'test/support/go-program.test.ts',
-  // Its tests run side by side.
+  // The tests of this file run side by side.
   'test/integration/nats-servers.test.ts',
 ]
 

@@ -6,7 +6,7 @@ import { selfSignedCertificate } from './issue-certificate.js'
 
 let flags: readonly string[] | null = null
 
-/** One certificate for all tests of a process. */
+/** Returns the flags. All tests of a process share one certificate. */
 export function secureFlags(): readonly string[] {
   if (flags !== null) return flags
   const folder = mkdtempSync(join(tmpdir(), 'distributary-secure-'))

@@ -13,16 +13,16 @@ import { programFile, serverRuntime } from './program.js'
 const main = programFile('main')
 
 export interface ServerProcessOptions {
-  /** Default: `--port 0`, unless they contain a port. */
+  /** The server's flags, after `--port 0` unless they contain a port. */
   readonly flags: readonly string[]
   /** A shell line that sets limits before the server starts: `ulimit -n 200`. */
   readonly limits?: string
   readonly environment?: Readonly<Record<string, string>>
   /** Another program than distributary itself, as a compiled file. */
   readonly program?: string
-  /** false: return when it listens. Default: when it is ready. */
+  /** Whether to wait until the server is ready, or only until it listens. Default: true. */
   readonly ready?: boolean
-  /** false: always in the plain form (`test/forms/form.ts`). */
+  /** false to always use the plain form (`test/forms/form.ts`). */
   readonly isSurrounded?: boolean
 }
 
@@ -35,7 +35,7 @@ export interface ServerProcess {
   /** `http://127.0.0.1:PORT` of `--metrics-bind-address`. */
   readonly metricsUrl: string
   readonly pid: number
-  /** Its own, and those of its workers. */
+  /** Returns the process ids of the server and its workers. */
   pids(): readonly number[]
   /** Resolves with the exit code, or the signal's name. */
   readonly exited: Promise<number | string>

@@ -11,7 +11,7 @@ import t, { type Test } from 'tap'
 import { compiledPath } from './compiled-path.js'
 
 const { TEST_FILES = '', TEST_SECONDS } = process.env
-// Not passed on to programs that a test starts.
+// Do not pass this on to programs that a test starts.
 delete process.env['TEST_FILES']
 delete process.env['TEST_SECONDS']
 

@@ -33,7 +33,7 @@ globalThis.Date = Date.prototype.constructor = new Proxy(Date, {
 `
 
 export interface ShiftedClock {
-  /** For the environment of one process. */
+  /** Variables for the environment of one process. */
   readonly environment: Readonly<Record<string, string>>
   /** Sets the running process's clock to the real time plus this many milliseconds. */
   set(shiftMs: number): Promise<void>

@@ -86,7 +86,7 @@ void t.test('arrivals after the time is up start later, in order, and others get
   const slice = { isOver: true }
   const arrivals = new Arrivals({ line: new ArrivalLine(now), now, slice })
   const said: string[] = []
-  // Each continues in promises, which count as its time.
+  // Each request continues in promises, which count as its time.
   const request = async (name: string): Promise<void> => {
     said.push(`${name} begins`)
     for (let i = 0; i < 5; i++) await Promise.resolve()
@@ -320,7 +320,7 @@ void t.test('waiters for one event continue one after the other, as many as ther
   const waiter = async (client: string, number: number): Promise<void> => {
     await gate
     await arrivals.turn({ client, connection: '' })
-    // Its promises count as its time.
+    // The request's promises count as its time.
     await Promise.resolve()
     nowMs += 0.5
     order.push(`${client} ${number}`)

@@ -41,7 +41,7 @@ export interface RequestScope {
 }
 
 export interface WatchRequest extends RequestScope {
-  /** For messages. Default: a number and the resource. */
+  /** A name for messages. Default: a number and the resource. */
   readonly name?: string
   /** '' means unset. Default: ''. */
   readonly resourceVersion?: string
@@ -58,7 +58,7 @@ export interface ListRequest extends RequestScope {
   readonly name?: string
   readonly resourceVersion?: string
   readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan'
-  /** With it, all pages are fetched in order. */
+  /** The page size. If it is set, all pages are fetched in order. */
   readonly limit?: number
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -66,7 +66,7 @@ export interface ListRequest extends RequestScope {
 export interface WatchRecorderOptions {
   /** The URL of the server, without a path. */
   readonly url: string
-  /** For TLS: `ca`, `cert`, `key`, `servername`. */
+  /** Options for TLS: `ca`, `cert`, `key`, `servername`. */
   readonly requestOptions?: https.RequestOptions
   /** The clock of the writes, in milliseconds. Default: `performance.now`. */
   readonly now?: () => number

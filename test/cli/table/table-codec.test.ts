@@ -19,7 +19,7 @@ void t.test('a row is the same whatever its ages, and only with the same metadat
     [false, row(['a', 3]), row(['a', 4])],
     [false, row(['a']), row(['a'], { ...metadata, resourceVersion: '8' })],
     [false, row(['a']), row(['a'], { ...metadata, uid: 'u2' })],
-    // Without a time of creation a duration is content.
+    // In a row without a creation time, a duration counts as content.
     [false, row(['a', '5s'], timeless), row(['a', '10s'], timeless)],
   ]
   for (const [isSame, one, other] of cases) {

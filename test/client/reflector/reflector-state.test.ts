@@ -193,7 +193,7 @@ class World {
       this.#pending.shift()
       this.now = first.at
       if (['committed', 'failed', 'cannot-stream', 'watch-ended', 'silent'].includes(first.input.kind)) {
-        // After its state is committed, a stream continues as the watch.
+        // A stream whose state has been committed continues as a watch.
         this.#running = this.state.kind === 'streaming' && first.input.kind === 'committed'
       }
       send(first.input)

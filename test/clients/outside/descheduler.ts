@@ -127,7 +127,7 @@ const world: World = {
 
 interface Run {
   readonly left: readonly string[]
-  /** Its log lines about evictions, without their times. */
+  /** The descheduler's log lines about evictions, without their times. */
   readonly said: readonly string[]
 }
 

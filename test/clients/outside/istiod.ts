@@ -26,7 +26,7 @@ const pages = ['configz', 'registryz', 'endpointz', 'endpointShardz'] as const
 
 const SYSTEM = 'istio-system'
 
-/** In its module. */
+/** The path of the definitions in Istio's module. */
 const DEFINITIONS = 'manifests/charts/base/files/crd-all.gen.yaml'
 
 interface Applied {
@@ -198,7 +198,7 @@ async function change(apiServer: ApiServer, turn: string): Promise<void> {
   for (const object of changed) await apply(apiServer, object)
 }
 
-/** Each turn writes a Service into etcd, also while no distributary runs. */
+/** In each turn a Service is written into etcd, even while no distributary runs. */
 const world: World = {
   initial: new Map(),
   turn: (name) => [

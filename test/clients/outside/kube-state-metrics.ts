@@ -10,7 +10,7 @@ import { listKinds, surviveDisruptions } from '../support/survive.js'
 
 const program = buildGoProgram(kubeStateMetrics)
 
-/** By the name in their series: it has none for endpoints. */
+/** The kinds, by their names in series. There are no series for endpoints. */
 const { endpoints: _, ...kinds } = kindPaths
 
 const plurals = ['nodes', 'pods', 'services', 'endpointslices', 'ingresses']

@@ -4,7 +4,7 @@ import { disruptions, replicaDisruptions } from '../support/disruptions.js'
 import { keepLock } from '../support/patroni.js'
 import { startReplicatedStage, startStage } from '../support/stage.js'
 
-/** One of the stage's pods. */
+/** One of the pods in the stage's etcd. */
 const pod = 'p200'
 
 void t.test('Patroni keeps its lock', async (t) => {

@@ -15,7 +15,7 @@ for (const initial of ['paged', 'streaming']) {
     const stage = await startStage(t)
     const client = await startClient(t, [program, stage.url, initial])
     const following = {
-      // It sends none.
+      // The client sends no User-Agent.
       userAgent: /^$/,
       streams: initial === 'streaming',
       printed: () => client.errors(),

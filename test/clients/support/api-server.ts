@@ -15,8 +15,8 @@ interface Source {
   readonly name: string
   readonly flags: (apiServer: ApiServer, etcdUrl: string) => readonly string[]
   /**
-   * Nothing is passed to the API server. `/version` also names distributary, which changes nothing that an API server
-   * wrote.
+   * Whether this server forwards nothing to the API server. `/version` then names distributary, and the server changes
+   * nothing that an API server wrote.
    */
   readonly isAlone?: boolean
 }

@@ -20,7 +20,7 @@ export const disruptions: readonly Disruption[] = [
   { name: 'a restart of etcd', disrupt: async (stage) => await stage.etcd.restart() },
 ]
 
-/** The same of two replicas behind one address. */
+/** The same disruptions for two replicas behind one address. */
 export const replicaDisruptions: readonly Disruption<ReplicatedStage>[] = [
   { name: 'a rolling update', disrupt: async (stage) => await stage.update() },
   { name: 'kill -9 of a replica', disrupt: async (stage) => await stage.killOne() },

@@ -17,16 +17,16 @@ interface Lock {
 }
 
 export interface LockOptions {
-  /** Its pod, which nobody else changes. */
+  /** The name of Patroni's pod, which nothing else changes. */
   readonly pod: string
-  /** How long it retries before PostgreSQL is demoted. Default: Patroni's, 10 s. */
+  /** How long Patroni retries before it demotes PostgreSQL. Default: Patroni's own, 10 s. */
   readonly retrySeconds?: number
 }
 
 export interface PatroniOptions extends LockOptions {
-  /** The API server that it uses. Default: the one that its pod's settings name. */
+  /** The API server that Patroni uses. Default: the one in its pod's settings. */
   readonly url?: string
-  /** The command line that runs a program in its pod. Default: the program itself. */
+  /** Returns the command line that runs a program in the pod. Default: the program itself. */
   readonly run?: (...command: readonly string[]) => readonly string[]
 }
 
@@ -36,7 +36,7 @@ export interface Patroni {
   readonly sql: (command: string) => string
 }
 
-/** Patroni with a new PostgreSQL. */
+/** Starts Patroni with a new PostgreSQL. */
 export async function startPatroni(t: Test, options: PatroniOptions): Promise<Patroni> {
   const { pod, retrySeconds = 10, url, run = (...command) => command } = options
   const folder = mkdtempSync(join(tmpdir(), 'distributary-patroni-'))
@@ -88,7 +88,7 @@ export async function startPatroni(t: Test, options: PatroniOptions): Promise<Pa
   const environment = url === undefined ? [] : [`KUBECONFIG=${kubeconfig}`]
   const command = run('env', `HOME=${folder}`, ...environment, ...identity, 'patroni', join(folder, 'patroni.json'))
   const patroni = startProcess(t, command)
-  // It ends PostgreSQL with itself.
+  // When Patroni ends, it also ends PostgreSQL.
   t.teardown(async () => await patroni.end())
   const sql = (command: string): string => {
     const args = ['-h', '127.0.0.1', '-p', String(port), '-U', 'admin', '-d', 'postgres', '-Atc', command]

@@ -21,9 +21,9 @@ export interface World {
 
 export interface StageOptions {
   readonly flags?: readonly string[]
-  /** Default: 300 pods; the last one of a turn is `default/NAME`. */
+  /** The objects. Default: 300 pods, of which the last one of a turn is `default/NAME`. */
   readonly world?: World
-  /** Returns the flags that name where the servers read and write. Default: this etcd, for both. */
+  /** Returns the flags that say where the servers read and write. Default: this etcd, for both. */
   readonly source?: (etcd: EtcdProcess) => Promise<readonly string[]>
 }
 
@@ -32,7 +32,7 @@ const fromEtcd = async ({ url }: EtcdProcess): Promise<readonly string[]> => [
   '--enable-writes',
 ]
 
-/** The same world as an API server writes it: one key per commit. */
+/** Returns the same world as an API server would write it, with one key per commit. */
 export const oneByOne = (world: World): World => ({
   initial: world.initial,
   turn: (name) =>
@@ -57,7 +57,7 @@ export interface Stage {
   answered(): readonly Answered[]
   /** Ends the server. */
   kill(signal: NodeJS.Signals): Promise<void>
-  /** Starts it again, on the same port. */
+  /** Starts the server again, on the same port. */
   start(): Promise<void>
 }
 
@@ -87,7 +87,7 @@ abstract class AnyStage implements Stage {
   constructor(
     readonly t: Test,
     readonly etcd: EtcdProcess,
-    /** From the access logs of all servers. */
+    /** Reads the access logs of all servers. */
     readonly folder: string,
     readonly world: World,
     readonly flags: readonly string[],

@@ -10,15 +10,15 @@ import type { Stage } from './stage.js'
 export interface Following {
   /** Matches the client's User-Agent. */
   readonly userAgent: RegExp
-  /** Its initial list is a watch. */
+  /** Whether the client gets its initial list from a watch. */
   readonly streams?: boolean
-  /** The disruptions after which it lists again by itself, whatever the server does. */
+  /** The disruptions after which the client lists again, whatever the server does. */
   readonly relistsAfter?: readonly string[]
   /** The client's output, for diagnosing a failure. */
   printed(): string
   /** The client's state, one line per object, in any order. */
   held(): Promise<readonly string[]>
-  /** The same from the server's list. */
+  /** The same lines, from the server's list. */
   listed(): Promise<readonly string[]>
   /** The token of a caller who may read everything, where callers are authenticated. */
   readonly token?: string

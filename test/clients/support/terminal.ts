@@ -42,7 +42,7 @@ export function startTerminal(
   const size = ['-x', String(COLUMNS), '-y', String(LINES)]
   tmux('new-session', '-d', ...size, 'env', '-i', ...assignments, ...command)
   t.teardown(() => {
-    // It has ended if its program has.
+    // tmux has already ended if its program has.
     spawnSync('tmux', ['-S', socket, 'kill-server'])
     rmSync(folder, { recursive: true, force: true })
   })

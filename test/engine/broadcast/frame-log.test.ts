@@ -10,7 +10,7 @@ function append(log: FrameLog, revision: number, length: number, events = 1): vo
   log.append(rev(revision), frames, length, events)
 }
 
-/** Reads what a cursor at `offset` gets up to the head. */
+/** Reads everything from `offset` to the head, as a cursor does. */
 function readAll(
   log: FrameLog,
   offset: number,

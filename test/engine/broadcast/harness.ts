@@ -99,7 +99,7 @@ export interface HarnessOptions {
   /** The slice of the pump in milliseconds. Default: so long that it never ends. */
   readonly dispatchMs?: number
   readonly unslicedGroups?: number
-  /** Default: each watcher has its own. */
+  /** The pump. Default: the dispatcher has its own. */
   readonly pump?: Pump
 }
 

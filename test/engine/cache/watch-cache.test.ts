@@ -39,7 +39,7 @@ interface Told {
 function setUp(
   options: {
     readonly freshness?: Partial<FreshnessSource>
-    /** Default: as for a declared prefix. */
+    /** Reads stored values. Default: as under a declared prefix. */
     readonly ingest?: WatchCacheOptions['ingest']
     readonly ring?: Partial<WatchCacheOptions['ring']>
     readonly revision?: number

@@ -106,7 +106,7 @@ export function harness(
     sink,
     metrics,
     feed,
-    /** One transaction. */
+    /** Commits one transaction. */
     write: (...operations: WriteOperation[]): Batch => {
       const batch = etcd.commit(operations)
       if (batch === null) throw new Error('nothing changed')

@@ -18,7 +18,7 @@ export class RecordingSink implements FeedSink {
   revision = ZERO_REVISION
   isSynced = false
   reason: string | null = null
-  /** Not among the calls, since their number depends on timing. */
+  /** Confirmations are not in `calls`, because their number depends on timing. */
   readonly confirmations: { readonly ageMs: number; readonly validMs: number }[] = []
 
   /** Returns the calls of one kind, without the kind. */

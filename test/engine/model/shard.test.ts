@@ -25,7 +25,7 @@ function described(text: string): bigint {
 }
 
 void t.test('the hash is 64-bit FNV-1a of the UTF-8 text', async (t) => {
-  // From the authors' test suite.
+  // These values are from the authors' test suite.
   t.equal(bigintOf(hashOf('')), 0xcbf29ce484222325n)
   t.equal(bigintOf(hashOf('a')), 0xaf63dc4c8601ec8cn)
   t.equal(bigintOf(hashOf('foobar')), 0x85944171f73967e8n)

@@ -22,7 +22,7 @@ class Register {
   lagging: KvEntry | null = null
   /** Why reads are refused; null while they are not. */
   refusal: string | null = null
-  /** Reads are answered, writes are not. */
+  /** Whether reads are answered but writes are not. */
   isDeafForWrites = false
   /** This many further writes are neither performed nor ever answered. */
   hangs = 0
@@ -295,7 +295,7 @@ void t.test('a candidate whose first claim was not answered takes the lease at i
   const w = world(t, 1)
   const [only] = w.candidates
   only!.link.state = 'up'
-  // It can read, and its write is performed but not answered.
+  // The candidate can read, and its write is performed but not answered.
   w.register.isDeafForWrites = true
   only!.election.start()
   while (w.register.entry === null) await w.pass(20)

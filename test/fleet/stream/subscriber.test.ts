@@ -325,7 +325,7 @@ for (const replicas of [1, 3]) {
       )
       for (let i = 2; i < 12; i++) t.equal(await elected.write(text('goes on'), i), i + 1)
       if (replicas === 1) return
-      // Each replica in turn has to lead.
+      // Make each replica lead in turn.
       for (const server of servers) {
         await server.kill()
         const message = async (): Promise<boolean> => (await other.message('S', 12).catch(() => null)) !== null

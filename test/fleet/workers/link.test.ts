@@ -97,7 +97,7 @@ void t.test('bytes that are out of step are rejected at once', (t) => {
   t.end()
 })
 
-/** One end, and what the other end would read of the responses. */
+/** Returns one end of a link, and the responses that the other end would read. */
 function answering(list: (name: string) => Iterable<KeyValue>) {
   const received: Buffer[] = []
   /** A write is only done when the other end reads. */

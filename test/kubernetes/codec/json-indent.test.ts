@@ -126,7 +126,7 @@ void t.test('YAML has the meaning of the JSON, in YAML 1.2 and in 1.1', async (t
 })
 
 void t.test('the keys of YAML are in the order of the API server', async (t) => {
-  // As sigs.k8s.io/yaml 1.6 writes the same object.
+  // The order in which sigs.k8s.io/yaml 1.6 writes these keys.
   const sorted = ['', '-a', '.a', '1', '2', '10', '010', 'A', 'a', 'a.b', 'a/b', 'a1', 'a2', 'a10', 'ab', 'b', 'é']
   const keys = (text: string): string[] => Object.keys(parse(text) as object).map(String)
   const json = (names: readonly string[]): string => JSON.stringify(names.map((name) => ({ [`x${name}`]: 0 })))

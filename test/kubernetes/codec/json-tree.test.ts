@@ -90,7 +90,7 @@ void t.test('YAML is parsed into the same trees as JSON', (t) => {
 })
 
 void t.test('YAML is read as the API server reads it: octal numbers, underscores, yes and on', async (t) => {
-  // Each was read by kube-apiserver 1.37 or its YAML library, with the same result.
+  // kube-apiserver 1.37 or its YAML library has read each of these, with the same result.
   const rows: readonly (readonly [yaml: string, json: string])[] = [
     ['0644', '420'],
     ['-010', '-8'],
@@ -187,7 +187,7 @@ void t.test('YAML merge keys take the members of other maps, as in the API serve
   const again = (line: number): readonly string[] => [
     `yaml: unmarshal errors:\n  line ${line}: key "x" already set in map`,
   ]
-  // Each was read by its YAML library, with the same result.
+  // The API server's YAML library has read each of these, with the same result.
   const rows: readonly (readonly [yaml: string, json: string, duplicates?: readonly string[]])[] = [
     ['b: &b {x: 1, z: 2}\nd: {<<: *b, q: 3}\n', '{"b":{"x":1,"z":2},"d":{"q":3,"x":1,"z":2}}'],
     ['b: &b {x: 1}\nd: {<<: *b, x: 3}\n', '{"b":{"x":1},"d":{"x":3}}', again(2)],

@@ -15,7 +15,7 @@ import { systemRandom } from '../../../src/support/random.js'
 import { PODS, rev } from '../../support/objects.js'
 import { until } from '../../support/until.js'
 
-/** Each watch gets `line`, and nothing after it. */
+/** Follows a server that answers each watch with `line`, and then with nothing. */
 async function follow(t: Test, line: string): Promise<{ readonly asked: string[]; readonly ends: WatchEnd[] }> {
   const asked: string[] = []
   const server = http.createServer(({ url = '' }, response) => {

@@ -383,7 +383,7 @@ void t.test('webhooks, whose list has a capital in protobuf, are merged by their
 })
 
 void t.test('the cost of a list in a strategic merge patch grows only with its length', (t) => {
-  // So many that comparing every pair would take minutes.
+  // With this many items, comparing every pair would take minutes.
   const count = 60_000
   const podOf = (first: number, extra: object = {}): JsonRecord => {
     const containers = Array.from({ length: count }, (_, i) => ({ name: `c${first + i}` }))

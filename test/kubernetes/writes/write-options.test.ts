@@ -9,7 +9,7 @@ void t.test('the default field manager is what the API server makes of the user 
     const header = Buffer.from(userAgent).toString('latin1')
     return parseWriteOptions(new URLSearchParams(), header, 'Update').fieldManager
   }
-  // As in TestManagerOrUserAgent of k8s.io/apiserver.
+  // These cases are from TestManagerOrUserAgent of k8s.io/apiserver.
   t.equal(managerOf('Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36'), 'Mozilla')
   t.equal(managerOf(`${'f'.repeat(128)}/Something`), 'f'.repeat(128))
   t.equal(managerOf('🍔'.repeat(60)), '🍔'.repeat(32))

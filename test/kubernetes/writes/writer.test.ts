@@ -868,7 +868,7 @@ async function changedDefinition(t: Test, send: Send): Promise<void> {
     ] satisfies readonly (readonly [string, string, Parameters<typeof put>[0]])[]) {
       t.match((await put(change)).body, { code: 422, details: { causes: [{ field }] } }, what)
     }
-    // As in an API server, an emptied status does not lift that.
+    // As in an API server, an emptied status does not lift that restriction.
     const emptied = await send('PATCH', `${path}/status`, { status: { storedVersions: null } }, MERGE)
     t.match(emptied.body, { status: { storedVersions: ['v1'] } })
     t.equal((await put(() => ({ versions: [other('v2', true)] }))).code, 422, 'the stored version stays')

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openssl } from '../../support/openssl.js'
 
-/** In PEM. */
+/** A certificate and its key, in PEM. */
 export interface Certificate {
   readonly Cert: string
   readonly Key: string

@@ -284,7 +284,7 @@ function isMap(value: Value): value is Map_ {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Only values with an unambiguous text: objects were rejected before. */
+/** Returns the text of a value. Objects, whose text would be ambiguous, were rejected before. */
 function text(value: Value): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }

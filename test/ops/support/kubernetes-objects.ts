@@ -20,7 +20,7 @@ export const FOREIGN_GROUPS = ['cert-manager.io/', 'monitoring.coreos.com/', 'ga
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
 
-/** One line for each problem. */
+/** Returns one line for each problem. */
 export function problemsOf(object: KubernetesObject): string[] {
   const name = `${object.kind}/${object.metadata?.name}`
   const problems = NAME.test(object.metadata?.name) ? [] : [`${name} is not a name`]

@@ -5,7 +5,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { root } from './server-process.js'
 
 export interface Packed {
-  /** Its path. */
+  /** The path of the package's file. */
   readonly tarball: string
   readonly size: number
   readonly files: readonly string[]

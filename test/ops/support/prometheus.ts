@@ -9,7 +9,7 @@ import type { Test } from 'tap'
 import { root } from './server-process.js'
 import { freePort } from '../../support/free-port.js'
 
-/** Both are Debian's. */
+/** The names of both programs in Debian. */
 export const prometheusBinary = 'prometheus'
 export const promtoolBinary = 'promtool'
 

@@ -14,7 +14,7 @@ interface Field {
 
 const models = new Map<string, ReadonlyMap<string, Field> | null>()
 
-/** One line for each missing field. */
+/** Returns one line for each missing field. */
 export function missingFields(object: KubernetesObject): string[] {
   const version = object.apiVersion.split('/').at(-1)!
   const model = `${version.replace(/^v/, 'V')}${object.kind}`
@@ -34,7 +34,7 @@ function inModel(model: string, value: unknown, path: string): string[] {
   })
 }
 
-/** null when no model has that name. */
+/** Returns the fields of a model; null when no model has that name. */
 function fieldsOf(model: string): ReadonlyMap<string, Field> | null {
   let fields = models.get(model)
   if (fields !== undefined) return fields

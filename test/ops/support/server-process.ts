@@ -56,7 +56,7 @@ export async function startServerProcess(t: Test, options: ServerProcessOptions 
   }
 }
 
-/** As a kubelet does, without checking certificates. 0: no response. */
+/** Returns the status of a request like a kubelet's, which checks no certificates; 0 if there is no response. */
 function statusOf(url: string): Promise<number> {
   return new Promise((resolve) => {
     const send = url.startsWith('https:') ? httpsRequest : httpRequest

@@ -18,7 +18,7 @@ export interface FuzzOptions {
   readonly seed: number
   /** Whether the run may end after this many connections. */
   readonly isEnough: (connections: number) => boolean
-  /** Default: 512. */
+  /** The server's memory target. Default: 512. */
   readonly memoryTargetMiB?: number
   /** The most connections per second. Default: as many as the machine allows. */
   readonly rate?: number

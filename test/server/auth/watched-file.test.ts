@@ -16,7 +16,7 @@ void t.test('a file that is being written is adopted when it stops changing, and
   const files = new WatchedFiles({ paths: [path], clock, logger: silentLogger }, parse)
   files.onChange((content) => taken.push(content))
   clock.advance(1_990)
-  // As editors, `cp` and shell redirection write it: truncated, then filled in parts.
+  // Editors, `cp` and shell redirection write a file like this: they truncate it, then fill it in parts.
   for (const part of ['', 'alice\n', 'bob\n', 'carol\n']) {
     if (part === '') writeFileSync(path, part)
     else appendFileSync(path, part)

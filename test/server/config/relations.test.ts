@@ -155,7 +155,7 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--oidc-issuer-url=https://u:p@i.example --oidc-client-id=x', /must be an https URL without user, password/],
     ['--service-account-issuer=https://i.example --authorization-mode=RBAC', null],
     ['--service-account-issuer=https://u:p@i.example --authorization-mode=RBAC', /must be an https URL without user/],
-    // With keys it is only a name, and the API server accepts it.
+    // With key files the issuer is only a name, and the API server accepts it too.
     ['--service-account-issuer=https://u:p@i.example --service-account-key-file=/k --authorization-mode=RBAC', null],
     [
       '--service-account-issuer=local --authorization-mode=RBAC',

@@ -83,7 +83,7 @@ void t.test('series that are read: gauges come and go, and counters never fall',
   const take = set.declareRead(rows, ['resource'])
   take([[['pods'], { sent: 5, sealed, watchers: new Map([['sse active', 2]]) }]])
   take([[['pods'], { sent: 8, sealed, watchers: new Map([['http1 lagging', 1]]) }]])
-  // Its source has started over.
+  // The source has started over.
   take([[['pods'], { sent: 2, sealed, watchers: new Map([['http1 lagging', 1]]) }]])
   const text = await set.registry.metrics()
   t.match(text, 'distributary_sent_total{resource="pods"} 10')

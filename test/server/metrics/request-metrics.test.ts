@@ -72,7 +72,7 @@ void t.test(
 
 void t.test('a counter whose first increase fires an alert is exported as 0 before that', async (t) => {
   const { app } = await startApp(t)
-  // As a server in a fleet does for each resource.
+  // A server in a fleet does this for each resource.
   for (const { resource } of app.sources) app.metrics.forFleet(resource)
   const rules = readFileSync(new URL('../../../../deploy/prometheus/rules.yaml', import.meta.url), 'utf8')
   const lines = (await app.metrics.expose()).text.split('\n')

@@ -208,7 +208,7 @@ void t.test('a frame that arrives in more than 128 parts ends its connection', a
   for (let i = 0; h.watchers > 0; i++) {
     if (i > 1_000) throw new Error('it goes on')
     client.write('x')
-    // It is read before the next one is sent.
+    // Each message is read before the next one is sent.
     await pause(1)
   }
 })

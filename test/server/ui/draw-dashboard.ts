@@ -9,7 +9,7 @@ import type { PrometheusProcess } from '../../ops/support/prometheus.js'
 
 interface Series {
   readonly label: string
-  /** One for each time of the panel; null where there is none. */
+  /** One value for each time of the panel; null if there is none. */
   readonly values: readonly (number | null)[]
 }
 

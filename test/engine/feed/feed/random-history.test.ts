@@ -34,7 +34,7 @@ async function history(t: Test, seed: number): Promise<void> {
         said.push(...batches)
         say.onBatches(batches)
         if (chance(0.1)) say.onBatches(batches)
-        // Only events of this history: those of another one are not repetitions.
+        // Repeat only events of this history, because those of another one are not repetitions.
         if (chance(0.05)) say.onBatches(said.slice(-randomInteger(random, 1, 5)))
       },
     },

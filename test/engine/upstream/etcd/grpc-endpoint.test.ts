@@ -303,7 +303,7 @@ void t.test('a silent peer is abandoned when a ping goes unanswered', async (t) 
   const endpoint = endpointAt(t, network.port, { keepAliveTimeMs: 50, keepAliveTimeoutMs: 3_000 })
   await endpoint.connect(10_000)
   const { stream, ended, next } = talk(endpoint)
-  // It survives many pings that are answered.
+  // The connection survives many pings that are answered.
   for (let i = 0; i < 5; i++) {
     const heard = next()
     await new Promise((resolve) => setTimeout(resolve, 60))
@@ -404,7 +404,7 @@ void t.test('a connection that ended after a GOAWAY is not pinged while its peer
     stream.end()
   })
   const port = await listening(t, server)
-  // It does not propagate the end of a connection.
+  // This proxy does not propagate the end of a connection.
   const network = createServer({ allowHalfOpen: true }, (socket) => {
     const onward = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
     for (const one of [socket, onward]) {

@@ -35,7 +35,7 @@ function observe(members: readonly Name[] = ['a', 'b']) {
     clock,
   })
   watch.start()
-  /** In small steps, because answers arrive in separate turns. */
+  /** Advances the time in small steps, because responses arrive in separate turns. */
   const pass = async (ms: number): Promise<void> => {
     for (let passed = 0; passed < ms; passed += 50) {
       clock.advance(50)

@@ -41,7 +41,7 @@ const ROWS: readonly Row[] = [
   ['DELETE', `${CONFIG_MAPS}/there`, undefined, {}, 403],
   ['DELETE', CONFIG_MAPS, undefined, {}, 403],
   ['PATCH', `${SCALE}/scale`, { spec: { replicas: 2 } }, MERGE, 200],
-  // With a time to live etcd would delete it.
+  // With a time to live, etcd would delete the object.
   ['PATCH', `${CONFIG_MAPS}/there?ttl=1s`, { data: { b: '2' } }, MERGE, 403],
   ['PUT', `${CONFIG_MAPS}/there?ttl=1s`, configMap('there'), {}, 403],
   ['PATCH', `${CONFIG_MAPS}/there`, { metadata: { annotations: { 'distributary.io/ttl': '1s' } } }, MERGE, 403],

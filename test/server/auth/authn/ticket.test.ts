@@ -60,7 +60,7 @@ void t.test(
     t.match(await show(ticket), { name: 'bob', expiresAt: null })
     const changeTo = (text: string): void => {
       tokens!.change(text)
-      // Read twice before it counts.
+      // A change counts only after it has been read twice.
       tokens!.change(text)
     }
     for (const line of ['bob-token,bob,3,web', 'bob-token,bob,2,ops', 'other,bob,2,web', 'bob-token,ann,2,web', '']) {

@@ -46,7 +46,7 @@ function attributesOf(q: Question): Attributes {
   })
 }
 
-/** As in a server without controllers. */
+/** Aggregation is evaluated here, as on a server without controllers. */
 const AGGREGATING = { isAggregating: true }
 
 const allowedBy = async (objects: RbacJson, q: Question): Promise<boolean> =>

@@ -97,7 +97,7 @@ void t.test('gets, lists and tables apply the schema', async (t) => {
     bare: { tier: 'gold' },
     full: { tier: 'tin', free: { any: [1] }, size: 1, note: null },
     more: { tier: 'gold' },
-    // Defaulted and pruned by the schema of the stored version.
+    // The object is defaulted and pruned by the schema of the stored version.
     older: { tier: 'old', size: 3 },
   })
   t.same(await list(h, path('v1alpha1')), {

@@ -13,7 +13,7 @@ void t.test('a request whose client has left while it waited is not begun', asyn
     })
     return exchange
   }
-  // It uses up the time of those that start at once.
+  // This one uses up the time for those that start at once.
   admit('first', () => {
     for (const end = performance.now() + 10; performance.now() < end;);
   })
