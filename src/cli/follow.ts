@@ -16,7 +16,7 @@ export interface FollowOptions<T> {
   readonly afterResourceVersion?: string
   readonly signal: AbortSignal
   /** Reports that the connection broke, was refused, or is back. */
-  readonly onTrouble: (text: string) => void
+  readonly onNotice: (text: string) => void
 }
 
 /**
@@ -24,7 +24,7 @@ export interface FollowOptions<T> {
  * reached, at the start.
  */
 export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
-  const { connection, selection, codec, afterResourceVersion, signal, onTrouble } = options
+  const { connection, selection, codec, afterResourceVersion, signal, onNotice } = options
   // A reflector never gives up, but a user who mistyped a selector needs to know.
   await requestBytes(connection, { path: selection.path, query: { ...selectionQuery(selection), limit: '1' }, signal })
   let isInTrouble = false
@@ -40,10 +40,10 @@ export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<Watc
       // It is normal for the server to end a watch whose time is up.
       if (reason !== null && !reason.startsWith('the watch was short')) {
         isInTrouble = true
-        onTrouble(`${reason}; retrying`)
+        onNotice(`${reason}; retrying`)
       } else if (isInTrouble && state === 'watching') {
         isInTrouble = false
-        onTrouble(`reconnected${resourceVersion === null ? '' : `, resuming after resourceVersion ${resourceVersion}`}`)
+        onNotice(`reconnected${resourceVersion === null ? '' : `, resuming after resourceVersion ${resourceVersion}`}`)
       }
     },
   })

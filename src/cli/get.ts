@@ -283,8 +283,8 @@ async function printEach<T>(
 ): Promise<ExitCode> {
   const { err, signal } = context
   const printed = new Map<string, T>()
-  const onTrouble = (text: string): void => void err.line(`distributary get: ${text}`)
-  for await (const item of follow({ connection, selection: watchSelection(chosen), codec, signal, onTrouble })) {
+  const onNotice = (text: string): void => void err.line(`distributary get: ${text}`)
+  for await (const item of follow({ connection, selection: watchSelection(chosen), codec, signal, onNotice })) {
     if (item.type === 'BOOKMARK') continue
     if (item.type !== 'STATE') {
       if (item.type === 'DELETED') printed.delete(item.key)

@@ -80,7 +80,7 @@ async function run(context: Context, connection: Connection): Promise<ExitCode> 
       selection,
       codec: bytesCodec,
       signal: both,
-      onTrouble: note,
+      onNotice: note,
       ...since,
     })) {
       if (item.type === 'BOOKMARK') {

@@ -27,10 +27,10 @@ export interface SharedBroker {
   /**
    * Resolves once the connection is established, or to null if every user has released it first.
    *
-   * @param onTrouble called with the reason why there is no connection yet, immediately if the reason is already known.
+   * @param onError called with the reason why there is no connection yet, immediately if the reason is already known.
    */
-  use(onTrouble: (reason: string) => void): Promise<Broker | null>
-  release(onTrouble: (reason: string) => void): void
+  use(onError: (reason: string) => void): Promise<Broker | null>
+  release(onError: (reason: string) => void): void
 }
 
 // Append and follow

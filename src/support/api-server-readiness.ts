@@ -69,9 +69,9 @@ export class ApiServerReadiness {
     if (isStarting(status)) {
       const now = this.#options.clock.monotonic()
       this.#doubt = { sinceMs: this.#doubt?.sinceMs ?? now, checkedMs: now }
-      const said = status === NO_RESPONSE ? 'does not answer' : `answered ${status}`
+      const outcome = status === NO_RESPONSE ? 'does not answer' : `answered ${status}`
       if (now - this.#doubt.sinceMs < MAX_DOUBT_MS)
-        throw new Error(`the API server denied the request, but may not be ready yet: /readyz ${said}`)
+        throw new Error(`the API server denied the request, but may not be ready yet: /readyz ${outcome}`)
     } else this.#doubt = null
     this.#confirmed = this.#options.connections?.count ?? null
   }

@@ -4,21 +4,21 @@ import type { FromThread, ToThread } from './thread-pool.js'
 
 /**
  * Calls a function on the pool's side. @returns its result.
- * @param givenAway memory to transfer to the other side with the values, instead of copying it.
+ * @param transfer memory to transfer to the other side with the values, instead of copying it.
  */
 export type CallBack = (
   name: string,
   values?: readonly unknown[],
-  givenAway?: readonly Transferable[],
+  transfer?: readonly Transferable[],
 ) => Promise<unknown>
 
 /**
  * @param perform computes a value from a message. An error in it ends the thread.
- * @param givenAway memory to transfer to the other side with a value, instead of copying it.
+ * @param transferOf returns memory to transfer to the other side with a value, instead of copying it.
  */
 export function serveJobs<T>(
   perform: (message: unknown, call: CallBack) => Promise<T>,
-  givenAway: (value: T) => readonly Transferable[] = () => [],
+  transferOf: (value: T) => readonly Transferable[] = () => [],
 ): void {
   const port = parentPort
   if (port === null) throw new RangeError('jobs are served by threads alone')
@@ -26,14 +26,14 @@ export function serveJobs<T>(
     port.postMessage(message, transfer)
   const returns = new Map<number, (value: unknown) => void>()
   let lastCall = 0
-  const call: CallBack = (name, values = [], givenAway = []) =>
+  const call: CallBack = (name, values = [], transfer = []) =>
     new Promise((resolve) => {
       returns.set(++lastCall, resolve)
-      post({ kind: 'call', call: lastCall, name, values }, givenAway)
+      post({ kind: 'call', call: lastCall, name, values }, transfer)
     })
   const run = async (message: unknown): Promise<void> => {
     const value = await perform(message, call)
-    post({ kind: 'done', value }, givenAway(value))
+    post({ kind: 'done', value }, transferOf(value))
   }
   port.on('message', (message: ToThread) => {
     if (message.kind === 'job') return void run(message.message)

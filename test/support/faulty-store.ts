@@ -233,13 +233,13 @@ export class FaultyStore extends EmbeddedUpstream {
 
   /** Every request waits for its delay and for the end of a stall, and is refused while the store is unavailable. */
   protected override async admit(
-    request: 'read' | 'ask' | 'write' | 'drop',
+    request: 'read' | 'status' | 'write' | 'drop',
     signal?: AbortSignal,
     prefix?: Key,
   ): Promise<void> {
     await this.#admitNow(request, signal)
     const { readMs, writeMs } = this.#delays
-    const delayMs = request === 'read' || request === 'ask' ? readMs : writeMs
+    const delayMs = request === 'read' || request === 'status' ? readMs : writeMs
     if (delayMs > 0) await sleep(this.clock, delayMs, signal)
     if (this.#isStalled) await this.#untilAnswered(signal)
     await this.#admitNow(request, signal)
@@ -247,7 +247,7 @@ export class FaultyStore extends EmbeddedUpstream {
     if (request === 'write' && this.#writeFailure !== null) throw this.#writeFailure
   }
 
-  async #admitNow(request: 'read' | 'ask' | 'write' | 'drop', signal: AbortSignal | undefined): Promise<void> {
+  async #admitNow(request: 'read' | 'status' | 'write' | 'drop', signal: AbortSignal | undefined): Promise<void> {
     await super.admit(request, signal)
     if (this.#isUnavailable) throw unavailableError()
   }

@@ -14,7 +14,7 @@
  * The resourceVersion of a request follows client-go. It is '0' or absent at first, and then the last known one, so
  * that a restart never goes back in time. It is '' (most recent) after the server said that it no longer has, or does
  * not yet have, the known one. Only a watch that lasted for HEALTHY_MS clears the count of attempts, so a server that
- * answers every list and then ends each watch at once gets fewer and fewer requests. Trouble is a part of the state,
+ * answers every list and then ends each watch at once gets fewer and fewer requests. A failure is part of the state,
  * never an exception. Inputs from an abandoned effect never arrive.
  */
 import type { FailureKind } from './failure.js'
@@ -63,7 +63,7 @@ export type ReflectorState =
       readonly why: string
     }
 
-export interface Trouble {
+export interface Failure {
   readonly kind: FailureKind
   readonly message: string
   readonly retryAfterMs: number | null
@@ -76,7 +76,7 @@ export type ReflectorInput =
   /** A whole state was delivered, by a list or by the end of the initial events. */
   | { readonly kind: 'committed'; readonly resourceVersion: string; readonly at: number }
   /** A list or stream failed before its end. */
-  | { readonly kind: 'failed'; readonly trouble: Trouble }
+  | { readonly kind: 'failed'; readonly failure: Failure }
   /** A streaming response began, but then nothing arrived, or something that only an older server sends. */
   | { readonly kind: 'cannot-stream'; readonly why: string }
   | { readonly kind: 'opened'; readonly at: number }
@@ -88,7 +88,7 @@ export type ReflectorInput =
       readonly isBookmark: boolean
     }
   /** Without trouble, the server ended the watch properly, and the next one may start at `position`. */
-  | { readonly kind: 'watch-ended'; readonly at: number; readonly trouble: Trouble | null }
+  | { readonly kind: 'watch-ended'; readonly at: number; readonly failure: Failure | null }
   /** Nothing, not even a bookmark, arrived for longer than the interval between bookmarks. */
   | { readonly kind: 'silent'; readonly at: number }
 
@@ -171,14 +171,14 @@ function fromStreaming(
     case 'cannot-stream':
       return list({ ...known, canStream: false }, attempt)
     case 'failed': {
-      const { trouble } = input
-      if (trouble.kind === 'unsupported') return list({ ...known, canStream: false }, attempt)
-      const lost = retryUnavailable(known, trouble)
+      const { failure } = input
+      if (failure.kind === 'unsupported') return list({ ...known, canStream: false }, attempt)
+      const lost = retryUnavailable(known, failure)
       if (lost !== null) return begin(lost, attempt)
       // As in client-go, a failure that concerns only streaming must not prevent a plain list, but the list waits for
       // the back-off.
-      const isItsOwn = trouble.kind === 'server-error' || trouble.kind === 'malformed'
-      return backOff(known, attempt + 1, isItsOwn ? 'list' : 'start', trouble)
+      const isItsOwn = failure.kind === 'server-error' || failure.kind === 'malformed'
+      return backOff(known, attempt + 1, isItsOwn ? 'list' : 'start', failure)
     }
     default:
       return stay(state)
@@ -191,9 +191,9 @@ function fromListing(state: Extract<ReflectorState, { kind: 'listing' }>, input:
     case 'committed':
       return watch(commit(known, input.resourceVersion), attempt, 0)
     case 'failed': {
-      const lost = retryUnavailable(known, input.trouble)
+      const lost = retryUnavailable(known, input.failure)
       if (lost !== null) return list(lost, attempt)
-      return backOff(known, attempt + 1, 'start', input.trouble)
+      return backOff(known, attempt + 1, 'start', input.failure)
     }
     default:
       return stay(state)
@@ -227,39 +227,39 @@ function fromWatching(
     case 'watch-ended': {
       const isHealthy = state.openedAt !== null && input.at - state.openedAt >= HEALTHY_MS
       const spent = isHealthy ? 0 : attempt
-      const { trouble } = input
-      if (trouble === null) {
+      const { failure } = input
+      if (failure === null) {
         const ended = { ...known, safePosition: known.position }
         if (isHealthy) return watch(ended, 0, state.hasSpoken ? 0 : state.silences)
         const pace = state.hasSpoken ? 'pace' : 'backoff'
         return wait({ known: ended, attempt: spent + 1, next: 'watch', why: 'the watch was short' }, pace, null)
       }
-      return watchFailed({ ...known }, spent, trouble)
+      return watchFailed({ ...known }, spent, failure)
     }
     default:
       return stay(state)
   }
 }
 
-function watchFailed(known: Known, attempt: number, trouble: Trouble): ReflectorTransition {
-  switch (trouble.kind) {
+function watchFailed(known: Known, attempt: number, failure: Failure): ReflectorTransition {
+  switch (failure.kind) {
     case 'expired': {
       // A list at the last resourceVersion means "not older than", which a server that expired it can still answer. The
       // first such list starts at once. If it expires each time, later lists wait.
-      return attempt === 0 ? begin(known, 1) : backOff(known, attempt + 1, 'start', trouble)
+      return attempt === 0 ? begin(known, 1) : backOff(known, attempt + 1, 'start', failure)
     }
     case 'too-large':
     case 'unsupported': {
       const lost = { ...known, isUnavailable: true }
-      return attempt === 0 ? begin(lost, 1) : backOff(lost, attempt + 1, 'start', trouble)
+      return attempt === 0 ? begin(lost, 1) : backOff(lost, attempt + 1, 'start', failure)
     }
     default:
-      return backOff(known, attempt + 1, 'watch', trouble)
+      return backOff(known, attempt + 1, 'watch', failure)
   }
 }
 
 /** As in client-go, the most recent state is requested once; if the server rejects that too, the next request waits. */
-function retryUnavailable(known: Known, { kind }: Trouble): Known | null {
+function retryUnavailable(known: Known, { kind }: Failure): Known | null {
   if (kind !== 'expired' && kind !== 'too-large') return null
   return known.isUnavailable ? null : { ...known, isUnavailable: true }
 }
@@ -291,10 +291,10 @@ function backOff(
   known: Known,
   attempt: number,
   nextStep: 'start' | 'list' | 'watch',
-  trouble: Trouble,
+  failure: Failure,
 ): ReflectorTransition {
-  const why = `${trouble.kind}: ${trouble.message}`
-  return wait({ known, attempt, next: nextStep, why }, 'backoff', trouble.retryAfterMs)
+  const why = `${failure.kind}: ${failure.message}`
+  return wait({ known, attempt, next: nextStep, why }, 'backoff', failure.retryAfterMs)
 }
 
 function wait(

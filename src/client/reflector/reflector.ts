@@ -249,7 +249,7 @@ export class Reflector<T> {
       return { kind: 'committed', resourceVersion: list.resourceVersion, at: this.#clock.monotonic() }
     } catch (error) {
       const reason: unknown = pages.signal.aborted ? pages.signal.reason : error
-      return { kind: 'failed', trouble: WatchFailure.from(reason) }
+      return { kind: 'failed', failure: WatchFailure.from(reason) }
     } finally {
       timer.cancel()
       signal.removeEventListener('abort', onAbort)
@@ -266,12 +266,12 @@ export class Reflector<T> {
     try {
       outcome = await runWatch(this.#watchOptions(effect, signal))
     } catch (error) {
-      const trouble = WatchFailure.from(error)
-      return isCommitted() ? { kind: 'watch-ended', at: at(), trouble } : { kind: 'failed', trouble }
+      const failure = WatchFailure.from(error)
+      return isCommitted() ? { kind: 'watch-ended', at: at(), failure } : { kind: 'failed', failure }
     }
     if (outcome.kind === 'cannot-stream') return outcome
     if (outcome.kind === 'silent') return { kind: 'silent', at: at() }
-    return { kind: 'watch-ended', at: at(), trouble: null }
+    return { kind: 'watch-ended', at: at(), failure: null }
   }
 
   #watchOptions(

@@ -47,7 +47,7 @@ export interface NatsConnectOptions {
   /** The contents of the PEM files. If there are none, TLS trusts the system's authorities. */
   readonly tls?: () => Pem
   /** Called when an established connection has failed and is being retried; `reason` is the server's message. */
-  readonly onTrouble?: (reason: string) => void
+  readonly onError?: (reason: string) => void
   /** Called when a lost connection is back. */
   readonly onReconnect?: () => void
   /** Called when the user lacks a permission, which `what` names. */
@@ -309,13 +309,13 @@ export class NatsClient implements Broker {
   }
 
   async #watchStatus({
-    onTrouble = () => {},
+    onError = () => {},
     onReconnect = () => {},
-    onDenied = onTrouble,
+    onDenied = onError,
   }: NatsConnectOptions): Promise<void> {
     for await (const { type, data, permissionContext } of this.#connection.status()) {
       if (permissionContext !== undefined) onDenied(`${permissionContext.operation} ${permissionContext.subject}`)
-      else if (type === Events.Error) onTrouble(typeof data === 'string' ? data : JSON.stringify(data))
+      else if (type === Events.Error) onError(typeof data === 'string' ? data : JSON.stringify(data))
       if (type === Events.Disconnect) this.#isConnected = false
       if (type !== Events.Reconnect) continue
       this.#isConnected = true
@@ -358,25 +358,25 @@ function reconnectDelays(clock: Clock, servers: () => number): () => number {
 }
 
 function authenticatorOf(options: NatsConnectOptions): Authenticator | null {
-  const { user, credentials, nkeySeed, onTrouble } = options
+  const { user, credentials, nkeySeed, onError } = options
   if (user !== undefined) {
-    return lastUsable(user.password, (password) => usernamePasswordAuthenticator(user.name, password), onTrouble)
+    return lastUsable(user.password, (password) => usernamePasswordAuthenticator(user.name, password), onError)
   }
-  if (credentials !== undefined) return lastUsable(credentials, credsAuthenticator, onTrouble)
-  return nkeySeed === undefined ? null : lastUsable(nkeySeed, nkeyAuthenticator, onTrouble)
+  if (credentials !== undefined) return lastUsable(credentials, credsAuthenticator, onError)
+  return nkeySeed === undefined ? null : lastUsable(nkeySeed, nkeyAuthenticator, onError)
 }
 
 /**
  * Returns options whose getters read the PEM files for each connection. The library can read the files itself, but if
  * one of them were a named pipe, every attempt would block one of the process's few threads.
  */
-function tlsOf({ tls, onTrouble }: NatsConnectOptions): TlsOptions | null {
+function tlsOf({ tls, onError }: NatsConnectOptions): TlsOptions | null {
   if (tls === undefined) return null
   const usable = (pem: Pem) => {
     createSecureContext(pem)
     return () => pem
   }
-  const read = lastUsable<Pem, [], Pem>(tls, usable, onTrouble)
+  const read = lastUsable<Pem, [], Pem>(tls, usable, onError)
   const options = {}
   for (const name of ['ca', 'cert', 'key'] as const) {
     Object.defineProperty(options, name, { enumerable: true, get: () => read()[name] })
@@ -394,7 +394,7 @@ function tlsOf({ tls, onTrouble }: NatsConnectOptions): TlsOptions | null {
 function lastUsable<Secret, Args extends unknown[], Result>(
   read: () => Secret,
   use: (secret: Secret) => (...args: Args) => Result,
-  onTrouble: (reason: string) => void = () => {},
+  onError: (reason: string) => void = () => {},
 ): (...args: Args) => Result {
   let usable: ((...args: Args) => Result) | null = null
   return (...args) => {
@@ -405,7 +405,7 @@ function lastUsable<Secret, Args extends unknown[], Result>(
       return result
     } catch (error) {
       if (usable === null) throw error
-      onTrouble(`the credentials cannot be used: ${error instanceof Error ? error.message : String(error)}`)
+      onError(`the credentials cannot be used: ${error instanceof Error ? error.message : String(error)}`)
       return usable(...args)
     }
   }

@@ -26,25 +26,25 @@ export class SharedClient implements SharedBroker {
   readonly #users = new Set<(reason: string) => void>()
   #opening: Promise<NatsClient | null> | null = null
   #closing = new AbortController()
-  #said: string | null = null
+  #reported: string | null = null
 
   constructor(options: SharedClientOptions) {
     this.#options = options
   }
 
-  use(onTrouble: (reason: string) => void): Promise<NatsClient | null> {
-    this.#users.add(onTrouble)
+  use(onError: (reason: string) => void): Promise<NatsClient | null> {
+    this.#users.add(onError)
     if (this.#opening === null) {
       this.#closing = new AbortController()
       this.#opening = this.#open(this.#closing.signal)
-    } else if (this.#said !== null) {
-      onTrouble(this.#said)
+    } else if (this.#reported !== null) {
+      onError(this.#reported)
     }
     return this.#opening
   }
 
-  release(onTrouble: (reason: string) => void): void {
-    this.#users.delete(onTrouble)
+  release(onError: (reason: string) => void): void {
+    this.#users.delete(onError)
     if (this.#users.size > 0) return
     const opening = this.#opening
     this.#opening = null
@@ -59,24 +59,24 @@ export class SharedClient implements SharedBroker {
     const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {
-        const onTrouble = (reason: string): void => this.#say(reason, 'refused')
+        const onError = (reason: string): void => this.#report(reason, 'refused')
         const onDenied = this.#onDenied()
         const onReconnect = (): void => {
-          this.#said = null
+          this.#reported = null
         }
-        const client = await NatsClient.connect({ ...connection, onTrouble, onReconnect, onDenied }, clock)
+        const client = await NatsClient.connect({ ...connection, onError, onReconnect, onDenied }, clock)
         if (signal.aborted) {
           await client.close()
           return null
         }
         const server = new SilentServer({ client, clock, random, logger })
         client.onDoubt(() => server.doubt())
-        if (this.#said !== null) logger.info({ servers: connection.servers }, 'connected to NATS')
-        this.#said = null
+        if (this.#reported !== null) logger.info({ servers: connection.servers }, 'connected to NATS')
+        this.#reported = null
         return client
       } catch (error) {
         const { code, message } = error instanceof BrokerError ? error : new BrokerError('refused', String(error))
-        this.#say(message, code === 'refused' ? 'refused' : 'away')
+        this.#report(message, code === 'refused' ? 'refused' : 'away')
         for (const notify of this.#users) notify(`NATS: ${message}`)
       }
       await sleep(clock, backoffMs(RETRY, attempt, random), signal)
@@ -86,18 +86,18 @@ export class SharedClient implements SharedBroker {
 
   /** Every resource and every attempt would report a missing permission, so only the first report is logged. */
   #onDenied(): (denied: string) => void {
-    let isSaid = false
+    let isReported = false
     return (denied) => {
-      if (isSaid) return
-      isSaid = true
+      if (isReported) return
+      isReported = true
       const { servers } = this.#options.connection
       this.#options.logger.error({ servers, denied }, 'the NATS user lacks a permission')
     }
   }
 
-  #say(reason: string, kind: 'refused' | 'away'): void {
-    if (this.#said === reason) return
-    this.#said = reason
+  #report(reason: string, kind: 'refused' | 'away'): void {
+    if (this.#reported === reason) return
+    this.#reported = reason
     const { servers } = this.#options.connection
     const fields = { servers, reason }
     if (kind === 'refused') this.#options.logger.error(fields, 'NATS refuses the connection; retrying')

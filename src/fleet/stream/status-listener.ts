@@ -179,8 +179,8 @@ export class StatusListener {
 
   #received(data: Buffer): void {
     const { clock, position, envelope } = this.#options
-    const said = envelope.open('status', '', data)
-    const status = said === null ? null : readPublisherStatus(said)
+    const opened = envelope.open('status', '', data)
+    const status = opened === null ? null : readPublisherStatus(opened)
     if (status === null) return
     const { trouble, epoch, sequence, ageMs } = status
     const nowMs = clock.monotonic()

@@ -43,7 +43,7 @@ export class StatusSender {
   readonly #options: StatusSenderOptions
   readonly #stopping = new AbortController()
   #timer: Timer | null = null
-  #saidMs = Number.NEGATIVE_INFINITY
+  #sentAtMs = Number.NEGATIVE_INFINITY
   readonly #session: number
   #trouble: PublisherStatus['trouble'] = null
   /** When the feed last caught up with etcd. */
@@ -79,7 +79,7 @@ export class StatusSender {
 
   /** Sends a status soon, because an edge asked. */
   request(): void {
-    this.#sendIn(Math.max(0, this.#saidMs + REQUEST_GAP_MS - this.#options.clock.monotonic()))
+    this.#sendIn(Math.max(0, this.#sentAtMs + REQUEST_GAP_MS - this.#options.clock.monotonic()))
   }
 
   /** Called when the feed has caught up with etcd. */
@@ -138,12 +138,12 @@ export class StatusSender {
     if (this.#stopping.signal.aborted) return
     const { client, names, envelope, clock, position } = this.#options
     const { epoch, sequence } = position()
-    this.#saidMs = clock.monotonic()
+    this.#sentAtMs = clock.monotonic()
     const status: PublisherStatus = {
       epoch,
       session: this.#session,
       sequence,
-      at: this.#saidMs,
+      at: this.#sentAtMs,
       ageMs: this.ageMs,
       trouble: this.#trouble,
     }

@@ -167,7 +167,7 @@ export class StreamFeed implements ResourceFeed {
     if (!this.#isStarted || this.#isStopped) return
     this.#isStopped = true
     await Promise.all([this.#check?.stop(), this.#candidate?.stop(), this.#fallback.stop(), this.#subscriber?.stop()])
-    this.#options.broker.release(this.#onTrouble)
+    this.#options.broker.release(this.#onError)
   }
 
   /**
@@ -214,7 +214,7 @@ export class StreamFeed implements ResourceFeed {
   }
 
   async #connect(): Promise<void> {
-    const client = await this.#options.broker.use(this.#onTrouble)
+    const client = await this.#options.broker.use(this.#onError)
     if (this.#isStopped || client === null) return
     this.#client = client
     const { role, clock, random, logger, limits } = this.#options
@@ -273,7 +273,7 @@ export class StreamFeed implements ResourceFeed {
   /**
    * Called when NATS refuses the connection or is unreachable. Notifies the sink at once, even if it holds nothing yet.
    */
-  readonly #onTrouble = (reason: string): void => {
+  readonly #onError = (reason: string): void => {
     this.#noteAway(reason)
     if (this.#fallback.direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
   }

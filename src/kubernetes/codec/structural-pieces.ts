@@ -52,13 +52,13 @@ class PieceWriter {
   #records: string[] = []
   #values = 0
 
-  numberOf({ properties, additional, items, ...said }: Structural): number {
+  numberOf({ properties, additional, items, ...own }: Structural): number {
     const members: Properties = [...properties].flatMap(([name, inner]) => [name, this.numberOf(inner)])
     const head = [
-      flagsOf(said),
+      flagsOf(own),
       additional === null ? NONE : additional === 'nothing' ? NOTHING : this.numberOf(additional),
       items === null ? NONE : this.numberOf(items),
-      said.defaultValue === undefined ? null : jsonText(said.defaultValue),
+      own.defaultValue === undefined ? null : jsonText(own.defaultValue),
     ]
     const text = JSON.stringify([head, members])
     const known = this.#numbers.get(text)
@@ -88,14 +88,14 @@ class PieceWriter {
   }
 }
 
-function flagsOf(said: Omit<Structural, 'properties' | 'additional' | 'items'>): number {
+function flagsOf(own: Omit<Structural, 'properties' | 'additional' | 'items'>): number {
   return (
-    (said.keepsUnknown ? KEEPS_UNKNOWN : 0) |
-    (said.isEmbedded ? IS_EMBEDDED : 0) |
-    (said.isNullable ? IS_NULLABLE : 0) |
-    (said.hasDefaults ? HAS_DEFAULTS : 0) |
-    (said.hasLongNumbers ? HAS_LONG_NUMBERS : 0) |
-    (said.hasEmbedded ? HAS_EMBEDDED : 0)
+    (own.keepsUnknown ? KEEPS_UNKNOWN : 0) |
+    (own.isEmbedded ? IS_EMBEDDED : 0) |
+    (own.isNullable ? IS_NULLABLE : 0) |
+    (own.hasDefaults ? HAS_DEFAULTS : 0) |
+    (own.hasLongNumbers ? HAS_LONG_NUMBERS : 0) |
+    (own.hasEmbedded ? HAS_EMBEDDED : 0)
   )
 }
 

@@ -112,8 +112,8 @@ function namesOf(definition: unknown): unknown {
 
 /** The API server reinstalls a resource when any of these members changes, and for no other change. */
 function fingerprintOf(definition: unknown): string {
-  const said = [field(definition, 'spec'), field(definition, 'status', 'acceptedNames')]
-  return createHash('sha256').update(exactText(said)).digest('hex')
+  const relevant = [field(definition, 'spec'), field(definition, 'status', 'acceptedNames')]
+  return createHash('sha256').update(exactText(relevant)).digest('hex')
 }
 
 /** True by default in v1beta1. */

@@ -101,7 +101,7 @@ export class SchemaCollector {
     }
     if (isObject(items)) published['items'] = this.#published(items)
     if (isObject(additionalProperties)) published['additionalProperties'] = this.#published(additionalProperties)
-    if (schema['x-kubernetes-int-or-string'] === true && !saysIntOrString(schema)) addIntOrString(published)
+    if (schema['x-kubernetes-int-or-string'] === true && !isIntOrString(schema)) addIntOrString(published)
     if (schema['x-kubernetes-embedded-resource'] === true) {
       const metadata = this.#messageNamed(OBJECT_META)
       const required = Array.isArray(schema['required']) ? (schema['required'] as unknown[]) : []
@@ -140,8 +140,8 @@ export class SchemaCollector {
       const { jsonName, messageName } = one
       const inlined = jsonName === '' ? this.#table.message(messageName) : undefined
       if (inlined !== undefined) Object.assign(members, this.#members(inlined, facts))
-      const said = facts[jsonName]
-      if (jsonName !== '' && said !== null) members[jsonName] = this.#withFacts(this.#field(one), said)
+      const memberFacts = facts[jsonName]
+      if (jsonName !== '' && memberFacts !== null) members[jsonName] = this.#withFacts(this.#field(one), memberFacts)
     }
     return members
   }
@@ -223,10 +223,10 @@ function propertiesOf(schema: JsonSchema): Record<string, JsonSchema> {
 const INT_OR_TEXT: readonly JsonSchema[] = [{ type: 'integer' }, { type: 'string' }]
 
 /** Whether the schema itself says int-or-string, directly or in the first of `allOf`, as definitions may. */
-function saysIntOrString({ anyOf, allOf }: JsonSchema): boolean {
+function isIntOrString({ anyOf, allOf }: JsonSchema): boolean {
   const first: unknown = Array.isArray(allOf) ? allOf[0] : undefined
-  const says = (list: unknown): boolean => JSON.stringify(list) === JSON.stringify(INT_OR_TEXT)
-  return says(anyOf) || (isObject(first) && says(first['anyOf']))
+  const isUnion = (list: unknown): boolean => JSON.stringify(list) === JSON.stringify(INT_OR_TEXT)
+  return isUnion(anyOf) || (isObject(first) && isUnion(first['anyOf']))
 }
 
 function addIntOrString(schema: Record<string, unknown>): void {

@@ -124,12 +124,16 @@ function v2Schema(schema: JsonSchema): JsonSchema {
 /**
  * A member that may be null cannot be required, because v2 has no `nullable` and would reject the null.
  *
- * @param isUnsaid whether the schema is of an embedded object whose type is not among its members.
+ * @param hasImplicitType whether the schema is of an embedded object whose type is not among its members.
  */
-function required(schema: JsonSchema, names: readonly string[], isUnsaid: boolean): readonly string[] | undefined {
+function required(
+  schema: JsonSchema,
+  names: readonly string[],
+  hasImplicitType: boolean,
+): readonly string[] | undefined {
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, JsonSchema>>
   const left = names.filter(
-    (name) => properties[name]?.['nullable'] !== true && !(isUnsaid && ['kind', 'apiVersion'].includes(name)),
+    (name) => properties[name]?.['nullable'] !== true && !(hasImplicitType && ['kind', 'apiVersion'].includes(name)),
   )
   return left.length === 0 ? undefined : left
 }

@@ -69,7 +69,7 @@ export class RemoteWatch implements UpstreamWatch {
   #place: WatchPosition
   #pending: { readonly revision: Revision; readonly events: KeyEvent[] }[] = []
   /** Everything up to this revision has been delivered. */
-  #handedOn: Revision
+  #delivered: Revision
   #isOpen = false
   #isEnded = false
   #hasSpoken = false
@@ -87,14 +87,14 @@ export class RemoteWatch implements UpstreamWatch {
     this.#options = options
     this.#stream = options.stream ?? null
     this.#place = positionAt(formatResourceVersion(options.afterRevision))
-    this.#handedOn = options.afterRevision
+    this.#delivered = options.afterRevision
     void this.#run()
   }
 
   requestProgress(): void {
     const { proofSeconds: timeoutSeconds, transport, wire, codec, path, clock, onNoProof } = this.#options
     if (timeoutSeconds === null || this.#isEnded || !this.#isOpen || this.#proving !== null) return
-    const after = this.#handedOn
+    const after = this.#delivered
     const { signal } = this.#abort
     this.#proving = proveProgress({ transport, wire, codec, timeoutSeconds, path, clock, after, signal })
       .then((proof) => {
@@ -136,7 +136,7 @@ export class RemoteWatch implements UpstreamWatch {
         // The next watch delivers the deletions that were still waiting.
         this.#rest?.cancel()
         this.#pending = []
-        this.#place = positionAt(formatResourceVersion(this.#handedOn))
+        this.#place = positionAt(formatResourceVersion(this.#delivered))
       }
     } catch (error) {
       this.#end(error)
@@ -193,7 +193,7 @@ export class RemoteWatch implements UpstreamWatch {
         ? { type: 'delete', key: keyValues.key(object) }
         : { type: 'put', keyValue: keyValues.keyValue(object, false) }
     this.#hasSpoken = true
-    if (revision <= this.#handedOn) throw new RevisionInParts(revision)
+    if (revision <= this.#delivered) throw new RevisionInParts(revision)
     const last = this.#pending.at(-1)
     if (last !== undefined && revision < last.revision) {
       throw new WatchFailure('malformed', `revision ${revision} came after ${last.revision}`)
@@ -206,9 +206,9 @@ export class RemoteWatch implements UpstreamWatch {
     if (this.#isEnded) return
     this.#sendsBookmarks = true
     this.#hasSpoken = true
-    this.#handOn(this.#pending.length)
-    if (this.#isEnded || revision < this.#handedOn) return
-    this.#handedOn = revision
+    this.#deliver(this.#pending.length)
+    if (this.#isEnded || revision < this.#delivered) return
+    this.#delivered = revision
     this.#options.handlers.onProgress(revision)
   }
 
@@ -219,29 +219,29 @@ export class RemoteWatch implements UpstreamWatch {
     const { marksRevisions, expires = false, clock } = this.#options
     const isExpiry = expires && this.#pending.at(-1)?.events.at(-1)?.type === 'delete'
     const isWhole = marksRevisions ? place.safePosition === place.position : !isExpiry
-    this.#handOn(isWhole ? this.#pending.length : this.#pending.length - 1)
+    this.#deliver(isWhole ? this.#pending.length : this.#pending.length - 1)
     this.#reportProven()
     this.#rest?.cancel()
     if (marksRevisions || this.#pending.length === 0) return
     this.#rest = clock.setTimer(EXPIRY_MS, () => {
-      this.#handOn(this.#pending.length)
+      this.#deliver(this.#pending.length)
       this.#reportProven()
     })
   }
 
-  #handOn(count: number): void {
+  #deliver(count: number): void {
     if (count <= 0) return
     const batches: readonly Batch[] = this.#pending.splice(0, count)
-    this.#handedOn = batches.at(-1)!.revision
+    this.#delivered = batches.at(-1)!.revision
     this.#options.handlers.onBatches(batches)
   }
 
   #reportProven(): void {
     const proof = this.#proof
-    if (proof === null || this.#isEnded || this.#handedOn < proof.lastEvent) return
+    if (proof === null || this.#isEnded || this.#delivered < proof.lastEvent) return
     this.#proof = null
-    if (this.#pending.length > 0 || proof.revision <= this.#handedOn) return
-    this.#handedOn = proof.revision
+    if (this.#pending.length > 0 || proof.revision <= this.#delivered) return
+    this.#delivered = proof.revision
     this.#options.handlers.onProgress(proof.revision)
   }
 

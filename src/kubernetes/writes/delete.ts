@@ -109,10 +109,10 @@ export function checkPreconditions(place: ObjectLocation, { object }: Held, opti
   const uid = textMember(object, 'metadata', 'uid')
   const version = textMember(object, 'metadata', 'resourceVersion')
   if (options.uid !== null && options.uid !== uid) {
-    throw goneOn(place, precondition('UID', options.uid, uid), 'deleted and then recreated')
+    throw preconditionError(place, precondition('UID', options.uid, uid), 'deleted and then recreated')
   }
   if (options.resourceVersion !== null && options.resourceVersion !== version) {
-    throw goneOn(place, precondition('ResourceVersion', options.resourceVersion, version), 'modified')
+    throw preconditionError(place, precondition('ResourceVersion', options.resourceVersion, version), 'modified')
   }
 }
 
@@ -121,7 +121,7 @@ function precondition(what: string, wanted: string, found: string): string {
 }
 
 /** As in the API server, this error names the resource by its kind. */
-function goneOn({ served: { resource }, name }: ObjectLocation, why: string, what: string): ConflictError {
+function preconditionError({ served: { resource }, name }: ObjectLocation, why: string, what: string): ConflictError {
   const named = { group: resource.group, plural: resource.kind }
   return conflictError(named, name, `${why}. The object might have been ${what}`)
 }

@@ -91,7 +91,7 @@ function textOrNone(labels: Json, key: string): string | undefined {
  * Whether an unready pod may be evicted without using up a disruption, because it is not among the healthy pods that
  * the budget protects.
  */
-export function letsUnhealthyGo({ object }: Budget): boolean {
+export function allowsUnhealthyEviction({ object }: Budget): boolean {
   if (textMember(object, 'spec', 'unhealthyPodEvictionPolicy') === 'AlwaysAllow') return true
   const desired = count(object, 'desiredHealthy')
   return desired > 0 && count(object, 'currentHealthy') >= desired

@@ -24,7 +24,7 @@ import { checkPreconditions, readDeleteOptions, remove } from './delete.js'
 import {
   budgetOf,
   conditionOf,
-  letsUnhealthyGo,
+  allowsUnhealthyEviction,
   notCountedYet,
   spendDisruption,
   withCondition,
@@ -106,7 +106,7 @@ async function removeGuarded(
 ): Promise<void> {
   const budget = await budgetOf(context, place, member(pod.object, 'metadata', 'labels') ?? null)
   if (budget === null) return await removeMarked(context, place, options)
-  if (isReady(pod.object) || !letsUnhealthyGo(budget)) {
+  if (isReady(pod.object) || !allowsUnhealthyEviction(budget)) {
     await spendDisruption(context, budget, place.name, options.dryRun)
     return await removeMarked(context, place, options)
   }

@@ -36,7 +36,7 @@ export function openApiServices(basis: Basis, semaphore: IdentitySemaphore): Api
       onResponse: recorderOf(basis, `${version}.${group}`),
       ...sharedOptions(basis, semaphore),
       keepsTokens: true,
-      awayIs: 503,
+      unreachableStatus: 503,
     }),
   }))
   return new ApiServices({ addresses, clock, random, logger })

@@ -8,11 +8,11 @@ import {
   next,
   type ReflectorInput,
   type ReflectorState,
-  type Trouble,
+  type Failure,
 } from '../../../src/client/reflector/reflector-state.js'
 import { testSeeds } from '../../support/test-seeds.js'
 
-const trouble = (kind: FailureKind, retryAfterMs: number | null = null): Trouble => ({
+const trouble = (kind: FailureKind, retryAfterMs: number | null = null): Failure => ({
   kind,
   message: kind,
   retryAfterMs,
@@ -29,11 +29,11 @@ const start: ReflectorInput = { kind: 'start' }
 const timer: ReflectorInput = { kind: 'timer' }
 const committed: ReflectorInput = { kind: 'committed', resourceVersion: '10', at: 0 }
 const moved: ReflectorInput = { kind: 'progress', position: '12', safePosition: '11', isBookmark: false }
-const failed = (kind: FailureKind): ReflectorInput => ({ kind: 'failed', trouble: trouble(kind) })
+const failed = (kind: FailureKind): ReflectorInput => ({ kind: 'failed', failure: trouble(kind) })
 const ended = (kind: FailureKind | null, at = 1): ReflectorInput => ({
   kind: 'watch-ended',
   at,
-  trouble: kind === null ? null : trouble(kind),
+  failure: kind === null ? null : trouble(kind),
 })
 
 void t.test('the state is streamed first, and the same answer continues as the watch', async (t) => {
@@ -91,7 +91,7 @@ void t.test('only a healthy watch makes the next failure count as the first', as
 })
 
 void t.test('the wait requested by the server is passed on', async (t) => {
-  const input: ReflectorInput = { kind: 'failed', trouble: trouble('too-many-requests', 7_000) }
+  const input: ReflectorInput = { kind: 'failed', failure: trouble('too-many-requests', 7_000) }
   t.match(after([start, input]).effects, [{ kind: 'wait', retryAfterMs: 7_000 }])
 })
 
@@ -222,7 +222,7 @@ class World {
     const isFirstOfWatch = kind !== 'watch'
     if (isFirstOfWatch) {
       if (mood !== 'fine' && mood !== 'eof') {
-        this.#pending.push({ at, input: { kind: 'failed', trouble: trouble(mood) } })
+        this.#pending.push({ at, input: { kind: 'failed', failure: trouble(mood) } })
         return
       }
       this.#pending.push({ at, input: { kind: 'committed', resourceVersion, at } })
@@ -236,6 +236,6 @@ class World {
     }
     const endAt = at + 1 + longMs
     const ending = mood === 'fine' || mood === 'eof' ? null : trouble(mood)
-    this.#pending.push({ at: endAt, input: { kind: 'watch-ended', at: endAt, trouble: ending } })
+    this.#pending.push({ at: endAt, input: { kind: 'watch-ended', at: endAt, failure: ending } })
   }
 }

@@ -97,12 +97,12 @@ export class EmbeddedUpstream implements Upstream {
   }
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
-    await this.admit('ask', signal)
+    await this.admit('status', signal)
     return this.store.revision
   }
 
   async status(signal?: AbortSignal): Promise<UpstreamStatus> {
-    await this.admit('ask', signal)
+    await this.admit('status', signal)
     return { clusterId: this.clusterId, serverVersions: ['embedded'], trustsProgress: true }
   }
 
@@ -161,7 +161,7 @@ export class EmbeddedUpstream implements Upstream {
    * @throws UpstreamError
    */
   protected async admit(
-    _request: 'read' | 'ask' | 'write' | 'drop',
+    _request: 'read' | 'status' | 'write' | 'drop',
     signal?: AbortSignal,
     _prefix?: Key,
   ): Promise<void> {

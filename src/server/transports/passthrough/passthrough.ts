@@ -64,7 +64,7 @@ export interface PassthroughOptions {
    * The status while the other server is unreachable: 503 if it answers for a part of the API served here. Default:
    * 502.
    */
-  readonly awayIs?: 502 | 503
+  readonly unreachableStatus?: 502 | 503
   /** Slots for requests and tunnels, by the URL of the other server. */
   readonly semaphore: Pick<IdentitySemaphore, 'acquire'>
   /** The time limit from the request to the head of the response. A stream may then last indefinitely. */
@@ -109,7 +109,7 @@ export class Passthrough {
     this.#options = options
     this.#url = new URL(options.url)
     this.#readiness =
-      options.awayIs === 503
+      options.unreachableStatus === 503
         ? null
         : new ApiServerReadiness({
             connections: this.#connections,
@@ -132,7 +132,7 @@ export class Passthrough {
 
   /**
    * Resolves when the client has been answered, whatever the response was.
-   * @throws StatusError if nothing has been sent to the client: 403, 429, 502 (or 503, as `awayIs` says), 504.
+   * @throws StatusError if nothing has been sent to the client: 403, 429, 502 (or 503, as `unreachableStatus` says), 504.
    */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
     const asUser = this.#nameOf(caller)
@@ -451,14 +451,14 @@ export class Passthrough {
   #statusOf(error: Error, isRepeatable: boolean): StatusError {
     if (error instanceof StatusError) return error
     const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-    const { name, awayIs = 502 } = this.#options
-    if (code === 'ETIMEDOUT' && awayIs === 502) {
+    const { name, unreachableStatus = 502 } = this.#options
+    if (code === 'ETIMEDOUT' && unreachableStatus === 502) {
       return new TimeoutError(`${name} could not be reached in time`, { cause: error })
     }
     const message = `${name} cannot be reached: ${code === '' ? error.message : code}`
     // Clients retry a response with Retry-After, so a write that may have been performed gets none.
     const why = { cause: error, ...(isRepeatable ? { details: { retryAfterSeconds: 1 } } : {}) }
-    return awayIs === 503 ? new ServiceUnavailableError(message, why) : new BadGatewayError(message, why)
+    return unreachableStatus === 503 ? new ServiceUnavailableError(message, why) : new BadGatewayError(message, why)
   }
 }
 

@@ -426,20 +426,20 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
  * not yet taken the bytes sent before the PING is slow, which is allowed.
  */
 function probe(session: ServerHttp2Session, patienceMs: number, onAlive: () => void): void {
-  const isThere = (): void => {
+  const confirmAlive = (): void => {
     clearTimeout(giveUp)
     // Node does not count the response to a PING as activity.
     onAlive()
   }
   const giveUp = setTimeout(() => {
     if (session.destroyed) return
-    if (session.socket.writableLength > 0) isThere()
+    if (session.socket.writableLength > 0) confirmAlive()
     else session.destroy()
   }, patienceMs).unref()
   session.once('close', () => clearTimeout(giveUp))
   if (!session.destroyed)
     session.ping((error) => {
-      if (error === null) isThere()
+      if (error === null) confirmAlive()
     })
 }
 

@@ -60,7 +60,7 @@ export function gatherBody(request: IncomingMessage): void {
  */
 export function takeBody(request: IncomingMessage, refuse: () => void): void {
   if (bodyOf(request) === 'none') return
-  getOrMake(bodies, request, () => new ArrivingBody(request)).handOn(refuse)
+  getOrMake(bodies, request, () => new ArrivingBody(request)).deliver(refuse)
 }
 
 const NOTHING = Buffer.alloc(0)
@@ -91,7 +91,7 @@ class ArrivingBody {
     source.push = (piece: Buffer | null) => this.#arrive(piece)
   }
 
-  handOn(refuse: () => void): void {
+  deliver(refuse: () => void): void {
     if (this.#isTooSmall) return refuse()
     this.#release()
     this.#refuse = refuse

@@ -21,10 +21,15 @@ const KEEPALIVE_MS = 30_000
  * On Bun, the socket of a response takes everything and never reports that it is full, so a slow reader would fill the
  * memory.
  */
-const saysWhenFull = !isBun
+const reportsBackpressure = !isBun
 
 export function canWriteToSocket(request: IncomingMessage, response: ServerResponse): boolean {
-  return saysWhenFull && request.httpVersion === '1.1' && response.socket !== null && response.socket === request.socket
+  return (
+    reportsBackpressure &&
+    request.httpVersion === '1.1' &&
+    response.socket !== null &&
+    response.socket === request.socket
+  )
 }
 
 export class SocketOutput extends DirectOutput<Socket> implements WatchOutput {

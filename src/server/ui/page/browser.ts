@@ -115,10 +115,10 @@ export class ObjectBrowser {
     const body = document.createElement('tbody')
     byId('objects').replaceChildren(head, body)
     for (const object of list.items) this.#put(resource, object, false)
-    this.#tellCount(list.metadata.continue === undefined ? '' : ` (the first ${MOST_ROWS})`)
+    this.#showCount(list.metadata.continue === undefined ? '' : ` (the first ${MOST_ROWS})`)
   }
 
-  #tellCount(more = ''): void {
+  #showCount(more = ''): void {
     byId('watch-state').textContent = `${this.#rows.size} objects${more}, watching`
   }
 
@@ -131,20 +131,20 @@ export class ObjectBrowser {
       })
     on('ADDED', (object) => {
       this.#put(resource, object, true)
-      this.#tellCount()
+      this.#showCount()
     })
     on('MODIFIED', (object) => this.#put(resource, object, true))
     on('DELETED', (object) => {
       this.#rows.get(keyOf(object))?.remove()
       this.#rows.delete(keyOf(object))
       if (this.#selected?.key === keyOf(object)) byId('object-title').textContent = `${object.metadata.name} (deleted)`
-      this.#tellCount()
+      this.#showCount()
     })
     on('ERROR', () => {
       events.close()
       this.#fail('the history is gone: listing again', true)
     })
-    events.addEventListener('open', () => generation === this.#generation && this.#tellCount())
+    events.addEventListener('open', () => generation === this.#generation && this.#showCount())
     events.addEventListener('error', () => {
       if (generation !== this.#generation) return
       if (events.readyState === EventSource.CLOSED) this.#fail('the watch was refused; trying again', true)
