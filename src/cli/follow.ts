@@ -20,8 +20,8 @@ export interface FollowOptions<T> {
 }
 
 /**
- * Yields the items of a watch until the signal aborts. @throws CommandError when the server refuses, or cannot be
- * reached, at the start.
+ * Yields the items of a watch until the signal aborts.
+ * @throws CommandError when the server refuses, or cannot be reached, at the start.
  */
 export async function* follow<T>(options: FollowOptions<T>): AsyncGenerator<WatchItem<T>, void, undefined> {
   const { connection, selection, codec, afterResourceVersion, signal, onNotice } = options

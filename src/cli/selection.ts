@@ -47,7 +47,8 @@ export interface Chosen {
 }
 
 /**
- * Chooses objects of one resource. @param args RESOURCE [NAME…], or RESOURCE/NAME, or a path that begins with a slash.
+ * Chooses objects of one resource.
+ * @param args RESOURCE [NAME…], or RESOURCE/NAME, or a path that begins with a slash.
  * @throws CommandError
  */
 export async function choose(
@@ -115,7 +116,8 @@ function wantedOf([word = '', ...more]: readonly string[]): {
 
 /**
  * Returns the selection of a watch. The path of a watch contains no object name, so a field selector selects a single
- * object. @throws UsageError for several.
+ * object.
+ * @throws UsageError for several.
  */
 export function watchSelection({ selection, names }: Chosen): Selection {
   const [name, another] = names

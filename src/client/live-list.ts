@@ -40,8 +40,8 @@ export class LiveList<T extends ObjectLike = KubeObject> {
   readonly read = (): ListSnapshot<T> => this.#snapshot
 
   /**
-   * Calls `listener` whenever the result of `read` changes. The informer runs while there are subscribers. @returns a
-   * function that unsubscribes.
+   * Calls `listener` whenever the result of `read` changes. The informer runs while there are subscribers.
+   * @returns a function that unsubscribes.
    */
   readonly subscribe = (listener: () => void): (() => void) => {
     // The same function may subscribe twice.

@@ -123,8 +123,8 @@ async function* lines(
 }
 
 /**
- * Splits a document, which must have one line for its head, one for each event, and a last line. @throws Error
- * otherwise.
+ * Splits a document, which must have one line for its head, one for each event, and a last line.
+ * @throws Error otherwise.
  */
 function parted(body: Uint8Array): { readonly head: PollDocument; readonly events: Uint8Array } {
   const end = body.indexOf(LINE_FEED)

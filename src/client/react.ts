@@ -11,8 +11,8 @@ import type { ObjectLike } from './reflector/tree-codec.js'
 export type { ListSnapshot, ObjectSnapshot, Shown } from './live-snapshot.js'
 
 /**
- * Returns all objects; the component re-renders when any of them changes. @param list must be the same object in
- * every render.
+ * Returns all objects; the component re-renders when any of them changes.
+ * @param list must be the same object in every render.
  */
 export function useList<T extends ObjectLike>(list: LiveList<T>): ListSnapshot<T> {
   return useSyncExternalStore(list.subscribe, list.read, nothing)

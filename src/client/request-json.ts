@@ -24,8 +24,8 @@ const MAX_RESPONSE_BYTES = 64 * 2 ** 20
 /**
  * Returns the document of a 2xx response.
  *
- * @throws WatchFailure for any other response, with its `code` and the server's Status. @throws Error without a
- * response.
+ * @throws WatchFailure for any other response, with its `code` and the server's Status.
+ * @throws Error without a response.
  */
 export async function requestJson<T = unknown>(transport: Transport, request: JsonRequest): Promise<T> {
   const { path, query = {}, body, accept = 'application/json', signal = new AbortController().signal } = request

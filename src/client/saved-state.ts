@@ -21,8 +21,8 @@ export interface StateStore {
   /** Returns null if there is no text for the key. */
   load(key: string): Promise<string | null>
   /**
-   * Replaces the text of the key atomically, so that a crash leaves either the old or the new text. @throws Error when
-   * the text is too large.
+   * Replaces the text of the key atomically, so that a crash leaves either the old or the new text.
+   * @throws Error when the text is too large.
    */
   save(key: string, text: string): Promise<void>
   remove(key: string): Promise<void>
@@ -89,8 +89,8 @@ export class SavedState {
   }
 
   /**
-   * Loads the saved state; null if there is none. @returns the state; `continues` says whether a watch may begin after
-   * it.
+   * Loads the saved state; null if there is none.
+   * @returns the state; `continues` says whether a watch may begin after it.
    */
   async load(): Promise<(StateContents & { readonly continues: boolean }) | null> {
     let saved: SavedDocument | null = null

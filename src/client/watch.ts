@@ -31,8 +31,8 @@ export function watch<T extends ObjectLike = KubeObject>(
 }
 
 /**
- * Like `watch`, for objects that are not trees: raw bytes, rows of a table. @param options.codec must not be used by
- * any other watch.
+ * Like `watch`, for objects that are not trees: raw bytes, rows of a table.
+ * @param options.codec must not be used by any other watch.
  */
 export async function* watchDecoded<T>(
   options: DecodedWatchOptions<T> & { readonly codec: ObjectCodec<T> },

@@ -38,7 +38,8 @@ export interface SharedBroker {
 export interface Streams {
   /**
    * Creates the stream if it does not exist. An existing stream keeps its own limits. A stream discards its oldest
-   * messages when it exceeds its limits for bytes or age. @throws BrokerError
+   * messages when it exceeds its limits for bytes or age.
+   * @throws BrokerError
    */
   ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void>
   /** @param subject a subject whose messages a stream stores. */
@@ -94,8 +95,9 @@ export interface Leases {
   /** @throws BrokerError */
   kvGet(key: string): Promise<KvEntry | null>
   /**
-   * Writes a value. @param expected the revision that the value must have now; 0 if the key must not exist yet. @throws
-   * BrokerError
+   * Writes a value.
+   * @param expected the revision that the value must have now; 0 if the key must not exist yet.
+   * @throws BrokerError
    */
   kvUpdate(key: string, value: Buffer, expected: number): Promise<number>
 }
@@ -133,7 +135,8 @@ export interface Subjects {
    */
   respond(subject: string, handle: (request: Buffer) => Promise<Buffer | null>): Closable
   /**
-   * Sends a request on a subject, and resolves to the whole reply. @throws BrokerError when no reply arrives in time.
+   * Sends a request on a subject, and resolves to the whole reply.
+   * @throws BrokerError when no reply arrives in time.
    */
   request(subject: string, payload: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer>
 }

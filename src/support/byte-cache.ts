@@ -31,8 +31,8 @@ export class ByteCache<K extends {}, V extends {}> {
   }
 
   /**
-   * A value above the limit for one entry is not kept, and removes the key's previous value. @returns whether the value
-   * is kept.
+   * A value above the limit for one entry is not kept, and removes the key's previous value.
+   * @returns whether the value is kept.
    */
   set(key: K, value: V): boolean {
     this.#entries.set(key, value)

@@ -34,8 +34,8 @@ export function goDuration(text: string): number | string {
 }
 
 /**
- * Parses a duration. A bare number means seconds, as in kube-apiserver's `--min-request-timeout`. @returns
- * milliseconds; null for anything else.
+ * Parses a duration. A bare number means seconds, as in kube-apiserver's `--min-request-timeout`.
+ * @returns milliseconds; null for anything else.
  */
 export function parseDuration(text: string): number | null {
   const nanoseconds = goDuration(/^\d{1,9}$/.test(text) ? `${text}s` : text)

@@ -18,8 +18,8 @@ export interface PortRange {
 const OWN: PortRange = { first: 26_384, count: 3_600 }
 
 /**
- * @returns a random port of the range. @throws Error when the host is not an address of this machine, or has no free
- * port left.
+ * @returns a random port of the range.
+ * @throws Error when the host is not an address of this machine, or has no free port left.
  */
 export async function freePort(host: string, { first, count }: PortRange = OWN): Promise<number> {
   const start = randomInt(count)

@@ -14,7 +14,8 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
 /**
- * Calls `visit` with each member's name and the position of its value; stops when `visit` returns false. @throws Error
+ * Calls `visit` with each member's name and the position of its value; stops when `visit` returns false.
+ * @throws Error
  */
 export function eachMember(
   bytes: Uint8Array,
@@ -60,8 +61,8 @@ export function stringAt(bytes: Uint8Array, start: number, end: number): string 
 }
 
 /**
- * Returns the end (exclusive) of the value at `start`. @throws Error when there is no value, or when the text ends with
- * it.
+ * Returns the end (exclusive) of the value at `start`.
+ * @throws Error when there is no value, or when the text ends with it.
  */
 function requireValue(bytes: Uint8Array, start: number): number {
   const end = endOfValue(bytes, start)

@@ -22,8 +22,8 @@ export class Semaphore {
   }
 
   /**
-   * Resolves to a function that releases the permit. Only its first call has an effect. @throws the signal's reason
-   * when the signal aborts first.
+   * Resolves to a function that releases the permit. Only its first call has an effect.
+   * @throws the signal's reason when the signal aborts first.
    *
    * @param isUrgent called each time a permit is free, because a caller may become urgent while it waits.
    */

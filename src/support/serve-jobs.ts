@@ -3,8 +3,9 @@ import { parentPort, type Transferable } from 'node:worker_threads'
 import type { FromThread, ToThread } from './thread-pool.js'
 
 /**
- * Calls a function on the pool's side. @returns its result.
+ * Calls a function on the pool's side.
  * @param transfer memory to transfer to the other side with the values, instead of copying it.
+ * @returns its result.
  */
 export type CallBack = (
   name: string,

@@ -17,8 +17,8 @@ export class SingleFlight<T> {
   }
 
   /**
-   * Returns the result of a run that starts after this call. An aborted signal ends only this wait. @throws any error
-   * of the run, or the signal's reason.
+   * Returns the result of a run that starts after this call. An aborted signal ends only this wait.
+   * @throws any error of the run, or the signal's reason.
    */
   join(signal?: AbortSignal): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason as Error)

@@ -122,8 +122,8 @@ export class ArrivalLine {
 
   /**
    * Adds a kind, after all others.
-   * @param run called when it is the kind's turn; calls `done` at its end. @returns a function to call when any
-   * arrivals wait; the kind then gets a turn in this iteration or the next one.
+   * @param run called when it is the kind's turn; calls `done` at its end.
+   * @returns a function to call when any arrivals wait; the kind then gets a turn in this iteration or the next one.
    */
   add(run: (done: () => void) => void): () => void {
     const kind = this.#kinds.push(run) - 1
@@ -257,8 +257,8 @@ export class Arrivals {
   }
 
   /**
-   * @param begin called now or later. @returns false, without calling `begin`, when too many of the client's arrivals
-   * wait.
+   * @param begin called now or later.
+   * @returns false, without calling `begin`, when too many of the client's arrivals wait.
    */
   admit(begin: () => void, source: ArrivalSource = ANYWHERE): boolean {
     if (!this.isBusyFor(source)) {

@@ -182,8 +182,8 @@ async function startWorld(t: Test, kind: Kind, options: WorldOptions): Promise<W
 }
 
 /**
- * Sends one request on its own connection, uncompressed unless its headers ask for compression. @throws Error after 20
- * s
+ * Sends one request on its own connection, uncompressed unless its headers ask for compression.
+ * @throws Error after 20 s
  */
 export async function ask(url: string, options: AskOptions = {}): Promise<Answer> {
   const startedMs = performance.now()

@@ -5,14 +5,14 @@
 import { reliefFigures, reliefTable } from '../../bench/support/relief-rows.js'
 import { figure, lastRun, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
 
-/** docs/operations.md with its current table. @throws Error when the table's markers are missing. */
+/** Returns docs/operations.md with the current table. @throws Error when the table's markers are missing. */
 export function withCapacity(page: string, recorded: string): string {
   return withMade(page, capacity(parseRows(recorded)))
 }
 
 /**
- * README.md with its chart, what a cluster gains, and its short table of what a load of watchers costs. @throws Error
- * when the place of one of them is gone.
+ * Returns README.md with its current chart, its text on what a cluster gains, and its short table of what watchers cost.
+ * @throws Error when the markers of one of them are missing.
  */
 export function withLoads(page: string, recorded: string): string {
   const rows = parseRows(recorded)

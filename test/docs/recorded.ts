@@ -29,9 +29,9 @@ export const WIRES: Readonly<Record<string, string>> = {
 export const NOT_YET = '–'
 
 /**
- * A page with its generated part replaced. @throws Error when the place of that part is gone.
- *
- * @param begin its marker, for a page with another generated part.
+ * Returns a page with its generated part replaced.
+ * @param begin the marker before the part, which differs on a page with two generated parts.
+ * @throws Error when the markers of that part are missing.
  */
 export function withMade(page: string, made: string, begin = BEGIN): string {
   const [before, rest] = split(page, begin)

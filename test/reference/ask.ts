@@ -99,7 +99,8 @@ export interface Stream {
 }
 
 /**
- * A watch in JSON: hands on every event, parsed. Resolves when the head is there. @param token default: the server's.
+ * Starts a watch in JSON, and passes on every event, parsed. Resolves when the response head has arrived.
+ * @param token default: the server's.
  */
 export async function watch(
   server: Server,

@@ -1,6 +1,7 @@
 /**
- * Processes the items in order, some at a time. @param deadlineMs of `performance.now()`. Returns how many are left
- * then.
+ * Processes the items in order, several at a time.
+ * @param deadlineMs when to stop, by `performance.now()`.
+ * @returns the number of items that are left then.
  */
 export async function eachAtOnce<T>(
   items: readonly T[],

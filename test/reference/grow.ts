@@ -111,8 +111,8 @@ export class Grower {
   }
 
   /**
-   * Adds the required fields, and whatever else the server asks for. @throws Error with its last message when it
-   * accepts nothing.
+   * Adds the required fields to `base`, and whatever else the server asks for in its errors.
+   * @throws Error with the server's last message if it accepts no object.
    */
   async start(base: Members): Promise<Members> {
     const required = this.#root.required ?? []

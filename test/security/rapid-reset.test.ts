@@ -83,9 +83,10 @@ async function attack(target: Target, { headers = {} }: Options = {}): Promise<T
 }
 
 /**
- * Clients one after another, each with two requests on its own connection, next to one that watches, until they are
- * stopped and have had enough answers to judge: a slow machine gives few while the attack lasts. @returns the codes of
- * all answers; undefined for none.
+ * Runs well-behaved clients one after another, each with two requests on its own connection, next to one that watches.
+ * Ends when it has been stopped and there are enough answers to judge; on a slow machine there are few during the
+ * attack.
+ * @returns the codes of all answers; undefined for none.
  */
 async function behave(
   target: Target,

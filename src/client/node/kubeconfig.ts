@@ -22,8 +22,9 @@ export interface Kubeconfig extends NodeTransportOptions {
 }
 
 /**
- * Reads a context. @param files one file, or several that are merged as by kubectl (`kubeconfigFiles()`), ignoring
- * files that do not exist.
+ * Reads a context.
+ * @param files one file, or several that are merged as by kubectl (`kubeconfigFiles()`), ignoring files that do not
+ * exist.
  *
  * @throws Error that names the file and what is missing.
  */

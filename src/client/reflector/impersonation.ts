@@ -13,8 +13,8 @@ export interface Impersonation {
 }
 
 /**
- * Returns pairs of header names and values. For several groups, the same name is repeated. @throws Error when a user is
- * missing.
+ * Returns pairs of header names and values. For several groups, the same name is repeated.
+ * @throws Error when a user is missing.
  */
 export function impersonationHeaders(impersonation: Impersonation | undefined): readonly (readonly [string, string])[] {
   if (impersonation === undefined) return []

@@ -27,8 +27,8 @@ export class LineSplitter {
   }
 
   /**
-   * Like `push`, but all lines that lie inside this chunk are delivered as one piece. @param onLines called with whole
-   * lines, the last without its line feed.
+   * Like `push`, but all lines that lie inside this chunk are delivered as one piece.
+   * @param onLines called with whole lines, the last without its line feed.
    */
   pushBlocks(chunk: Uint8Array, onLine: (line: Uint8Array) => void, onLines: (lines: Uint8Array) => void): void {
     const last = chunk.lastIndexOf(NEWLINE)

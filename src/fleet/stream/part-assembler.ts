@@ -10,7 +10,8 @@ export class PartAssembler {
   #bytes = 0
 
   /**
-   * @returns null while parts are missing. @throws BrokerError `corrupt`: the part does not follow the previous one.
+   * @returns null while parts are missing.
+   * @throws BrokerError `corrupt`: the part does not follow the previous one.
    */
   add(data: Buffer): Message | null {
     const part = decodePart(data)

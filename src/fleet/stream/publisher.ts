@@ -137,7 +137,8 @@ export class Publisher {
   }
 
   /**
-   * Continues after the last message of the previous publisher. @throws BrokerError when another publisher was faster.
+   * Continues after the last message of the previous publisher.
+   * @throws BrokerError when another publisher was faster.
    */
   async #claim({ fingerprint }: StreamEnd): Promise<void> {
     this.#queue.continueSynced()
@@ -277,7 +278,8 @@ export class Publisher {
 
   /**
    * Writes one message, which expects the sequence of the previous one. Resolves when the stream has the message and
-   * everything before it; only then may the next message be written. @throws BrokerError
+   * everything before it; only then may the next message be written.
+   * @throws BrokerError
    */
   async #write(body: Body, changes: Partial<Pick<Session, 'revision' | 'isSynced'>> = {}): Promise<void> {
     this.#stopping.signal.throwIfAborted()

@@ -107,7 +107,8 @@ export class SnapshotStore {
   }
 
   /**
-   * Yields the pages of a snapshot after verifying its checksum. @throws BrokerError, also `corrupt` or `not-found`.
+   * Yields the pages of a snapshot after verifying its checksum.
+   * @throws BrokerError, also `corrupt` or `not-found`.
    */
   async *read(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
     try {
@@ -122,7 +123,8 @@ export class SnapshotStore {
 
   /**
    * Whether the snapshot can be a later state of the batch's history. It must hold none of the batch's keys at an older
-   * revision, and no key that the batch deleted unless it was written after the batch. @throws BrokerError
+   * revision, and no key that the batch deleted unless it was written after the batch.
+   * @throws BrokerError
    */
   async canFollow(entry: SnapshotEntry, batch: Batch): Promise<boolean> {
     const expected = new Map<Key, Revision | null>()

@@ -78,7 +78,8 @@ export class SnapshotTaker {
   }
 
   /**
-   * Counts what was written to the stream. @param isHistory false for progress, whose replay a snapshot does not save.
+   * Counts what was written to the stream.
+   * @param isHistory false for progress, whose replay a snapshot does not save.
    */
   written(messages: number, bytes: number, isHistory: boolean): void {
     const { messages: before, bytes: bytesBefore, allBytes } = this.#since

@@ -139,8 +139,8 @@ export class StatusListener {
   }
 
   /**
-   * Called when the sink has reached this position in the stream. @param writtenAt when the content there was written;
-   * null if unknown, or if the sink had it before.
+   * Called when the sink has reached this position in the stream.
+   * @param writtenAt when the content there was written; null if unknown, or if the sink had it before.
    */
   moved({ sequence, epoch }: StreamPosition, writtenAt: number | null): void {
     const { clock } = this.#options

@@ -329,8 +329,8 @@ export class Subscriber {
   }
 
   /**
-   * Begins the chain behind the sink, which keeps its content. The stream must then repeat the sink's history. @throws
-   * BrokerError
+   * Begins the chain behind the sink, which keeps its content. The stream must then repeat the sink's history.
+   * @throws BrokerError
    */
   async #bridge(entry: SnapshotEntry): Promise<void> {
     const last = this.#options.sink.lastBatch

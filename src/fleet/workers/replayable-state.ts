@@ -34,7 +34,8 @@ export class ReplayableState {
   }
 
   /**
-   * Changes the limits of the history. Batches beyond the new limits are folded into the state. @param nowMs monotonic.
+   * Changes the limits of the history. Batches beyond the new limits are folded into the state.
+   * @param nowMs monotonic.
    */
   setBounds(bounds: RingBounds, nowMs: number): void {
     this.#history.setBounds(bounds, nowMs)

@@ -25,8 +25,8 @@ export interface SupervisorOptions {
   readonly workers: number
   readonly primary: Primary
   /**
-   * Returns what a worker must know before it begins. @param isReplacement whether other workers already serve, so that
-   * this one may take its time.
+   * Returns what a worker must know before it begins.
+   * @param isReplacement whether other workers already serve, so that this one may take its time.
    */
   readonly hello: (isReplacement: boolean) => string
   readonly logger: Logger

@@ -17,8 +17,8 @@ export function upstreamHandlers(upstream: Upstream): Handlers<UpstreamMethods> 
 }
 
 /**
- * The upstream of a worker, without watches, because only the primary has those. @param request sends a request to the
- * primary.
+ * The upstream of a worker, without watches, because only the primary has those.
+ * @param request sends a request to the primary.
  */
 export function primaryUpstream(request: Link<never, never, UpstreamMethods>['request']): Upstream {
   const valueOf: Calls = async (...call) => (await request(...call)).value

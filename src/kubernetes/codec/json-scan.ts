@@ -75,7 +75,8 @@ export type JsonNumbers = 'any' | 'float64'
  * refused number.
  *
  * The last of duplicate `kind`, `apiVersion` and `metadata` members wins, as in JSON.parse. Every `resourceVersion`
- * directly in a top-level `metadata` object is removed. @param scratch optional memory for the bytes.
+ * directly in a top-level `metadata` object is removed.
+ * @param scratch optional memory for the bytes.
  */
 export function scanObject(value: Buffer, scratch?: Scratch, numbers: JsonNumbers = 'float64'): ScannedObject | null {
   return scan(value, OPEN_BRACE, numbers, scratch)
@@ -291,7 +292,8 @@ export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
 
 /**
  * Returns the object's JSON as served, with its resourceVersion as the first member of metadata:
- * `…"metadata":{"resourceVersion":"N",…`. @param scratch optional memory for it.
+ * `…"metadata":{"resourceVersion":"N",…`.
+ * @param scratch optional memory for it.
  *
  * @throws RangeError when the object has no metadata object. Such a value is served wrapped instead.
  */

@@ -38,7 +38,8 @@ export class ReadRules {
    * changes, at a fraction of the cost of a lossless tree. The tree is built only if something changes and the object
    * has numbers that JavaScript may print differently.
    *
-   * @param stored its current apiVersion. @param shown the requested apiVersion.
+   * @param stored its current apiVersion.
+   * @param shown the requested apiVersion.
    * @returns the changed object; null when nothing changes except perhaps `apiVersion`, so that the bytes can stay.
    */
   readJson(json: Buffer, stored: string, shown: string): Spliceable | null {

@@ -48,7 +48,8 @@ const MAX_REPORTED = 64
 /**
  * @param isRoot whether the value is a whole object, whose type and metadata stay.
  *
- * @param unknown receives the removed paths. @returns whether something was removed.
+ * @param unknown receives the removed paths.
+ * @returns whether something was removed.
  */
 export function pruneUnknown(
   value: Json,

@@ -70,8 +70,8 @@ function numberFromFloat(number: number): number | JsonNumber {
 
 /**
  * Returns a key as the API server does, which turns it into the text of its value: `y` becomes `true`, and `010`
- * becomes `8`. @returns null for values that the API server does not accept as keys: null, and integers of more than
- * 63 bits.
+ * becomes `8`.
+ * @returns null for values that the API server does not accept as keys: null, and integers of more than 63 bits.
  */
 export function keyText(node: Scalar): string | null {
   const { value, source } = node

@@ -153,8 +153,8 @@ export interface NegotiatedDiscovery extends Negotiated {
 }
 
 /**
- * Negotiates `/api` and `/apis`. Aggregated discovery is served only as v2; v2beta1 is skipped. @throws like
- * `negotiate`
+ * Negotiates `/api` and `/apis`. Aggregated discovery is served only as v2; v2beta1 is skipped.
+ * @throws like `negotiate`
  */
 export function negotiateDiscovery(accept: string | undefined, cbor = false): NegotiatedDiscovery {
   const formats = offered(WHOLE_FORMATS, cbor)
@@ -184,7 +184,8 @@ export interface NegotiatedOpenApi {
 
 /**
  * Negotiates `/openapi/v2` and the documents below `/openapi/v3`. The spelling with `@` is not a legal media type:
- * client-go requests it but cannot parse it in a response. @throws like `negotiate`
+ * client-go requests it but cannot parse it in a response.
+ * @throws like `negotiate`
  */
 export function negotiateOpenApi(accept: string | undefined, edition: 'v2' | 'v3'): NegotiatedOpenApi {
   const [requestedType, contentType] = ['@', '.'].map(

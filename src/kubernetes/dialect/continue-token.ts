@@ -94,8 +94,8 @@ function invalid(why: string): BadRequestError {
 }
 
 /**
- * The last segment may be empty, because the key's final NUL follows it. @returns whether a path cleaner would change
- * the text.
+ * The last segment may be empty, because the key's final NUL follows it.
+ * @returns whether a path cleaner would change the text.
  */
 function looksLikeClimbing(start: string): boolean {
   return start.split('/').some((part) => part === '' || part === '.' || part === '..')

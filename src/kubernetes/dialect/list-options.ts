@@ -290,8 +290,8 @@ function selected({ selector }: Parameters, { name, resource, fieldLabels = ANY_
 }
 
 /**
- * Applies the name in an old `/watch/` path, which means `metadata.name=NAME`. @throws BadRequestError when the
- * selector contradicts the name.
+ * Applies the name in an old `/watch/` path, which means `metadata.name=NAME`.
+ * @throws BadRequestError when the selector contradicts the name.
  */
 export function selectName(selector: Selector, name: string): Selector {
   const { labels, fields, shard } = selector

@@ -46,7 +46,8 @@ export function scaleResource({ resource, origin }: ServedResource): ServedResou
 }
 
 /**
- * Returns the Scale of a stored object, for responses. @param view the object itself.
+ * Returns the Scale of a stored object, for responses.
+ * @param view the object itself.
  * @throws NoScaleError from the view, when the object has no replicas.
  */
 export function scaleView(paths: ScalePaths, view: JsonView): JsonView {

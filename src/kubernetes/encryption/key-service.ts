@@ -19,8 +19,8 @@ export interface SealedKey {
 
 export interface KeyService {
   /**
-   * @returns the name of the plugin's key for writes. @throws Error, also when the plugin reports itself as
-   * unhealthy.
+   * @returns the name of the plugin's key for writes.
+   * @throws Error, also when the plugin reports itself as unhealthy.
    */
   currentKeyId(): Promise<string>
   /** @throws Error */

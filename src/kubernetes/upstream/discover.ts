@@ -36,8 +36,8 @@ const NEEDED_VERBS = ['get', 'list', 'watch']
 const ROOTS = ['/api', '/apis'] as const
 
 /**
- * @param before the previous result, which is returned unchanged if nothing has changed. @throws UpstreamError when
- * the server does not respond.
+ * @param before the previous result, which is returned unchanged if nothing has changed.
+ * @throws UpstreamError when the server does not respond.
  */
 export async function discover(
   server: RemoteApiServer,

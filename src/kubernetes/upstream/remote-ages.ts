@@ -26,8 +26,8 @@ export class RemoteAges {
   #ages: ReadonlyMap<string, ReportedAge> = new Map()
 
   /**
-   * @param body the server's response, in any form. @param requestedAtMs the time of the request, in monotonic
-   * milliseconds.
+   * @param body the server's response, in any form.
+   * @param requestedAtMs the time of the request, in monotonic milliseconds.
    */
   received(body: string, requestedAtMs: number): void {
     this.#requestedAtMs = requestedAtMs

@@ -94,8 +94,9 @@ export class RemoteApiServer {
   }
 
   /**
-   * Returns the identity of the cluster: the uid of the namespace `kube-system`, which is created only once.
-   * 'unknown' if the uid cannot be read; the feed also compares the history. @throws UpstreamError
+   * Returns the identity of the cluster: the uid of the namespace `kube-system`, which is created only once. 'unknown'
+   * if the uid cannot be read; the feed also compares the history.
+   * @throws UpstreamError
    */
   async clusterId(signal?: AbortSignal): Promise<string> {
     const isRecent = this.clock.monotonic() - this.#clusterAtMs < CLUSTER_MS
@@ -138,8 +139,8 @@ export class RemoteApiServer {
   }
 
   /**
-   * Returns a resource's age at that server; null before the first response. @param resource the resource's id:
-   * `deployments.apps`.
+   * Returns a resource's age at that server; null before the first response.
+   * @param resource the resource's id: `deployments.apps`.
    */
   ageOf(resource: string): SourceAge | null {
     return this.#ages.of(resource, this.clock.monotonic())

@@ -90,8 +90,8 @@ export class StateStream {
   }
 
   /**
-   * Continues reading after the state; call it at most once. Resolves when the response has ended. @throws
-   * WatchFailure
+   * Continues reading after the state; call it at most once. Resolves when the response has ended.
+   * @throws WatchFailure
    */
   follow(follower: StreamFollower): Promise<WatchOutcome> {
     this.#follower = follower

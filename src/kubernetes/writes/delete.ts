@@ -62,7 +62,8 @@ export function deleteOptionsOf(context: WriteContext, { contentType, query, bod
 
 /**
  * Reads the options. A precondition or dry run of the wrong type is an error, so that it is not ignored.
- * @param options null if there are none. @throws BadRequestError, InvalidError
+ * @param options null if there are none.
+ * @throws BadRequestError, InvalidError
  */
 export function readDeleteOptions(context: WriteContext, query: URLSearchParams, options: Json): DeleteOptions {
   const problem = typeProblem(options, context.deleteOptions)

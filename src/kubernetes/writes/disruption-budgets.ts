@@ -98,8 +98,8 @@ export function allowsUnhealthyEviction({ object }: Budget): boolean {
 }
 
 /**
- * Takes one disruption from the budget for a pod. @throws TooManyRequestsError when none is left, ForbiddenError,
- * NotFoundError
+ * Takes one disruption from the budget for a pod.
+ * @throws TooManyRequestsError when none is left, ForbiddenError, NotFoundError
  */
 export async function spendDisruption(
   context: WriteContext,

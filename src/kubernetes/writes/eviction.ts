@@ -66,8 +66,9 @@ function readEviction(context: WriteContext, request: WriteRequest): DeleteOptio
 }
 
 /**
- * Removes a pod that does no work, whatever its budget says. @returns null, or the pod if budgets protect it and it was
- * left alone. @throws StatusError
+ * Removes a pod that does no work, whatever its budget says.
+ * @returns null, or the pod if budgets protect it and it was left alone.
+ * @throws StatusError
  */
 async function removeUnguarded(
   context: WriteContext,
@@ -95,8 +96,8 @@ async function removeUnguarded(
 }
 
 /**
- * Removes a pod if its budget allows it. @throws TooManyRequestsError, SeveralBudgetsError and other errors of the
- * removal.
+ * Removes a pod if its budget allows it.
+ * @throws TooManyRequestsError, SeveralBudgetsError and other errors of the removal.
  */
 async function removeGuarded(
   context: WriteContext,

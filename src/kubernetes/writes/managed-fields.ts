@@ -78,7 +78,8 @@ function fieldsJson(names: readonly string[], nested: Readonly<Record<string, re
 
 /**
  * Sets the managedFields of `after` that result from an update.
- * @param before null for a create. @param empty the object that a create is compared with.
+ * @param before null for a create.
+ * @param empty the object that a create is compared with.
  */
 export function recordUpdate(
   before: JsonRecord | null,

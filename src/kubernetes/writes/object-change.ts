@@ -114,7 +114,8 @@ export class ObjectChange {
   }
 
   /**
-   * @param body the whole new object, changed in place. @param before the stored object, with its resourceVersion.
+   * @param body the whole new object, changed in place.
+   * @param before the stored object, with its resourceVersion.
    * @throws BadRequestError, ConflictError, InvalidError
    */
   update(before: JsonRecord, body: JsonRecord, request: ChangeRequest): JsonRecord {

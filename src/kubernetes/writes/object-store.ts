@@ -110,7 +110,8 @@ export interface ChangeOptions {
   readonly dryRun?: boolean
   readonly confirm?: ConfirmPut | undefined
   /**
-   * Called before each attempt to write. @returns keys that must not change until the write is done.
+   * Called before each attempt to write.
+   * @returns keys that must not change until the write is done.
    * @throws StatusError
    */
   readonly guards?: Guards | undefined
@@ -165,7 +166,9 @@ export class ObjectStore {
 
   /**
    * Finds out whether an object is being deleted, without building its tree. Building the tree of a large definition
-   * takes too long to repeat for each of its objects. @returns null if there is no such object. @throws StatusError
+   * takes too long to repeat for each of its objects.
+   * @returns null if there is no such object.
+   * @throws StatusError
    */
   async readStanding(place: ObjectLocation): Promise<{ readonly guard: Compare; readonly isDeleting: boolean } | null> {
     const { served } = place

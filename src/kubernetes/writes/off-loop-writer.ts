@@ -82,8 +82,8 @@ export class OffLoopWriter {
   }
 
   /**
-   * Like `Writer.ensure`. It runs on the event loop, because the server's own objects are few and small. @throws
-   * StatusError
+   * Like `Writer.ensure`. It runs on the event loop, because the server's own objects are few and small.
+   * @throws StatusError
    */
   async ensure(place: ObjectLocation, decide: OwnDecision): Promise<boolean> {
     return await this.#unbounded.ensure(place, decide)

@@ -65,7 +65,8 @@ export interface WriteRequest {
   /** Called before a PUT or an apply creates an object. @throws ForbiddenError */
   readonly mayCreate: () => Promise<void>
   /**
-   * Called before an object without a time to live gets one, because the lease will delete it. @throws ForbiddenError
+   * Called before an object without a time to live gets one, because the lease will delete it.
+   * @throws ForbiddenError
    */
   readonly mayDelete: () => Promise<void>
   /** How larger objects are removed, if the event loop does not remove them. */

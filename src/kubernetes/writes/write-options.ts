@@ -99,7 +99,8 @@ const PROPAGATION = ['Foreground', 'Background', 'Orphan']
  * Grace periods and propagation policies are checked but have no effect, because nothing here runs pods or collects
  * garbage.
  *
- * @param body whose members have the right types; null if there was none. @throws BadRequestError, InvalidError
+ * @param body whose members have the right types; null if there was none.
+ * @throws BadRequestError, InvalidError
  */
 export function parseDeleteOptions(query: URLSearchParams, body: Json): DeleteOptions {
   const problems: FieldProblem[] = []

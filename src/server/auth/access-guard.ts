@@ -164,8 +164,8 @@ export class AccessGuard {
   }
 
   /**
-   * Any of the modes may allow the impersonation. @throws ForbiddenError of the first mode; ServiceUnavailableError
-   * when a mode cannot be decided now.
+   * Any of the modes may allow the impersonation.
+   * @throws ForbiddenError of the first mode; ServiceUnavailableError when a mode cannot be decided now.
    */
   async #impersonate(wanted: WantedUser, caller: User, on: Attributes): Promise<User> {
     let refused: unknown = null
@@ -216,8 +216,8 @@ export class AccessGuard {
   }
 
   /**
-   * Decides an access review, which is only a question and changes nothing. @throws ServiceUnavailableError when no
-   * authorizer can decide now.
+   * Decides an access review, which is only a question and changes nothing.
+   * @throws ServiceUnavailableError when no authorizer can decide now.
    */
   decide(user: User, attributes: Attributes): Promise<Decision> {
     return this.#options.authorizer.authorize(user, attributes)
@@ -230,8 +230,8 @@ export class AccessGuard {
   }
 
   /**
-   * Like `UnionAuthenticator.review`. It is not counted, because the token is not the client's own. @throws
-   * ServiceUnavailableError
+   * Like `UnionAuthenticator.review`. It is not counted, because the token is not the client's own.
+   * @throws ServiceUnavailableError
    */
   reviewToken(...token: Parameters<UnionAuthenticator['review']>): Promise<ReviewedToken | null> {
     return this.#options.authenticator.review(...token)
@@ -266,8 +266,8 @@ export class AccessGuard {
   }
 
   /**
-   * @param identity the `actingKey` for which the request was allowed. @throws UnauthorizedError, ForbiddenError,
-   * ServiceUnavailableError
+   * @param identity the `actingKey` for which the request was allowed.
+   * @throws UnauthorizedError, ForbiddenError, ServiceUnavailableError
    */
   async #requireAgain(
     request: AuthenticationRequest,

@@ -40,8 +40,8 @@ export class IdentityRateLimits implements CountedRates {
   }
 
   /**
-   * @param identity the user's name, or the client's address if callers are not authenticated. @throws
-   * TooManyRequestsError
+   * @param identity the user's name, or the client's address if callers are not authenticated.
+   * @throws TooManyRequestsError
    */
   countRequest(identity: string): void {
     this.drawRequests(identity, { needed: 1, spare: 0, unused: 0 })

@@ -81,7 +81,8 @@ export interface ImpersonationMode {
   /** The identity that the mode gives. It expires with the caller's credential. */
   readonly user: User
   /**
-   * Yields the permissions to check, in order. @param on the request.
+   * Yields the permissions to check, in order.
+   * @param on the request.
    * @throws ForbiddenError, between two checks, for a part of the identity that the mode never grants.
    */
   checks(on: Attributes): Iterable<ImpersonationCheck>
@@ -137,8 +138,8 @@ function* constrainedChecks(
 const MANY = 4
 
 /**
- * Yields the required permissions for each part of the identity. @param group the API group of users, accounts, nodes
- * and groups.
+ * Yields the required permissions for each part of the identity.
+ * @param group the API group of users, accounts, nodes and groups.
  */
 function* parts(wanted: WantedUser, verb: string, group: string): Generator<ImpersonationCheck> {
   const isConstrained = group === AUTHENTICATION

@@ -12,7 +12,8 @@ import { errorMessage } from '../../support/error-message.js'
 type Surroundings = Pick<WatchedFilesOptions, 'clock' | 'logger' | 'metrics' | 'intervalMs'>
 
 /**
- * Returns the content of a kubeconfig followed by that of the files that it names. @throws Error as `loadKubeconfig`.
+ * Returns the content of a kubeconfig followed by that of the files that it names.
+ * @throws Error as `loadKubeconfig`.
  */
 export function readKubeconfigFiles(file: string): Buffer {
   const contents = [readRegularFile(file)]
@@ -25,7 +26,8 @@ export function readKubeconfigFiles(file: string): Buffer {
 }
 
 /**
- * Watches a kubeconfig together with the files that it names. @throws Error that names the file and what is missing.
+ * Watches a kubeconfig together with the files that it names.
+ * @throws Error that names the file and what is missing.
  */
 export function watchKubeconfig(file: string, surroundings: Surroundings): WatchedFiles<JsonServer> {
   return new WatchedFiles({ ...surroundings, paths: [file], readFile: readKubeconfigFiles }, () => {

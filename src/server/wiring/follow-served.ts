@@ -14,8 +14,8 @@ import type { Basis } from './basis.js'
 import type { ResourceStage } from './open-resources.js'
 
 /**
- * @returns the tracker that knows whether all resources are known yet. @param services null if another server handles
- * the aggregated APIs.
+ * @returns the tracker that knows whether all resources are known yet.
+ * @param services null if another server handles the aggregated APIs.
  */
 export function followServed(
   { config, clock, logger }: Basis,

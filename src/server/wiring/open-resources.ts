@@ -104,8 +104,8 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
 
 /**
  * Registers the configured resources now, and again after every change of the configuration. With --upstream there are
- * none, because the other server determines what exists. @returns the tracker that finds out whether Kubernetes'
- * resources are included; null if that makes no difference.
+ * none, because the other server determines what exists.
+ * @returns the tracker that finds out whether Kubernetes' resources are included; null if that makes no difference.
  */
 function serveConfigured(
   { config, live, clock, logger }: Basis,

@@ -172,8 +172,8 @@ export class Process {
   }
 
   /**
-   * Starts the feeds, and listens once the server is ready, or after `readyWithinMs` at the latest. @throws when a port
-   * is taken.
+   * Starts the feeds, and listens once the server is ready, or after `readyWithinMs` at the latest.
+   * @throws when a port is taken.
    */
   start({ readyWithinMs = 0 } = {}): Promise<PortNumbers> {
     this.#starting = this.#start(readyWithinMs)

@@ -12,8 +12,8 @@ import { provideRust } from './rust.js'
 export const ETCD_OF_API_SERVER = '3.7'
 
 /**
- * Returns false, and prints the reason, where this machine cannot run the client. @param deadlineMs of
- * `performance.now()`.
+ * Returns false, and prints the reason, where this machine cannot run the client.
+ * @param deadlineMs of `performance.now()`.
  */
 export function isProvided(client: OutsideClient, deadlineMs: number): boolean {
   const { name, program, needsPython = false, needsJava, needsRust = false, needsApiServer = false } = client

@@ -120,8 +120,8 @@ interface Listed {
 }
 
 /**
- * A line for each object of several kinds: the name of its kind, its own and its turn. @param kinds the path of each,
- * by name.
+ * Returns one line for each object of several kinds: the name of the kind, the name of the object, and its turn.
+ * @param kinds the path of each kind, by the kind's name.
  */
 export async function listKinds(stage: Stage, kinds: Readonly<Record<string, string>>): Promise<readonly string[]> {
   const all = await Promise.all(

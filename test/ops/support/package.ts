@@ -29,7 +29,8 @@ export function makePackage(folder: string): Packed {
 
 /**
  * Installs the package with an npm that refuses unmet requirements. No registry is used: the package needs no other.
- * @param node the program to install it with. @returns the folder of the package.
+ * @param node the Node.js to use, which runs the npm beside it.
+ * @returns the folder of the package.
  */
 export function installPackage(folder: string, tarball: string, node = process.execPath): string {
   mkdirSync(folder, { recursive: true })

@@ -18,7 +18,8 @@ export function contentsAt(message: Buffer, path: readonly number[]): readonly B
 
 /**
  * Appends a field to the message at the preceding path, which is created if missing. The appended field wins, because
- * decoders use the last of duplicate fields and of duplicate map entries. @throws CodecError
+ * decoders use the last of duplicate fields and of duplicate map entries.
+ * @throws CodecError
  */
 export function appendAt(message: Buffer, path: readonly number[], content: Buffer): Buffer {
   const [number = 0, ...rest] = path

@@ -53,8 +53,8 @@ export function encodeListMeta(metadata: object): Buffer {
 /**
  * Returns the ObjectMeta of an object of any kind. Its form is the same for all kinds.
  *
- * @param metadata as parsed by `JSON.parse`; members of wrong types are dropped. @param resourceVersion replaces the
- * stored one.
+ * @param metadata as parsed by `JSON.parse`; members of wrong types are dropped.
+ * @param resourceVersion replaces the stored one.
  */
 export function encodeObjectMeta(metadata: unknown, resourceVersion: string): Buffer {
   const orderly = isRecord(metadata) ? orderlyMetadata(metadata) : NOTHING

@@ -22,7 +22,8 @@ const NONE: readonly string[] = []
 
 /**
  * Returns each field as the JSON path of its message and its number: `status.nodeInfo.#12`. The result is empty for
- * nearly every value. @throws CodecError when the value cannot be read.
+ * nearly every value.
+ * @throws CodecError when the value cannot be read.
  */
 export function unknownFields(value: Buffer, schema: Schema): readonly string[] {
   return new Walk(plansOf(schema)).object(value, [])

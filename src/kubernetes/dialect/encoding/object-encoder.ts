@@ -11,8 +11,8 @@ import type { ListMetadata } from '../../codec/protobuf/encode.js'
 export interface ListInPieces {
   head(metadata: ListMetadata): Buffer
   /**
-   * Returns null for an unreadable object, which is omitted and has been counted and logged. @param scratch optional
-   * memory for the bytes.
+   * Returns null for an unreadable object, which is omitted and has been counted and logged.
+   * @param scratch optional memory for the bytes.
    */
   item(object: StoredObject, scratch?: Scratch): Buffer | null
 }

@@ -46,8 +46,8 @@ export function tableHead(served: ServedResource, metadata: ListMetadata, { meta
 }
 
 /**
- * Encodes one row: cells, conditions if there are any, and the object. @throws RangeError when the object has no
- * metadata object.
+ * Encodes one row: cells, conditions if there are any, and the object.
+ * @throws RangeError when the object has no metadata object.
  */
 export function encodeTableRow(
   served: ServedResource,

@@ -29,8 +29,8 @@ export interface RowCondition {
 export interface Printer {
   readonly columns: readonly Column[]
   /**
-   * Returns one cell per column. Never throws, whatever the object looks like. @param nowMs the time from which ages
-   * are counted.
+   * Returns one cell per column. Never throws, whatever the object looks like.
+   * @param nowMs the time from which ages are counted.
    */
   cells(object: unknown, nowMs: number): readonly Cell[]
   /**

@@ -131,8 +131,8 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
   ]
 
   /**
-   * Whether every object to which the token is bound exists; null if that cannot be decided here. @throws
-   * RefusedCredentialError
+   * Whether every object to which the token is bound exists; null if that cannot be decided here.
+   * @throws RefusedCredentialError
    */
   async function stands(user: User): Promise<boolean | null> {
     let isKnown = true
@@ -177,8 +177,8 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
 }
 
 /**
- * Returns the public keys of files, by the ids that an API server gives them. @throws Error for a file without a key,
- * or with an unreadable one.
+ * Returns the public keys of files, by the ids that an API server gives them.
+ * @throws Error for a file without a key, or with an unreadable one.
  */
 export function parseKeyFiles(contents: readonly Buffer[]): readonly KeyObject[] {
   return contents.flatMap((content) => {
@@ -246,8 +246,8 @@ function isOfWebhook(claims: JWTPayload): boolean {
 }
 
 /**
- * Whether the token's key is unknown. An API server may use a new key before this server has read it. @param cause
- * jose's error.
+ * Whether the token's key is unknown. An API server may use a new key before this server has read it.
+ * @param cause jose's error.
  */
 function isUnknownKey(cause: unknown): boolean {
   return (cause as { readonly code?: unknown }).code === 'ERR_JWKS_NO_MATCHING_KEY'

@@ -76,8 +76,8 @@ export function parseTicketKeys(text: string): readonly Buffer[] {
 }
 
 /**
- * Returns when a stream with the ticket must end, in milliseconds since the epoch; null for never. @param isSealed
- * whether the ticket has a seal, because the token is in the token file.
+ * Returns when a stream with the ticket must end, in milliseconds since the epoch; null for never.
+ * @param isSealed whether the ticket has a seal, because the token is in the token file.
  */
 function untilOf({ name, expiresAt }: User, token: string | null, isSealed: boolean, nowMs: number): number | null {
   const isKnown = isSealed || (token !== null && expiresAt !== null && !name.startsWith('system:serviceaccount:'))

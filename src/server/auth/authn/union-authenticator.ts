@@ -139,7 +139,8 @@ export const anonymousOnly: UnionAuthenticator = {
 
 /**
  * TLS checks a client certificate when its connection begins, and the certificate may expire while the connection
- * lives. @throws UnauthorizedError
+ * lives.
+ * @throws UnauthorizedError
  */
 export function requireCurrent({ expiresAt }: User, clock: Pick<Clock, 'now'>): void {
   if (expiresAt === null || clock.now() < expiresAt) return

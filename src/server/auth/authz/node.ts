@@ -29,8 +29,8 @@ export type NodeRelative =
 /** Knows which objects belong to which node. */
 export interface NodeRelations {
   /**
-   * Whether the object belongs to the node, or one of the node's pods names it. @throws ServiceUnavailableError when a
-   * cache is stale.
+   * Whether the object belongs to the node, or one of the node's pods names it.
+   * @throws ServiceUnavailableError when a cache is stale.
    */
   isRelated(node: string, kind: NodeRelative, namespace: string, name: string): boolean | Promise<boolean>
 }

@@ -25,8 +25,8 @@ const SECRET = randomBytes(32)
 const PARTS = ['prefix', 'fieldSelector', 'labelSelector']
 
 /**
- * Returns the name of the position at a revision not above the cache's. @throws ExpiredError when no watch can begin
- * there.
+ * Returns the name of the position at a revision not above the cache's.
+ * @throws ExpiredError when no watch can begin there.
  */
 export async function positionAt(context: ApiContext, request: PositionRequest, revision: Revision): Promise<string> {
   return nameOf(context, request, revision, await request.live.cache.digestAt(revision))

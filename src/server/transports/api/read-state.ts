@@ -18,8 +18,8 @@ interface Reader {
 
 /**
  * Lets a request wait, within limits, for a resource whose first state is still being loaded. A rejected client would
- * come back long after the state is available. @throws StatusError after the limit, or when the caller has lost its
- * permission in the meantime.
+ * come back long after the state is available.
+ * @throws StatusError after the limit, or when the caller has lost its permission in the meantime.
  */
 export async function untilLoaded(
   { loadingReads }: Pick<ApiContext, 'loadingReads'>,

@@ -110,8 +110,8 @@ async function serve(context: ApiContext, unchecked: UncheckedRequest, span: Spa
 }
 
 /**
- * Returns the resource of the path, after checking that its subresource, if any, is served. @param unknown why the
- * server did not know whether the resource is served; null if it knew.
+ * Returns the resource of the path, after checking that its subresource, if any, is served.
+ * @param unknown why the server did not know whether the resource is served; null if it knew.
  *
  * @throws StatusError if the resource or its subresource is not served.
  */
@@ -157,8 +157,8 @@ function checkSubresource(request: Request, found: LiveResource | UncachedResour
 
 /**
  * Opens a cache for this request alone. For a list or a watch, the cache holds a whole state, so the request needs a
- * slot. A list keeps its slot until it has been sent, and a watch until the state has been read. @returns null if the
- * client has left in the meantime.
+ * slot. A list keeps its slot until it has been sent, and a watch until the state has been read.
+ * @returns null if the client has left in the meantime.
  */
 async function openUncached(
   context: ApiContext,

@@ -201,7 +201,8 @@ async function startOf(request: WatchRequest): Promise<CursorStart | StatusError
 
 /**
  * Checks that the saved state of a returning client is from the current history, because its revision means nothing in
- * another one. @throws ExpiredError
+ * another one.
+ * @throws ExpiredError
  */
 export function assertHistory(requested: string | undefined, history: string): void {
   if (requested === undefined || requested === history) return

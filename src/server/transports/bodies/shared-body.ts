@@ -17,8 +17,8 @@ export interface BodyReader {
   /** Bytes built so far; the total once complete. */
   readonly bytes: number
   /**
-   * Returns the piece at `index`, undefined after the last. Synchronous if already built. @throws any error of the
-   * source.
+   * Returns the piece at `index`, undefined after the last. Synchronous if already built.
+   * @throws any error of the source.
    */
   piece(index: number): Buffer | undefined | Promise<Buffer | undefined>
 }
@@ -45,8 +45,8 @@ export class SharedBody {
   #isCached = false
 
   /**
-   * @param onComplete called once, when the last piece is built and none was dropped. @returns whether the body is kept
-   * for others.
+   * @param onComplete called once, when the last piece is built and none was dropped.
+   * @returns whether the body is kept for others.
    */
   constructor(source: Pieces, budget: BodyBudget, onComplete: (body: SharedBody) => boolean) {
     this.#source = source

@@ -56,8 +56,8 @@ export class RapidResets {
    * Counts a reset request.
    *
    * @param identity the identity of the connection; null before authentication.
-   * @param ofConnection the number of requests that the connection has reset, including this one. @returns whether the
-   * connection must end.
+   * @param ofConnection the number of requests that the connection has reset, including this one.
+   * @returns whether the connection must end.
    */
   count(address: string, identity: string | null, ofConnection: number): boolean {
     if (this.#options.proxies.has(address)) return false

@@ -68,12 +68,13 @@ export interface Caller extends Confirmable {
   /** Counts the bytes of a list or initial state. @returns milliseconds to wait before sending more. */
   readonly pace: (bytes: number) => number
   /**
-   * Checks a further permission, such as `create` for a PUT that would create an object. @throws ForbiddenError,
-   * ServiceUnavailableError
+   * Checks a further permission, such as `create` for a PUT that would create an object.
+   * @throws ForbiddenError, ServiceUnavailableError
    */
   authorize(attributes: Attributes): Promise<void>
   /**
-   * Rejects a write of a Role or binding that grants more than the caller has. @throws ForbiddenError, NotFoundError
+   * Rejects a write of a Role or binding that grants more than the caller has.
+   * @throws ForbiddenError, NotFoundError
    */
   confirmRights(write: RightsWrite): Promise<void>
   /** Keeps checking that a running request is still allowed. @returns a function that ends the checks. */
@@ -165,8 +166,8 @@ export class RequestGate {
   }
 
   /**
-   * Admits a request if the server authenticates no one. @throws ForbiddenError for a request that impersonates
-   * someone.
+   * Admits a request if the server authenticates no one.
+   * @throws ForbiddenError for a request that impersonates someone.
    */
   #admitAnybody(exchange: Exchange, attributes: Attributes): void {
     if (this.#options.audit !== null) this.#judgementOf(exchange, attributes)

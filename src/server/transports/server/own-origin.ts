@@ -7,8 +7,8 @@ import { ForbiddenError } from '../../../engine/model/status.js'
 import type { Exchange } from './exchange.js'
 
 /**
- * @param what the rejected action, as a verb with its object, for the message. @throws ForbiddenError for a page of another origin that is not
- * configured.
+ * @param what the rejected action, as a verb with its object, for the message.
+ * @throws ForbiddenError for a page of another origin that is not configured.
  */
 export function requireOwnOrigin(exchange: Exchange, what: string): void {
   const { origin } = exchange.requestHeaders
