@@ -40,7 +40,7 @@ const ways: Record<string, Way> = {
   },
 }
 
-/** Every pod of the state, in one revision. */
+/** Returns every pod of the state, for a write in a single revision. */
 function stateOf(era: string): Record<string, object> {
   return Object.fromEntries(STATE_KEYS.map((key, i) => [key, pod(`p${i}`, { namespace: 'c', labels: { era } })]))
 }

@@ -125,7 +125,7 @@ void t.test('no watcher silently loses an event that follows progress covering i
   t.same(ends, ['error 410', 'error 410'], 'every watch ends with 410')
 })
 
-/** Two watches of a server whose watch of the pods is broken, during 150 revisions. */
+/** Judges two clients' watches, during 150 revisions, of a server whose own watch of the pods is broken. */
 async function judged(t: Test, breakHandlers: Fault) {
   const embedded = createEmbeddedUpstream()
   const upstream: Upstream = {

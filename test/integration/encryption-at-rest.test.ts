@@ -63,7 +63,7 @@ async function get(
   return { code: response.status, body: (await response.json()) as Record<string, unknown> & List }
 }
 
-/** Without the revisions, which are those of the etcd that it was recorded with. */
+/** Returns the objects without their revisions, which are those of the etcd that was recorded. */
 function contentOf({ items }: List): unknown {
   return items
     .filter(({ metadata }) => metadata.name.startsWith('of-phase-'))
@@ -147,7 +147,7 @@ void t.test(
   },
 )
 
-/** A Secret under a key that the configuration has. */
+/** Returns a Secret, encrypted with an encryption key that the configuration has. */
 async function sealed(key: string): Promise<Buffer> {
   const data = { a: base64(HIDDEN) }
   return await sealedObject(key, {
@@ -158,7 +158,7 @@ async function sealed(key: string): Promise<Buffer> {
   })
 }
 
-/** Sealed with the key `two`. */
+/** Encrypts an object with the encryption key `two`. @param key of the object in etcd. */
 async function sealedObject(key: string, object: object): Promise<Buffer> {
   const text = configuration([[['*.*'], provider('aescbc', 'two')]])
   const atRest = new EncryptionAtRest({
@@ -175,7 +175,7 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64')
 }
 
-/** The first revision after so many writes: etcd begins at 1. */
+/** Returns the revision after so many writes; etcd begins at 1. */
 function afterWrites(writes: number): number {
   return writes + 1
 }

@@ -72,7 +72,7 @@ async function listOnceKnown(url: string, query = ''): Promise<Awaited<ReturnTyp
   return answer
 }
 
-/** Every replica ends a watch from a revision that etcd never had. */
+/** Asserts that every replica ends a watch that begins at a revision that etcd never had. */
 async function assertDenied(t: Test, replicas: readonly AppHarness[], revision: number): Promise<void> {
   const path = `${PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=${revision}`
   const watches = await Promise.all(replicas.map(({ url }) => hold(url, 'HTTP/1.1', path)))

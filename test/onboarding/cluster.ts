@@ -153,7 +153,10 @@ export async function install(t: Test, cluster: Cluster, installation: Installat
 
 export const listOf = (items: readonly object[]): string => JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
 
-/** Follows the page: makes the ConfigMap distributary-ca of a namespace. Returns the path of what its pods have as `ca.crt`. */
+/**
+ * Creates the ConfigMap distributary-ca in a namespace, as the page says.
+ * @returns the path of the file that its pods have as `ca.crt`.
+ */
 export function trustBoth(cluster: Cluster, { certificates }: Installed, namespace: string): string {
   // A controller writes this one in a real cluster.
   cluster.kubectl(['-n', namespace, 'create', 'configmap', 'kube-root-ca.crt', `--from-file=ca.crt=${cluster.ca}`])
@@ -168,7 +171,10 @@ export function trustBoth(cluster: Cluster, { certificates }: Installed, namespa
   return join(certificates, 'bundle.crt')
 }
 
-/** A token of a service account that exists, as a projected volume has it. @param pod it dies with this pod. */
+/**
+ * Returns a token of an existing service account, like the one in a projected volume.
+ * @param pod the pod with whose deletion the token becomes invalid.
+ */
 export function tokenOf(cluster: Cluster, namespace: string, name: string, pod?: string): string {
   const bound = pod === undefined ? [] : ['--bound-object-kind', 'Pod', '--bound-object-name', pod]
   return cluster.kubectl(['create', 'token', '-n', namespace, name, ...bound]).trim()

@@ -107,7 +107,7 @@ void t.test('the API server accepts every manifest without a warning', async (t)
   })
 })
 
-/** The signs of a moved workload: its host, and with `move` the volume as well. */
+/** Returns the signs that a workload has been moved: its host variable and, with `move`, the volume. */
 function movesOf(spec: Spec): string[] {
   const { containers, volumes = [] } = spec.template.spec
   const [{ env = [], volumeMounts = [] } = {}] = containers

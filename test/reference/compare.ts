@@ -305,7 +305,7 @@ export function isAge(cell: LosslessJson | undefined): cell is string {
   return typeof cell === 'string' && /^(\d+[ydhms]){1,2}$/.test(cell)
 }
 
-/** Two responses of one moment may be a second apart when the machine is busy. */
+/** On a busy machine the ages in two responses to requests of the same moment may differ by a second or two. */
 function areClose(a: string, b: string): boolean {
   return Math.abs(secondsOf(a) - secondsOf(b)) <= 2
 }
@@ -326,7 +326,7 @@ function columnsOf(a: Members, b: Members): readonly string[] | null {
 }
 
 /**
- * A group or resource in discovery that only one server has is a difference by its name; the others are compared.
+ * Reports a group or resource in discovery that only one server has by its name, and returns the others for comparison.
  * Resources are listed in the order of a Go map, which varies by process.
  */
 function servedByBoth(

@@ -56,7 +56,7 @@ export async function readMoment(
 /** Subresources that answer GET requests, but from the node or service behind the object. */
 const STREAMS = ['attach', 'exec', 'log', 'portforward', 'proxy']
 
-/** Empty when the list cannot be shown in this version. */
+/** Lists a resource at the API server; empty when this version cannot show the list. */
 async function list(world: World, { group, version, plural }: Served): Promise<readonly Listed[]> {
   const answer = await get(world.theirs, `${groupPath(group, version)}/${plural}`)
   return answer.code === 200 ? (JSON.parse(answer.body.toString()) as { items: readonly Listed[] }).items : []

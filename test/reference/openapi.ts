@@ -56,7 +56,7 @@ function theirPaths(theirs: Members, ours: Members): LosslessJson {
   return kept
 }
 
-/** v2 names each parameter once, and refers to it. */
+/** Replaces references to parameters by the parameters: a v2 document states each of them once, under a name. */
 function withParameters(document: Members): Members {
   const named = membersOf(document['parameters'])
   const whole = (parameter: LosslessJson): LosslessJson => {
@@ -88,7 +88,7 @@ function tidyItem(item: Readonly<Members>, wanted: Members): Members {
   return tidied
 }
 
-/** Sorted by name. */
+/** Returns the parameters that are part of the path, sorted by name. */
 function inPath(parameters: LosslessJson | undefined): LosslessJson {
   const given = isArray(parameters) ? parameters.map(membersOf) : []
   return given
@@ -101,7 +101,7 @@ function schemasOf(document: Members): Members {
   return membersOf(document['definitions'] ?? membersOf(document['components'])['schemas'])
 }
 
-/** The schemas that ours has, and every kind of the group itself. */
+/** Returns the API server's schemas that our server also has, and every kind of the group itself. */
 function theirSchemas(theirs: Members, ours: Members): Members {
   const wanted = schemasOf(ours)
   const isOwn = (name: string): boolean => !name.startsWith('io.k8s.')
@@ -117,9 +117,9 @@ function tidySchemas(schemas: Members): Members {
 const TIME = /^#\/(?:components\/schemas|definitions)\/io\.k8s\.apimachinery\.pkg\.apis\.meta\.v1\.(Micro)?Time$/
 
 /**
- * A schema without prose. A reference in a list of its own becomes the plain reference; the list only allows siblings.
- *
- * @param isOfGo whether it is a Go type, whose zero values theirs lists as defaults.
+ * Returns a schema without descriptions. An `allOf` with a single reference, which is only there so that other keywords
+ * can stand beside the reference, becomes the plain reference.
+ * @param isOfGo whether the schema is of a Go type. The API server lists the zero values of such a type as defaults.
  */
 function tidy(schema: LosslessJson, isOfGo: boolean): LosslessJson {
   if (isArray(schema)) return schema.map((one) => tidy(one, isOfGo))
@@ -211,7 +211,7 @@ function valueOf(type: FieldType, value: number | Buffer): LosslessJson {
   throw new Error('a list is not a message')
 } // prettier-ignore
 
-/** Small values: lists and maps of strings, JSON. */
+/** Parses a small value: JSON, or YAML with lists and maps of strings. */
 function yamlOf(text: string): LosslessJson {
   try {
     return parseLossless(text)

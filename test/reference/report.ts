@@ -166,7 +166,7 @@ function reasonIn(text: string): string {
   return message === undefined ? '' : ` [${shape(message).slice(0, 70)}]`
 }
 
-/** A message without its values. */
+/** Returns a message with placeholders for its values, so that equal faults have equal messages. */
 function shape(text: string): string {
   return text
     .replaceAll(/^"|"$/g, '')

@@ -114,7 +114,7 @@ function releaseOf(text: string): KubernetesRelease {
   throw new Error(`--kubernetes is one of ${Object.keys(kubernetesReleases).join(', ')}, not ${JSON.stringify(text)}`)
 }
 
-/** Null, after printing the reason, when they cannot be built. */
+/** Builds etcd and the API server. Returns null, after printing the reason, if they cannot be built. */
 function buildAll(seconds: number, release: KubernetesRelease): Programs | null {
   const deadlineMs = performance.now() + seconds * 1_000
   try {

@@ -86,7 +86,7 @@ function said({ code, body }: Answer): string {
   return `${code} ${JSON.stringify(status)}`
 }
 
-/** How often ours has sent a token review. */
+/** Returns the number of token reviews that our server has sent. */
 async function reviews(world: World): Promise<number> {
   const text = (await get(world.ours, '/metrics')).body.toString()
   const found = /_webhook_request_duration_seconds_count\{[^}]*webhook="token-review"[^}]*\} (\d+)/.exec(text)

@@ -44,7 +44,7 @@ function open({ port, isSecure }: Target, localAddress: string): ClientHttp2Sess
   return session
 }
 
-/** Unlike `once`, does not reject when an error comes first, and gives up. */
+/** Like `once`, but does not reject when an error comes first, and resolves when `PATIENCE_MS` have passed. */
 function event(emitter: EventEmitter, name: string): Promise<unknown> {
   return new Promise((resolve) => {
     const giveUp = setTimeout(resolve, PATIENCE_MS).unref()

@@ -125,7 +125,7 @@ export class Metrics {
   }
 }
 
-/** The values of RESOURCE. */
+/** Returns the values of the labels in RESOURCE. */
 function labelsOf({ group, plural }: Resource): readonly string[] {
   return [group, plural]
 }

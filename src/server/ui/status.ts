@@ -19,7 +19,7 @@ import type {
   SlowWatcherFigures,
 } from './page/figures.js'
 
-/** The figures of a feed, from the feed's own status. */
+/** Returns what the page shows of a feed's status. */
 export function feedFigures(status: {
   readonly state: string
   readonly reason: string | null

@@ -181,7 +181,7 @@ async function remove({ server }: ApiServer, object: Applied): Promise<void> {
 
 let turns = 0
 
-/** Changes, deletes, recreates and creates. */
+/** Changes some objects, deletes and recreates one, and creates two for this turn. */
 async function change(apiServer: ApiServer, turn: string): Promise<void> {
   const n = ++turns
   await remove(apiServer, route('old', 'api', 2))

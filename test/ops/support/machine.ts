@@ -144,7 +144,7 @@ function filesOf(volume: Volume, placement: Placement): Readonly<Record<string, 
   return Object.fromEntries(files.map(([path, content]) => [path.slice(hostPath.path.length + 1), content]))
 }
 
-/** An existing Secret is kept, as by the chart; otherwise the one being installed is used. */
+/** Returns the data of a Secret. As in the chart, an existing Secret takes precedence over the one being installed. */
 export function secretOf({ objects, secrets = {} }: Placement, name: string): Readonly<Record<string, string>> {
   const old = secrets[name]
   if (old !== undefined) return old

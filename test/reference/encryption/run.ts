@@ -253,7 +253,8 @@ async function compareAnswers(world: World, phase: string): Promise<void> {
 }
 
 /**
- * Only what cannot be read differs from an ordinary response: its words are the API server's, but for a path in them.
+ * Compares the responses for Secrets whose encryption key is missing. Our server's errors must be worded like the API
+ * server's, except for a path in the text.
  */
 async function compareFailures(world: World): Promise<void> {
   let failures = 0
@@ -271,7 +272,7 @@ async function compareFailures(world: World): Promise<void> {
   check('some answers are failures', failures > 1, () => String(failures))
 }
 
-/** The resourceVersion of a list is the moment at which it was asked. */
+/** Omits the resourceVersion of a list, which depends on the time of the request. */
 function contentOf({ body }: Answer): unknown {
   const { metadata, ...rest } = JSON.parse(body.toString()) as {
     metadata?: { resourceVersion?: string; continue?: string }

@@ -100,7 +100,7 @@ function changed(random: Random, part: Buffer): Buffer {
   }
 }
 
-/** Drops, repeats, swaps and changes parts. */
+/** Drops, repeats, swaps or changes random parts of a connection. */
 function mutated(random: Random, parts: Parts): Parts {
   const made = parts.flatMap((part) => {
     const chance = random.next()

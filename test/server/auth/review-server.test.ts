@@ -23,7 +23,7 @@ const watchPods = resourceAttributes({ verb: 'watch', resource: PODS, namespace:
 const NONE = 0
 const STARTING = [500, 503, 403, 429, NONE] as const
 
-/** An API server with `accepts`, what it answers once it is ready, and `readyz`. */
+/** Starts an API server. `accepts` is its decision once it is ready, and `readyz` the status of its health check. */
 async function startJudges(t: Test) {
   const state = { accepts: true, readyz: 200 }
   const clock = new VirtualClock()

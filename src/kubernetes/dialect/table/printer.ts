@@ -124,7 +124,7 @@ export function scalar(path: string, otherwise: string): (object: unknown) => st
   return reads((object, ...names) => scalarAt(otherwise, object, ...names))(path)
 }
 
-/** The time since the time at a path. */
+/** The age of the time that is at a path. */
 export function age(path: string, otherwise: string): (object: unknown, nowMs: number) => string {
   const timeOf = reads(field)(path)
   return (object, nowMs) => (has(timeOf(object)) ? ageOf(timeOf(object), nowMs) : otherwise)

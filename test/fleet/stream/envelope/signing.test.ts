@@ -66,7 +66,7 @@ async function startFleet(t: Test, nats: NatsProcess, keys = new Keys(randomByte
   return { etcd, options, candidate, edge, replicas: [candidate, edge] }
 }
 
-/** Nobody ever received anything forged, and the state is etcd's. */
+/** Asserts that no replica ever received anything forged, and that each has etcd's state. */
 async function judge(t: Test, etcd: CountedUpstream, replicas: readonly Replica[]): Promise<void> {
   await caughtUp(etcd, replicas)
   const expected = await stateOfUpstream(etcd.upstream)

@@ -57,7 +57,10 @@ function pick<T>(random: Random, values: readonly T[]): T {
   return values[randomInteger(random, 0, values.length - 1)]!
 }
 
-/** `$VERSION` and `$UID` stand for the side's own values of the name, `$OLD` for a version that never existed. */
+/**
+ * Returns a random write. `$VERSION` and `$UID` stand for the side's own values of the name, and `$OLD` for a
+ * version that never existed.
+ */
 function randomVerb(random: Random): Asked {
   const name = pick(random, ['a', 'b', 'c'])
   const data = { [pick(random, ['x', 'y', 'z'])]: String(randomInteger(random, 0, 3)) }

@@ -84,7 +84,7 @@ interface Listening {
   open(client: string): Promise<Socket>
 }
 
-/** Each stream uses up its time. */
+/** Starts a server whose streams each use up the time that a session may take. */
 async function listen(t: Test, isSecure: boolean, answer = Buffer.alloc(0)): Promise<Listening> {
   const reads = new SessionReads({ isOver: true })
   const server: Http2Server = isSecure ? createSecureServer(certificate) : createServer({ maxSessionMemory: 256 })
