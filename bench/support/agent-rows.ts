@@ -1,5 +1,5 @@
 /**
- * Summarises the rounds of `bench agents`: the median of each subject, and of its ratio to the API server's in the same
+ * Summarizes the rounds of `bench agents`: the median of each subject, and of its ratio to the API server's in the same
  * round.
  */
 import type { Row } from './record.js'

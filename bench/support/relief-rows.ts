@@ -1,5 +1,5 @@
 /**
- * Summarises the rounds of `bench relief`: the median of each figure and arrangement, and its ratio to that of the API
+ * Summarizes the rounds of `bench relief`: the median of each figure and arrangement, and its ratio to that of the API
  * server alone.
  */
 import { median } from './agent-rows.js'

@@ -211,7 +211,7 @@ function send(
     const { method = 'GET', body } = options
     const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
     const headers = { ...length, ...options.headers }
-    // The path is sent as written; a URL object would normalise it.
+    // The path is sent as written; a URL object would normalize it.
     const { hostname, port, origin } = new URL(url)
     const one = request({
       hostname,

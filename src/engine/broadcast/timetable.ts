@@ -3,7 +3,7 @@
  * `bookmarks.ts` writes what is due and calls again at the time that `nextMs` returns.
  *
  *     … ──────────┬───────────────┬──────────────┬───────────────┬──────────────┐
- *          progress is asked   bookmark   progress is asked   final bookmark   deadline
+ *          request progress    bookmark   request progress    final bookmark   deadline
  */
 
 /** Like the API server, send the last bookmark this long before the end of a watch. */

@@ -53,7 +53,7 @@ export abstract class CacheReads {
   readonly #kept = new LRUCache<Revision, Snapshot>({ max: KEPT_SNAPSHOTS, ttl: KEPT_SNAPSHOT_MS })
   /** Concurrent reads share one state read from the source, which is converted to a snapshot once. */
   readonly #states = new WeakMap<StateAtRevision, Promise<Snapshot>>()
-  /** The same for summaries that have proved the cache current. */
+  /** The cache's state, for each summary of etcd's keys that has proved it current. */
   readonly #proven = new WeakMap<KeysSummary, Snapshot>()
 
   /** The state at `revision`; the same object until something changes. */

@@ -1,5 +1,5 @@
 /**
- * The few facts that a feed remembers about the delivered history, to recognise that history later: the newest puts
+ * The few facts that a feed remembers about the delivered history, to recognize that history later: the newest puts
  * whose keys still exist, the deletion after them, and the number of keys. The newest put alone is not enough, because
  * two histories may agree on it and differ in an earlier put. A copy of all keys was rejected, because the sink already
  * has one.

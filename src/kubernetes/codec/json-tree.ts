@@ -91,8 +91,8 @@ export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH, unread?: 
 }
 
 /**
- * Like `readJsonTree`, in a fraction of the time, for a caller that changes nothing and reads only members that no
- * JavaScript object inherits: the objects may have a prototype.
+ * Like `readJsonTree`, but takes a fraction of the time. The objects may have a prototype, so the caller must not change
+ * them, nor read members with the names of those that every JavaScript object inherits.
  */
 export function readPlainTree(bytes: Buffer): Json {
   const text = bytes.toString('utf8')

@@ -29,7 +29,7 @@ export interface Attributes {
    */
   readonly fieldSelector?: readonly SelectorRequirement[]
   readonly labelSelector?: readonly SelectorRequirement[]
-  /** The path as the router decoded and normalised it, so that the same path is judged and routed. */
+  /** The path as the router decoded and normalized it, so that the same path is judged and routed. */
   readonly path: string
 }
 
