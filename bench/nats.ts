@@ -178,8 +178,8 @@ async function measure(choice: Choice, scene: Scene, broker: Broker): Promise<Re
   const idleCores = (who: string): number => idle[who]! / (seconds / 2)
   const aboveIdle = (who: string, { cpu, stretch }: Priced): number => cpu[who]! - idleCores(who) * stretch.seconds
   const micros = (who: string): number => (aboveIdle(who, hop) * 1e6) / hop.events
-  // Not reported for NATS and etcd, because the cost of the events in that minute varies so much that the result was
-  // negative with one server.
+  // The cost of a snapshot is not reported for NATS and etcd, because the cost of the events in that minute varies so
+  // much that the result was negative with one server.
   const eventsSeconds = (micros('publisher') * withSnapshot.events) / 1e6
   const snapshotSeconds = (aboveIdle('publisher', withSnapshot) - eventsSeconds) / withSnapshot.snapshots
   const residentMb = (ids: readonly number[]): number => sum(ids.map((pid) => usage(pid).residentBytes)) / 2 ** 20

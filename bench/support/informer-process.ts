@@ -29,7 +29,7 @@ const starters: Readonly<Record<string, () => Promise<() => Running>>> = {
     const api = config.makeApiClient(k8s.CoreV1Api)
     return () => {
       const informer = k8s.makeInformer(config, PATH, () => api.listPodForAllNamespaces())
-      // Its start resolves when the list is in its store and the watch has been requested.
+      // `start` resolves when the list is in its store and the watch has been requested.
       const synced = informer.start()
       const size = (): number => informer.list().length
       return { synced, size, stop: () => informer.stop() }

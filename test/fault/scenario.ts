@@ -42,7 +42,7 @@ import {
 import { wholeObject } from '../support/whole-object.js'
 
 export const pods: Target = { groupVersionPath: '/api/v1', plural: 'pods', prefix: keyFromText('/registry/pods/') }
-/** One namespace is a prefix of another, whose events its watchers must not get. */
+/** One name is a prefix of another. Watchers of one namespace must not get events of the other. */
 export const namespaces = ['a', 'ab', 'b'] as const
 export const apps = ['web', 'db', 'api'] as const
 export const nodes = ['n1', 'n2'] as const

@@ -6,7 +6,7 @@ import { startServer } from '../support/server-process.js'
 import { processParts } from '../support/process-parts.js'
 import { type ServerForm, has, isOfData, isOfEtcd, split } from './form.js'
 
-/** Also those that need an etcd: for writes, for Roles, and for prefixes that are declared. */
+/** Whether the flags choose another form, or need an etcd: for writes, for Roles, or for declared prefixes. */
 const isOther = (flags: readonly string[]): boolean =>
   has(flags, '--workers', '--nats-servers', '--upstream', '--enable-writes') ||
   flags.some((flag) => /\bRBAC\b|^(--resource=)?[a-z]+=\//.test(flag))

@@ -12,7 +12,7 @@ export interface ExpectedFailures {
   /** The cases, by section and name. */
   readonly cases: readonly string[]
   readonly why: string
-  /** They may also pass: with another version of the runtime, or when bytes arrive in another order. */
+  /** Set if the cases may also pass: with another version of the runtime, or when bytes arrive in another order. */
   readonly vary?: true
 }
 

@@ -323,7 +323,7 @@ void t.test(
       upstream: etcd,
       ready: false,
     })
-    // It would not be ready before it has the custom resources of each definition.
+    // The edge becomes ready only when it has the custom resources of each definition.
     const edge = await startApp(t, { flags: [...fleet, '--nats-role=edge'], upstream: noUpstream('an edge') })
     const namesOf = async (plural: string): Promise<readonly string[]> => {
       const answer = await fetch(`${edge.url}/apis/example.com/v1/${plural}`)

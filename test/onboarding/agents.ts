@@ -320,7 +320,10 @@ const dns: Agent = {
   turn: servicesOf,
 }
 
-/** It reads a kubeconfig, not the variables, and runs on the network of its node, where a relay stands for `127.0.0.1:8001`. */
+/**
+ * kube-proxy reads a kubeconfig, not the variables. It runs on the network of its node, where a relay takes the place of
+ * `127.0.0.1:8001`.
+ */
 const proxy: Agent = {
   name: 'kube-proxy',
   client: 'kube-proxy',
@@ -505,7 +508,7 @@ function withoutIdentity(object: object): object {
 const balanced = async (world: World): Promise<readonly Balanced[]> =>
   (await world.items<Balanced>('/api/v1/services')).filter(({ spec: { type } }) => type === 'LoadBalancer')
 
-/** It creates its own definitions, and writes the addresses of load balancers into the status of their services. */
+/** The operator creates its own definitions, and writes the addresses of load balancers into the status of their services. */
 const balancer: Agent = {
   name: 'cilium-operator',
   client: 'Cilium operator',

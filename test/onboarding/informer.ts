@@ -1,4 +1,4 @@
-/** One of our informers, which reports its requests. */
+/** Starts one of distributary's own informers, which reports its requests. */
 import type { Test } from 'tap'
 import { nodeTransport } from '../../src/client/node/node-transport.js'
 import type { Transport } from '../../src/client/reflector/transport.js'

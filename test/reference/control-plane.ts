@@ -163,7 +163,7 @@ export function startControllers(t: Test, apiServer: ApiServer, programs: Progra
   const kubeconfig = writeKubeconfig(apiServer)
   const flags = [`--kubeconfig=${kubeconfig}`, '--leader-elect=false', '--secure-port=0']
   return [
-    // One of its controllers crashes, and takes the others with it, on a volume without a field that the API server
+    // The excluded controller crashes, and takes the others with it, on a volume without a field that the API server
     // does not require.
     run(t, programs['kube-controller-manager'], [
       ...flags,

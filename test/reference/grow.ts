@@ -235,7 +235,7 @@ export class Grower {
       verdict.causes.some((one) => EXCLUSIVE.test(one.message) && isOf(one, name)),
     )
     if (exclusive.length > 0) {
-      // One of them may be accepted where the others are not: the others are tried elsewhere.
+      // The API server may accept only one of these members here, so the others are tried elsewhere.
       const [first, ...others] = names
       let grown = await this.#addOne(object, path, first!)
       grown = await this.#addAll(
@@ -397,7 +397,7 @@ export class Grower {
       return Number(value) + 1 + (place.find((one) => typeof one === 'number') ?? 0)
     if (schema.type === 'integer' || schema.type === 'boolean' || schema.type === 'number')
       return this.#choices(schema, String(place.at(-1)), '')[turn + 1]
-    // It may require one of its members.
+    // The object may require one of its members.
     if (!isMembers(base) || schema.properties === undefined) return undefined
     const members = Object.keys(schema.properties).filter((name) => !(name in base))
     const member = members.sort((a, b) => this.#rank(type, b) - this.#rank(type, a))[turn]

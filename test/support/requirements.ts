@@ -20,7 +20,7 @@ interface Requirement {
 
 const ETCD = ['test/support/etcd-process.ts', 'bench/subjects/etcd.ts']
 const COMPILER = ['bench/support/native.ts']
-/** It runs the commands of the documents. */
+/** The file that runs the commands of the documents. */
 const COMMANDS = 'test/docs/command-runner.ts'
 
 export const requirements: readonly Requirement[] = [

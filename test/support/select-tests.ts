@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** They need a newer etcd than Debian's, and minutes or root: `npm run test:etcd` runs them. */
+/** Tests that need a newer etcd than Debian's, and take minutes or need root: `npm run test:etcd` runs them. */
 const ONLY_BY_NAME = join('test', 'etcd') + sep
 
 /**

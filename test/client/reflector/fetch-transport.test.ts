@@ -10,7 +10,7 @@ import { type HttpFaults, startHttpFaults } from './http-faults.js'
 
 const PODS = '/api/v1/pods'
 
-/** Otherwise it could get a 304, and watch from the same revision again and again. */
+/** With If-None-Match the client could get a 304, and watch from the same revision again and again. */
 void t.test('after a 410 a client lists again without If-None-Match', async (t) => {
   const origin = await serveModules(t)
   const app = await startApp(t, {

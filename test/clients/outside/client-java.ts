@@ -12,7 +12,7 @@ import { compareWithList, forgetEvents, podLines, surviveDisruptions } from '../
 const java = provideJava('client-java')
 
 const modes = [
-  // Its informer lists again after a connection that was cut, as after an expired revision.
+  // The informer lists again after a connection was cut, as it does after an expired revision.
   { mode: 'informer', relistsAfter: ['kill -9 of the server'] },
   { mode: 'watch', relistsAfter: [] },
 ]

@@ -42,7 +42,7 @@ export function faulty<U extends Upstream>(upstream: U, tap: WatchTap): U {
       },
     }
   }
-  // Its methods access private fields, so they keep their own `this`.
+  // The upstream's methods access private fields, so they keep their own `this`.
   return new Proxy(upstream, {
     get(target, name) {
       if (name === 'watch') return watch

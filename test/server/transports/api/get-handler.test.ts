@@ -1,4 +1,4 @@
-/** One object is gzipped from the API server's threshold on, and says so to caches. */
+/** Tests that the response for one object is gzipped from the API server's threshold on, and says so to caches. */
 import { request } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
