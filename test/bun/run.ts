@@ -27,7 +27,7 @@ const SUITES = [
   'test/security/many-headers.test.ts',
   'test/security/rapid-reset.test.ts',
   'test/security/service-accounts.test.ts',
-  'test/security/strangers.test.ts',
+  'test/security/idle-connections.test.ts',
   'test/security/unread-bodies.test.ts',
   'test/server/transports/passthrough.test.ts',
   'test/server/wiring/runtime.test.ts',

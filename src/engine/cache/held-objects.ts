@@ -204,7 +204,7 @@ export class HeldObjects {
    * object was created at or before `revision` but not held then, or last written at or before `revision` but different
    * from the held one.
    */
-  strangerTo(earlier: HeldObjects, revision: Revision, prefix: Key): Key | null {
+  contradictingKey(earlier: HeldObjects, revision: Revision, prefix: Key): Key | null {
     for (const { key, modRevision, createRevision, bytes } of this.store.snapshot(revision, 0).objects(prefix)) {
       if (createRevision > revision || earlier.unservable.has(key)) continue
       const held = earlier.store.get(key)

@@ -328,11 +328,11 @@ export class WatchCache extends CacheReads implements FeedSink, CheckedCache {
   #commit(state: HeldObjects, revision: Revision, reason: ReplaceReason): void {
     let isOtherHistory = reason === 'history-changed'
     if (reason === 'coalesce' && this.#revision !== ZERO_REVISION) {
-      const stranger = state.strangerTo(this.held, this.#revision, this.prefix)
+      const contradicting = state.contradictingKey(this.held, this.#revision, this.prefix)
       const isReadable = state.withheldReason === null && this.held.withheldReason === null
-      if (stranger === null && revision >= this.#revision && isReadable) return this.#coalesce(state, revision)
-      isOtherHistory = stranger !== null || revision < this.#revision
-      const fields = { resource: this.name, revision, key: stranger === null ? null : keyToText(stranger) }
+      if (contradicting === null && revision >= this.#revision && isReadable) return this.#coalesce(state, revision)
+      isOtherHistory = contradicting !== null || revision < this.#revision
+      const fields = { resource: this.name, revision, key: contradicting === null ? null : keyToText(contradicting) }
       if (isOtherHistory) {
         this.#options.logger.error(fields, 'history changed: a delivered object differs from the one in etcd')
       }

@@ -9,7 +9,7 @@ import type { Resources } from '../../engine/pipeline/resources.js'
 import { BodyBudget } from '../transports/bodies/body-budget.js'
 import { BodyCache } from '../transports/bodies/body-cache.js'
 import { MemoryPressure } from '../transports/limits/memory-pressure.js'
-import { Strangers } from '../transports/limits/strangers.js'
+import { IdleConnections } from '../transports/limits/idle-connections.js'
 import type { Basis } from './basis.js'
 import {
   type ClientLimits,
@@ -43,10 +43,10 @@ const SENT_BYTES = 512 * 1024 * 1024
  * The share of the memory target for connections of unknown clients, and the limit in bytes without a target. The waiting
  * connections of known clients have another share of the same size.
  */
-const STRANGERS_SHARE = 1 / 4
-const STRANGERS_BYTES = 1024 * 1024 * 1024
+const IDLE_CONNECTIONS_SHARE = 1 / 4
+const IDLE_CONNECTIONS_BYTES = 1024 * 1024 * 1024
 /** While caches have to shrink, the time that a connection may wait before its client is known. */
-const STRANGER_MS = 2_000
+const UNKNOWN_CONNECTION_MS = 2_000
 
 export interface Limits {
   readonly bodies: BodyCache
@@ -58,7 +58,7 @@ export interface Limits {
   /** Slots of the threads that compute larger writes. */
   readonly writeThreads: FairSemaphore
   readonly memory: MemoryPressure
-  readonly strangers: Strangers
+  readonly idleConnections: IdleConnections
   readonly watchers: IdentitySemaphore
 }
 
@@ -74,9 +74,9 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
     onRejected: () => metrics.requests.rejected('list-bytes'),
   })
   const bodies = new BodyCache({ maxBytes: config.listCacheBytes, semaphore: lists, budget })
-  const strangers = new Strangers({
+  const idleConnections = new IdleConnections({
     clock,
-    maxBytes: strangersBytes(targetBytes),
+    maxBytes: idleConnectionsBytes(targetBytes),
     isFull: () => memory.isFull,
     onRejected: () => metrics.requests.rejected('connections'),
   })
@@ -85,7 +85,7 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
     residentBytes: () => process.memoryUsage.rss(),
     clock,
     relieve: () => {
-      strangers.closeOlderThan(STRANGER_MS)
+      idleConnections.closeOlderThan(UNKNOWN_CONNECTION_MS)
       bodies.clear()
       for (const pipeline of resources.pipelines()) pipeline.relieveMemory()
     },
@@ -97,7 +97,7 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
     const target = memoryTargetOf(changed)
     bodies.resize(changed.listCacheBytes)
     budget.setMaxBytes(sentBytes(target))
-    strangers.setMaxBytes(strangersBytes(target))
+    idleConnections.setMaxBytes(idleConnectionsBytes(target))
     memory.setTarget(target)
   })
   return {
@@ -113,7 +113,7 @@ export function openLimits(basis: Basis, resources: Resources<ServedResource>, {
     writes,
     writeThreads: openSemaphore(basis, 'write-threads', { boundsOf: () => withQueue(config, WRITE_THREADS) }),
     memory,
-    strangers,
+    idleConnections,
     watchers,
   }
 }
@@ -122,6 +122,6 @@ function sentBytes(targetBytes: number | null): number {
   return targetBytes === null ? SENT_BYTES : Math.floor(targetBytes * SENT_SHARE)
 }
 
-function strangersBytes(targetBytes: number | null): number {
-  return targetBytes === null ? STRANGERS_BYTES : Math.floor(targetBytes * STRANGERS_SHARE)
+function idleConnectionsBytes(targetBytes: number | null): number {
+  return targetBytes === null ? IDLE_CONNECTIONS_BYTES : Math.floor(targetBytes * IDLE_CONNECTIONS_SHARE)
 }

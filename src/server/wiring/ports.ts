@@ -6,7 +6,7 @@ import { type TlsServerOptions, watchServerTls } from '../auth/tls.js'
 import type { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import type { RapidResets } from '../transports/limits/rapid-resets.js'
-import type { Strangers } from '../transports/limits/strangers.js'
+import type { IdleConnections } from '../transports/limits/idle-connections.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
@@ -22,7 +22,7 @@ export interface PortNumbers {
 export interface PortsOptions extends Pick<Basis, 'config' | 'live' | 'clock' | 'logger' | 'metrics'> {
   readonly server: ServerOptions
   readonly resets: RapidResets
-  readonly strangers: Strangers
+  readonly idleConnections: IdleConnections
 }
 
 export class Ports {
@@ -34,9 +34,9 @@ export class Ports {
 
   /** @throws Error that names the file when a certificate or key is unusable. */
   constructor(options: PortsOptions) {
-    const { config, live, server, resets, strangers } = options
+    const { config, live, server, resets, idleConnections } = options
     this.#config = config
-    const limits = { maxStreams: config.http2MaxStreamsPerConnection, resets, strangers }
+    const limits = { maxStreams: config.http2MaxStreamsPerConnection, resets, idleConnections }
     this.#plain = config.port === null ? null : createServer(server, (handler) => createPlainListener(handler, limits))
     this.#tls = config.securePort === null ? null : openTls(options)
     const tls = this.#tls

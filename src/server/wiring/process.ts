@@ -137,8 +137,8 @@ export class Process {
     closing.add(() => this.#readiness.stop())
     metrics.beforeScrape(() => metrics.setGauges([...cluster.pipelines()].map((pipeline) => pipeline.gauges())))
     closing.add(followCertificateExpiry(config, basis.clock, metrics))
-    const { strangers } = this.#limits
-    this.#ports = new Ports({ ...basis, server: this.#serverOptions(api), resets: clients.resets, strangers })
+    const { idleConnections } = this.#limits
+    this.#ports = new Ports({ ...basis, server: this.#serverOptions(api), resets: clients.resets, idleConnections })
     closing.add(() => this.#ports.stop())
   }
 

@@ -264,11 +264,11 @@ class EtcdUpstream implements Upstream {
     const failure = results.find((result) => result instanceof UpstreamError)
     const [first] = statuses
     if (!first) throw failure ?? new UpstreamError('unavailable', 'no etcd endpoint answered')
-    const stranger = statuses.find(({ clusterId }) => clusterId !== first.clusterId)
-    if (stranger) {
+    const other = statuses.find(({ clusterId }) => clusterId !== first.clusterId)
+    if (other) {
       throw new UpstreamError(
         'protocol',
-        `the etcd endpoints belong to different clusters: ${first.clusterId} and ${stranger.clusterId}`,
+        `the etcd endpoints belong to different clusters: ${first.clusterId} and ${other.clusterId}`,
       )
     }
     return {

@@ -28,7 +28,7 @@ import { unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import type { Exchange, Judgement } from '../server/exchange.js'
 import { identityTurn } from './arrivals.js'
 import { noteIdentity } from './rapid-resets.js'
-import { noteAllowed, noteKnown } from './strangers.js'
+import { noteAllowed, noteKnown } from './idle-connections.js'
 
 export interface RequestGateOptions {
   /** null if the server authenticates no one and allows everything. */

@@ -28,7 +28,7 @@ import { noticeDeparture } from '../../../support/notice-departure.js'
 import { admitConnection, admitStream, followReads } from '../limits/arrivals.js'
 import { HeaderDeadlines } from '../limits/header-deadlines.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
-import type { Strangers } from '../limits/strangers.js'
+import type { IdleConnections } from '../limits/idle-connections.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { deferClose } from './defer-close.js'
 import { noteUpgrade } from './upgrade-head.js'
@@ -40,7 +40,7 @@ export interface ListenerLimits {
   /** Counts the requests that clients open and immediately reset. Default: not counted. */
   readonly resets?: RapidResets
   /** Limits the connections of unknown clients. Default: not limited. */
-  readonly strangers?: Strangers
+  readonly idleConnections?: IdleConnections
   /**
    * The time limit from the start of an HTTP/2 connection to its first request, in milliseconds. Default: as for
    * headers.
@@ -125,13 +125,13 @@ export function createPlainListener(serve: RequestListener, limits: ListenerLimi
   if (canSniff) http1.removeAllListeners('connection')
   http1.on('connection', (socket: Socket) => {
     follow(socket, sockets)
-    limits.strangers?.add(socket)
-    if (!canSniff) limits.strangers?.begin(socket)
+    limits.idleConnections?.add(socket)
+    if (!canSniff) limits.idleConnections?.begin(socket)
     if (socket.destroyed || !canSniff) return
     const silence = { ms: HEADERS_TIMEOUT_MS, onLate: () => socket.destroy() }
     detectProtocol(socket, silence, isHttp2, (startsHttp2) => {
       admitConnection(socket, () => {
-        limits.strangers?.begin(socket)
+        limits.idleConnections?.begin(socket)
         if (socket.destroyed) return
         // Only HTTP/1.1 clients may half-close their connections. An HTTP/2 server would wait for a peer that is gone.
         if (startsHttp2) socket.allowHalfOpen = false
@@ -184,11 +184,11 @@ export function createSecureListener(
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {
     follow(socket, sockets)
-    limits.strangers?.add(socket)
+    limits.idleConnections?.add(socket)
     if (socket.destroyed) return
     socket.setNoDelay(true)
     const begin = (): void => {
-      limits.strangers?.begin(socket)
+      limits.idleConnections?.begin(socket)
       if (!socket.destroyed) accept.call(server, socket)
     }
     if (!canSniff) return begin()
@@ -203,7 +203,7 @@ export function createSecureListener(
     )
   })
   server.on('secureConnection', (socket: TLSSocket) => {
-    limits.strangers?.carry(socket, socket)
+    limits.idleConnections?.carry(socket, socket)
     if (socket.alpnProtocol !== 'h2') deadlines?.follow(socket)
   })
   if (deadlines !== null) server.on('upgrade', (request) => deadlines.forget(request))
@@ -355,14 +355,14 @@ function followSessions(
     idleMs = KEEP_ALIVE_TIMEOUT_MS,
     probeMs = PROBE_MS,
     resets,
-    strangers,
+    idleConnections,
   } = limits
   const sessions = new Set<ServerHttp2Session>()
   server.on('session', (session) => {
     sessions.add(session)
     endWithSession(session)
     noticeDeparture(session)
-    strangers?.carry(session, session.socket as Socket)
+    idleConnections?.carry(session, session.socket as Socket)
     followReads(session)
     let streams = 0
     const onStreamClosed = deferClose(session, () => streams)
@@ -375,9 +375,9 @@ function followSessions(
     session.on('stream', (stream) => {
       keepWithStream(session, stream)
       if (streams++ === 0) listenAgain()
-      strangers?.countStreams(session, 1)
+      idleConnections?.countStreams(session, 1)
       stream.once('close', () => {
-        strangers?.countStreams(session, -1)
+        idleConnections?.countStreams(session, -1)
         if (--streams === 0) listenAgain()
         onStreamClosed()
       })

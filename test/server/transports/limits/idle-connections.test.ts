@@ -4,7 +4,7 @@ import { connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Socket, connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
-import { noteAllowed, noteKnown, Strangers } from '../../../../src/server/transports/limits/strangers.js'
+import { IdleConnections, noteAllowed, noteKnown } from '../../../../src/server/transports/limits/idle-connections.js'
 import { createPlainListener, createSecureListener } from '../../../../src/server/transports/server/listeners.js'
 import { selfSignedCertificate } from '../../../support/issue-certificate.js'
 import { until } from '../../../support/until.js'
@@ -26,13 +26,13 @@ async function listen(t: Test, most: number) {
   const clock = new VirtualClock()
   let rejected = 0
   let isFull = false
-  const strangers = new Strangers({
+  const idleConnections = new IdleConnections({
     clock,
     maxBytes: most * CONNECTION,
     isFull: () => isFull,
     onRejected: () => rejected++,
   })
-  const limits = { maxStreams: 100, strangers }
+  const limits = { maxStreams: 100, idleConnections }
   const serve: Parameters<typeof createPlainListener>[0] = (request, response) => {
     if (request.url!.startsWith('/known')) noteKnown(request, response, String(request.headers['x-user']))
     if (request.url!.startsWith('/allowed')) noteAllowed(request, response)
@@ -53,8 +53,8 @@ async function listen(t: Test, most: number) {
   let accepted = 0
   for (const listener of [plain, secure]) listener.on('connection', () => accepted++)
   const begun = new Set<number>()
-  const begin = strangers.begin.bind(strangers)
-  strangers.begin = (socket) => {
+  const begin = idleConnections.begin.bind(idleConnections)
+  idleConnections.begin = (socket) => {
     begun.add(socket.remotePort!)
     begin(socket)
   }
@@ -92,7 +92,16 @@ async function listen(t: Test, most: number) {
     await until(() => client.isClosed, 'it is closed')
   }
   const fill = (): void => void (isFull = true)
-  return { clock, strangers, from, closes, fill, port: port!, rejected: () => rejected, countConnect: () => ++connects }
+  return {
+    clock,
+    idleConnections,
+    from,
+    closes,
+    fill,
+    port: port!,
+    rejected: () => rejected,
+    countConnect: () => ++connects,
+  }
 }
 
 const CROWD = '127.0.0.1'
@@ -259,11 +268,11 @@ void t.test('when memory runs out, those that have waited for long are closed', 
   await known.ask('/known')
   h.clock.advance(2_000)
   const young = await h.from(CROWD)
-  h.strangers.closeOlderThan(2_000)
+  h.idleConnections.closeOlderThan(2_000)
   await h.closes(old)
   await young.ask('/known/watch')
   t.notOk(known.isClosed)
-  h.strangers.setMaxBytes(0)
+  h.idleConnections.setMaxBytes(0)
   const none = await h.from(CROWD)
   await h.closes(none)
   t.notOk(young.isClosed)

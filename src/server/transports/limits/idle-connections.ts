@@ -2,8 +2,8 @@
  * Limits the connections that wait for a request, across all ports of this process. Each of them costs memory (15 KB,
  * or about 90 KB over TLS) and has sent no request that another limit could reject.
  *
- * The connections of unknown clients ("strangers") have one share of the memory. A connection is a stranger until one
- * of its requests is authenticated. It then counts in the share of known clients. After a request was allowed, a
+ * The connections of unknown clients have one share of the memory. A client is unknown until one request on the
+ * connection is authenticated. The connection then counts in the share of known clients. After a request was allowed, a
  * connection counts only while no request is in progress.
  *
  * When a share is exceeded, the network or user that holds the most of its memory (within a factor of two) loses its
@@ -22,7 +22,7 @@ import type { Clock } from '../../../support/clock.js'
 import { getOrMake } from '../../../support/memo.js'
 import { upgradeHead } from '../server/upgrade-head.js'
 
-export interface StrangersOptions {
+export interface IdleConnectionsOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   /** The limit on the estimated memory of each share. */
   readonly maxBytes: number
@@ -47,13 +47,13 @@ const YOUNG_MS = 5_000
 interface Group {
   readonly owner: string
   /** Connections without an answered request. */
-  readonly fresh: Set<Stranger>
+  readonly fresh: Set<TrackedConnection>
   /** Connections whose requests have all been answered. */
-  readonly served: Set<Stranger>
+  readonly served: Set<TrackedConnection>
   bytes: number
 }
 
-interface Stranger {
+interface TrackedConnection {
   readonly socket: Socket
   readonly address: string
   /** The connection's network, or its user once the user is known. */
@@ -76,17 +76,20 @@ interface Stranger {
 }
 
 /** Keyed by the carrier of the requests: a socket or an HTTP/2 session. */
-const carriers = new WeakMap<object, { readonly strangers: Strangers; readonly stranger: Stranger }>()
+const carriers = new WeakMap<
+  object,
+  { readonly idleConnections: IdleConnections; readonly connection: TrackedConnection }
+>()
 
-export class Strangers {
-  readonly #options: StrangersOptions
+export class IdleConnections {
+  readonly #options: IdleConnectionsOptions
   readonly #unknown: Share
   readonly #known: Share
-  readonly #byAddress = new Map<string, Stranger>()
+  readonly #byAddress = new Map<string, TrackedConnection>()
 
-  constructor(options: StrangersOptions) {
+  constructor(options: IdleConnectionsOptions) {
     const { clock, maxBytes } = options
-    const close = (stranger: Stranger): void => this.#close(stranger)
+    const close = (connection: TrackedConnection): void => this.#close(connection)
     this.#options = options
     this.#unknown = new Share(clock, maxBytes, close)
     this.#known = new Share(clock, maxBytes, close)
@@ -102,7 +105,7 @@ export class Strangers {
     const { remoteAddress } = socket
     // The client has already left.
     if (remoteAddress === undefined) return
-    const stranger: Stranger = {
+    const connection: TrackedConnection = {
       socket,
       address: addressOf(socket),
       owner: networkOf(remoteAddress),
@@ -115,69 +118,69 @@ export class Strangers {
       group: null,
       isForgotten: false,
     }
-    this.#byAddress.set(stranger.address, stranger)
-    carriers.set(socket, { strangers: this, stranger })
-    socket.once('close', () => this.forget(stranger))
-    this.#unknown.enter(stranger)
+    this.#byAddress.set(connection.address, connection)
+    carriers.set(socket, { idleConnections: this, connection })
+    socket.once('close', () => this.forget(connection))
+    this.#unknown.enter(connection)
   }
 
   /** Counts the connection in full from now on, because it is about to be read. */
   begin(socket: Socket): void {
-    const stranger = carriers.get(socket)?.stranger
-    if (stranger === undefined || stranger.hasStarted) return
-    stranger.hasStarted = true
-    if (stranger.group === null) return
-    this.#unknown.grow(stranger, CONNECTION_BYTES - WAITING_BYTES)
+    const connection = carriers.get(socket)?.connection
+    if (connection === undefined || connection.hasStarted) return
+    connection.hasStarted = true
+    if (connection.group === null) return
+    this.#unknown.grow(connection, CONNECTION_BYTES - WAITING_BYTES)
   }
 
   /** Links a TLS socket or HTTP/2 session, over which requests arrive, to the connection of `socket`. */
   carry(carrier: object, socket: Socket): void {
-    const stranger = this.#byAddress.get(addressOf(socket))
-    if (stranger !== undefined) carriers.set(carrier, { strangers: this, stranger })
+    const connection = this.#byAddress.get(addressOf(socket))
+    if (connection !== undefined) carriers.set(carrier, { idleConnections: this, connection })
   }
 
   /** Counts streams that a session has opened. A negative count means closed streams. */
   countStreams(session: Http2Session, count: number): void {
-    const stranger = carriers.get(session)?.stranger
-    if (stranger === undefined) return
-    stranger.streams += count
-    if (!stranger.isKnown) {
-      if (stranger.group !== null) this.#unknown.grow(stranger, count * STREAM_BYTES)
-    } else if (count > 0) this.#known.leave(stranger)
-    else this.#wait(stranger, session)
+    const connection = carriers.get(session)?.connection
+    if (connection === undefined) return
+    connection.streams += count
+    if (!connection.isKnown) {
+      if (connection.group !== null) this.#unknown.grow(connection, count * STREAM_BYTES)
+    } else if (count > 0) this.#known.leave(connection)
+    else this.#wait(connection, session)
   }
 
-  /** Closes strangers that have waited for longer than `ms`, because memory is running out. */
+  /** Closes unknown clients' connections that have waited for longer than `ms`, because memory is running out. */
   closeOlderThan(ms: number): void {
     this.#unknown.closeOlderThan(ms)
   }
 
   /** Stops counting the connection. */
-  forget(stranger: Stranger): void {
-    stranger.isForgotten = true
-    if (this.#byAddress.get(stranger.address) === stranger) this.#byAddress.delete(stranger.address)
-    carriers.delete(stranger.socket)
-    this.#shareOf(stranger).leave(stranger)
+  forget(connection: TrackedConnection): void {
+    connection.isForgotten = true
+    if (this.#byAddress.get(connection.address) === connection) this.#byAddress.delete(connection.address)
+    carriers.delete(connection.socket)
+    this.#shareOf(connection).leave(connection)
   }
 
   /** Counts the connection for this user from now on. */
-  know(stranger: Stranger, user: string): void {
-    this.#shareOf(stranger).leave(stranger)
-    stranger.isKnown = true
-    stranger.owner = user
+  know(connection: TrackedConnection, user: string): void {
+    this.#shareOf(connection).leave(connection)
+    connection.isKnown = true
+    connection.owner = user
   }
 
   /** Does not count the connection while this request is being answered. */
-  suspend(stranger: Stranger, request: IncomingMessage, response: ServerResponse): void {
+  suspend(connection: TrackedConnection, request: IncomingMessage, response: ServerResponse): void {
     // Find the carrier now, because a stream that has ended no longer knows its session.
     const carrier = carrierOf(request)
-    stranger.requests++
-    this.#shareOf(stranger).leave(stranger)
+    connection.requests++
+    this.#shareOf(connection).leave(connection)
     if (this.#isFull) response.shouldKeepAlive = false
     response.once('close', () => {
-      stranger.isServed = true
-      stranger.requests--
-      this.#wait(stranger, carrier)
+      connection.isServed = true
+      connection.requests--
+      this.#wait(connection, carrier)
     })
   }
 
@@ -186,20 +189,20 @@ export class Strangers {
   }
 
   /** Counts the connection again if nothing is in progress. */
-  #wait(stranger: Stranger, carrier: Http2Session | Socket): void {
-    const { isForgotten, isKnown, requests, streams, group } = stranger
+  #wait(connection: TrackedConnection, carrier: Http2Session | Socket): void {
+    const { isForgotten, isKnown, requests, streams, group } = connection
     if (isForgotten || requests > 0 || group !== null || (isKnown && streams > 0)) return
     if (this.#isFull) end(carrier)
-    else this.#shareOf(stranger).enter(stranger)
+    else this.#shareOf(connection).enter(connection)
   }
 
-  #shareOf({ isKnown }: Stranger): Share {
+  #shareOf({ isKnown }: TrackedConnection): Share {
     return isKnown ? this.#known : this.#unknown
   }
 
-  #close(stranger: Stranger): void {
-    this.forget(stranger)
-    stranger.socket.destroy()
+  #close(connection: TrackedConnection): void {
+    this.forget(connection)
+    connection.socket.destroy()
     this.#options.onRejected()
   }
 }
@@ -207,7 +210,7 @@ export class Strangers {
 /** Connections that share an amount of memory. */
 class Share {
   readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #close: (stranger: Stranger) => void
+  readonly #close: (connection: TrackedConnection) => void
   readonly #groups = new Map<string, Group>()
   /** The groups by the logarithm of their bytes. */
   readonly #bySize: Set<Group>[] = []
@@ -215,7 +218,7 @@ class Share {
   #bytes = 0
 
   /** @param close closes a connection and removes it from the share. */
-  constructor(clock: Pick<Clock, 'monotonic'>, maxBytes: number, close: (stranger: Stranger) => void) {
+  constructor(clock: Pick<Clock, 'monotonic'>, maxBytes: number, close: (connection: TrackedConnection) => void) {
     this.#clock = clock
     this.#maxBytes = maxBytes
     this.#close = close
@@ -226,38 +229,38 @@ class Share {
     this.#makeRoom(null)
   }
 
-  enter(stranger: Stranger): void {
-    const { owner } = stranger
+  enter(connection: TrackedConnection): void {
+    const { owner } = connection
     const group = getOrMake(this.#groups, owner, newGroup)
-    stranger.sinceMs = this.#clock.monotonic()
-    stranger.group = group
-    membersOf(group, stranger).add(stranger)
-    this.#weigh(group, bytesOf(stranger))
-    this.#makeRoom(stranger)
+    connection.sinceMs = this.#clock.monotonic()
+    connection.group = group
+    membersOf(group, connection).add(connection)
+    this.#weigh(group, bytesOf(connection))
+    this.#makeRoom(connection)
   }
 
-  leave(stranger: Stranger): void {
-    const { group } = stranger
+  leave(connection: TrackedConnection): void {
+    const { group } = connection
     if (group === null) return
-    stranger.group = null
-    membersOf(group, stranger).delete(stranger)
-    this.#weigh(group, -bytesOf(stranger))
+    connection.group = null
+    membersOf(group, connection).delete(connection)
+    this.#weigh(group, -bytesOf(connection))
     if (group.fresh.size + group.served.size === 0) this.#groups.delete(group.owner)
   }
 
   /** Counts more bytes, or fewer if negative, for a connection in the share. */
-  grow(stranger: Stranger, bytes: number): void {
-    this.#weigh(stranger.group!, bytes)
-    if (bytes > 0) this.#makeRoom(stranger)
+  grow(connection: TrackedConnection, bytes: number): void {
+    this.#weigh(connection.group!, bytes)
+    if (bytes > 0) this.#makeRoom(connection)
   }
 
   closeOlderThan(ms: number): void {
     const nowMs = this.#clock.monotonic()
     for (const { fresh, served } of this.#groups.values()) {
       for (const members of [fresh, served]) {
-        for (const stranger of members) {
-          if (nowMs - stranger.sinceMs < ms) break
-          this.#close(stranger)
+        for (const connection of members) {
+          if (nowMs - connection.sinceMs < ms) break
+          this.#close(connection)
         }
       }
     }
@@ -271,15 +274,15 @@ class Share {
   }
 
   /** @param last the connection that has just arrived or grown. */
-  #makeRoom(last: Stranger | null): void {
+  #makeRoom(last: TrackedConnection | null): void {
     while (this.#bytes > this.#maxBytes) {
       const group = this.#largest()
       this.#close(this.#leastMissed(group, last))
     }
   }
 
-  #leastMissed({ fresh, served }: Group, last: Stranger | null): Stranger {
-    for (const stranger of served) return stranger
+  #leastMissed({ fresh, served }: Group, last: TrackedConnection | null): TrackedConnection {
+    for (const connection of served) return connection
     const [oldest] = fresh
     const isYoung = this.#clock.monotonic() - oldest!.sinceMs < YOUNG_MS
     return isYoung && last !== null && fresh.has(last) ? last : oldest!
@@ -297,7 +300,7 @@ function newGroup(owner: string): Group {
   return { owner, fresh: new Set(), served: new Set(), bytes: 0 }
 }
 
-function membersOf({ fresh, served }: Group, { isServed }: Stranger): Set<Stranger> {
+function membersOf({ fresh, served }: Group, { isServed }: TrackedConnection): Set<TrackedConnection> {
   return isServed ? served : fresh
 }
 
@@ -305,7 +308,7 @@ function sizeOf({ bytes }: Group): number {
   return bytes === 0 ? 0 : Math.floor(Math.log2(bytes))
 }
 
-function bytesOf({ isKnown, hasStarted, streams }: Stranger): number {
+function bytesOf({ isKnown, hasStarted, streams }: TrackedConnection): number {
   if (isKnown) return KNOWN_BYTES
   return (hasStarted ? CONNECTION_BYTES : WAITING_BYTES) + streams * STREAM_BYTES
 }
@@ -319,19 +322,19 @@ function addressOf({ remoteAddress, remotePort, localAddress, localPort }: Socke
 export function noteKnown(request: IncomingMessage, response: ServerResponse, user: string): void {
   const found = carriers.get(carrierOf(request))
   if (found === undefined) return
-  const { strangers, stranger } = found
+  const { idleConnections, connection } = found
   // The connection of a WebSocket outlives its response, and takes no other request.
-  if (upgradeHead(request) !== undefined) return strangers.forget(stranger)
-  if (!stranger.isKnown) strangers.know(stranger, user)
-  strangers.suspend(stranger, request, response)
+  if (upgradeHead(request) !== undefined) return idleConnections.forget(connection)
+  if (!connection.isKnown) idleConnections.know(connection, user)
+  idleConnections.suspend(connection, request, response)
 }
 
 /** Notes that a request was allowed. The client may be anonymous. */
 export function noteAllowed(request: IncomingMessage, response: ServerResponse): void {
   const found = carriers.get(carrierOf(request))
-  if (found === undefined || found.stranger.isKnown || found.stranger.isForgotten) return
-  if (upgradeHead(request) !== undefined) return found.strangers.forget(found.stranger)
-  found.strangers.suspend(found.stranger, request, response)
+  if (found === undefined || found.connection.isKnown || found.connection.isForgotten) return
+  if (upgradeHead(request) !== undefined) return found.idleConnections.forget(found.connection)
+  found.idleConnections.suspend(found.connection, request, response)
 }
 
 function end(carrier: Http2Session | Socket): void {
