@@ -204,7 +204,11 @@ void t.test('bad input gets one clear error, and other requests are still served
     ['good'],
     'what can be read is served',
   )
-  t.match(list.headers.get('warning'), /^299 - "1 stored objects of pods cannot be served"/, 'what cannot be served does not vanish in silence')
+  t.match(
+    list.headers.get('warning'),
+    /^299 - "1 stored objects of pods cannot be served"/,
+    'what cannot be served does not vanish in silence',
+  )
   t.match(server.log(), 'value cannot be served', 'it is logged')
   const flags = await fetch(`${server.url}/apis/distributary.io/v1/flags/colour`)
   t.match(await flags.json(), { kind: 'Flag', metadata: { name: 'colour' } })
