@@ -48,21 +48,21 @@ export class SourceAge {
 
   /** @returns whether the source was connected before. */
   disconnected(reason: string): boolean {
-    const wasThere = this.#reason === null
-    if (wasThere && this.#confirmedForMs === Number.POSITIVE_INFINITY) {
+    const wasConnected = this.#reason === null
+    if (wasConnected && this.#confirmedForMs === Number.POSITIVE_INFINITY) {
       // The connection may have been dead for as long as its detection takes.
       this.#confirmedAtMs = Math.max(this.#lastReceivedAtMs, this.#clock.monotonic() - NOTICED_WITHIN_MS)
     }
     this.#reason = reason
-    return wasThere
+    return wasConnected
   }
 
   /** Called when the source has sent something. @returns whether it was disconnected before. */
   connected(): boolean {
     this.#lastReceivedAtMs = this.#clock.monotonic()
-    const wasAway = this.#reason !== null
+    const wasDisconnected = this.#reason !== null
     this.#reason = null
-    return wasAway
+    return wasDisconnected
   }
 
   /** The source confirms that the cache was complete `ageMs` ago. The confirmation is valid for `validMs`. */

@@ -17,7 +17,7 @@ export class Outage {
   readonly #upstream: Pick<UpstreamReader, 'currentRevision'>
   readonly #clock: Clock
   readonly #sleepers = new Set<() => void>()
-  #wasAway = false
+  #wasUnreachable = false
   #timer: Timer | null = null
   #probe: AbortController | null = null
 
@@ -49,11 +49,11 @@ export class Outage {
   async #check(): Promise<void> {
     const probe = new AbortController()
     this.#probe = probe
-    const isThere = await this.#responds(probe.signal)
+    const isReachable = await this.#responds(probe.signal)
     this.#probe = null
     if (!probe.signal.aborted) {
-      if (isThere && this.#wasAway) this.#wakeAll()
-      this.#wasAway = !isThere
+      if (isReachable && this.#wasUnreachable) this.#wakeAll()
+      this.#wasUnreachable = !isReachable
     }
     this.#plan()
   }

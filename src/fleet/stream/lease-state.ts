@@ -16,7 +16,7 @@
  */
 export type LeaseState =
   | { readonly kind: 'waiting'; readonly seen: Seen | null }
-  /** @param askedMs when the request that took or last renewed the lease was sent. */
+  /** @param requestedAtMs when the request that took or last renewed the lease was sent. */
   | { readonly kind: 'holding'; readonly revision: number; readonly requestedAtMs: number }
 
 interface Seen {

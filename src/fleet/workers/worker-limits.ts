@@ -61,7 +61,7 @@ export class WorkerLimits implements SharedLimits {
   readonly #unsentResets = new Map<string, number>()
   #resets: Resets | null = null
   #nextSlot = 1
-  #isAway = false
+  #isPrimarySilent = false
 
   constructor(options: WorkerLimitsOptions) {
     this.#options = options
@@ -103,7 +103,7 @@ export class WorkerLimits implements SharedLimits {
     const { clock, send } = this.#options
     return {
       countRequest: (identity) => {
-        if (this.#isAway) return own.countRequest(identity)
+        if (this.#isPrimarySilent) return own.countRequest(identity)
         let grant = grants.get(identity)
         if (grant === undefined)
           grants.set(identity, (grant = { left: 0, untilMs: -1, spare: 0, waiting: 0, drawing: null }))
@@ -111,7 +111,7 @@ export class WorkerLimits implements SharedLimits {
         return this.#waitForGrant(identity, grant, own)
       },
       spendInitialBytes: (identity, bytes) => {
-        if (this.#isAway || !own.limitsBytes) return own.spendInitialBytes(identity, bytes)
+        if (this.#isPrimarySilent || !own.limitsBytes) return own.spendInitialBytes(identity, bytes)
         if (bytes > 0) send({ kind: 'spend', identity, bytes })
         return Math.max(0, (this.#waitUntil.get(identity) ?? 0) - clock.monotonic())
       },
@@ -133,11 +133,11 @@ export class WorkerLimits implements SharedLimits {
 
   /** Called when the primary no longer answers. Requests are then decided here. */
   lose(): void {
-    this.#isAway = true
+    this.#isPrimarySilent = true
   }
 
   back(): void {
-    this.#isAway = false
+    this.#isPrimarySilent = false
   }
 
   /** @returns the number of the slot. @throws TooManyRequestsError; the signal's reason when it aborts. */
@@ -147,7 +147,7 @@ export class WorkerLimits implements SharedLimits {
     signal: AbortSignal | undefined,
   ): Promise<PrimaryReply<number>> {
     signal?.throwIfAborted()
-    if (this.#isAway) return 'away'
+    if (this.#isPrimarySilent) return 'away'
     const slot = this.#nextSlot++
     try {
       const { value: refusal } = await this.#options.request('enter', [slot, name, identity], signal)

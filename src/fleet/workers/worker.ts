@@ -62,7 +62,7 @@ export class WorkerChannel {
    * after the primary's first new frame.
    */
   #isPinging = false
-  #isPrimaryAway = false
+  #isPrimarySilent = false
 
   constructor(options: WorkerChannelOptions) {
     this.#options = options
@@ -120,7 +120,7 @@ export class WorkerChannel {
       freshness: {
         trustsProgress: false,
         requestProgress: () => {
-          if (!this.#isPrimaryAway) this.#send({ kind: 'requestProgress', prefix: feed.prefix })
+          if (!this.#isPrimarySilent) this.#send({ kind: 'requestProgress', prefix: feed.prefix })
         },
         currentRevision: (signal) => revisions.join(signal),
         readState: (revision, signal) => (revision === null ? states.join(signal) : readState(revision, signal)),
@@ -157,7 +157,7 @@ export class WorkerChannel {
   readonly #request: Link<never, never, PrimaryMethods>['request'] = async (method, args, signal) => {
     const release = await this.#slots.acquire(signal)
     try {
-      if (this.#isPrimaryAway) throw new UpstreamError('unavailable', SILENT)
+      if (this.#isPrimarySilent) throw new UpstreamError('unavailable', SILENT)
       return await this.#link.request(method, args, signal)
     } finally {
       release()
@@ -172,15 +172,15 @@ export class WorkerChannel {
 
   #ponged(isProof: boolean): void {
     this.#isPinging = false
-    if (!this.#isPrimaryAway) return
+    if (!this.#isPrimarySilent) return
     if (!isProof) return this.#ping(true)
-    this.#isPrimaryAway = false
+    this.#isPrimarySilent = false
     this.limits.back()
     for (const feed of this.#feeds.values()) feed.back()
   }
 
   #lose(silentMs: number): void {
-    this.#isPrimaryAway = true
+    this.#isPrimarySilent = true
     this.limits.lose()
     for (const feed of this.#feeds.values()) feed.lose(SILENT, silentMs)
     this.#link.fail(new UpstreamError('unavailable', SILENT))

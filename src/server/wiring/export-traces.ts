@@ -44,15 +44,16 @@ export async function exportTraces(options: TraceExportOptions): Promise<TraceEx
   if (endpoint === null) return NOTHING
   const { sdk, hooks, core, resources, exporter } = await loadSdk()
   const otlp = new exporter.OTLPTraceExporter({ url: `${endpoint}/v1/traces`, timeoutMillis: EXPORT_TIMEOUT_MS })
-  let isAway = false
+  let isFailing = false
   const noticing: typeof otlp = Object.create(otlp, {
     export: {
       value: (spans: Parameters<typeof otlp.export>[0], done: Parameters<typeof otlp.export>[1]): void =>
         otlp.export(spans, (result) => {
           const isLost = result.code !== core.ExportResultCode.SUCCESS
-          if (isLost && !isAway) logger.warn({ endpoint, reason: result.error?.message }, 'traces cannot be exported')
-          else if (!isLost && isAway) logger.info({ endpoint }, 'traces are exported again')
-          isAway = isLost
+          if (isLost && !isFailing)
+            logger.warn({ endpoint, reason: result.error?.message }, 'traces cannot be exported')
+          else if (!isLost && isFailing) logger.info({ endpoint }, 'traces are exported again')
+          isFailing = isLost
           done(result)
         }),
     },

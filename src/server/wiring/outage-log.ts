@@ -53,12 +53,12 @@ export class OutageLog {
     }
     for (const upstream of [undefined, ...others]) {
       const fields = upstream === undefined ? {} : { etcd: upstream.servers.join() }
-      const away = outages.get(upstream)
+      const outage = outages.get(upstream)
       const sinceMs = this.#sinceMs.get(upstream)
-      if (away !== undefined && sinceMs === undefined) {
+      if (outage !== undefined && sinceMs === undefined) {
         this.#sinceMs.set(upstream, clock.monotonic())
-        logger.warn({ ...fields, ...away }, 'upstream is unavailable; serving from the cache')
-      } else if (away === undefined && sinceMs !== undefined) {
+        logger.warn({ ...fields, ...outage }, 'upstream is unavailable; serving from the cache')
+      } else if (outage === undefined && sinceMs !== undefined) {
         this.#sinceMs.delete(upstream)
         logger.info({ ...fields, seconds: (clock.monotonic() - sinceMs) / 1000 }, 'upstream is back')
       }

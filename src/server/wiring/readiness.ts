@@ -113,9 +113,9 @@ export function* cacheChecks(
   const areAllRefused = all.every(({ cache }) => cache.readiness.kind === 'refused')
   for (const pipeline of all) {
     const { readiness, disconnectedReason } = pipeline.cache
-    const isAway = disconnectedReason !== null && otherOf(others, pipeline.resource) !== undefined
+    const isDisconnected = disconnectedReason !== null && otherOf(others, pipeline.resource) !== undefined
     const isRefused = readiness.kind === 'refused' && !areAllRefused
-    yield new CacheCheck(pipeline, wasReady || isAway || isRefused)
+    yield new CacheCheck(pipeline, wasReady || isDisconnected || isRefused)
   }
 }
 

@@ -46,8 +46,9 @@ export async function passOn(
   try {
     await passthrough.pass(exchange, caller)
   } catch (error) {
-    const isAway = error instanceof BadGatewayError || error instanceof TimeoutError
-    if (!isAway || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET') throw error
+    const isUnreachable = error instanceof BadGatewayError || error instanceof TimeoutError
+    if (!isUnreachable || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET')
+      throw error
     await context.gate.check(exchange, attributes)
     await handleDocument(context, exchange, path)
   }

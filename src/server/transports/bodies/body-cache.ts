@@ -72,15 +72,15 @@ export class BodyCache {
    */
   async use(key: string, requester: Requester, make: () => Pieces): Promise<BodyUse> {
     while (true) {
-      const there = this.#there(key)
-      if (there !== null) return there
+      const found = this.#find(key)
+      if (found !== null) return found
       if (this.#budget.isSpent) {
         await this.#budget.enter(requester.signal)
         continue
       }
       const leave = this.#semaphore.tryAcquire(requester.identity) ?? (await this.#waitFor(key, requester))
       if (leave === null) continue
-      const existing = this.#there(key)
+      const existing = this.#find(key)
       if (existing === null) return this.#begin(key, make, leave)
       leave()
       return existing
@@ -119,10 +119,10 @@ export class BodyCache {
 
   /** Uses a body derived from another one in use, whose slot covers both. */
   useDerived(key: string, make: () => Pieces): BodyUse {
-    return this.#there(key) ?? this.#begin(key, make, nothing)
+    return this.#find(key) ?? this.#begin(key, make, nothing)
   }
 
-  #there(key: string): BodyUse | null {
+  #find(key: string): BodyUse | null {
     const finished = this.#finished.get(key)
     if (finished !== undefined) return readerOf(finished, nothing)
     const entry = this.#inUse.get(key)
