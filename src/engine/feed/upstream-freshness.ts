@@ -46,6 +46,9 @@ const KEY_READS = 32
 /** Limits how many different old revisions may be waiting or being read: this number for each of the `EXACT_READS`. */
 const WAITING_PER_READ = 16
 
+/** Shared, because without a reason each abort makes an exception with its stack, which takes 20 µs. */
+const UNWANTED = new UpstreamError('unavailable', 'no request waits for this read')
+
 /** A read of one object, shared by all requests for that object. It is cancelled when no request wants it any more. */
 interface ObjectReading {
   readonly flight: SingleFlight<KeyValue | null>
@@ -100,7 +103,7 @@ export class UpstreamFreshness implements FreshnessSource {
       callers: 0,
       end: () => {
         this.#objects.delete(key)
-        unwanted.abort()
+        unwanted.abort(UNWANTED)
       },
     }
     this.#objects.set(key, reading)
