@@ -16,7 +16,7 @@ import { importsOf } from './package-files.js'
 const root = fileURLToPath(new URL('../', import.meta.url))
 const [target, dist = join(root, 'dist'), ...more] = process.argv.slice(2)
 if (target === undefined || more.length > 0) {
-  process.stderr.write('client package: it takes the folder to make, and where the build is (dist)\n')
+  process.stderr.write('usage: node deploy/client-package.js OUTPUT_FOLDER [BUILD_FOLDER]\n')
   process.exit(2)
 }
 
@@ -29,7 +29,7 @@ const peers = server.peerDependencies
 const needed = [...packages].filter((name) => peers[name] === undefined)
 const unknown = needed.filter((name) => server.dependencies[name] === undefined)
 if (unknown.length > 0) {
-  process.stderr.write(`client package: ${unknown.join(', ')} is imported, and no dependency of the server\n`)
+  process.stderr.write(`client package: ${unknown.join(', ')} is imported, but not a dependency of the server\n`)
   process.exit(1)
 }
 const entries = (name) => ({ types: `./client/${name}.d.ts`, default: `./client/${name}.js` })

@@ -15,12 +15,12 @@ const DEVELOPMENT = 'cdx:npm:package:development'
 const known = new Set(['--offline'])
 const unknown = process.argv.slice(2).filter((argument) => !known.has(argument))
 if (unknown.length > 0) {
-  process.stderr.write(`release check: unknown argument ${unknown.join(' ')}; there is --offline\n`)
+  process.stderr.write(`release check: unknown argument ${unknown.join(' ')}; the only one is --offline\n`)
   process.exit(2)
 }
 const isOffline = process.argv.includes('--offline')
 const problems = [...(isOffline ? [] : audit()), ...billOfMaterials()]
-if (isOffline) process.stdout.write('release check: --offline: nobody was asked for known holes\n')
+if (isOffline) process.stdout.write('release check: --offline: did not check for known vulnerabilities\n')
 for (const problem of problems) process.stderr.write(`release check: ${problem}\n`)
 process.stdout.write(problems.length === 0 ? 'release check: ready\n' : 'release check: NOT ready\n')
 process.exit(problems.length === 0 ? 0 : 1)
@@ -30,13 +30,13 @@ function audit() {
   const { status, json, said } = npm('audit', '--omit=dev', '--json')
   const counts = json?.metadata?.vulnerabilities
   if (counts === undefined) {
-    return [`the registry cannot be asked for known holes (${said}): ask again with a network, or say --offline`]
+    return [`cannot check for known vulnerabilities (${said}): try again with a network, or use --offline`]
   }
   if (status === 0 && counts.total === 0) {
-    process.stdout.write(`release check: no known hole in ${json.metadata.dependencies.prod} packages\n`)
+    process.stdout.write(`release check: no known vulnerabilities in ${json.metadata.dependencies.prod} packages\n`)
     return []
   }
-  return Object.values(json.vulnerabilities ?? {}).map(({ name, severity, range }) => `${name} ${range}: a known ${severity} hole`)
+  return Object.values(json.vulnerabilities ?? {}).map(({ name, severity, range }) => `${name} ${range}: known vulnerability, severity ${severity}`)
 }
 
 /**

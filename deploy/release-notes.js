@@ -11,7 +11,7 @@ import { readFileSync } from 'node:fs'
 const args = process.argv.slice(2)
 const isCheck = args[0] === '--check'
 if (isCheck ? args.length !== 3 : args.length !== 1 || args[0].startsWith('-')) {
-  process.stderr.write('release notes: VERSION, or --check TAG OWNER/NAME\n')
+  process.stderr.write('usage: node deploy/release-notes.js VERSION, or --check TAG OWNER/NAME\n')
   process.exit(2)
 }
 const version = isCheck ? args[1].replace(/^v/, '') : args[0]

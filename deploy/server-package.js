@@ -15,7 +15,7 @@ import { filesOf, importsOf } from './package-files.js'
 const root = fileURLToPath(new URL('../', import.meta.url))
 const [target, dist = join(root, 'dist'), ...more] = process.argv.slice(2)
 if (target === undefined || more.length > 0) {
-  process.stderr.write('server package: it takes the folder to make, and where the build is (dist)\n')
+  process.stderr.write('usage: node deploy/server-package.js OUTPUT_FOLDER [BUILD_FOLDER]\n')
   process.exit(2)
 }
 
@@ -43,7 +43,7 @@ const places = {
       const source = readFileSync(path, 'utf8')
       const isLate = place === 'support/yaml.js'
       const contents = isLate ? source.replace(/^const require = createRequire\(import\.meta\.url\);?$/m, '') : source
-      if (isLate && contents === source) throw new Error(`${place} loads its package in another way`)
+      if (isLate && contents === source) throw new Error(`${place} does not load its package in the expected way`)
       return { contents: contents.replaceAll('import.meta.url', `new URL(${JSON.stringify(place)}, placeOfBuild).href`) }
     })
   },

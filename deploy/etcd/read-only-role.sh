@@ -24,7 +24,7 @@ has role || etcdctl role add "$name"
 for prefix in "$@"; do
   case $prefix in
     /*/) etcdctl role grant-permission "$name" --prefix=true read "$prefix" ;;
-    *) echo "$prefix: a prefix begins and ends with a slash, or its neighbours are read as well" >&2; exit 2 ;;
+    *) echo "$prefix: a prefix must begin and end with a slash, or the user could also read other prefixes that begin alike" >&2; exit 2 ;;
   esac
 done
 if ! has user; then

@@ -192,11 +192,11 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
   },
   'two certificates': {
     values: { config: judged, tls: { ...tls, generate: true } },
-    why: /tls\.generate makes a certificate/,
+    why: /each provide a certificate/,
   },
   'an Ingress whose controller is kept out': {
     values: { config: open, ingress },
-    why: /networkPolicy\.from must let in/,
+    why: /networkPolicy\.from must admit/,
   },
   'an Ingress to no Service': { values: { mode: 'sidecar', ingress }, why: /does not have/ },
   'an Ingress without a host': {
@@ -209,7 +209,7 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
   },
   'sidecars whose NATS would not let them in': {
     values: { mode: 'sidecar', nats: { enabled: true } },
-    why: /nats\.networkPolicy\.from must let in/,
+    why: /nats\.networkPolicy\.from must admit/,
   },
   'a disk too small for its streams': {
     values: { config: open, nats: { enabled: true, storage: '1Gi', resourceCount: 1000 } },

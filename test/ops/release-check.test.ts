@@ -90,7 +90,7 @@ void t.test(
   async (t) => {
     const { code, text, bill: written } = check(t, { audit: CLEAN, sbom: GOOD_BILL })
     t.equal(code, 0, text)
-    t.match(text, /no known hole in 2 packages/)
+    t.match(text, /no known vulnerabilities in 2 packages/)
     t.same(
       written?.components.map(({ name }) => name),
       ['@a/left'],
@@ -102,9 +102,9 @@ void t.test(
 
 void t.test('a release is not ready otherwise, and each reason has a line', async (t) => {
   const rows: readonly (readonly [string, Parameters<typeof check>[1], RegExp])[] = [
-    ['a known hole', { audit: HOLES, sbom: GOOD_BILL }, /left <2: a known high hole/],
-    ['a registry that refuses', { audit: { message: '405 Method Not Allowed' }, sbom: GOOD_BILL }, /cannot be asked for known holes \(405/],
-    ['no registry', { audit: '', sbom: GOOD_BILL }, /cannot be asked for known holes/],
+    ['a known hole', { audit: HOLES, sbom: GOOD_BILL }, /left <2: known vulnerability, severity high/],
+    ['a registry that refuses', { audit: { message: '405 Method Not Allowed' }, sbom: GOOD_BILL }, /cannot check for known vulnerabilities \(405/],
+    ['no registry', { audit: '', sbom: GOOD_BILL }, /cannot check for known vulnerabilities/],
     ['no list', { audit: CLEAN, sbom: 'x' }, /no bill of materials/],
     ['a list with a gap', { audit: CLEAN, sbom: bill(TOOL) }, /lacks pkg:npm\/@a\/left@1\.0\.0/],
   ] // prettier-ignore
@@ -121,7 +121,7 @@ void t.test(
   async (t) => {
     const offline = check(t, { audit: '', sbom: GOOD_BILL }, '--offline')
     t.equal(offline.code, 0)
-    t.match(offline.text, /nobody was asked for known holes/)
+    t.match(offline.text, /did not check for known vulnerabilities/)
     t.equal(check(t, {}, '--of').code, 2)
   },
 )

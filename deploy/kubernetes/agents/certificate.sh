@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates ca.crt, tls.crt and tls.key in the current folder: our CA, and a certificate for the names that agents use for us.
+# Creates ca.crt, tls.crt and tls.key in the current folder: distributary's CA, and a certificate for the names by which agents reach it.
 #   certificate.sh                                         a new CA, whose key (ca.key) stays here
 #   certificate.sh --ca-cert /etc/kubernetes/pki/ca.crt --ca-key /etc/kubernetes/pki/ca.key    the cluster's own
 # --names replaces the names (DNS:distributary.distributary.svc,IP:127.0.0.1 and so on). --days is 365 by default.
@@ -15,7 +15,7 @@ while [ $# -gt 1 ]; do
     --days) days=$2 ;;
     --ca-cert) ca=$2 ;;
     --ca-key) key=$2 ;;
-    *) echo "unknown: $1" >&2; exit 2 ;;
+    *) echo "unknown option: $1" >&2; exit 2 ;;
   esac
   shift 2
 done

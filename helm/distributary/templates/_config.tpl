@@ -86,13 +86,13 @@ https://127.0.0.1:2379
 {{- fail "mode=sidecar reads the etcd beside it: with config.upstream or config.natsRole=edge, use mode=standalone" -}}
 {{- end -}}
 {{- if and $isEdge (not (or $config.natsServers .Values.nats.enabled)) -}}
-{{- fail "config.natsRole=edge needs a fleet: name its NATS in config.natsServers" -}}
+{{- fail "config.natsRole=edge needs a fleet: set config.natsServers to its NATS servers" -}}
 {{- end -}}
 {{- if and $config.upstream (or .Values.nats.enabled $config.natsServers $config.etcdServers) -}}
 {{- fail "config.upstream is the only source: remove config.etcdServers, config.natsServers and nats.enabled" -}}
 {{- end -}}
 {{- if and $config.natsServers .Values.nats.enabled -}}
-{{- fail "nats.enabled installs a NATS, and config.natsServers names another: set only one of them" -}}
+{{- fail "nats.enabled installs NATS servers, and config.natsServers names others: set only one of them" -}}
 {{- end -}}
 {{- if and (eq .Values.mode "standalone") (not $config.insecureBindAny) -}}
 {{- if not .Values.tls.enabled -}}
@@ -106,7 +106,7 @@ https://127.0.0.1:2379
 {{- fail "agents.enabled needs tls.enabled: agents send their tokens" -}}
 {{- end -}}
 {{- if and .Values.tls.generate (or .Values.tls.secretName .Values.tls.certManager.enabled) -}}
-{{- fail "tls.generate makes a certificate, and tls.secretName or tls.certManager brings another: set one of them" -}}
+{{- fail "tls.generate, tls.secretName and tls.certManager each provide a certificate: set only one of them" -}}
 {{- end -}}
 {{- if and (not .Values.agents.enabled) (or (include "distributary.hasAuthenticator" .) $config.passthrough $config.apiservice) (not (or $config.authorizationMode .Values.extraArgs .Values.extraEnv .Values.secretEnv)) -}}
 {{- fail "config.authorizationMode is required: [RBAC], [Webhook] or [Policy] decide who may read what; with [AlwaysAllow] every caller may read everything served" -}}
@@ -124,7 +124,7 @@ https://127.0.0.1:2379
 {{- fail "ingress and httpRoute need the Service, which mode=sidecar does not have" -}}
 {{- end -}}
 {{- if and (or .Values.ingress.enabled .Values.httpRoute.enabled) .Values.networkPolicy.enabled (not .Values.networkPolicy.from) (not (include "distributary.isExternal" .)) -}}
-{{- fail "networkPolicy.from must let in the pods of the ingress or gateway controller, which forward the requests" -}}
+{{- fail "networkPolicy.from must admit the pods of the ingress or gateway controller, which forward the requests" -}}
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.hosts is required: the host names that clients use" -}}
@@ -133,7 +133,7 @@ https://127.0.0.1:2379
 {{- fail "httpRoute.parentRefs is required: the gateways that clients use" -}}
 {{- end -}}
 {{- if and (eq .Values.mode "sidecar") .Values.nats.enabled .Values.nats.networkPolicy.enabled (not .Values.nats.networkPolicy.from) -}}
-{{- fail "nats.networkPolicy.from must let in the addresses of the control plane: a NetworkPolicy cannot select pods on the node's network by labels" -}}
+{{- fail "nats.networkPolicy.from must admit the addresses of the control plane: a NetworkPolicy cannot select pods on the node's network by labels" -}}
 {{- end -}}
 {{- end -}}
 

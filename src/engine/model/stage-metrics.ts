@@ -7,7 +7,7 @@ import { announced, counter, gauge, only, type Recorders, seconds } from './metr
 export const UPSTREAM_METRICS = {
   etcdRequestEnded: seconds<[operation: string, outcome: string]>(
     'etcd_request_duration_seconds',
-    'Time until etcd answered a request, without watches, by outcome: ok, or the error.',
+    'Time until etcd answered a request, excluding watches, by outcome: ok, or the error.',
     'operation',
     'outcome',
   ),
@@ -30,7 +30,10 @@ export const FEED_METRICS = {
     'feed_compactions_total',
     'Lists and watches that etcd refused because it had compacted their revision.',
   ),
-  initialised: counter('feed_initializations_total', 'Initializations of a resource: list plus the history after it.'),
+  initialised: counter(
+    'feed_initializations_total',
+    'Initializations of a resource, each a list and the history after it.',
+  ),
   initialisationFailed: counter<[code: string]>(
     'feed_initialization_errors_total',
     'Lists of a resource that failed, by the code of the error.',

@@ -40,7 +40,7 @@ export const RESOURCE_GAUGES = {
   ),
   groups: gauge('sum', 'broadcast_groups', 'Groups of watchers that share their bytes.'),
   logBytes: gauge('sum', 'broadcast_log_bytes', 'Bytes of encoded events kept for groups of watchers.'),
-  blockedBytes: gauge('sum', 'broadcast_socket_bytes', 'Bytes in sockets that clients have not read yet.'),
+  blockedBytes: gauge('sum', 'broadcast_socket_bytes', 'Bytes written to sockets that clients have not read yet.'),
 }
 
 type Rows = typeof RESOURCE_GAUGES

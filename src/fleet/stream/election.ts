@@ -180,7 +180,7 @@ export class Election {
     if (error.code !== 'refused' || error.message === this.#refusal) return
     this.#refusal = error.message
     const { logger, names } = this.#options
-    logger.warn({ stream: names.stream, reason: error.message }, 'NATS refuses the lease to publish; retrying')
+    logger.warn({ stream: names.stream, reason: error.message }, 'NATS refuses the publisher lease; retrying')
   }
 
   #notRenewed(error: unknown): false {

@@ -150,7 +150,7 @@ class PatchedDocument {
 
   #replace(pointer: string, value: Json): void {
     if (pointer === '') {
-      if (!isRecord(value)) throw unprocessable('it leaves no object')
+      if (!isRecord(value)) throw unprocessable('the result is not an object')
       this.#document = value
       return
     }
@@ -240,7 +240,8 @@ class PatchedDocument {
 
   #spendCopied(bytes: number): void {
     this.#copiedBytes += bytes
-    if (this.#copiedBytes > MAX_COPIED_BYTES) throw unprocessable(`it copies more than ${MAX_COPIED_BYTES} bytes`)
+    if (this.#copiedBytes > MAX_COPIED_BYTES)
+      throw unprocessable(`the patch copies more than ${MAX_COPIED_BYTES} bytes`)
   }
 }
 
@@ -268,7 +269,7 @@ function unescapeName(name: string): string {
 }
 
 function tooDeep(): InvalidError {
-  return unprocessable(`it leaves an object that is nested more than ${MAX_JSON_DEPTH} deep`)
+  return unprocessable(`the result is nested more than ${MAX_JSON_DEPTH} deep`)
 }
 
 function quote(text: string): string {

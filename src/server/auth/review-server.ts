@@ -50,7 +50,7 @@ export class ReviewServer {
 
   /** Returns the error for when no review is possible. */
   unavailable(cause: unknown): ServiceUnavailableError {
-    const message = `${SUBJECTS[this.#options.kind]} is not possible now`
+    const message = `${SUBJECTS[this.#options.kind]} is currently unavailable`
     return new ServiceUnavailableError(message, { cause, details: { retryAfterSeconds: 1 } })
   }
 

@@ -13,7 +13,7 @@ export const PROCESS_METRICS = {
   filesUsable: gauge<[files: string]>(
     'min',
     'watched_files_usable',
-    '1 if files that are reread while the server runs can be used, 0 while it keeps their previous content.',
+    '1 if the content of files that the server reloads can be used, 0 while it keeps using their previous content.',
     'files',
   ),
   configUsable: gauge(
@@ -24,7 +24,7 @@ export const PROCESS_METRICS = {
   configLoaded: gauge(
     'min',
     'config_last_reload_success_timestamp_seconds',
-    'Time at which the configuration was last loaded, in seconds since the epoch.',
+    'Time at which the configuration was last loaded successfully, in seconds since the epoch.',
   ),
   workers: gauge('sum', 'workers', 'Worker processes serving clients; 0 without --workers.'),
   workerQueue: gauge('sum', 'worker_queue_bytes', 'Bytes that the primary process has not yet passed to its workers.'),
@@ -44,7 +44,7 @@ export const PROCESS_METRICS = {
   unreadable: counter('codec_unreadable_objects_total', 'Objects that could not be converted to JSON.'),
   unknownFields: counter(
     'codec_unknown_fields_total',
-    'Fields of a later release that are missing from JSON responses.',
+    'Stored fields that this release does not know, and that are missing from JSON responses.',
   ),
   initialStates: gauge('sum', 'initial_states', 'Initial states and large lists being sent.'),
   build: gauge<[version: string]>('first', 'build_info', 'Always 1; the label has the version.', 'version'),

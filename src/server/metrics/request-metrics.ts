@@ -19,7 +19,7 @@ export const REQUEST_METRICS = {
   ),
   requestSeconds: seconds<[verb: string, group: string, resource: string]>(
     'http_request_duration_seconds',
-    'Time from the arrival of a request to the end of its response, without watches and forwarded requests.',
+    'Time from the arrival of a request to the end of its response, excluding watches and forwarded requests.',
     'verb',
     'group',
     'resource',
@@ -27,7 +27,7 @@ export const REQUEST_METRICS = {
   inFlight: announced(
     inProgress<[kind: RequestKind]>(
       'http_requests_in_flight',
-      'Requests in progress, without watches: reads, writes, and forwarded ones.',
+      'Requests in progress, excluding watches: reads, writes, and forwarded ones.',
       'kind',
     ),
     ['read'],
@@ -42,7 +42,7 @@ export const REQUEST_METRICS = {
     'resource',
     'outcome',
   ),
-  rejected: counter<[Limit]>('http_rejected_total', 'Requests refused by a limit, by its name.', 'limit'),
+  rejected: counter<[Limit]>('http_rejected_total', 'Requests refused by a limit, by the name of the limit.', 'limit'),
   authenticated: announced(
     counter<['success' | 'failure' | 'error']>(
       'authentication_attempts_total',
@@ -78,13 +78,13 @@ export const REQUEST_METRICS = {
   /** The server is a name from the configuration: `passthrough`, or the group version of an aggregated API. */
   passed: counter<[server: string, code: string]>(
     'passthrough_requests_total',
-    'Requests that another server answered.',
+    'Requests forwarded to another server (--passthrough, --apiservice), by the status code of its response.',
     'server',
     'code',
   ),
   passedSeconds: seconds<[server: string]>(
     'passthrough_request_duration_seconds',
-    'Time until another server began its response.',
+    'Time until a server to which requests are forwarded began its response.',
     'server',
   ),
 }

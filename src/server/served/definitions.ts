@@ -244,7 +244,7 @@ export class Definitions implements ObjectFollower {
     for (const { resource } of registry.set(ownerOfDefinition(name), resources)) {
       logger.warn(
         { definition: name, resource: qualifiedName(resource) },
-        'custom resource is served by another definition already',
+        'custom resource is already served by another definition',
       )
     }
   }

@@ -20,7 +20,7 @@ for (const { what, lines, replicas, maxFile, message, reason } of [
     lines: 1,
     replicas: 3,
     maxFile: '1GB',
-    message: 'NATS refuses the lease to publish; retrying',
+    message: 'NATS refuses the publisher lease; retrying',
     reason: 'replicas > 1 not supported in non-clustered mode',
   },
 ]) {

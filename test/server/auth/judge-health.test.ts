@@ -9,7 +9,7 @@ import { silentLogger } from '../../../src/support/log.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
 const unavailable = (...reasons: readonly string[]): ServiceUnavailableError =>
-  new ServiceUnavailableError('authentication is not possible now', {
+  new ServiceUnavailableError('authentication is currently unavailable', {
     cause: reasons.reduceRight<unknown>((cause, reason) => new Error(reason, { cause }), undefined),
   })
 

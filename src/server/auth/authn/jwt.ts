@@ -206,7 +206,7 @@ export function refused(cause: unknown): UnauthorizedError {
 }
 
 export function unavailable(cause: string, inner?: unknown): ServiceUnavailableError {
-  return new ServiceUnavailableError('authentication is not possible now', {
+  return new ServiceUnavailableError('authentication is currently unavailable', {
     cause: new Error(cause, { cause: inner }),
     details: { retryAfterSeconds: 1 },
   })

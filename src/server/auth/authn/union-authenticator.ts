@@ -93,7 +93,7 @@ export function unionAuthenticator({
       if (unavailable !== undefined) {
         throw unavailable instanceof StatusError
           ? unavailable
-          : new ServiceUnavailableError('authentication is not possible now', { cause: unavailable })
+          : new ServiceUnavailableError('authentication is currently unavailable', { cause: unavailable })
       }
       if (errors[0] !== undefined) throw errors[0]
       if (token !== null) throw unknownToken()

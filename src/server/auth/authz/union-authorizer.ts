@@ -30,7 +30,7 @@ export function unionAuthorizer(named: readonly NamedAuthorizer[]): Authorizer {
       // The mode that failed might have allowed the request, so do not answer with a 403.
       if (failure instanceof ServiceUnavailableError) throw failure
       if (failure !== undefined)
-        throw new ServiceUnavailableError('authorization is not possible now', { cause: failure })
+        throw new ServiceUnavailableError('authorization is currently unavailable', { cause: failure })
       return { allowed: false, reason: reasons.join('\n'), rule: null }
     },
     async rulesFor(user, namespace) {

@@ -281,7 +281,7 @@ export class RequestGate {
     const user = guard === null ? null : await this.#authenticate(guard, credentials, exchange)
     if (user !== null) found.client = { user, impersonator: null }
     await this.#count(found, user, address)
-    found.rule = 'passed on'
+    found.rule = 'forwarded'
     noteAllowed(exchange.request, exchange.response)
     const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
     return { user, isAnonymous, byToken: user?.byToken === true, address }

@@ -142,7 +142,7 @@ export class ObjectBrowser {
     })
     on('ERROR', () => {
       events.close()
-      this.#fail('the history is gone: listing again', true)
+      this.#fail('the history is gone; relisting', true)
     })
     events.addEventListener('open', () => generation === this.#generation && this.#showCount())
     events.addEventListener('error', () => {

@@ -82,12 +82,12 @@ export function followStatus(onResources: (resources: readonly ResourceFigures[]
   })
   events.addEventListener('trouble', (event: MessageEvent<string>) => {
     const { reason } = JSON.parse(event.data) as Trouble
-    byId('summary').replaceChildren(marked(`no figures: ${reason}`, 'bad'))
+    byId('summary').replaceChildren(marked(`no data: ${reason}`, 'bad'))
   })
   events.addEventListener('error', () => {
     // A browser does not retry after a response such as 401.
     const isOver = events.readyState === EventSource.CLOSED
-    const text = isOver ? 'the server refused to send figures; reload the page' : 'no connection; trying again'
+    const text = isOver ? 'the server refused to send data; reload the page' : 'no connection; trying again'
     byId('summary').replaceChildren(marked(text, 'bad'))
   })
 }
@@ -186,7 +186,7 @@ function upstream(status: ServerStatus): void {
     values.push(['Fleet', `${fleet.servers}, cluster ${fleet.cluster}, role ${fleet.role}`])
     const publishes = `publishes ${parts('publishes')} and follows ${parts('follows')} of ${feeds.length} resources`
     values.push([
-      'Part',
+      'Activity',
       direct === 0 ? publishes : marked(`${publishes}; reads etcd for ${direct}: NATS is unavailable`, 'bad'),
     ])
   }
@@ -206,7 +206,7 @@ function connection(status: ServerStatus): Node {
   const { reason = null } = status.feeds.find((feed) => feed.reason !== null && feed.state !== 'refused') ?? {}
   if (seconds > 0)
     return marked(`unavailable for ${formatSeconds(seconds)}${reason === null ? '' : `: ${reason}`}`, 'bad')
-  return status.feeds.some(({ state }) => state === 'watching') ? marked('connected', 'good') : marked('not yet', '')
+  return status.feeds.some(({ state }) => state === 'watching') ? marked('connected', 'good') : marked('connecting', '')
 }
 
 function processes({ processes: all }: ServerStatus, outByPid: ReadonlyMap<number, number>): void {
@@ -257,7 +257,7 @@ function showResources({ resources }: ServerStatus): void {
   const shown = resources.filter(
     (r) => isFound(r.resource, r.problem) && (all || r.objects > 0 || r.watchers > 0 || r.problem !== null),
   )
-  const none = isFound() ? 'all are empty' : 'no matches'
+  const none = isFound() ? 'all resources are empty' : 'no matches'
   fillTable(byId('resources'), RESOURCES, shown, none)
 }
 
