@@ -252,7 +252,7 @@ every ten seconds. An agent of each node, as above, watches at the API server, a
 turns, each with an API server that had just been started. Agents are service accounts, and both servers authenticate and authorize them. All programs
 share the machine's cores. After each turn the API server is restarted, and once it is ready all agents come back at once, from what they last saw: the storm. With \`--upstream\` our own history has a gap then, so agents list again, at distributary. Each agent's
 events are compared with etcd's history, in both phases: one that is missing, repeated or out of order fails the row. Cells are medians of the rounds; ratios are to the cell of the API
-server alone. p99 of requests, without watches, is interpolated in the buckets of the server's own histogram.`,
+server alone. The request p99, which leaves out watches, is interpolated in the buckets of the server's own histogram.`,
     reliefTable(rows, reliefFigures, figure),
     ...failed.map(
       (row) => `${String(row['arrangement'])}, round ${String(row['round'])} failed: ${String(row['failed'])}`,

@@ -72,7 +72,7 @@ export function agentsOf(count: number): Agents {
 export interface AgentPathOptions {
   readonly afterRevision: number
   readonly agents: number
-  /** Whether a watch that ends is recovered as by a client, with another list. */
+  /** Whether a watch that ends is recovered as a client does it, with another list. */
   readonly recovers?: boolean
 }
 

@@ -18,7 +18,7 @@ export const connectionFlags = inGroup('Server', {
   },
   token: {
     kind: 'string',
-    doc: 'Bearer token. Prefer --token-file or DISTRIBUTARY_TOKEN: every user of the machine can read a command line.',
+    doc: 'Bearer token. Prefer --token-file or DISTRIBUTARY_TOKEN: every user on the machine can see the command line.',
   },
   'token-file': { kind: 'string', placeholder: 'FILE', doc: 'File with the bearer token, read for each request.' },
   kubeconfig: {
@@ -34,10 +34,10 @@ export const connectionFlags = inGroup('Server', {
   'certificate-authority': {
     kind: 'string',
     placeholder: 'FILE',
-    doc: 'PEM file of the CAs to trust instead of the system’s.',
+    doc: 'PEM file with the CAs to trust instead of the system’s.',
   },
-  'client-certificate': { kind: 'string', placeholder: 'FILE', doc: 'PEM file of the client certificate.' },
-  'client-key': { kind: 'string', placeholder: 'FILE', doc: 'PEM file of the private key of --client-certificate.' },
+  'client-certificate': { kind: 'string', placeholder: 'FILE', doc: 'PEM file with the client certificate.' },
+  'client-key': { kind: 'string', placeholder: 'FILE', doc: 'PEM file with the private key for --client-certificate.' },
   'tls-server-name': { kind: 'string', placeholder: 'NAME', doc: 'Name that the server’s certificate must have.' },
   'insecure-skip-tls-verify': {
     kind: 'boolean',

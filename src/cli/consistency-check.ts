@@ -34,13 +34,13 @@ type Context = CommandContext<typeof checkFlags>
 
 export const consistencyCheckCommand = defineCommand<typeof checkFlags>({
   name: 'consistency-check',
-  summary: 'compare a server’s cache with etcd, now',
+  summary: 'compare a server’s cache with etcd now',
   description:
-    'The server compares every key and its mod revision at one revision, and a sample of the values. If a resource differs, the server relists it, which restarts its watches, and names the keys in its log. Exits with 0 only if everything could be compared and was equal.',
+    'The server compares every key and its mod revision at one revision, and a sample of the values. If a resource differs, the server relists it, which ends its watches with 410, and logs the keys. Exits with 0 only if everything could be compared and was equal.',
   positionals: '[URL]',
   flags: checkFlags,
   examples: [
-    { doc: 'check the server of this machine', line: 'distributary consistency-check' },
+    { doc: 'check the server on this machine', line: 'distributary consistency-check' },
     {
       doc: 'check another server, from a script',
       line: 'distributary consistency-check https://distributary.example:6443 -o json',

@@ -24,7 +24,7 @@ const doctorFlags = {
   },
   'certificate-authority': {
     ...authority,
-    doc: 'PEM file of distributary’s CA. Default: the ConfigMap that the agent’s pods mount, distributary-ca or kube-root-ca.crt.',
+    doc: 'PEM file with distributary’s CA. Default: the ConfigMap that the agent’s pods mount, distributary-ca or kube-root-ca.crt.',
   },
   'from-pod': {
     kind: 'string',

@@ -13,7 +13,7 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 export const EXIT_CODES: ReadonlyMap<ExitCode, string> = new Map([
   [EXIT.done, 'done, or the reader of the output has exited (`| head`)'],
   [EXIT.failed, 'the server refused, did not answer, or does not have the object'],
-  [EXIT.usage, 'a wrong flag or argument'],
+  [EXIT.usage, 'an invalid flag or argument'],
   [EXIT.timedOut, 'no answer within --timeout'],
   [EXIT.interrupted, 'Ctrl-C'],
   [EXIT.terminated, 'SIGTERM'],

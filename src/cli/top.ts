@@ -32,7 +32,7 @@ export const topCommand = defineCommand<typeof topFlags>({
   name: 'top',
   summary: 'show a server’s resources, watchers, events per second, lag and memory',
   description:
-    'On a terminal it refreshes until you press Ctrl-C. In a pipe it prints one sample and ends. Rates are measured between two samples.',
+    'On a terminal it refreshes until you press Ctrl-C. In a pipe it prints one sample and exits. Rates are measured between two samples.',
   positionals: '',
   flags: topFlags,
   examples: [

@@ -3,7 +3,7 @@ import type { InvalidObject } from './values.js'
 
 /** How current the shown state is. */
 export interface Shown {
-  /** Whether there is a state to show, either from the server or a saved one. */
+  /** Whether there is a state to show, either the server's or a saved one. */
   readonly isLoaded: boolean
   /** Whether this is the server's current state, kept up to date. Otherwise it is the last known state. */
   readonly isLive: boolean

@@ -54,7 +54,7 @@ export class ApiServerReadiness {
   /**
    * Call this after a denial.
    * @param wasSure the value of `isSure` when the request was sent.
-   * @returns null if the denial is to be believed at once; otherwise a promise that rejects if the server is not ready.
+   * @returns null if the denial can be trusted at once; otherwise a promise that rejects if the server is not ready.
    */
   denied(wasSure = false): Promise<void> | null {
     return wasSure && this.isSure ? null : this.#confirm()

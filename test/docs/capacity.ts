@@ -53,7 +53,7 @@ function chart(rows: readonly Row[]): string {
         '![Deliveries per CPU-second, compared with etcd, its proxy, its gateway and the limit](bench/charts/fanout-1000-20.svg)',
       ].join('\n')
     : [
-        `The chart shows the server's CPU time per delivery to 300 node agents. distributary and Kubernetes' API server ${String(agents['apiServer'])} took turns on the same`,
+        `The chart shows the server's CPU time per delivery to 300 node agents. distributary and the API server of Kubernetes ${String(agents['apiServer'])} took turns on the same`,
         'etcd. Each agent has one HTTP/2 connection over TLS with four watches in protobuf. A delivery costs far less when one connection carries many watches of the',
         'same resource. [bench/RESULTS.md](bench/RESULTS.md) has every measurement.',
         '',

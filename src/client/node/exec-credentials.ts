@@ -37,7 +37,7 @@ interface Cached {
   readonly expiresAt: number | null
 }
 
-/** Far more than a token and a certificate need, which take a few KB. */
+/** Far more than the few KB that a token and a certificate take. */
 const MAX_OUTPUT_BYTES = 2 ** 20
 
 export function execCredentials(plugin: ExecPlugin, surroundings: ExecSurroundings = {}): CredentialSource {

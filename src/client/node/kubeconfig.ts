@@ -23,8 +23,8 @@ export interface Kubeconfig extends NodeTransportOptions {
 
 /**
  * Reads a context.
- * @param files one file, or several that are merged as by kubectl (`kubeconfigFiles()`), ignoring files that do not
- * exist.
+ * @param files one file, or several that are merged as kubectl merges them (`kubeconfigFiles()`), ignoring files that do
+ * not exist.
  *
  * @throws Error that names the file and what is missing.
  */

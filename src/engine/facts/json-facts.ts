@@ -140,7 +140,7 @@ export class Facts {
 
 /**
  * @param json one valid JSON object, already checked by `scanObject`. White space between tokens is allowed.
- * @param known the name from the key, for objects whose own metadata is to be ignored.
+ * @param known the name from the key, for objects whose own metadata must be ignored.
  */
 export function extractFacts(json: Buffer, plan: FactPlan, known: KnownName | null = null): Facts {
   const values: (string | undefined)[] = Array.from({ length: plan.paths.length })

@@ -84,7 +84,7 @@ export class ObjectViews {
   }
 
   /**
-   * Returns the fields of an object that have no JSON form, named as by protobuf's `unknownFields`; computed once per
+   * Returns the fields of an object that have no JSON form, named as in protobuf's `unknownFields`; computed once per
    * object version. Empty for an unreadable value.
    */
   unknownFields(object: StoredObject): readonly string[] {

@@ -105,7 +105,7 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
     const isShort = Buffer.byteLength(whole) <= MAX_LINE_BYTES
     stream.write(isShort ? whole : `${JSON.stringify({ time, ...shortened(fields) })}\n`, (error) => {
       if (error) return onLost()
-      if (isFailing) logger.info({ path }, 'the audit log is written again')
+      if (isFailing) logger.info({ path }, 'the audit log can be written again')
       isFailing = false
     })
   }

@@ -40,7 +40,7 @@ const FIRST: ReadonlySet<OptionName> = new Set([
 export function helpText(which: 'first' | 'all'): string {
   const names = which === 'all' ? optionNames : optionNames.filter((name) => FIRST.has(name))
   const lines = [
-    'distributary: watch fan-out proxy and edge cache in front of etcd, in the dialect of the Kubernetes API server',
+    'distributary: watch fan-out proxy and edge cache for etcd, with the list and watch API of Kubernetes',
     '',
     'Usage: distributary [flags]           run the server',
     '       distributary COMMAND …         run a command (listed at the end)',
@@ -58,7 +58,7 @@ export function helpText(which: 'first' | 'all'): string {
     lines.push(`  ${usage(name)}`, ...wrap(option.doc + facts(option), INDENT))
   }
   lines.push('', '  --help [all]')
-  lines.push(`${INDENT}Show this text; with all, also the other ${optionNames.length - FIRST.size} options.`)
+  lines.push(`${INDENT}Show this text; all adds the other ${optionNames.length - FIRST.size} options.`)
   lines.push('  --version', `${INDENT}Show the version.`)
   return `${lines.join('\n')}\n`
 }

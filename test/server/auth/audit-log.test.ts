@@ -160,7 +160,7 @@ void t.test('a file that could not be written gets lines again once it can be, w
   await until(() => said.length > 1, 'the log says that it is written again')
   await log.close()
   t.match(lines(readFileSync(file, 'utf8')), [{ dropped: 5 }, { name: 'after' }])
-  t.same(said.slice(1), ['the audit log is written again'])
+  t.same(said.slice(1), ['the audit log can be written again'])
 })
 
 void t.test('a named pipe costs lines while nothing reads from it, but no thread', async (t) => {

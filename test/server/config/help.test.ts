@@ -15,7 +15,7 @@ void t.test('--help starts with the twenty most important options, and says how 
   const text = helpText('first')
   const flags = text.match(/^ {2}--[a-z]\S*/gm)!.map((line) => line.trim())
   t.equal(flags.length, 20 + ['--help', '--version'].length)
-  t.match(text, `--help [all]\n        Show this text; with all, also the other ${optionNames.length - 20} options.`)
+  t.match(text, `--help [all]\n        Show this text; all adds the other ${optionNames.length - 20} options.`)
   for (const [argv, kind] of [
     [['--help'], text],
     [['-h'], text],

@@ -20,7 +20,7 @@ import {
   wide,
 } from './printer.js'
 
-/** The reason that the node controller gives to pods on a node that no longer responds. */
+/** The status reason that the node controller sets on pods of a node that no longer responds. */
 const NODE_LOST = 'NodeLost'
 
 interface PodSummary {
@@ -36,18 +36,18 @@ const unused: CellColumn['cell'] = () => null
 
 const COLUMNS = [
   NAME,
-  column('Ready', 'Ready containers of all containers.', unused),
+  column('Ready', 'Ready containers out of all containers.', unused),
   column('Status', 'What the pod is doing, or what prevents it.', unused),
-  column('Restarts', 'Restarts of its containers, and the time since the last one.', unused),
+  column('Restarts', 'Container restarts, and the time since the last one.', unused),
   AGE,
   wide('IP', 'Address of the pod.', (pod) => textAt(listAt(pod, 'status', 'podIPs')[0], 'ip') || podIp(pod)),
   wide('Node', 'Node it runs on.', text('spec.nodeName', '<none>')),
   wide(
     'Nominated Node',
-    'Node where the pod is to run once other pods have been preempted.',
+    'Node where the pod will run once other pods have been preempted.',
     text('status.nominatedNodeName', '<none>'),
   ),
-  wide('Readiness Gates', 'Readiness gates that are met, of all readiness gates.', readinessGates),
+  wide('Readiness Gates', 'Readiness gates that are met, out of all readiness gates.', readinessGates),
 ] as const
 
 export const podPrinter: Printer = {

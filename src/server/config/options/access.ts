@@ -21,7 +21,7 @@ const SIGNING_ALGORITHMS = [
 
 export const authenticationOptions = {
   clientCaFile: file({
-    doc: 'PEM file of the CAs whose client certificates the server accepts: the common name is the user, the organizations are the groups.',
+    doc: 'PEM file with the CAs whose client certificates the server accepts: the common name is the user, the organizations are the groups.',
   }),
   tokenAuthFile: file({
     doc: 'CSV file of bearer tokens: token,user,uid,"group1,group2". The server reloads it when it changes.',
@@ -37,7 +37,7 @@ export const authenticationOptions = {
     doc: 'Audiences: a JWT must name one of them.',
   }),
   oidcCaFile: file({
-    doc: "PEM file of the CAs that verify the issuer's certificate. Default: the system's.",
+    doc: "PEM file with the CAs that verify the issuer's certificate. Default: the system's.",
   }),
   oidcUsernameClaim: string({
     default: 'sub',
@@ -69,7 +69,7 @@ export const authenticationOptions = {
   serviceAccountKeyFile: list({
     default: [],
     parseItem: (text) => text,
-    doc: 'PEM files of the keys that verify service account tokens; the server reloads them when they change. Default: the keys that the API server of --authentication-kubeconfig publishes at /openid/v1/jwks, or those of the discovery document of the issuer.',
+    doc: 'PEM files with the keys that verify service account tokens; the server reloads them when they change. Default: the keys that the API server of --authentication-kubeconfig publishes at /openid/v1/jwks, or those of the discovery document of the issuer.',
   }),
   apiAudiences: list({
     default: [],
@@ -86,7 +86,7 @@ export const authenticationOptions = {
     doc: 'How long the server caches the review of a token. A revoked token stays valid for that long.',
   }),
   requestheaderClientCaFile: file({
-    doc: 'PEM file of the CAs that sign the certificates of front proxies; the server trusts the user headers of those proxies. Use a CA that signs nothing else.',
+    doc: 'PEM file with the CAs that sign the certificates of front proxies; the server trusts the user headers of those proxies. Use a CA that signs nothing else.',
   }),
   requestheaderAllowedNames: list({
     default: [],
@@ -125,7 +125,7 @@ export const authorizationOptions = {
     doc: 'Authorizers, in the order in which the server consults them; one that allows the request is enough. Node allows kubelets what the API server allows them. AlwaysAllow lets every caller read everything the server serves. With an authenticator, --passthrough or --apiservice you must set the mode explicitly.',
   }),
   authorizationPolicyFile: file({
-    doc: 'YAML file of the Policy mode. The server reloads it when it changes; if the new file is invalid, it logs an error and keeps the previous policy.',
+    doc: 'YAML file with the rules for Policy mode. The server reloads it when it changes; if the new file is invalid, it logs an error and keeps the previous policy.',
   }),
   authorizationKubeconfig: file({
     doc: 'Kubeconfig of the API server that decides in the Webhook mode (SubjectAccessReview).',

@@ -30,16 +30,16 @@ export const fleetOptions = {
     doc: 'NATS user name. Requires --nats-password-file.',
   }),
   natsPasswordFile: file({
-    doc: 'File with the password of the NATS user. The server ignores a newline at its end.',
+    doc: 'File with the password of the NATS user. The server ignores a trailing newline.',
   }),
   natsCafile: file({
-    doc: 'PEM file of the CAs that verify the certificates of the NATS servers. Setting it makes TLS mandatory.',
+    doc: 'PEM file with the CAs that verify the certificates of the NATS servers. Setting it makes TLS mandatory.',
   }),
   natsCertfile: file({
-    doc: 'PEM file of the client certificate for NATS. Requires --nats-keyfile.',
+    doc: 'PEM file with the client certificate for NATS. Requires --nats-keyfile.',
   }),
   natsKeyfile: file({
-    doc: 'PEM file of the private key of --nats-certfile.',
+    doc: 'PEM file with the private key for --nats-certfile.',
   }),
   natsSigningKeyFile: file({
     doc: 'File with a secret key that all replicas share and NATS never sees: one line with at least 32 bytes in base64 (openssl rand -base64 32). Replicas then sign everything they send over NATS, and refuse unsigned data. A second line holds another accepted key, for rotation. The server reloads the file when it changes. Default: no signatures.',

@@ -14,7 +14,7 @@ export const processOptions = {
   logFormat: choice({
     choices: ['json', 'text'],
     default: 'json',
-    doc: 'json: one JSON object per line. text: lines for people.',
+    doc: 'json: one JSON object per line. text: human-readable lines.',
   }),
   auditLogPath: string({
     default: null,
@@ -23,7 +23,7 @@ export const processOptions = {
   tracingOtlpEndpoint: string({
     default: null,
     check: (text) => (isUrl(text) ? null : 'is not the base address of a collector such as http://127.0.0.1:4318'),
-    doc: 'OpenTelemetry collector that receives spans of lists, upstream lists and relists, by OTLP over HTTP: http://127.0.0.1:4318. Default: no tracing.',
+    doc: 'OpenTelemetry collector that receives spans of lists, upstream lists and relists, via OTLP over HTTP: http://127.0.0.1:4318. Default: no tracing.',
   }),
   tracingSamplingRatePerMillion: integer({
     default: 1_000_000,

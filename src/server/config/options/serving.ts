@@ -11,17 +11,17 @@ export const servingOptions = {
   }),
   port: port({
     default: undefined,
-    doc: 'Port for plain HTTP; 0 chooses a free one, and the log names it. Default: 8001 without TLS, off with TLS.',
+    doc: 'Port for plain HTTP; 0 picks a free one, which the log reports. Default: 8001 without TLS, off with TLS.',
   }),
   securePort: integer({
     default: 6443,
     min: 0,
     max: 65_535,
-    doc: 'Port for HTTPS; 0 chooses a free one, and the log names it. Requires --tls-cert-file.',
+    doc: 'Port for HTTPS; 0 picks a free one, which the log reports. Requires --tls-cert-file.',
   }),
   metricsBindAddress: parsed({
     parse: socketAddress,
-    doc: 'IP address and port of an additional listener with /metrics, /livez, /readyz and /healthz, and nothing else: 0.0.0.0:9090, [::]:9090; port 0 chooses a free one. It is plain HTTP without authentication: anyone who can reach it sees the names of resources and the numbers of objects and clients. Default: none; the other ports have these paths as well.',
+    doc: 'IP address and port of an additional listener with /metrics, /livez, /readyz and /healthz, and nothing else: 0.0.0.0:9090, [::]:9090; port 0 picks a free one. It is plain HTTP without authentication: anyone who can reach it sees the names of resources and the numbers of objects and clients. Default: none; the other ports have these paths as well.',
   }),
   insecureBindAny: boolean({
     default: false,
@@ -71,10 +71,10 @@ export const servingOptions = {
 
 export const tlsOptions = {
   tlsCertFile: file({
-    doc: "PEM file of the server's certificate and its chain. The server reloads it when it changes, without ending watches. Requires --tls-private-key-file.",
+    doc: "PEM file with the server's certificate and its chain. The server reloads it when it changes, without ending watches. Requires --tls-private-key-file.",
   }),
   tlsPrivateKeyFile: file({
-    doc: 'PEM file of the private key of --tls-cert-file.',
+    doc: 'PEM file with the private key for --tls-cert-file.',
   }),
   tlsMinVersion: choice({
     choices: ['VersionTLS12', 'VersionTLS13'],

@@ -24,7 +24,7 @@ export const resourceOptions = {
     doc: "Let field selectors name any scalar path of Kubernetes' own kinds and custom resources, not only the labels that the API server accepts. A typo then matches nothing instead of being refused. Declared prefixes always accept any path.",
   }),
   protoDescriptors: file({
-    doc: 'FileDescriptorSet of custom kinds that are stored as protobuf. Without it, clients can read those objects only as protobuf.',
+    doc: 'FileDescriptorSet for custom kinds that are stored as protobuf. Without it, clients can read those objects only as protobuf.',
   }),
 } as const
 
@@ -36,7 +36,7 @@ export const watchCacheOptions = {
   watchCacheSizes: list({
     default: [],
     parseItem: watchCacheSize,
-    doc: 'History in batches for single resources: "pods#50000,deployments.apps#0". 0 turns the cache of that resource off.',
+    doc: 'History in batches for individual resources: "pods#50000,deployments.apps#0". 0 turns the cache of that resource off.',
   }),
   defaultWatchCacheSize: integer({
     default: 8_192,

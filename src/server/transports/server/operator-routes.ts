@@ -41,7 +41,7 @@ const CONSISTENCY_PATH = '/consistency-check'
 /**
  * Compares the caches with etcd now, and answers with a report.
  *
- * The body is not used. Requests from pages of other origins are rejected, unless the origin is allowed. A browser
+ * The body is not used. Requests from pages on other origins are rejected, unless the origin is allowed. A browser
  * sends such a POST without a preflight, and although the page could not read the response, etcd would have to list its
  * keys.
  */

@@ -8,13 +8,13 @@ import type { Exchange } from './exchange.js'
 
 /**
  * @param what the rejected action, as a verb with its object, for the message.
- * @throws ForbiddenError for a page of another origin that is not configured.
+ * @throws ForbiddenError for a page from another origin that is not configured.
  */
 export function requireOwnOrigin(exchange: Exchange, what: string): void {
   const { origin } = exchange.requestHeaders
   if (origin === undefined || exchange.headers['access-control-allow-origin'] === origin) return
   if (!isOwnOrigin(exchange, origin))
-    throw new ForbiddenError(`pages of other origins cannot ${what} (--cors-allowed-origins)`)
+    throw new ForbiddenError(`pages from other origins cannot ${what} (--cors-allowed-origins)`)
 }
 
 /** Whether a page came from this server. */

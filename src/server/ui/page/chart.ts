@@ -1,4 +1,4 @@
-/** A chart of the last minutes, drawn by uPlot, that follows the page's width and theme. */
+/** A chart of the last few minutes, drawn by uPlot, that follows the page's width and theme. */
 import type UPlot from 'uplot'
 import { byId } from './elements.js'
 
@@ -9,7 +9,7 @@ const POINTS = 300
 /** The minimum width of a chart in seconds. Otherwise a chart with a single point would span years. */
 const LEAST_SECONDS = 5
 
-/** Returns the visible range, which begins with the first data, in seconds since the epoch. */
+/** Returns the visible range, which begins at the first data point, in seconds since the epoch. */
 function within(min: number | null, max: number | null): [number, number] {
   const end = max ?? Date.now() / 1000
   const begin = min ?? end
