@@ -1,6 +1,6 @@
 /**
- * A watch for a command. A refusal at the start is reported in one line; after that the watch resumes and relists by
- * itself, and reports any trouble.
+ * The watch behind a CLI command. If the server refuses it at the start, the command fails with a one-line message;
+ * after that the watch resumes and relists by itself, and reports any trouble.
  */
 import { type WatchItem, watchDecoded } from '../client/watch.js'
 import type { ObjectCodec } from '../client/reflector/object-codec.js'

@@ -18,7 +18,7 @@ export interface ListerQuery {
   readonly namespace?: string
   /** An object must have all of these labels with these values. */
   readonly labels?: Readonly<Record<string, string>>
-  /** In Kubernetes' grammar (`app=web,tier in (a,b),!canary`), or as the API's LabelSelector. */
+  /** In Kubernetes selector syntax (`app=web,tier in (a,b),!canary`), or as the API's LabelSelector. */
   readonly selector?: string | LabelSelectorObject
 }
 
@@ -50,7 +50,7 @@ export class Lister<T extends ObjectLike = KubeObject> {
 }
 
 /**
- * Returns a function that tests whether a selector selects an object's labels. A selector without requirements selects
+ * Returns a function that tests whether a selector matches an object's labels. A selector without requirements matches
  * everything. The selector is parsed only once, which helps callers that match many objects.
  *
  * @throws BadRequestError for an invalid selector.

@@ -1,5 +1,5 @@
 /**
- * Counts delays in milliseconds in buckets that grow by 5 %, so that memory is bounded however many delays are added.
+ * Counts delays in milliseconds in buckets that grow by 5%, so that memory is bounded however many delays are added.
  */
 const GROWTH = Math.log(1.05)
 /** The bound of the first bucket, which also counts all smaller delays. */
@@ -26,7 +26,7 @@ export class Delays {
     return this.#max
   }
 
-  /** Returns a value at most 5 % above the true quantile; 0 when there are no delays. */
+  /** Returns a value at most 5% above the true quantile; 0 when there are no delays. */
   quantile(share: number): number {
     let sum = 0
     for (const [bucket, count] of this.#counts.entries()) {

@@ -25,7 +25,7 @@ export interface CredentialSource {
 }
 
 export interface ExecSurroundings {
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the Unix epoch. */
   readonly now?: () => number
   /** Whether a person at the terminal can answer the command's questions. */
   readonly isInteractive?: boolean

@@ -16,7 +16,7 @@ export type OnEvent<T> = (event: DecodedEvent<T>, endsRevision: boolean | null) 
 export interface EventStream {
   /** @throws WatchFailure 'malformed' */
   push(chunk: Uint8Array): void
-  /** The number of bytes received of an unfinished event. */
+  /** The number of bytes of an unfinished event received so far. */
   readonly pendingBytes: number
 }
 

@@ -14,7 +14,7 @@ import { Schedule } from './schedule.js'
 export interface BookmarksOptions {
   readonly clock: Clock
   readonly random: Random
-  /** Milliseconds between two bookmarks to one watcher, ±10 % jitter. */
+  /** Milliseconds between two bookmarks to one watcher, ±10% jitter. */
   readonly intervalMs: number
   /** The revision up to which everything has been dispatched. */
   readonly headRevision: () => Revision

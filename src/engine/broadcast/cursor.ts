@@ -139,7 +139,7 @@ export class Cursor {
     return this.#isPaced
   }
 
-  /** Whether every event for this watcher has been written, so that a bookmark may follow. */
+  /** Whether every event for this watcher has been written, so a bookmark may follow. */
   get isAtHead(): boolean {
     if (this.#state === 'active') return this.#offset === this.group.log.endOffset
     return this.#state === 'lagging' && this.group.members.parked.has(this)

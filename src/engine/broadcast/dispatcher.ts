@@ -43,7 +43,7 @@ export interface DispatcherOptions extends DispatcherBounds {
   readonly clock: Clock
   readonly random: Random
   readonly metrics: BroadcastMetrics
-  /** Milliseconds between two bookmarks to one watcher, ±10 % jitter. */
+  /** Milliseconds between two bookmarks to one watcher, ±10% jitter. */
   readonly bookmarkIntervalMs: number
   /** Called when an encoder failed because of a bug. */
   readonly onInternalError: (error: StatusError) => void

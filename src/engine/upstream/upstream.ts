@@ -43,7 +43,7 @@ export interface Page {
   /** The number of keys from the start of this page to the end of the prefix, at the page's revision. */
   readonly count: number
   /**
-   * Whether a watch from the next revision continues the response that contained this page, so that no change can be
+   * Whether a watch from the next revision continues the response that contained this page, so no change can be
    * missed between the two. The watch fails if that response has broken off in the meantime.
    */
   readonly isContinued?: boolean

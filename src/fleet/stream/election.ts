@@ -9,7 +9,7 @@
  * not because of the lease. So a holder in doubt keeps writing until the stream rejects a write, but takes over no
  * other stream. Giving up at once was rejected, because then each election in NATS interrupted all other streams.
  *
- * A response from NATS may be lost after a successful write, so that a candidate holds the lease without knowing it.
+ * A response from NATS may be lost after a successful write, so a candidate may hold the lease without knowing it.
  * The lease's value therefore includes a mark that no other process has. A candidate that finds its own mark continues
  * as the holder instead of waiting for its own lease to expire.
  */

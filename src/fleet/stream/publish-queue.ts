@@ -126,7 +126,7 @@ export class PublishQueue {
     this.#addMark({ kind: 'synced' })
   }
 
-  /** @returns whether nothing is queued or being written, so that the proof need not wait. */
+  /** @returns whether nothing is queued or being written, so the proof need not wait. */
   addProof(requestedAtMs: number): boolean {
     if (this.#isAwaited && this.#items.length === 0) return true
     this.#addMark({ kind: 'proof', requestedAtMs })

@@ -30,8 +30,7 @@ export class PrimaryFeed implements ResourceFeed {
   #revision: Revision | null = null
   #status: Omit<FeedStatus, 'revision'> = { state: 'idle', reason: null }
   /**
-   * Whether the source reports its age and how long that is valid, so that the primary's silence needs no separate
-   * report.
+   * Whether the source reports its age and how long that is valid, so the primary's silence needs no separate report.
    */
   #reportsAge = false
   /**

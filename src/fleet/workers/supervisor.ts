@@ -26,7 +26,7 @@ export interface SupervisorOptions {
   readonly primary: Primary
   /**
    * Returns what a worker must know before it begins.
-   * @param isReplacement whether other workers already serve, so that this one may take its time.
+   * @param isReplacement whether other workers already serve, so this one may take its time.
    */
   readonly hello: (isReplacement: boolean) => string
   readonly logger: Logger

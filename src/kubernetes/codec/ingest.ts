@@ -127,7 +127,10 @@ function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch |
   }
 }
 
-/** The most bytes of JSON for one of CBOR. Short floats grow most: three bytes of CBOR become up to 22 of JSON. */
+/**
+ * The maximum bytes of JSON per byte of CBOR. Short floats grow most: three bytes of CBOR become up to 25 of JSON, plus
+ * a comma, so a value that is almost entirely such floats is refused.
+ */
 const JSON_OF_CBOR = 8
 
 function ingestCbor(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {

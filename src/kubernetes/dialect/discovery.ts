@@ -47,7 +47,7 @@ export interface Review {
 }
 
 export interface DiscoveryOptions {
-  /** Whether writes are enabled, so that their verbs are listed. Default false. */
+  /** Whether writes are enabled, so their verbs are listed. Default false. */
   readonly writable?: boolean
   /**
    * Versions that other servers serve through this one. A version is listed unless this server serves part of it

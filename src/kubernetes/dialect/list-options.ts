@@ -145,7 +145,7 @@ export function parseListParameters(query: Query, target: Target = {}): ListPara
   return { read: fresh, limit, ...rest }
 }
 
-/** Whether the API server has no watch cache for the resource, so that it pages lists at every revision. */
+/** Whether the API server has no watch cache for the resource, so it pages lists at every revision. */
 function isUncachedThere({ resource }: Target): boolean {
   return resource?.plural === 'events' && (resource.group === '' || resource.group === 'events.k8s.io')
 }
@@ -193,7 +193,7 @@ export interface Target {
 export interface WatchParameterSources extends Target {
   /** The header sent by a reconnecting EventSource; takes precedence over the resourceVersion in the URL. */
   readonly lastEventId?: string
-  /** Whether the path (`/watch/`) already makes the request a watch, so that the query need not. */
+  /** Whether the path (`/watch/`) already makes the request a watch, so the query need not. */
   readonly legacyWatch?: boolean
 }
 

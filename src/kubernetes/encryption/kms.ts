@@ -34,11 +34,11 @@ interface WriteKey {
   readonly confirmedMs: number
 }
 
-/** Far more keys than are in use. Each start of an API server and each key of the plugin adds one. */
+/** Far more keys than are in use. Each start of an API server and each new key of the plugin adds one. */
 const MOST_KEYS = 10_000
 const SEED_BYTES = 32
 const MAX_KEY_BYTES = 1_024
-/** If a key cannot be decrypted, the plugin is called at most once in this time, however many values share the key. */
+/** If a key cannot be decrypted, the plugin is called at most once per interval, however many values share it. */
 const FAILED_FOR_MS = 1_000
 /** How often the plugin is asked for its key for writes. If it does not respond, the last key stays in use longer. */
 const CONFIRM_EVERY_MS = 60_000

@@ -73,7 +73,7 @@ export interface Held {
    * before changing it.
    */
   readonly object: JsonRecord
-  /** Whether only a value is stored, so that `object` is built from the value and its key. */
+  /** Whether only a value is stored, so `object` is built from the value and its key. */
   readonly isBare: boolean
   /** Whether the object is stored as protobuf, which is read here and never written. */
   readonly isForeign: boolean

@@ -56,7 +56,7 @@ export interface AuditLogOptions {
 }
 
 const MAX_QUEUED_BYTES = 4 * 2 ** 20
-/** The time until a file that could not be written is opened again. */
+/** How long to wait before reopening a file that could not be written. */
 const RETRY_MS = 5_000
 const APPENDING = fs.constants.O_WRONLY | fs.constants.O_APPEND | fs.constants.O_CREAT | fs.constants.O_NONBLOCK
 /** How long a pipe may accept no data before the write fails. */

@@ -1,7 +1,7 @@
 /**
  * The envelope around every object that an API server stores or sends as protobuf: four magic bytes, then the message
  * runtime.Unknown with the object's apiVersion and kind, and its own message as bytes. It is opened in place: the parts
- * are offsets into the value, so that serving protobuf clients costs no copy.
+ * are offsets into the value, so serving protobuf clients requires no copy.
  *
  *     k8s\0 | 1 typeMeta { 1 apiVersion, 2 kind } | 2 raw | 3 contentEncoding | 4 contentType
  *

@@ -27,7 +27,7 @@ export interface CachedTokensOptions {
 /** The request for which a token is judged. */
 export interface TokenContext {
   readonly address: string
-  /** Whether the token has been accepted before, however long ago, so that it is not a guess. */
+  /** Whether the token has been accepted before, however long ago, and so is not a guess. */
   readonly isKnownToken: boolean
   /** As in `AuthenticationRequest`. */
   readonly audiences: readonly string[] | undefined

@@ -39,7 +39,7 @@ const TOKEN_REVIEW: ReviewKind = {
   isSelf: false,
 }
 
-/** @param isAlone whether no API server runs next to this one, so that tokens are reviewed here. */
+/** @param isAlone whether no API server runs next to this one, so tokens are reviewed here. */
 export function reviewKinds(isAlone: boolean): readonly ReviewKind[] {
   return isAlone ? ALL_KINDS : ALL_KINDS.filter((kind) => kind !== TOKEN_REVIEW)
 }

@@ -78,7 +78,7 @@ export interface ApiContext {
   readonly compressesWatches: boolean
   /** Whether field selectors may name any scalar path of Kubernetes' own kinds and custom resources. */
   readonly isAnyFieldSelectable: boolean
-  /** Whether the server is stopping, so that new watches are refused. */
+  /** Whether the server is stopping, so new watches are refused. */
   isDraining(): boolean
   readonly metrics: RequestMetrics
   readonly onInternalError: (error: StatusError) => void

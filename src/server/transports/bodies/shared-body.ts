@@ -54,7 +54,7 @@ export class SharedBody {
     this.#onComplete = onComplete
   }
 
-  /** Whether every piece built is still there, so that it can be read from the beginning. */
+  /** Whether every piece built is still there, so it can be read from the beginning. */
   get isWhole(): boolean {
     return this.#kept === 0
   }

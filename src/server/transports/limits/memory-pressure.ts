@@ -3,7 +3,7 @@
  * start lists and watches, so that a client that fills the memory does not keep the others out. Well beyond it, new
  * lists and watches get 429. Running requests continue.
  *
- *     0 ────────────────────── 85 % ─────────────── target ───────────── 105 % ────▶ resident memory
+ *     0 ────────────────────── 85% ──────────────── target ───────────── 105% ─────▶ resident memory
  *          as configured         │  caches shrink     │  lists take turns  │  and 429
  *
  * It measures resident memory, because that is what a container is killed for. It does not end running watches, because

@@ -12,7 +12,7 @@ import type { User } from '../../auth/user.js'
 import type { StatusError } from '../../../engine/model/status.js'
 import { boundResponse, breakOff, lingerMs } from '../watch/linger.js'
 
-/** The longest warning, because every client limits the total size of headers. */
+/** Longer warnings are cut off, because every client limits the total size of headers. */
 const MAX_WARNING_CHARACTERS = 256
 
 /** Shared, because creating one captures a stack trace. */
@@ -46,7 +46,7 @@ export class Exchange {
   judgement: Judgement | null = null
   readonly #onClose = (): void => this.#abort?.abort(CLOSED)
 
-  /** @param untakenMs returns how long, in milliseconds, a client may leave the given number of last bytes unread. */
+  /** @param untakenMs returns how many milliseconds a client may leave the last `bytes` of a response unread. */
   constructor(
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
@@ -90,12 +90,12 @@ export class Exchange {
     return this.#writable.destroyed || this.response.writableEnded
   }
 
-  /** Whether a request failed because its client has left, so that it needs no response. */
+  /** Whether a request failed because its client has left, and so needs no response. */
   wasLeft(error: unknown): boolean {
     return error === CLOSED || (this.isGone && error instanceof Error && error.name === 'AbortError')
   }
 
-  /** Whether written bytes wait for the client, so that a `drain` event will follow. */
+  /** Whether written bytes are waiting for the client, in which case a `drain` event will follow. */
   get needsDrain(): boolean {
     return this.#writable.writableNeedDrain
   }
