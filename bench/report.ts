@@ -160,7 +160,7 @@ function against(title: string, subject: string, wire: string | null, name: stri
       )
       const [own, other] = [row[name], peer?.[name]]
       if (typeof own !== 'number' || typeof other !== 'number' || other === 0 || peer === row) return '–'
-      return unit === 'times' ? `${figure(own / other)} ×` : `${figure((own / other) * 100)} %`
+      return unit === 'times' ? `${figure(own / other)} ×` : `${figure((own / other) * 100)}%`
     },
   }
 }
@@ -207,7 +207,7 @@ lowest and the highest.`,
         figure(one.deliveriesPerSecond),
         // Bun does not send with `write`, and /proc counts only `write`.
         one.runtime.startsWith('Bun') ? '–' : figure(one.deliveriesPerWrite),
-        `${figure(one.clientCores * 100)} %`,
+        `${figure(one.clientCores * 100)}%`,
         one.failed === 0 ? String(one.rounds) : `${one.rounds}, and ${one.failed} failed`,
       ]
       return `| ${[nameOf(one), ...cells].join(' | ')} |`
