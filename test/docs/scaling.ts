@@ -41,7 +41,7 @@ function browsers(rows: readonly Row[]): string {
     return `| ${name} | ${figures.join(' | ')} | ${machines} |`
   })
   return [
-    `${figure(EDGE_CLIENTS)} clients, ${figure(rows[0]?.['rate'])} writes/s of 30 bytes, without TLS (\`npm run bench -- edge\`). The cache and the program that polls share a core. The last column is for a million clients, with cores 60 % busy.`,
+    `${figure(EDGE_CLIENTS)} clients, ${figure(rows[0]?.['rate'])} writes/s of 30 bytes, without TLS (\`npm run bench -- edge\`). The cache and the program that polls share a core. The last column is for a million clients, with cores 60% busy.`,
     '',
     '| | cores of the server | its CPU µs per write | cores of the cache | mean ms | p50 ms | p99 ms | caches of eight cores |',
     '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',

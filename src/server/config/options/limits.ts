@@ -35,7 +35,7 @@ export const limitsOptions = {
     default: null,
     min: 128 * MiB,
     max: 1_024 * GiB,
-    doc: 'Resident memory above which new lists and watches take turns; from 105 % of it they get 429, and above 85 % of it the caches shrink. The processes of --workers get equal shares. Set it below the container limit. Default: 85 % of the container limit; none without such a limit.',
+    doc: 'Resident memory above which new lists and watches take turns; from 105% of it they get 429, and above 85% of it the caches shrink. The processes of --workers get equal shares. Set it below the container limit. Default: 85% of the container limit; none without such a limit.',
   }),
   requestsPerSecond: integer({
     default: 400,
