@@ -45,8 +45,9 @@ async function start(
   }
 }
 
+/** Writes until the connection is closed. A write that meets the end gets an error, which `once` would throw. */
 async function drip(socket: Socket, text: string): Promise<void> {
-  const closed = once(socket, 'close')
+  const closed = new Promise((resolve) => socket.once('close', resolve))
   socket.resume()
   const timer = setInterval(() => socket.write(text), 10)
   await closed
