@@ -100,6 +100,7 @@ void t.test(
     t.equal(status, 1)
     t.same(ends, ['not ok 1 waits', 'ok 2 last'])
     t.match(stdout, /^1\.\.2$/m, 'the run is whole')
+    t.match(stdout, /^# still running after all files: .*Timeout/m)
     t.end()
   },
 )
