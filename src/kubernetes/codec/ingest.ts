@@ -127,11 +127,8 @@ function ingestProtobuf(keyValue: KeyValue, name: ObjectName, scratch: Scratch |
   }
 }
 
-/**
- * The maximum bytes of JSON per byte of CBOR. Short floats grow most: three bytes of CBOR become up to 25 of JSON, plus
- * a comma, so a value that is almost entirely such floats is refused.
- */
-const JSON_OF_CBOR = 8
+/** The maximum bytes of JSON per byte of CBOR. Half floats grow most: three bytes of CBOR become up to 26 of JSON. */
+const JSON_OF_CBOR = 9
 
 function ingestCbor(keyValue: KeyValue, name: ObjectName, scratch: Scratch | undefined): StoredObject | Unservable {
   const unreadable = (why: string): Unservable => ({
