@@ -25,13 +25,20 @@ export interface Child {
   readonly name: string
   readonly hasEnded: boolean
   /**
-   * Resolves to the value that `parse` returns for the next line of stdout for which it returns one. @throws Error
-   * after `timeoutMs`, or when the process ends.
+   * Resolves to the value that `parse` returns for the next line of its output for which it returns one. Of several
+   * callers, a line goes to the first that wants it. @throws Error after `timeoutMs`, or when the process ends.
    */
   line<T>(parse: (text: string) => T | undefined, timeoutMs: number): Promise<T>
   send(text: string): void
   /** Sends SIGTERM, and SIGKILL after 5 s. Resolves when the process is gone. */
   end(): Promise<void>
+}
+
+interface LineReader {
+  /** Whether this is the line that the reader waits for. */
+  take(text: string): boolean
+  /** The process has ended. */
+  end(): void
 }
 
 /** Starts `command`. If it fails, the error contains its last output. */
@@ -44,13 +51,13 @@ export function start(name: string, core: Core, command: readonly string[], env:
   )
   const lines: string[] = [] // printed but not yet taken by `line`, at most 1,000
   const last: string[] = [] // the last output, for error messages
-  let wake: (() => void) | null = null
+  const readers = new Set<LineReader>()
   let hasEnded = false
   const ended = new Promise<void>((resolve) => {
     child.once('close', () => {
       hasEnded = true
       running.delete(handle)
-      wake?.()
+      for (const reader of readers) reader.end()
       resolve()
     })
   })
@@ -60,44 +67,54 @@ export function start(name: string, core: Core, command: readonly string[], env:
     last.push(text)
     if (last.length > 20) last.shift()
   }
-  createInterface({ input: child.stdout }).on('line', (text) => {
+  const add = (text: string): void => {
+    remember(text)
+    for (const reader of readers) if (reader.take(text)) return
+    if (readers.size > 0) return
     lines.push(text)
     if (lines.length > 1000) lines.shift()
-    remember(text)
-    wake?.()
-  })
-  createInterface({ input: child.stderr }).on('line', (text) => {
-    lines.push(text) // etcd says on stderr that it is ready
-    if (lines.length > 1000) lines.shift()
-    remember(text)
-    wake?.()
-  })
+  }
+  createInterface({ input: child.stdout }).on('line', add)
+  createInterface({ input: child.stderr }).on('line', add) // etcd says on stderr that it is ready
   const handle: Child = {
     pid: child.pid ?? 0,
     name,
     get hasEnded() {
       return hasEnded
     },
-    async line(parse, timeoutMs) {
-      const deadline = performance.now() + timeoutMs
-      for (;;) {
-        for (let text = lines.shift(); text !== undefined; text = lines.shift()) {
-          const value = parse(text)
-          if (value !== undefined) return value
-        }
-        const left = deadline - performance.now()
-        if (hasEnded || left <= 0) {
-          throw new Error(`${name}: ${hasEnded ? 'ended' : `no answer in ${timeoutMs} ms`}\n${last.join('\n')}`)
-        }
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, left)
-          wake = () => {
-            clearTimeout(timer)
-            resolve()
-          }
-        })
-        wake = null
+    async line<T>(parse: (text: string) => T | undefined, timeoutMs: number) {
+      for (let text = lines.shift(); text !== undefined; text = lines.shift()) {
+        const value = parse(text)
+        if (value !== undefined) return value
       }
+      const failure = (why: string): Error => new Error(`${name}: ${why}\n${last.join('\n')}`)
+      if (hasEnded) throw failure('ended')
+      return await new Promise<T>((resolve, reject) => {
+        const leave = (): void => {
+          clearTimeout(timer)
+          readers.delete(reader)
+        }
+        const fail = (error: unknown): void => {
+          leave()
+          reject(error as Error)
+        }
+        const timer = setTimeout(() => fail(failure(`no answer in ${timeoutMs} ms`)), timeoutMs)
+        const reader: LineReader = {
+          take(text) {
+            try {
+              const value = parse(text)
+              if (value === undefined) return false
+              leave()
+              resolve(value)
+            } catch (error) {
+              fail(error)
+            }
+            return true
+          },
+          end: () => fail(failure('ended')),
+        }
+        readers.add(reader)
+      })
     },
     send: (text) => void child.stdin.write(`${text}\n`),
     async end() {

@@ -6,7 +6,7 @@ import { createSecureServer, type ServerHttp2Stream } from 'node:http2'
 import { createServer, type Server } from 'node:net'
 import t from 'tap'
 import { MAGIC } from '../../bench/support/objects.js'
-import { endAll } from '../../bench/support/processes.js'
+import { endAll, start } from '../../bench/support/processes.js'
 import {
   openWatchers,
   startWatchers,
@@ -294,3 +294,15 @@ async function servedByPath(
     server.close()
   }
 }
+
+void t.test('two callers may wait for different lines of one process', async (t) => {
+  const child = start('printer', 'load', ['sh', '-c', 'read _; echo one; echo two; read _'])
+  const only = (wanted: string) => (text: string) => (text === wanted ? text : undefined)
+  const two = child.line(only('two'), 30_000)
+  const one = child.line(only('one'), 30_000)
+  const none = child.line(only('three'), 30_000)
+  child.send('')
+  t.same(await Promise.all([one, two]), ['one', 'two'])
+  child.send('')
+  await t.rejects(none, /^printer: ended/, 'one that waits in vain does not wait for its whole time')
+})

@@ -17,8 +17,8 @@ delete process.env['TEST_SECONDS']
 
 const own = { test: t.test.bind(t), teardown: t.teardown.bind(t) }
 
-/** How long connections and programs of the last file may take to end. */
-const GRACE_MS = 10_000
+/** How long the timers, connections and programs of the last file may take to end. */
+const GRACE_MS = Math.min(60, Number(TEST_SECONDS)) * 1_000
 
 t.setTimeout(0)
 for (const file of TEST_FILES.split(',')) {
