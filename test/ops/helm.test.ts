@@ -513,13 +513,13 @@ function serverConfig(objects: readonly KubernetesObject[]): Record<string, unkn
 }
 
 /**
- * Secrets are newly generated each time. The checksum covers YAML text, which two writers format differently; the text
+ * Secrets and their certificates are newly generated each time. The checksum covers YAML text, which two writers format differently; the text
  * itself is compared as YAML.
  */
 function masked(object: KubernetesObject): unknown {
   if (object.kind === 'Secret') return { ...object, data: Object.keys(object['data'] as object) }
   const json = JSON.stringify(object, (key, value: unknown) => {
-    if (key === 'checksum/config') return 'masked'
+    if (key === 'checksum/config' || key === 'ca.crt') return 'masked'
     return key === 'config.yaml' ? (parse(value as string) as unknown) : value
   })
   return JSON.parse(json)

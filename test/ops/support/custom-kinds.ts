@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 
 const MODULES = [
-  { module: 'sigs.k8s.io/gateway-api', version: 'v1.7.0', folder: 'config/crd/standard' },
+  { module: 'sigs.k8s.io/gateway-api', version: 'v1.6.1', folder: 'config/crd/standard' },
   {
     module: 'github.com/prometheus-operator/prometheus-operator',
     version: 'v0.85.0',
