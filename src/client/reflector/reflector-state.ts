@@ -27,7 +27,7 @@ export const HEALTHY_MS = 10_000
  */
 const SILENT_WATCHES = 2
 
-/** What the reflector has learned from the server so far. Every state has it, and passes it to the next one. */
+/** What the reflector has learned about the server, kept from one state to the next. */
 export interface Known {
   /** The last resourceVersion that was committed or seen; null before the first. */
   readonly position: string | null
