@@ -42,7 +42,7 @@ export const benchCommand = defineCommand<typeof benchFlags>({
   name: 'bench',
   summary: 'open many watches on a server and measure delivery',
   description:
-    'Works with any Kubernetes-style watch endpoint. It writes nothing, and counts the events that arrive while it runs. If an object has the annotation distributary.io/sent-at (seconds since 1970, fractions allowed, from a clock in sync with this machine’s), it measures the latency since then. For all objects it shows the spread between the first watcher and the rest.\n\nOne process generates the load, on one core. If its CPU usage nears 100%, you are measuring the load generator: run several of them.',
+    'Works with any Kubernetes-style watch endpoint. It writes nothing, and counts the events that arrive while it runs. If an object has the annotation distributary.io/sent-at (seconds since 1970, fractions allowed, from a clock in sync with this machine’s), it measures the latency since then. For all objects it shows the spread between the first watcher and the rest.\n\nOne process generates the load, on one core. If its CPU usage nears 100%, you are measuring the load generator: run several at once.',
   positionals: '<RESOURCE>',
   flags: benchFlags,
   examples: [

@@ -246,7 +246,8 @@ export abstract class CacheReads {
 
   /**
    * Returns a state as fresh as a linearizable read, if progress cannot be trusted. The cheapest proof comes first: the
-   * cache has reached etcd's revision, or it has the same keys as etcd.
+   * cache has reached etcd's revision (not read if there are few objects), or it has the same keys as etcd. Without a
+   * proof, the state is read from etcd.
    */
   async #stateNow(signal: AbortSignal | undefined): Promise<Snapshot> {
     const { source, disconnectedReason } = this

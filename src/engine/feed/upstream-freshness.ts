@@ -46,7 +46,7 @@ const KEY_READS = 32
 /** Limits how many different old revisions may be waiting or being read: this number for each of the `EXACT_READS`. */
 const WAITING_PER_READ = 16
 
-/** Shared, because without a reason each abort makes an exception with its stack, which takes 20 µs. */
+/** Shared, because an abort without a reason creates an exception with a stack trace, which takes 20 µs. */
 const UNWANTED = new UpstreamError('unavailable', 'no request waits for this read')
 
 /** A read of one object, shared by all requests for that object. It is cancelled when no request wants it any more. */

@@ -91,7 +91,7 @@ export function readJsonTree(bytes: Buffer, maxDepth = MAX_JSON_DEPTH, unread?: 
 }
 
 /**
- * Like `readJsonTree`, but takes a fraction of the time. The objects may have a prototype, so the caller must not change
+ * Like `readJsonTree`, but takes a fraction of the time if JavaScript can represent every number exactly. The objects may have a prototype, so the caller must not change
  * them, nor read members with the names of those that every JavaScript object inherits.
  */
 export function readPlainTree(bytes: Buffer): Json {
