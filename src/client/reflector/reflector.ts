@@ -171,8 +171,7 @@ export class Reflector<T> {
     if (state.kind === before.kind) return
     const { path } = this.#options
     const { reason, resourceVersion } = this.status
-    if (reason !== null)
-      this.#logger.warn({ path, resourceVersion, reason }, 'list and watch failed; retrying with back-off')
+    if (reason !== null) this.#logger.warn({ path, resourceVersion, reason }, 'list and watch interrupted; retrying')
     else this.#logger.debug({ path, resourceVersion, state: state.kind }, 'list and watch continues')
     this.#options.onStatus?.(this.status)
   }
