@@ -32,7 +32,7 @@ export function unservedSubresourceError(
   const server = subresourceServer(resource, first)
   if (server === undefined) return undefined
   const { group, plural } = resource
-  const why = `${REASONS[server]!}; use an API server, or set --passthrough here`
+  const why = `${REASONS[server]!}; use an API server, or a server with --passthrough`
   return new NotImplementedError(`${first} of ${id} ${JSON.stringify(name)} is not served here: ${why}`, {
     details: { name, ...(group === '' ? {} : { group }), kind: plural },
   })

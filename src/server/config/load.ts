@@ -100,9 +100,7 @@ export function load(args: readonly string[], environment: Environment, readFile
     declared.length > 0 && !namesKubernetes && !given.has('etcdPrefix') && mayAwaitKubernetes(completed)
   const checked = rest.enableWrites ? served.leftOut.filter((id) => CHECKED_BY_WRITES.has(id)) : []
   if (checked.length > 0)
-    problems.push(
-      `--enable-writes needs ${checked.join(', ')}: remove ${checked.map((id) => `"-${id}"`).join(' and ')} from --resource`,
-    )
+    problems.push(`--enable-writes needs ${checked.join(', ')}: do not leave out these resources with --resource`)
   if (rest.upstream !== null && resolved.resources.some(({ origin }) => origin === 'declared')) {
     problems.push('a prefix (--resource NAME=/prefix/) needs etcd: with --upstream, declare it on the upstream server')
   }
