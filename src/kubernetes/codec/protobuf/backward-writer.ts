@@ -28,7 +28,7 @@ export class BackwardWriter {
   /** Returns what was written. Nothing can be written afterwards. */
   finish(): Buffer {
     const written = this.#bytes.subarray(this.#start)
-    if (this.#bytes.length > SPARE_BYTES) return written
+    if (this.#bytes.length !== SPARE_BYTES) return written
     spare = this.#bytes
     this.#bytes = NOTHING
     this.#start = 0
