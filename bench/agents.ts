@@ -3,11 +3,15 @@
  * and four watches in protobuf (`support/agents.ts`), connect to Kubernetes' API server and to ours, on each runtime
  * that npm can install.
  *
+ * The writes have a shape (`--shape`): the usual one, and two in which the API server's own baseline matters most. The
+ * baseline is the cost of events on a server without watchers, which an API server pays in any case. It is measured
+ * after the agents have left, so that the server is warm.
+ *
  * All subjects take turns on one etcd, round after round. Each subject is started, watched and ended in every round, so
  * that other load on the machine affects all of them alike. Compare only rows of the same round.
  */
 import { startEtcd } from './subjects/etcd.js'
-import { agentsOf, type Agents, EVENTS_OF_ROUND, WATCHES_OF_AGENT } from './support/agents.js'
+import { agentsOf, type Agents, isShape, type Shape, WATCHES_OF_AGENT } from './support/agents.js'
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { settled, stretchColumns } from './support/measure.js'
 import { pods, writeObjectsFile } from './support/objects.js'
@@ -19,20 +23,38 @@ import { createWorkspace, type Workspace } from './support/workspace.js'
 const WIRE = 'http2-tls'
 const ROUNDS = 3
 /**
- * Events per second for 300 agents, which cause 8,800 deliveries, about half a core's work. With more agents the number
- * of deliveries stays the same.
+ * The number of agents for which a round of changes takes a second, which causes about half a core's work. With more
+ * agents the number of deliveries stays the same.
  */
-const RATE = 40
 const RATE_AGENTS = 300
+/** How long events go on without agents, in comparison with how long they do with them. */
+const BASE_SHARE = 0.5
 const WRITE_OBJECTS_MS = 300_000
 
 const usual = ['apiserver', 'distributary', 'distributary@22', 'distributary@24', 'distributary@26', 'distributary@bun']
 
+/** The loads besides the usual shape, and the subjects that they have if none are named. */
+const otherShapes: readonly Shape[] = ['even', 'pods']
+const usualOfOthers = ['apiserver', 'distributary@24', 'distributary@bun']
+
 export const agents: Question = async (choice) => {
-  const subjects = (choice.subjects.length > 0 ? choice.subjects : usual).map((name) => `${name.split('/')[0]}/${WIRE}`)
-  const asked = targets({ ...choice, subjects }, [])
   const counts = choice.watchers.length > 0 ? choice.watchers : choice.quick ? [50] : [300, 1_000]
-  for (const count of counts) await measureAll(choice, asked, count)
+  const shapes = choice.shapes.map((name) => {
+    if (!isShape(name)) throw new Error(`no shape ${name}; there are mixed, even, pods`)
+    return name
+  })
+  const subjectsOf = (names: readonly string[]): Target[] => {
+    const subjects = (choice.subjects.length > 0 ? choice.subjects : names).map(
+      (name) => `${name.split('/')[0]}/${WIRE}`,
+    )
+    return targets({ ...choice, subjects }, [])
+  }
+  if (shapes.length === 0 || shapes.includes('mixed')) {
+    for (const count of counts) await measureAll(choice, subjectsOf(usual), count, 'mixed')
+  }
+  for (const shape of otherShapes.filter((one) => shapes.length === 0 || shapes.includes(one))) {
+    await measureAll(choice, subjectsOf(usualOfOthers), counts[0]!, shape)
+  }
 }
 
 interface Scene {
@@ -43,10 +65,10 @@ interface Scene {
   readonly classesFile: string
 }
 
-async function measureAll(choice: Choice, asked: readonly Target[], count: number): Promise<void> {
+async function measureAll(choice: Choice, asked: readonly Target[], count: number, shape: Shape): Promise<void> {
   const workspace = createWorkspace()
   try {
-    const imagined = agentsOf(count)
+    const imagined = agentsOf(count, shape)
     const etcd = await startEtcd(workspace, 'load')
     const [initialFile, changesFile, classesFile] = ['initial', 'changes', 'classes'].map((name) =>
       workspace.path(name),
@@ -59,7 +81,7 @@ async function measureAll(choice: Choice, asked: readonly Target[], count: numbe
     await initial.end()
     const source = await startWriter(etcd.port, changesFile!, workspace.path('progress'))
     const scene = { workspace, etcd, imagined, source, classesFile: classesFile! }
-    for (let round = 1; round <= (choice.quick ? 1 : ROUNDS); round++) {
+    for (let round = 1; round <= (choice.rounds ?? (choice.quick ? 1 : ROUNDS)); round++) {
       for (const target of asked) {
         const row = {
           question: 'agents',
@@ -67,6 +89,7 @@ async function measureAll(choice: Choice, asked: readonly Target[], count: numbe
           wire: WIRE,
           ...runtimeOf(target),
           agents: count,
+          shape,
           round,
         }
         await attempt(choice, row, () => measure(choice, scene, target, count, row))
@@ -89,7 +112,8 @@ async function measure(
   count: number,
   row: { readonly question: string; readonly subject: string; readonly wire: string },
 ): Promise<void> {
-  const rate = choice.rates[0] ?? Math.min(RATE, (RATE * RATE_AGENTS) / count)
+  const { eventsOfRound } = imagined
+  const rate = choice.rates[0] ?? eventsOfRound * Math.min(1, RATE_AGENTS / count)
   const seconds = choice.seconds ?? (choice.quick ? 4 : 20)
   const subject = await kind.start({
     workspace,
@@ -106,7 +130,7 @@ async function measure(
   try {
     const before = usage(subject.pid).residentBytes
     const run = (ms: number) => source.run({ rate, count: 1e9, ms })
-    const { next: first } = await source.run({ rate, count: EVENTS_OF_ROUND, ms: 60_000 })
+    const { next: first } = await source.run({ rate, count: eventsOfRound, ms: 60_000 })
     const watchers = await openWatchers(subject.watch({}), {
       connections: count,
       streams: WATCHES_OF_AGENT,
@@ -131,6 +155,11 @@ async function measure(
       throw new Error(`not every delivery came once: ${JSON.stringify({ event, missing, repeated, strays, ended })}`)
     }
     await watchers.end()
+    await sleep(choice.quick ? 200 : 2_000)
+    const atRest = usage(subject.pid).cpuSeconds
+    const unwatched = await run(seconds * 1000 * BASE_SHARE)
+    await sleep(200)
+    const baseSeconds = usage(subject.pid).cpuSeconds - atRest
     choice.recorder.row({
       ...row,
       resource: 'agents',
@@ -139,6 +168,8 @@ async function measure(
       openedMs: watchers.openedMs,
       ended,
       cpuMicrosPerDelivery: (spent('server') / report.deliveries) * 1e6,
+      cpuMicrosPerEvent: (spent('server') / (ran.next - ran.first)) * 1e6,
+      baseMicrosPerEvent: (baseSeconds / (unwatched.next - unwatched.first)) * 1e6,
       clientCores: spent('client') / elapsed,
       etcdCores: spent('etcd') / elapsed,
       residentMbBefore: before / 2 ** 20,

@@ -61,7 +61,7 @@ export const relief: Question = async (choice) => {
     await createCluster(plane, size)
     const [rolls, probe] = [rolling(plane, size, times.roll), probing(plane, times.probe)]
     const scene = { choice, workspace, etcd, plane, size, times, runtime, rolls, probe }
-    for (let round = 1; round <= (choice.quick ? 1 : ROUNDS); round++) {
+    for (let round = 1; round <= (choice.rounds ?? (choice.quick ? 1 : ROUNDS)); round++) {
       for (const arrangement of arrangements) {
         const subject = arrangement === 'alone' ? 'apiserver' : 'distributary'
         const row = { question: 'relief', subject, wire: WIRE, arrangement, round, ...size }

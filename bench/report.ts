@@ -3,12 +3,15 @@
  * (and for the fan-out, for each load), it uses only the latest run, because ratios are valid only within one run.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { type AgentsSummary, agentsSummaries, type Ratios } from './support/agent-rows.js'
+import { type AgentsSummary, agentsSummaries, type Ratios, shapeOf } from './support/agent-rows.js'
 import { barChart, delayChart, lineChart } from './support/charts.js'
 import { repositoryRoot } from './support/native.js'
 import type { Row, Value } from './support/record.js'
+import { publishedTable } from './support/published-rows.js'
 import { reliefFigures, reliefTable } from './support/relief-rows.js'
-import { type RowsOf, targetsTable } from './targets.js'
+import { isOfReadme } from './support/readme-rows.js'
+import { SHAPE_TITLES } from './support/agents.js'
+import { aimsTable, answersTable, ofDirectEtcdCpu, type RunsOf } from './targets.js'
 
 const benchDirectory = `${repositoryRoot}bench/`
 
@@ -24,11 +27,13 @@ export async function report(isLocal: boolean): Promise<void> {
   const rows = readRows(isLocal)
   if (rows.length === 0) throw new Error('no rows: run a question with --keep first, or report with --local')
   mkdirSync(`${benchDirectory}charts`, { recursive: true })
-  const parts = [HEAD, targetsSection(rows)]
+  const parts = [HEAD, answersSection(rows)]
   for (const section of [
+    publishedSection,
     agentsSection,
     reliefSection,
     fanoutSection,
+    etcdApiSection,
     selectorsSection,
     prefixesSection,
     shardsSection,
@@ -74,27 +79,26 @@ function readRows(isLocal: boolean): Row[] {
   )
 }
 
-/**
- * Returns the rows of the question's latest run, for each load when there is `loadOf`; a full run beats a quick one.
- */
-function latest(rows: readonly Row[], question: string, loadOf?: (row: Row) => string): Row[] {
+/** Returns the runs of a question, newest first; quick ones only if there is no other. */
+function runsOfQuestion(rows: readonly Row[], question: string): Row[][] {
   const own = rows.filter((row) => row.question === question)
-  if (loadOf !== undefined) {
-    const loads = [...new Set(own.map(loadOf))]
-    return loads.flatMap((load) =>
-      latest(
-        own.filter((row) => loadOf(row) === load),
-        question,
-      ),
-    )
-  }
   const full = own.filter((row) => row['quick'] !== true)
   const candidates = full.length > 0 ? full : own
-  const run = candidates
-    .map((row) => String(row['run']))
-    .sort()
-    .at(-1)
-  return candidates.filter((row) => row['run'] === run)
+  const runs = [...new Set(candidates.map((row) => String(row['run'])))].sort().reverse()
+  return runs.map((run) => candidates.filter((row) => row['run'] === run))
+}
+
+/** Returns the rows of the question's latest run, for each load when there is `loadOf`. */
+function latest(rows: readonly Row[], question: string, loadOf?: (row: Row) => string): Row[] {
+  if (loadOf === undefined) return runsOfQuestion(rows, question)[0] ?? []
+  const own = rows.filter((row) => row.question === question)
+  const loads = [...new Set(own.map(loadOf))]
+  return loads.flatMap((load) =>
+    latest(
+      own.filter((row) => loadOf(row) === load),
+      question,
+    ),
+  )
 }
 
 /** Returns the name of the subject; for peers it includes the version, if it is recorded. */
@@ -174,7 +178,20 @@ Events are about 1 KiB, of pods unless a table says otherwise.
 CPU is the server's user and system time from \`/proc\`. Delay is the time from just before the put is sent to etcd until the watcher has the byte. *Limit* is a C program that
 sends the same bytes at the same pace, or in saturated runs as fast as it can. In every row each watcher received every event, once and in order; otherwise the row is a failure.`
 
-const agentsLoad = (row: Row): string => String(row['agents'])
+const agentsLoad = (row: Row): string => `${String(row['agents'])} ${shapeOf(row)}`
+
+function publishedSection(all: readonly Row[]): string {
+  const loadOf = (row: Row): string => String(row['load'])
+  const rows = latest(all, 'published', loadOf)
+  if (rows.length === 0) return ''
+  return `## What others published
+
+The same work as in published figures, on one machine, whose server has one core. Theirs come from other machines, and often from another way to measure: read the source before you compare.
+
+${publishedTable(rows, label, (value) => figure(value as Value | undefined))}
+
+${recordedOn(rows[0])}`
+}
 
 async function agentsSection(all: readonly Row[]): Promise<string> {
   const rows = latest(all, 'agents', agentsLoad)
@@ -185,12 +202,18 @@ async function agentsSection(all: readonly Row[]): Promise<string> {
 Each agent has one connection of HTTP/2 over TLS with four watches in protobuf: the pods of its node (every tenth agent:
 all pods), services, endpoint slices, nodes. So an event is one frame on each connection, and nothing is sent together. All subjects
 take turns over one etcd. A ratio compares two rows of one round; the table shows the median of three rounds, with the
-lowest and the highest.`,
+lowest and the highest.
+
+*Added*: the API server's cost per event with agents, minus its cost without them. Ours is our whole cost per event; at 1 ×, a move
+of the agents frees as much as it takes.`,
   ]
   const summaries = agentsSummaries(rows)
-  for (const count of new Set(summaries.map(({ agents }) => agents))) {
-    const group = summaries.filter(({ agents }) => agents === count)
-    const first = rows.find((row) => row['agents'] === count)!
+  for (const load of new Set(rows.map(agentsLoad))) {
+    const group = summaries.filter((one) => `${one.agents} ${one.shape}` === load)
+    const [one] = group
+    if (one === undefined) continue
+    const { agents: count, shape } = one
+    const first = rows.find((row) => agentsLoad(row) === load)!
     const apiServer = `API server ${String(first['apiServer'] ?? '')}`
     const nameOf = ({ subject, runtime }: AgentsSummary): string =>
       subject === 'apiserver' ? apiServer : `${subject} on ${runtime}`
@@ -198,6 +221,9 @@ lowest and the highest.`,
       const cells = [
         figure(one.cpuMicrosPerDelivery),
         ratioCell(one.ofCpu),
+        figure(one.cpuMicrosPerEvent),
+        one.subject === 'apiserver' ? figure(one.addedMicrosPerEvent) : '–',
+        ratioCell(one.ofAdded),
         figure(one.p50Ms),
         figure(one.p99Ms),
         ratioCell(one.ofP99),
@@ -212,23 +238,28 @@ lowest and the highest.`,
       ]
       return `| ${[nameOf(one), ...cells].join(' | ')} |`
     })
-    const chart = `agents-${count}.svg`
-    const bars = group.map((one) => ({
-      question: 'agents',
-      subject: one.subject,
-      wire: nameOf(one),
-      cpuMicrosPerDelivery: one.cpuMicrosPerDelivery,
-    }))
+    const chart = `agents-${count}${shape === 'mixed' ? '' : `-${shape}`}.svg`
     const title = `Server CPU of one delivery, µs, to ${figure(count)} node agents (less is better)`
-    await write(
-      chart,
-      barChart(bars, ({ wire }) => wire, 'cpuMicrosPerDelivery', title),
-    )
+    const barsOf = (of: readonly AgentsSummary[]): Promise<string> =>
+      barChart(
+        of.map((one) => ({
+          question: 'agents',
+          subject: one.subject,
+          wire: nameOf(one),
+          cpuMicrosPerDelivery: one.cpuMicrosPerDelivery,
+        })),
+        ({ wire }) => wire,
+        'cpuMicrosPerDelivery',
+        title,
+      )
+    await write(chart, barsOf(group))
+    const ofReadme = agentsSummaries(rows.filter((row) => agentsLoad(row) === load && isOfReadme(row)))
+    if (ofReadme.length > 0) await write('readme.svg', barsOf(ofReadme))
     parts.push(
-      `### ${figure(count)} agents`,
+      `### ${figure(count)} agents${shape === 'mixed' ? '' : `, ${SHAPE_TITLES[shape]}`}`,
       [
-        '| who | µs CPU a delivery | × API server | p50 ms | p99 ms | × API server | resident MB | × API server | watches ended | deliveries/s | events a write | client, of its core | rounds |',
-        `| --- |${' ---: |'.repeat(12)}`,
+        '| who | µs CPU a delivery | × API server | µs CPU an event | added | × what agents add | p50 ms | p99 ms | × API server | resident MB | × API server | watches ended | deliveries/s | events a write | client, of its core | rounds |',
+        `| --- |${' ---: |'.repeat(15)}`,
         ...lines,
         '',
         recordedOn(first),
@@ -266,14 +297,22 @@ const ratioCell = (ratios: Ratios | null): string =>
 
 const fanoutLoad = (row: Row): string => `${row['watchers']}/${row['rate']}`
 
-function targetsSection(all: readonly Row[]): string {
-  const rowsOf: RowsOf = (question, watchers, rate) =>
-    question === 'agents'
-      ? latest(all, question, agentsLoad)
-      : question === 'fanout'
-        ? latest(all, question, fanoutLoad).filter((row) => fanoutLoad(row) === `${watchers}/${rate}`)
-        : latest(all, question)
-  return `## Targets\n\n${targetsTable(rowsOf, (value) => figure(value))}`
+function answersSection(all: readonly Row[]): string {
+  const runsOf: RunsOf = (question, watchers, rate) =>
+    runsOfQuestion(
+      watchers === undefined ? all : all.filter((row) => fanoutLoad(row) === `${watchers}/${rate}`),
+      question,
+    )
+  const format = (value: number): string => figure(value)
+  return `## Five questions
+
+Each ratio compares two figures of one run on one machine, ours and those of a peer, or of a limit that nothing can pass. Less is better throughout.
+
+${answersTable(runsOf, format)}
+
+### The other aims
+
+${aimsTable(runsOf, format)}`
 }
 
 async function fanoutSection(all: readonly Row[]): Promise<string> {
@@ -318,6 +357,65 @@ async function fanoutSection(all: readonly Row[]): Promise<string> {
       ]),
       `![Deliveries per CPU-second](charts/${name}.svg)`,
       `![Delay](charts/${name}-delay.svg)`,
+    )
+  }
+  return parts.join('\n\n')
+}
+
+const API_SERVERS = 'api-servers'
+
+/** etcd's CPU for the watchers, without the writes, as a share of their cost when they watch etcd directly. */
+const OF_ETCD_CPU: Column = {
+  title: "etcd's CPU for the watchers, of direct",
+  cell(row, rows) {
+    const ratio = ofDirectEtcdCpu(row, rows)
+    return ratio === undefined ? '–' : `${figure(ratio * 100)}%`
+  },
+}
+
+function etcdApiSection(all: readonly Row[]): string {
+  const rows = latest(all, 'etcd-api')
+  if (rows.length === 0) return ''
+  const [ofTwo, deliveries] = [true, false].map((is) => rows.filter(({ wire }) => (wire === API_SERVERS) === is))
+  const parts = [
+    `## Etcd's own protocol
+
+The watchers watch one prefix over gRPC, each on its own connection. etcd's CPU is that of etcd itself, also where it is behind another server. The CPU of the writes alone, measured before there are
+watchers, is subtracted where it is compared.`,
+  ]
+  for (const load of new Set(deliveries!.map(fanoutLoad))) {
+    const [watchers, rate] = load.split('/')
+    parts.push(
+      `### ${figure(Number(watchers))} watchers of etcd's protocol, ${rate === '0' ? 'saturated' : `${rate} events/s`}`,
+      table(
+        deliveries!.filter((row) => fanoutLoad(row) === load),
+        [
+          subjectColumn,
+          plain('deliveries / CPU-s', 'deliveriesPerCpuSecond'),
+          against('× etcd', 'etcd', null, 'deliveriesPerCpuSecond', 'times'),
+          against('× grpc-proxy', 'grpc-proxy', null, 'deliveriesPerCpuSecond', 'times'),
+          plain('p50 ms', 'p50Ms'),
+          plain('p99 ms', 'p99Ms'),
+          plain('events/s', 'eventsPerSecond'),
+          plain('events a write', 'deliveriesPerWrite'),
+          plain("etcd's CPU, µs an event", 'etcdCpuMicrosPerEvent'),
+          plain('without watchers', 'etcdCpuMicrosPerEventAlone'),
+          OF_ETCD_CPU,
+        ],
+      ),
+    )
+  }
+  if (ofTwo!.length > 0) {
+    parts.push(
+      '### Two API servers',
+      `Both watch everything that they serve, at etcd or at distributary, while ${figure(ofTwo![0]?.['rate'])} pods a second are changed. Watches that distributary has without them are not counted. All programs share the machine's cores.`,
+      table(ofTwo!, [
+        { title: 'watched at', cell: subjectName },
+        plain("etcd's cores", 'etcdCores'),
+        plain("etcd's watchers for them", 'etcdWatchers'),
+        plain("distributary's cores", 'serverCores'),
+        plain("the API servers' cores", 'apiServerCores'),
+      ]),
     )
   }
   return parts.join('\n\n')

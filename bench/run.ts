@@ -7,6 +7,7 @@ import { agents } from './agents.js'
 import { cluster } from './cluster.js'
 import { definitions } from './definitions.js'
 import { edge } from './edge.js'
+import { etcdApi } from './etcd-api.js'
 import { fanout } from './fanout.js'
 import { informer } from './informer.js'
 import { ingest } from './ingest.js'
@@ -17,6 +18,8 @@ import { nats } from './nats.js'
 import { natsCuts } from './nats-cuts.js'
 import { objects } from './objects.js'
 import { oneEvent } from './one-event.js'
+import { published } from './published.js'
+import { readme } from './readme.js'
 import { protobufDecode } from './protobuf-decode.js'
 import { recovery } from './recovery.js'
 import { relief } from './relief.js'
@@ -32,7 +35,7 @@ import { watches } from './watches.js'
 import { workers } from './workers.js'
 import type { Choice, Question } from './support/choice.js'
 import { pods } from './support/objects.js'
-import { referencePeers } from './support/peers.js'
+import { buildPeers, builtPeers, referencePeers } from './support/peers.js'
 import { endAll, endAllOnSignals } from './support/processes.js'
 import { createRecorder } from './support/record.js'
 
@@ -50,6 +53,10 @@ const questions: Record<string, Asked> = {
   },
   edge: { ask: edge, about: 'pollers behind nginx and Varnish, and Server-Sent Events: CPU of the server, delay' },
   fanout: { ask: fanout, about: 'deliveries per CPU-second and delay, by watchers, rate and wire' },
+  'etcd-api': {
+    ask: etcdApi,
+    about: 'a delivery in etcd’s own protocol, compared with etcd and grpc-proxy: CPU, delay, and what etcd saves',
+  },
   prefixes: { ask: prefixes, about: 'the same for watchers of distinct parts of a declared prefix' },
   shards: { ask: shards, about: 'the same for one shard of everything, and for a hundred' },
   selectors: { ask: selectors, about: 'cost of an event for one of N watchers, each with its own selector' },
@@ -78,6 +85,11 @@ const questions: Record<string, Asked> = {
   workers: { ask: workers, about: 'CPU of a delivery with two workers, compared with one' },
   informer: { ask: informer, about: 'a client’s copy of 100,000 objects: time to sync, memory of an object' },
   cluster: { ask: cluster, about: 'a cluster of --nodes: CPU, memory and delay by kind; then all reconnect at once' },
+  published: { ask: published, about: 'the loads for which others published figures, with theirs and ours' },
+  readme: {
+    ask: readme,
+    about: 'every figure of the README, in half an hour; it skips what "peers" has not built',
+  },
   relief: {
     ask: relief,
     about: 'what the API server and etcd of a simulated cluster save, and a storm after a restart',
@@ -100,6 +112,9 @@ interface Flags {
   rate: number[]
   nodes?: number
   seconds?: number
+  rounds?: number
+  scale?: number
+  shape: string[]
   peers: 'machine' | 'reference'
   nodeFlag: string[]
   serverFlag: string[]
@@ -135,6 +150,9 @@ for (const [name, { ask, about, needsPeers = false }] of Object.entries(question
     .option('--rate <list>', 'events per second, or "saturated"', numbers, [])
     .option('--nodes <n>', 'number of nodes (cluster, relief)', Number)
     .option('--seconds <n>', 'length of each measurement', Number)
+    .option('--rounds <n>', 'how often the subjects take turns (agents, relief)', Number)
+    .option('--shape <list>', 'what changes: mixed, even or pods, comma-separated (agents)', words, [])
+    .option('--scale <part>', 'part of the published load, up to 1 (published)', Number)
     .addOption(
       new Option('--peers <which>', "the machine's etcd, or the newest etcd and API server, built from Go modules")
         .choices(['machine', 'reference'])
@@ -144,7 +162,9 @@ for (const [name, { ask, about, needsPeers = false }] of Object.entries(question
     .option('--server-flag <flag>', 'flag for our own server; repeatable', another, [])
     .option('--request <text>', 'only requests whose name contains this text (loop); repeatable', another, [])
     .action(async (flags: Flags) => {
-      const peers = flags.peers === 'reference' || needsPeers ? referencePeers() : null
+      // A run of the README builds nothing.
+      const isAsked = flags.peers === 'reference' || needsPeers
+      const peers = name === 'readme' ? builtPeers() : isAsked ? referencePeers() : null
       if (peers !== null) process.env['ETCD_BIN'] = peers.etcd
       const recorder = createRecorder({
         etcdBinary: etcdBinary(),
@@ -161,6 +181,9 @@ for (const [name, { ask, about, needsPeers = false }] of Object.entries(question
         rates: flags.rate,
         nodes: flags.nodes,
         seconds: flags.seconds,
+        rounds: flags.rounds,
+        shapes: flags.shape,
+        scale: flags.scale,
         resource: pods,
         apiServer: peers?.apiServer,
         nodeFlags: flags.nodeFlag,
@@ -170,6 +193,14 @@ for (const [name, { ask, about, needsPeers = false }] of Object.entries(question
       await ask(choice)
     })
 }
+
+program
+  .command('peers')
+  .description('builds the programs that are compared, from Go modules and npm; half an hour the first time')
+  .action(() => {
+    const missing = buildPeers()
+    process.stderr.write(missing.length === 0 ? 'bench: all are built\n' : `bench: not built: ${missing.join(', ')}\n`)
+  })
 
 program
   .command('report')

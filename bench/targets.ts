@@ -1,335 +1,761 @@
 /**
- * Compares the performance targets with the recorded rows. Whether a target is met is computed, never typed by hand.
+ * The product's aims, and whether the recorded rows meet them. Every aim is a ratio to a peer, or to a limit, that
+ * was measured in the same run, so that it holds on any machine. Nothing is typed by hand except the aims.
  */
-import { type AgentsSummary, agentsSummaries } from './support/agent-rows.js'
+import { agentsSummaries, median, shapeOf } from './support/agent-rows.js'
+import { SHAPE_TITLES, type Shape } from './support/agents.js'
 import type { Row } from './support/record.js'
 
-/** Returns the rows of the latest run of a question; for the fan-out, only the rows of one load. */
-export type RowsOf = (question: string, watchers?: number, rate?: number) => readonly Row[]
+/** Returns the runs of a question, newest first; for the fan-out, only the rows of one load. */
+export type RunsOf = (question: string, watchers?: number, rate?: number) => readonly (readonly Row[])[]
 
-interface Target {
+/** The questions of the first table, in its order. */
+const QUESTIONS = {
+  cost: 'What does an event cost me?',
+  time: 'How long does it take?',
+  memory: 'How much memory does it take?',
+  storm: 'What happens in a storm?',
+  relief: 'What does it take off my API server?',
+} as const
+
+interface Measured {
+  readonly ours: number
+  /** The figure of the peer or of the limit. */
+  readonly beside: number
+  /** The ratio, if it is not `ours / beside`: rounds are compared one by one. */
+  readonly ratio?: number
+}
+
+interface Aim {
+  readonly question: keyof typeof QUESTIONS
   readonly what: string
-  readonly asked: string
-  /** undefined when it was not measured. */
-  readonly measured: (rowsOf: RowsOf) => number | undefined
-  readonly isMet: (measured: number) => boolean
-  /** The reason that is printed if the target is missed. */
-  readonly why: string
+  readonly unit: string
+  readonly peer: string
+  /** The ratio may be at most this. */
+  readonly atMost: number
+  /** Why the ratio matters. */
+  readonly matters: string
+  /** One sentence that is printed if the aim is missed. */
+  readonly missed: string
+  /** Whether it is in the first table. */
+  readonly isMain?: boolean
+  /** undefined when no run has both figures. */
+  readonly measured: (runsOf: RunsOf) => Measured | undefined
 }
 
 type Who = readonly [subject: string, wire: string]
+type Match = (row: Row) => boolean
 
 const OURS: Who = ['distributary', 'http1']
-
-function value(rows: readonly Row[], [subject, wire]: Who, name: string): number | undefined {
-  const row = rows.find((one) => one.subject === subject && one.wire === wire && one['failed'] === undefined)
-  return typeof row?.[name] === 'number' ? row[name] : undefined
-}
-
-function ratio(rows: readonly Row[], own: Who, other: Who, name: string): number | undefined {
-  const [a, b] = [value(rows, own, name), value(rows, other, name)]
-  return a === undefined || b === undefined || b === 0 ? undefined : a / b
-}
-
-const PER_CPU = 'deliveriesPerCpuSecond'
-
-const PEERS_ARE_FASTER = 'the target comes from a machine on which this peer needed more CPU per delivery'
-const WRITING = 'the kernel and Node spend nearly all of it on writing to sockets: compare the row of bare Node'
-const TLS = "Node's TLS and HTTP/2 take most of it: compare the row of bare Node over TLS"
-const CONNECTION = 'Node itself uses about as much per connection: compare the memory of bare Node in the fan-out table'
-const LONE_EVENT =
-  'no single part stands out: collections, reading from etcd, metrics and the write to the socket (see the profiling notes in the README)'
-const LONE_EVENT_LATE =
-  'V8 marks its heap every 40 s in steps of 150 ms in total; only that frees the bytes of events that left the history'
-const STORED = 'an object also has a key, a buffer and V8 objects, and one thread reads and decodes them all'
-const AGENTS =
-  "each frame is alone on its connection here, so each passes through Node's streams, OpenSSL and the kernel, as in the API server"
-const LAST_AGENT =
-  'an event of a node goes to 300 connections one after the other, so the last agent waits for 300 times the CPU of a delivery'
-const STARTED =
-  'Node and its modules use 113 MB before there is an object or an agent, 49 of which are pages of its program file'
-const QUEUE =
-  'the writer is 200 events ahead of the average watcher, so the last one of a fair pass is 400 behind; writing them in 250 ms takes 1,600 events/s'
-const SHARED =
-  'some parts of an answer are not sliced yet; the table below shows which requests, and how long each takes'
-
-function atLeast(what: string, bound: number, unit: string, measured: Target['measured'], why = WRITING): Target {
-  return { what, asked: `≥ ${bound.toLocaleString('en-US')}${unit}`, measured, isMet: (given) => given >= bound, why }
-}
-
-function atMost(what: string, bound: number, unit: string, measured: Target['measured'], why = WRITING): Target {
-  return { what, asked: `≤ ${bound.toLocaleString('en-US')}${unit}`, measured, isMet: (given) => given <= bound, why }
-}
-
 const OURS_TLS: Who = ['distributary', 'http1-tls']
+const API_SERVER: Who = ['apiserver', 'http1-tls']
+const LIMIT: Who = ['limit', 'http1']
+const NODE_24 = 'distributary on Node 24.'
+const BUN = 'distributary on Bun'
 
-/** Returns the ratio of our deliveries per CPU second to the API server's, on the same wire. */
-function beside(wire: string): Target['measured'] {
-  return (of) => ratio(of('fanout', 1_000, 20), ['distributary', wire], ['apiserver', wire], PER_CPU)
+const MICROSECONDS_PER_SECOND = 1e6
+/** How long an event waits for a request at the most, by `src/support/turns.ts`. */
+const SLICE_MS = 5
+/** A member of etcd counts as silent after this time at the latest. */
+const SILENT_MS = 2_000
+
+const ALONE_ON_ITS_CONNECTION =
+  "each frame is alone on its connection, so each passes through Node's streams, OpenSSL and the kernel, as in the API server"
+const ONE_AFTER_THE_OTHER =
+  'an event goes to 300 connections one after the other, so the last agent waits for 300 times the CPU of a delivery'
+const TLS = "Node's TLS and HTTP/2 take most of it, as the row of bare Node over TLS shows"
+const WRITING = 'the kernel and Node spend nearly all of it on writing to sockets, as the row of bare Node shows'
+const SLICES =
+  'some parts of an answer are not sliced, and a delivery may meet several slices one after the other: the section on the event loop names the requests'
+
+/** Compares a figure of two subjects in the newest run that has both. */
+function compared(
+  question: string,
+  [own, other]: readonly [Who, Who],
+  name: string | ((row: Row) => number),
+  options: { readonly load?: readonly [watchers: number, rate: number]; readonly isMeant?: Match } = {},
+): Aim['measured'] {
+  const { load = [], isMeant = () => true } = options
+  const figureOf = (row: Row): number => (typeof name === 'string' ? Number(row[name]) : name(row))
+  return firstOf(question, load, (rows) => {
+    const of = ([subject, wire]: Who): number | undefined => {
+      const all = rows.filter((row) => row.subject === subject && row.wire === wire && isMeant(row)).map(figureOf)
+      return all.length === 0 || all.some((each) => !Number.isFinite(each)) ? undefined : Math.max(...all)
+    }
+    return both(of(own), of(other))
+  })
 }
 
-const plain = '1,000 watchers × 20 events/s, HTTP/1.1'
-const saturated = 'saturated, 1,000 watchers'
+/** Returns what the newest run with both figures gives. Failed rows have none. */
+function firstOf(
+  question: string,
+  load: readonly number[],
+  measure: (rows: readonly Row[]) => Measured | undefined,
+): Aim['measured'] {
+  return (runsOf) => {
+    for (const rows of runsOf(question, load[0], load[1])) {
+      const measured = measure(rows.filter((row) => row['failed'] === undefined))
+      if (measured !== undefined) return measured
+    }
+    return undefined
+  }
+}
 
-const targets: readonly Target[] = [
-  atMost('300 agents: CPU of a delivery on Node 24, as shipped, × API server', 0.65, ' ×', shipped('ofCpu'), AGENTS),
-  atMost('the same on the best runtime', 0.5, ' ×', best('ofCpu'), AGENTS),
-  atMost('the same: p99 on Node 24, × API server', 0.5, ' ×', shipped('ofP99'), LAST_AGENT),
-  atMost('the same: memory on Node 24, × API server', 0.25, ' ×', shipped('ofMemory'), STARTED),
-  atMost('the same: watches that were ended, on any runtime', 0, '', (of) => {
-    const all = oursAmong(of)
-    return all.length === 0 ? undefined : all.reduce((sum, { ended, failed }) => sum + ended + failed, 0)
-  }),
-  atLeast('one stream over TLS, HTTP/1.1, on the best runtime: × API server', 2, ' ×', bestBeside('http1-tls'), AGENTS),
-  atLeast('one stream over TLS, HTTP/2, on the best runtime: × API server', 2, ' ×', bestBeside('http2-tls'), AGENTS),
-  atLeast(
-    `${plain}: × etcd`,
-    3.4,
-    ' ×',
-    (of) => ratio(of('fanout', 1_000, 20), OURS, ['etcd', 'grpc'], PER_CPU),
-    PEERS_ARE_FASTER,
-  ),
-  atLeast(
-    `${plain}: × grpc-proxy`,
-    4,
-    ' ×',
-    (of) => ratio(of('fanout', 1_000, 20), OURS, ['grpc-proxy', 'grpc'], PER_CPU),
-    PEERS_ARE_FASTER,
-  ),
-  atLeast(
-    `${plain}: × JSON gateway`,
-    8.5,
-    ' ×',
-    (of) => ratio(of('fanout', 1_000, 20), OURS, ['etcd', 'json-gateway'], PER_CPU),
-    PEERS_ARE_FASTER,
-  ),
-  atLeast(`${plain}: of the C limit at the same pace`, 0.75, ' ×', (of) =>
-    ratio(of('fanout', 1_000, 20), OURS, ['limit', 'http1'], PER_CPU),
-  ),
-  atMost(`${plain}: p99`, 10, ' ms', (of) => value(of('fanout', 1_000, 20), OURS, 'p99Ms')),
-  atMost(
-    `${plain}: p99, of etcd's own`,
-    0.25,
-    ' ×',
-    (of) => ratio(of('fanout', 1_000, 20), OURS, ['etcd', 'grpc'], 'p99Ms'),
-    PEERS_ARE_FASTER,
-  ),
-  atLeast('the same over TLS, HTTP/1.1: × API server', 2.2, ' ×', beside('http1-tls'), TLS),
-  atLeast(
-    'the same over TLS, HTTP/2 with 20 streams a connection: × API server',
-    3.5,
-    ' ×',
-    beside('http2x20-tls'),
-    TLS,
-  ),
-  atLeast(
-    'the same over TLS, HTTP/2 with 100 streams a connection: × API server',
-    4.5,
-    ' ×',
-    beside('http2x100-tls'),
-    TLS,
-  ),
-  atLeast('the same over TLS, HTTP/1.1: deliveries per CPU-second', 35_000, '', (of) =>
-    value(of('fanout', 1_000, 20), ['distributary', 'http1-tls'], PER_CPU),
-  ),
-  atLeast('the same over TLS, HTTP/2 with 100 streams a connection', 150_000, '', (of) =>
-    value(of('fanout', 1_000, 20), ['distributary', 'http2x100-tls'], PER_CPU),
-  ),
-  atLeast(
-    `${saturated}: × grpc-proxy`,
-    9,
-    ' ×',
-    (of) => ratio(of('fanout', 1_000, 0), OURS, ['grpc-proxy', 'grpc'], PER_CPU),
-    PEERS_ARE_FASTER,
-  ),
-  atLeast(`${saturated}: of the C limit`, 0.55, ' ×', (of) =>
-    ratio(of('fanout', 1_000, 0), OURS, ['limit', 'http1'], PER_CPU),
-  ),
-  atMost(`${saturated}: rows in which a watcher was dropped or missed an event`, 0, '', (of) => {
-    const ours = of('fanout', 1_000, 0).filter(({ subject }) => subject === 'distributary')
-    return ours.length === 0 ? undefined : ours.filter((row) => row['failed'] !== undefined).length
-  }),
-  atMost(`${saturated}: p99`, 250, ' ms', (of) => value(of('fanout', 1_000, 0), OURS, 'p99Ms'), QUEUE),
-  atMost(`${saturated}, TLS: p99`, 500, ' ms', (of) => value(of('fanout', 1_000, 0), OURS_TLS, 'p99Ms'), QUEUE),
-  atMost('5,000 watchers × 5 events/s: p99', 35, ' ms', (of) => value(of('fanout', 5_000, 5), OURS, 'p99Ms')),
-  atMost(
-    '5,000 watchers × 5 events/s, TLS: p99',
-    70,
-    ' ms',
-    (of) => value(of('fanout', 5_000, 5), OURS_TLS, 'p99Ms'),
-    TLS,
-  ),
-  atMost('10,000 watchers × 5 events/s: p99', 200, ' ms', (of) => value(of('fanout', 10_000, 5), OURS, 'p99Ms')),
-  atMost('10,000 watchers × 5 events/s: event loop delay p99', 20, ' ms', (of) =>
-    value(of('fanout', 10_000, 5), OURS, 'eventLoopP99Ms'),
-  ),
-  atMost('50 lists of 10,000 objects at once: CPU each', 12, ' ms', (of) => value(listsOf(of, 50), OURS, 'cpuMsEach')),
-  atMost(
-    '50 lists of 10,000 objects at once over TLS: CPU each',
-    8,
-    ' ms',
-    (of) => value(listsOf(of, 50), OURS_TLS, 'cpuMsEach'),
-    'what it takes beyond the list without TLS is for encrypting 10 MB in Node',
-  ),
-  atMost('50 lists of 10,000 objects at once: memory', 100, ' MB more', (of) =>
-    value(listsOf(of, 50), OURS, 'peakAboveMb'),
-  ),
-  atMost('selectors: CPU of an event, 10,000 of them against 100', 1.5, ' ×', (of) => {
-    const rows = of('selectors')
-    const cost = (count: number): number | undefined =>
-      value(
-        rows.filter((row) => row['selectors'] === count),
-        OURS,
-        'cpuMicrosPerEventAboveIdle',
-      )
-    const [few, many] = [cost(100), cost(10_000)]
-    return few === undefined || many === undefined ? undefined : many / few
-  }),
-  atMost('storm: watchers that had to relist', 0, '', (of) => value(of('storm'), OURS, 'hadToRelist')),
-  atMost(
-    'a member of three freezes: until every watcher has the next write',
-    3_000,
-    ' ms',
-    (of) => longest(of('recovery'), /freezes/),
-    'a member counts as silent after 1.3 to 2 s, since one that is merely busy is not left; the watches go on at another one at once after that, but a frozen leader has to be replaced first',
-  ),
-  atMost(
-    'etcd was away: until every watcher has the first write',
-    1_000,
-    ' ms',
-    (of) => longest(of('recovery'), /away/),
-    'this is the slowest round: etcd is found again within 0.7 s, and then each resource compares its history before it goes on',
-  ),
-  atMost('slow readers: p99 of the others, against without them', 1.2, ' ×', (of) =>
-    value(of('slow'), OURS, 'p99Ratio'),
-  ),
-  atMost('two workers against one: CPU of a delivery', 1.1, ' ×', (of) =>
-    value(
-      of('workers').filter((row) => row['workers'] === 2),
-      OURS,
-      'ofOneWorker',
+function both(ours: number | undefined, beside: number | undefined): Measured | undefined {
+  if (ours === undefined || beside === undefined || beside === 0) return undefined
+  return Number.isFinite(ours) && Number.isFinite(beside) ? { ours, beside } : undefined
+}
+
+/** The CPU of a delivery, from its reciprocal. */
+const microsPerDelivery = (row: Row): number => MICROSECONDS_PER_SECOND / Number(row['deliveriesPerCpuSecond'])
+
+const paced = { load: [1_000, 20] } as const
+const saturated = { load: [1_000, 0] } as const
+
+/** Compares our agents with those of the API server in the same rounds. @param isOn which runtime of ours. */
+function agents(
+  figure: 'cpuMicrosPerDelivery' | 'p99Ms' | 'residentMb' | 'cpuMicrosPerEvent',
+  ratio: 'ofCpu' | 'ofP99' | 'ofMemory' | 'ofAdded',
+  { isOn, shape = 'mixed' }: { readonly isOn: (runtime: string) => boolean; readonly shape?: Shape },
+): Aim['measured'] {
+  return firstOf('agents', [], (rows) => {
+    const all = agentsSummaries(rows).filter((one) => one.agents === 300 && one.shape === shape)
+    const peer = all.find(({ subject }) => subject === 'apiserver')
+    const [ours] = all
+      .filter(({ subject, runtime }) => subject === 'distributary' && isOn(runtime))
+      .toSorted((a, b) => (a[ratio]?.median ?? Infinity) - (b[ratio]?.median ?? Infinity))
+    const ratios = ours?.[ratio]
+    if (peer === undefined || ours === undefined || ratios === null || ratios === undefined) return undefined
+    return {
+      ours: ours[figure],
+      beside: peer[ratio === 'ofAdded' ? 'addedMicrosPerEvent' : figure],
+      ratio: ratios.median,
+    }
+  })
+}
+
+/** The Node version of the container. */
+const isShipped = (runtime: string): boolean => runtime.startsWith('Node 24.')
+const isAny = (): boolean => true
+
+/** Compares the medians of a figure of the simulated cluster with those of the API server alone. */
+function relieved(arrangement: string, phase: string, figureOf: string | ((row: Row) => number)): Aim['measured'] {
+  return firstOf('relief', [], (rows) => {
+    const of = (name: string): number | undefined => {
+      const all = rows
+        .filter((row) => row['arrangement'] === name && row['phase'] === phase)
+        .map((row) => (typeof figureOf === 'string' ? Number(row[figureOf]) : figureOf(row)))
+      return all.length === 0 ? undefined : median(all)
+    }
+    return both(of(arrangement), of('alone'))
+  })
+}
+
+const coresOfAll = (row: Row): number =>
+  ['apiServerCores', 'etcdCores', 'oursCores'].reduce((sum, name) => sum + (Number(row[name]) || 0), 0)
+
+/** Compares a count of what must not happen, failed rows included, with the number of cases in which it could. */
+function none(
+  question: string,
+  count: (row: Row) => number,
+  of: (row: Row) => number,
+  { load = [], isMeant = () => true }: { readonly load?: readonly number[]; readonly isMeant?: Match } = {},
+): Aim['measured'] {
+  return (runsOf) => {
+    for (const rows of runsOf(question, load[0], load[1])) {
+      const all = rows.filter((row) => row.subject === 'distributary' && isMeant(row))
+      const sum = (value: (row: Row) => number): number => all.reduce((total, row) => total + (value(row) || 0), 0)
+      if (all.length > 0) return both(sum(count), sum(of))
+    }
+    return undefined
+  }
+}
+
+/** Compares the greatest figure of a question's rows with a limit. */
+function most(
+  question: string,
+  figureOf: (row: Row) => number,
+  limit: number,
+  isMeant: Match = () => true,
+): Aim['measured'] {
+  return firstOf(question, [], (rows) => {
+    const all = rows.filter(isMeant).map(figureOf).filter(Number.isFinite)
+    return all.length === 0 ? undefined : { ours: Math.max(...all), beside: limit }
+  })
+}
+
+const isFull: Match = (row) => row['rings'] === 'full'
+const isOf50: Match = (row) => row['askers'] === 50
+const fault =
+  (name: RegExp): Match =>
+  (row) =>
+    name.test(String(row['fault']))
+
+const aims: readonly Aim[] = [
+  {
+    question: 'cost',
+    what: '300 node agents, CPU of a delivery on Node 24, as shipped',
+    unit: 'µs',
+    peer: 'API server',
+    atMost: 0.65,
+    isMain: true,
+    matters: 'most watches of a cluster are those of its node agents, each on a connection of its own',
+    missed: ALONE_ON_ITS_CONNECTION,
+    measured: agents('cpuMicrosPerDelivery', 'ofCpu', { isOn: isShipped }),
+  },
+  {
+    question: 'cost',
+    what: '300 node agents, CPU of a delivery on the best runtime',
+    unit: 'µs',
+    peer: 'API server',
+    atMost: 0.5,
+    matters: 'operators choose the runtime',
+    missed: ALONE_ON_ITS_CONNECTION,
+    measured: agents('cpuMicrosPerDelivery', 'ofCpu', { isOn: isAny }),
+  },
+  {
+    question: 'cost',
+    what: '1,000 watchers of one resource, 20 events/s, HTTP/1.1: CPU of a delivery',
+    unit: 'µs',
+    peer: 'etcd, gRPC',
+    atMost: 0.5,
+    isMain: true,
+    matters: 'at half of it, a core of ours replaces two of etcd, which has its writes to do',
+    missed: WRITING,
+    measured: compared('fanout', [OURS, ['etcd', 'grpc']], microsPerDelivery, paced),
+  },
+  {
+    question: 'cost',
+    what: '1,000 watchers of one resource, 20 events/s, HTTP/1.1: CPU of a delivery',
+    unit: 'µs',
+    peer: 'grpc-proxy',
+    atMost: 0.5,
+    matters: "it is etcd's own answer to many watchers",
+    missed: WRITING,
+    measured: compared('fanout', [OURS, ['grpc-proxy', 'grpc']], microsPerDelivery, paced),
+  },
+  {
+    question: 'cost',
+    what: '1,000 watchers of one resource, 20 events/s, HTTP/1.1: CPU of a delivery',
+    unit: 'µs',
+    peer: 'JSON gateway of etcd',
+    atMost: 0.2,
+    matters: 'it is the other way to watch etcd over HTTP',
+    missed: WRITING,
+    measured: compared('fanout', [OURS, ['etcd', 'json-gateway']], microsPerDelivery, paced),
+  },
+  {
+    question: 'cost',
+    what: '1,000 watchers of one resource, 20 events/s, HTTP/1.1: CPU of a delivery',
+    unit: 'µs',
+    peer: 'limit: a C program that only sends',
+    atMost: 1.33,
+    isMain: true,
+    matters: 'only the cost above this limit is ours to save',
+    missed: WRITING,
+    measured: compared('fanout', [OURS, LIMIT], microsPerDelivery, paced),
+  },
+  {
+    question: 'cost',
+    what: '1,000 watchers of one resource, 20 events/s, HTTP/1.1 over TLS: CPU of a delivery',
+    unit: 'µs',
+    peer: 'API server',
+    atMost: 0.45,
+    matters: 'programs that list and watch one resource, as controllers do, connect like this',
+    missed: TLS,
+    measured: compared('fanout', [OURS_TLS, API_SERVER], microsPerDelivery, paced),
+  },
+  ...([20, 100] as const).map((streams): Aim => ({
+    question: 'cost',
+    what: `1,000 watchers of one resource, 20 events/s, HTTP/2 over TLS, ${streams} watches a connection: CPU of a delivery`,
+    unit: 'µs',
+    peer: 'API server',
+    atMost: streams === 20 ? 0.29 : 0.22,
+    matters: 'gateways, dashboards and programs with many informers share a connection',
+    missed: TLS,
+    measured: compared(
+      'fanout',
+      [
+        ['distributary', `http2x${streams}-tls`],
+        ['apiserver', `http2x${streams}-tls`],
+      ],
+      microsPerDelivery,
+      paced,
     ),
-  ),
-  atMost(
-    'longest block of the event loop by a known-bad request, CPU',
-    20,
-    ' ms',
-    (of) => {
-      const blocks = of('loop').flatMap((row) => (typeof row['blockCpuMs'] === 'number' ? [row['blockCpuMs']] : []))
-      return blocks.length === 0 ? undefined : Math.max(...blocks)
-    },
-    SHARED,
-  ),
-  atMost(
-    'p99 of other watchers, added by a known-bad request, at most',
-    20,
-    ' ms',
-    (of) => {
-      const added = of('loop').flatMap((row) =>
-        typeof row['p99Ms'] === 'number' ? [row['p99Ms'] - Number(row['p99MsWithout'])] : [],
-      )
-      return added.length === 0 ? undefined : Math.max(...added)
-    },
-    'an answer is made in several slices, which a delivery may meet one after the other; the table below shows which requests',
-  ),
-  atMost(
-    'one event of 3.5 KB to one watcher, TLS, full history: CPU',
-    120,
-    ' µs',
-    loneEvent('cpuMicrosPerEvent'),
-    LONE_EVENT,
-  ),
-  atMost('one event of 3.5 KB to one watcher, TLS, full history: p99', 5, ' ms', loneEvent('p99Ms'), LONE_EVENT_LATE),
-  atMost(
-    'object of 1 KiB in memory, 200,000 of them',
-    1.35,
-    ' KB',
-    (of) => {
-      const bytes = value(of('objects'), OURS, 'bytesPerObject')
-      return bytes === undefined ? undefined : bytes / 1024
-    },
-    STORED,
-  ),
-  atMost('200,000 objects of 1 KiB: ready', 4_000, ' ms', (of) => value(of('objects'), OURS, 'startedMs'), STORED),
-  atMost(
-    'idle watcher, HTTP/1.1: resident',
-    8,
-    ' KB',
-    (of) => value(of('memory'), OURS, 'kbPerIdleWatcher'),
-    CONNECTION,
-  ),
-  atMost(
-    'idle watcher, TLS: resident',
-    30,
-    ' KB',
-    (of) => value(of('memory'), OURS_TLS, 'kbPerIdleWatcher'),
-    CONNECTION,
-  ),
-  atMost(
-    '100,000 watches on 10,000 connections, HTTP/2: resident',
-    1_200,
-    ' MB',
-    (of) => value(of('watches'), ['distributary', 'http2x10'], 'residentMb'),
-    "most of it is Node's HTTP/2: a session for each connection, a stream for each watch",
-  ),
-  atMost('an event to 10,000 of them: p99', 250, ' ms', (of) =>
-    value(of('watches'), ['distributary', 'http2x10'], 'p99Ms'),
-  ),
+  })),
+  {
+    question: 'cost',
+    what: 'as many events as 1,000 watchers take: CPU of a delivery',
+    unit: 'µs',
+    peer: 'grpc-proxy',
+    atMost: 0.33,
+    matters: 'under overload, what is delivered for a CPU second decides how long it lasts',
+    missed: WRITING,
+    measured: compared('fanout', [OURS, ['grpc-proxy', 'grpc']], microsPerDelivery, saturated),
+  },
+  {
+    question: 'cost',
+    what: 'as many events as 1,000 watchers take: CPU of a delivery',
+    unit: 'µs',
+    peer: 'limit: a C program that only sends',
+    atMost: 1.82,
+    matters: 'the cost above it is ours',
+    missed: WRITING,
+    measured: compared('fanout', [OURS, LIMIT], microsPerDelivery, saturated),
+  },
+  {
+    question: 'cost',
+    what: 'an event of 3.5 KB to one of 100 watchers over TLS, 200,000 objects, full history: CPU',
+    unit: 'µs',
+    peer: 'API server',
+    atMost: 0.5,
+    isMain: true,
+    matters: 'most events of a cluster are of one pod, for one node',
+    missed:
+      'at 300 events a second an idle core is woken for each, and no single part stands out (see the profiling notes in `bench/README.md`)',
+    measured: compared('one-event', [OURS_TLS, API_SERVER], 'cpuMicrosPerEvent', { isMeant: isFull }),
+  },
+  ...(
+    [
+      ['Node 24, as shipped', NODE_24, 'grpc', 20, 0.5],
+      ['over TLS, Node 24', NODE_24, 'grpc-tls', 20, 1],
+      ['over TLS, Bun', BUN, 'grpc-tls', 20, 0.5],
+      ['as many events as they take, Node 24', NODE_24, 'grpc', 0, 0.33],
+    ] as const
+  ).map(([load, runtime, wire, rate, atMost]): Aim => ({
+    question: 'cost',
+    what: `1,000 watchers of etcd's protocol, ${load}: CPU of a delivery`,
+    unit: 'µs',
+    peer: 'grpc-proxy',
+    atMost,
+    matters: 'etcd already ships a proxy, so a separate program must be cheaper',
+    missed: "each watch is a stream of Node's HTTP/2 with a connection of its own",
+    measured: firstOf('etcd-api', [1_000, rate], (rows) => {
+      const of = (name: string): number | undefined => {
+        const row = rows.find((one) => one.subject.startsWith(name) && one.wire === wire)
+        return row === undefined ? undefined : microsPerDelivery(row)
+      }
+      return both(of(runtime), of('grpc-proxy'))
+    }),
+  })),
+  {
+    question: 'relief',
+    what: "1,000 watchers of etcd's protocol: etcd's own CPU for them, Node 24",
+    unit: 'of it',
+    peer: 'as many watchers directly at etcd',
+    atMost: 0.05,
+    matters: 'whatever this saves, etcd has for its writes',
+    missed: 'we have one watch on etcd, and ask it for progress',
+    measured: firstOf('etcd-api', [1_000, 20], (rows) => {
+      const ours = rows.find(({ subject, wire }) => subject.startsWith(NODE_24) && wire === 'grpc')
+      return both(ours === undefined ? undefined : ofDirectEtcdCpu(ours, rows), 1)
+    }),
+  },
+  {
+    question: 'cost',
+    what: 'an event for one of 10,000 selectors: CPU',
+    unit: 'µs',
+    peer: 'the same with 100',
+    atMost: 1.5,
+    matters: 'events must not cost more as a cluster grows',
+    missed: 'more selectors take more of the caches of the processor',
+    measured: firstOf('selectors', [], (rows) => {
+      const of = (count: number): number | undefined => {
+        const row = rows.find((one) => one.subject === 'distributary' && one['selectors'] === count)
+        return row === undefined ? undefined : Number(row['cpuMicrosPerEventAboveIdle'])
+      }
+      return both(of(10_000), of(100))
+    }),
+  },
+  {
+    question: 'cost',
+    what: '50 lists of 10,000 objects at once, over TLS: CPU of each',
+    unit: 'ms',
+    peer: 'API server',
+    atMost: 0.1,
+    matters: 'lists are what a restart of many clients costs',
+    missed: 'most of it is encrypting 10 MB in Node',
+    measured: compared('list', [OURS_TLS, API_SERVER], 'cpuMsEach', { isMeant: isOf50 }),
+  },
+  {
+    question: 'cost',
+    what: 'two workers: CPU of a delivery',
+    unit: 'µs',
+    peer: 'one worker',
+    atMost: 1.1,
+    matters: 'more cores must not cost more for each delivery',
+    missed: 'each worker reads every event once',
+    measured: firstOf('workers', [], (rows) => {
+      const of = (count: number): number | undefined => {
+        const row = rows.find((one) => one['workers'] === count)
+        return row === undefined ? undefined : Number(row['cpuMicrosPerDelivery'])
+      }
+      return both(of(2), of(1))
+    }),
+  },
+  {
+    question: 'time',
+    what: '300 node agents, from the put until an agent has it, p99 on Node 24',
+    unit: 'ms',
+    peer: 'API server',
+    atMost: 0.45,
+    isMain: true,
+    matters: 'the last agent to learn of a change decides how long traffic goes to a pod that is gone',
+    missed: ONE_AFTER_THE_OTHER,
+    measured: agents('p99Ms', 'ofP99', { isOn: isShipped }),
+  },
+  {
+    question: 'time',
+    what: '1,000 watchers, 20 events/s, HTTP/1.1: p99',
+    unit: 'ms',
+    peer: 'etcd, gRPC',
+    atMost: 0.25,
+    isMain: true,
+    matters: 'a hop must not be slower than what is behind it',
+    missed: 'an event goes to 1,000 sockets one after the other, most of which time is the kernel’s',
+    measured: compared('fanout', [OURS, ['etcd', 'grpc']], 'p99Ms', paced),
+  },
+  {
+    question: 'time',
+    what: '1,000 watchers, 20 events/s, HTTP/1.1 over TLS: p99',
+    unit: 'ms',
+    peer: 'API server',
+    atMost: 1,
+    matters: 'a move must not make anything late',
+    missed: TLS,
+    measured: compared('fanout', [OURS_TLS, API_SERVER], 'p99Ms', paced),
+  },
+  {
+    question: 'time',
+    what: '5,000 watchers, 5 events/s, HTTP/1.1: p99',
+    unit: 'ms',
+    peer: 'limit: a C program that only sends',
+    atMost: 1.33,
+    matters: 'only the cost above this limit is ours to save',
+    missed: WRITING,
+    measured: compared('fanout', [OURS, LIMIT], 'p99Ms', { load: [5_000, 5] }),
+  },
+  {
+    question: 'time',
+    what: 'an event of 3.5 KB to one of 100 watchers over TLS, 200,000 objects, full history: p99',
+    unit: 'ms',
+    peer: 'API server',
+    atMost: 0.5,
+    matters: 'a kubelet starts a pod when it has the event',
+    missed: 'V8 marks its heap every 40 s, in steps of 150 ms in total; only that frees events that left the history',
+    measured: compared('one-event', [OURS_TLS, API_SERVER], 'p99Ms', { isMeant: isFull }),
+  },
+  {
+    question: 'time',
+    what: 'p99 while one in a hundred reads nothing',
+    unit: 'ms',
+    peer: 'the same without it',
+    atMost: 1.2,
+    matters: 'a slow reader must harm nobody else',
+    missed: 'a slow reader takes turns of the event loop',
+    measured: firstOf('slow', [], (rows) => {
+      const row = rows.find(({ subject }) => subject === 'distributary')
+      return row === undefined ? undefined : both(Number(row['p99MsOfOthers']), Number(row['p99MsWithout']))
+    }),
+  },
+  {
+    question: 'time',
+    what: 'longest block of the event loop by a known-bad request, CPU',
+    unit: 'ms',
+    peer: 'limit: a slice for requests',
+    atMost: 4,
+    matters: 'no request may hold up the watches of others',
+    missed: SLICES,
+    measured: most('loop', (row) => Number(row['blockCpuMs']), SLICE_MS),
+  },
+  {
+    question: 'time',
+    what: 'p99 that a known-bad request adds for 100 other watchers',
+    unit: 'ms',
+    peer: 'limit: a slice for requests',
+    atMost: 4,
+    matters: 'this is what others notice of it',
+    missed: SLICES,
+    measured: most('loop', (row) => Number(row['p99Ms']) - Number(row['p99MsWithout']), SLICE_MS),
+  },
+  {
+    question: 'memory',
+    what: '300 node agents, resident memory on Node 24',
+    unit: 'MB',
+    peer: 'API server',
+    atMost: 0.25,
+    isMain: true,
+    matters: 'a sidecar shares the machine of the control plane',
+    missed:
+      'Node and its modules take 113 MB before there is an object or an agent, 49 of which are pages of its program file',
+    measured: agents('residentMb', 'ofMemory', { isOn: isShipped }),
+  },
+  {
+    question: 'memory',
+    what: 'an object of 1 KiB among 200,000',
+    unit: 'bytes',
+    peer: 'API server',
+    atMost: 0.25,
+    isMain: true,
+    matters: 'objects decide the size of the process in a large cluster',
+    missed: 'an object also has a key, a buffer and V8 objects',
+    measured: compared('objects', [OURS, API_SERVER], 'bytesPerObject'),
+  },
+  {
+    question: 'memory',
+    what: 'an idle watcher, HTTP/1.1',
+    unit: 'KB',
+    peer: 'etcd, gRPC',
+    atMost: 0.25,
+    isMain: true,
+    matters: 'it decides how many browsers or sidecars fit on a machine',
+    missed: 'Node itself takes about as much for a connection',
+    measured: compared('memory', [OURS, ['etcd', 'grpc']], 'kbPerIdleWatcher'),
+  },
+  ...(['http1', 'http1-tls'] as const).map((wire): Aim => ({
+    question: 'memory',
+    what: `each of 1,000 watchers, ${wire === 'http1' ? 'HTTP/1.1' : 'HTTP/1.1 over TLS'}`,
+    unit: 'KB',
+    peer: 'bare Node',
+    atMost: 1.25,
+    matters: 'the cost above it is ours',
+    missed:
+      'the first thousand watchers also load code and buffers that bare Node lacks, and that cost is divided by only a thousand',
+    measured: compared(
+      'fanout',
+      [
+        ['distributary', wire],
+        ['bare-node', wire],
+      ],
+      'kbPerWatcher',
+      paced,
+    ),
+  })),
+  {
+    question: 'memory',
+    what: '50 lists of 10,000 objects at once, over TLS: what they add',
+    unit: 'MB',
+    peer: 'API server',
+    atMost: 0.05,
+    matters: 'a burst of lists must not end the process',
+    missed: 'each connection that reads slowly holds a buffer of its own',
+    measured: compared('list', [OURS_TLS, API_SERVER], 'peakAboveMb', { isMeant: isOf50 }),
+  },
+  ...(['sidecar', 'upstream'] as const).map((arrangement): Aim => ({
+    question: 'storm',
+    what: `the API server restarts: until all watches of 200 nodes are live, ${named(arrangement)}`,
+    unit: 'ms',
+    peer: 'API server alone',
+    atMost: arrangement === 'sidecar' ? 0.1 : 0.5,
+    isMain: true,
+    matters: 'until then nodes act on old data',
+    missed: 'its own history has a gap then, so that everybody lists again',
+    measured: relieved(arrangement, 'storm', 'liveMs'),
+  })),
+  ...(['sidecar', 'upstream'] as const).map((arrangement): Aim => ({
+    question: 'storm',
+    what: `the API server restarts: its CPU until all watches are live, ${named(arrangement)}`,
+    unit: 's',
+    peer: 'API server alone',
+    atMost: 0.25,
+    isMain: arrangement === 'sidecar',
+    matters: 'a control plane that has just started has other work',
+    missed: 'it lists each resource again for us, and for its controllers',
+    measured: relieved(arrangement, 'storm', 'apiServerCpuSeconds'),
+  })),
+  {
+    question: 'storm',
+    what: 'the API server restarts: watches that had to list again, with a sidecar',
+    unit: '',
+    peer: 'API server alone',
+    atMost: 0,
+    matters: 'lists are what makes a storm',
+    missed: 'a watch was away for longer than the history reaches',
+    measured: relieved('sidecar', 'storm', 'relisted'),
+  },
+  {
+    question: 'storm',
+    what: '1,000 watchers come back at once while 200 clients list: those that had to list again',
+    unit: '',
+    peer: 'all of them',
+    atMost: 0,
+    matters: 'lists are what makes a storm',
+    missed: 'a watch was away for longer than the history reaches',
+    measured: none(
+      'storm',
+      (row) => Number(row['hadToRelist']),
+      (row) => Number(row['watchers']),
+    ),
+  },
+  {
+    question: 'storm',
+    what: '1,000 watchers come back at once over TLS while 200 clients list: until all have what they missed',
+    unit: 'ms',
+    peer: 'API server',
+    atMost: 0.5,
+    matters: 'until then they act on old data',
+    missed: TLS,
+    measured: compared('storm', [OURS_TLS, API_SERVER], 'caughtUpMs'),
+  },
+  {
+    question: 'storm',
+    what: '300 node agents: watches that were ended, on any runtime',
+    unit: '',
+    peer: 'all of them',
+    atMost: 0,
+    matters: 'a client whose watch is ended lists again',
+    missed: 'a watch did not read for so long that it left the history',
+    measured: none(
+      'agents',
+      (row) => Number(row['ended']),
+      (row) => Number(row['watches']),
+      {
+        isMeant: (row) => row['agents'] === 300 && shapeOf(row) === 'mixed',
+      },
+    ),
+  },
+  {
+    question: 'storm',
+    what: 'as many events as 1,000 watchers take: runs in which one was ended, or missed an event',
+    unit: '',
+    peer: 'all runs',
+    atMost: 0,
+    matters: 'nothing may be dropped under overload',
+    missed: 'this would be a bug',
+    measured: none(
+      'fanout',
+      (row) => (row['failed'] === undefined ? 0 : 1),
+      () => 1,
+      saturated,
+    ),
+  },
+  {
+    question: 'storm',
+    what: 'a member of etcd freezes: until every watcher has the next write, at the most',
+    unit: 'ms',
+    peer: 'limit: a member counts as silent',
+    atMost: 1.5,
+    matters: 'until then watchers act on old data',
+    missed: 'a frozen leader has to be replaced first, which is etcd’s own time',
+    measured: most('recovery', (row) => Number(row['toldMaxMs']), SILENT_MS, fault(/freezes/)),
+  },
+  {
+    question: 'storm',
+    what: 'etcd was away: until every watcher has the first write, at the most',
+    unit: 'ms',
+    peer: 'limit: a member counts as silent',
+    atMost: 0.5,
+    matters: 'until then watchers act on old data',
+    missed: 'etcd is found again within 0.7 s, and then each resource compares its history',
+    measured: most('recovery', (row) => Number(row['toldMaxMs']), SILENT_MS, fault(/away/)),
+  },
+  ...(['sidecar', 'upstream'] as const).map((arrangement): Aim => ({
+    question: 'relief',
+    what: `a cluster of 200 nodes, one agent each: CPU of the API server, ${named(arrangement)}`,
+    unit: 'cores',
+    peer: 'API server alone',
+    atMost: 0.75,
+    isMain: true,
+    matters: 'whatever it saves is left for its writes',
+    missed: 'the rest is for writes, controllers and the scheduler',
+    measured: relieved(arrangement, 'steady', 'apiServerCores'),
+  })),
+  ...(['sidecar', 'upstream'] as const).map((arrangement): Aim => ({
+    question: 'relief',
+    what: `that cluster: CPU of API server, etcd and distributary together, ${named(arrangement)}`,
+    unit: 'cores',
+    peer: 'API server and etcd alone',
+    atMost: 1,
+    isMain: true,
+    matters: 'above it, a move costs more than it frees',
+    missed:
+      'one agent per node is few: every event has a fixed cost for us, even without watchers, and behind an API server we also watch it ourselves',
+    measured: relieved(arrangement, 'steady', coresOfAll),
+  })),
+  {
+    question: 'relief',
+    what: 'that cluster: p99 of requests to the API server, with a sidecar',
+    unit: 'ms',
+    peer: 'API server alone',
+    atMost: 1,
+    matters: 'users notice this',
+    missed: 'writes and controllers decide it at this size',
+    measured: relieved('sidecar', 'steady', 'apiServerP99Ms'),
+  },
+  {
+    question: 'relief',
+    what: 'that cluster: memory of the API server, with a sidecar',
+    unit: 'MB',
+    peer: 'API server alone',
+    atMost: 1,
+    matters: 'it decides the size of the control plane’s machine',
+    missed: 'its watch cache holds every object, even if nobody watches',
+    measured: relieved('sidecar', 'steady', 'apiServerPeakMb'),
+  },
+  ...(['mixed', 'even', 'pods'] as const).map((shape): Aim => ({
+    question: 'relief',
+    what: `300 node agents, ${SHAPE_TITLES[shape]}: all CPU of ours for an event, Node 24`,
+    unit: 'µs',
+    peer: 'what the agents add to the API server',
+    atMost: 0.75,
+    isMain: shape === 'pods',
+    matters: 'at 1, moving the agents frees no core',
+    missed: 'an event for few watchers costs us most before anybody watches',
+    measured: agents('cpuMicrosPerEvent', 'ofAdded', { isOn: isShipped, shape }),
+  })),
 ]
 
-function oursAmong(of: RowsOf): AgentsSummary[] {
-  return agentsSummaries(of('agents')).filter(({ agents, subject }) => agents === 300 && subject === 'distributary')
+/**
+ * Returns what the watchers of a row cost etcd, as a fraction of what as many cost it directly. The writes themselves
+ * are subtracted. undefined for etcd's own rows, and where it was not measured.
+ */
+export function ofDirectEtcdCpu(row: Row, rows: readonly Row[]): number | undefined {
+  const same = (one: Row): boolean => one['watchers'] === row['watchers'] && one['rate'] === row['rate']
+  const direct = rows.find((one) => one.subject === 'etcd' && one.wire === 'grpc' && same(one))
+  const [own, most, alone] = [
+    row['etcdCpuMicrosPerEvent'],
+    direct?.['etcdCpuMicrosPerEvent'],
+    direct?.['etcdCpuMicrosPerEventAlone'],
+  ]
+  if (row.subject === 'etcd' || typeof own !== 'number' || typeof most !== 'number' || typeof alone !== 'number')
+    return undefined
+  return most > alone ? Math.max(0, own - alone) / (most - alone) : undefined
 }
 
-/** Returns a figure measured on the Node version of the container. */
-function shipped(name: 'ofCpu' | 'ofP99' | 'ofMemory'): Target['measured'] {
-  return (of) => oursAmong(of).find(({ runtime }) => runtime.startsWith('Node 24.'))?.[name]?.median
+function named(arrangement: 'sidecar' | 'upstream'): string {
+  return arrangement === 'sidecar' ? 'with a sidecar' : 'with `--upstream`'
 }
 
-function best(name: 'ofCpu'): Target['measured'] {
-  return (of) => {
-    const ratios = oursAmong(of).flatMap((one) => (one[name] === null ? [] : [one[name].median]))
-    return ratios.length === 0 ? undefined : Math.min(...ratios)
-  }
+/** Returns the table that answers the questions. @param figure formats a number. */
+export function answersTable(runsOf: RunsOf, figure: (value: number) => string): string {
+  return Object.entries(QUESTIONS)
+    .map(([question, title]) => {
+      const lines = aims
+        .filter((aim) => aim.question === question && aim.isMain === true)
+        .map((aim) => `| ${cells(aim, runsOf, figure).join(' | ')} |`)
+      return [`| **${title}** | | | | | | |`, ...lines].join('\n')
+    })
+    .join('\n')
+    .replace(/^/, `${HEAD.join('\n')}\n`)
 }
 
-function bestBeside(wire: string): Target['measured'] {
-  return (of) => {
-    const rows = of('fanout', 1_000, 20)
-    const names = new Set(rows.map(({ subject }) => subject).filter((name) => name.startsWith('distributary')))
-    const ratios = [...names].flatMap((name) => ratio(rows, [name, wire], ['apiserver', wire], PER_CPU) ?? [])
-    return ratios.length === 0 ? undefined : Math.max(...ratios)
-  }
+/** Returns the table of the other aims. @param figure formats a number. */
+export function aimsTable(runsOf: RunsOf, figure: (value: number) => string): string {
+  const others = aims.filter(({ isMain }) => isMain !== true)
+  return [...HEAD, ...others.map((aim) => `| ${cells(aim, runsOf, figure).join(' | ')} |`)].join('\n')
 }
 
-/** Returns the worst figure of the states in which the history is full. */
-function loneEvent(name: string): Target['measured'] {
-  return (of) => {
-    const rows = of('one-event').filter((row) => row['rings'] === 'full' && row.wire === 'http1-tls')
-    const figures = rows.flatMap((row) =>
-      row.subject === 'distributary' && typeof row[name] === 'number' ? [row[name]] : [],
-    )
-    return figures.length === 0 ? undefined : Math.max(...figures)
-  }
-}
+const HEAD = [
+  '| | ours | beside | | ratio | aim | why it matters; if missed, why |',
+  '| --- | ---: | ---: | --- | ---: | ---: | --- |',
+]
 
-function listsOf(of: RowsOf, askers: number): readonly Row[] {
-  return of('list').filter((row) => row['askers'] === askers)
-}
-
-/** Returns the longest time over the matching faults; undefined if a run failed. */
-function longest(rows: readonly Row[], fault: RegExp): number | undefined {
-  if (rows.some((row) => row['failed'] !== undefined)) return undefined
-  const times = rows.flatMap((row) => (fault.test(String(row['fault'])) ? [Number(row['toldMaxMs'])] : []))
-  return times.length === 0 ? undefined : Math.max(...times)
-}
-
-/** Returns a Markdown table. @param figure formats a number. */
-export function targetsTable(rowsOf: RowsOf, figure: (value: number) => string): string {
-  const lines = targets.map(({ what, asked, measured, isMet, why }) => {
-    const given = measured(rowsOf)
-    const verdict = given === undefined ? 'not measured' : isMet(given) ? 'met' : `**missed**: ${why}`
-    return `| ${what} | ${asked} | ${given === undefined ? '–' : figure(given)} | ${verdict} |`
-  })
-  return ['| what | target | measured | |', '| --- | ---: | ---: | --- |', ...lines].join('\n')
+function cells(aim: Aim, runsOf: RunsOf, figure: (value: number) => string): string[] {
+  const measured = aim.measured(runsOf)
+  const withUnit = (value: number): string => [figure(value), aim.unit].filter((word) => word !== '').join(' ')
+  const asked = `≤ ${figure(aim.atMost)} ×`
+  if (measured === undefined) return [aim.what, '–', '–', aim.peer, 'not measured', asked, aim.matters]
+  const { ours, beside, ratio = ours / beside } = measured
+  const verdict = ratio <= aim.atMost ? aim.matters : `${aim.matters}. **Missed**: ${aim.missed}`
+  return [aim.what, withUnit(ours), withUnit(beside), aim.peer, `${figure(ratio)} ×`, asked, verdict]
 }

@@ -3,11 +3,10 @@
  * one watch of each of ten resources. The bench measures the memory, and the delay of an event to the ten thousand
  * watchers of its resource.
  */
-import { execFileSync } from 'node:child_process'
 import { attempt, type Choice, type Question, type Target, targets } from './support/choice.js'
 import { measureStretch, stretchColumns } from './support/measure.js'
 import { benchObjects, customResource } from './support/objects.js'
-import { sleep, usage } from './support/processes.js'
+import { requireOpenFiles, sleep, usage } from './support/processes.js'
 import { withScene } from './support/scene.js'
 
 const CONNECTIONS = 10_000
@@ -75,13 +74,4 @@ async function one(choice: Choice, target: Target): Promise<void> {
       ...stretchColumns(stretch),
     })
   })
-}
-
-/** @throws Error that says which limit to raise, if a process may open fewer files. */
-function requireOpenFiles(count: number): void {
-  const limit = execFileSync('sh', ['-c', 'ulimit -Hn']).toString().trim()
-  if (limit === 'unlimited' || Number(limit) >= count) return
-  throw new Error(
-    `a process may open ${limit} files on this machine, and these connections take ${count}: raise the hard limit (ulimit -Hn), or ask for fewer by --watchers`,
-  )
 }

@@ -11,7 +11,7 @@
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { importsOf } from './package-files.js'
+import { clientEntries, importsOf } from './package-files.js'
 
 const root = fileURLToPath(new URL('../', import.meta.url))
 const [target, dist = join(root, 'dist'), ...more] = process.argv.slice(2)
@@ -20,9 +20,7 @@ if (target === undefined || more.length > 0) {
   process.exit(2)
 }
 
-const { files, packages } = importsOf(
-  ['index', 'browser', 'react'].flatMap((entry) => ['js', 'd.ts'].map((end) => join(dist, `client/${entry}.${end}`))),
-)
+const { files, packages } = importsOf(clientEntries(dist))
 
 const server = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const peers = server.peerDependencies
@@ -42,9 +40,9 @@ const manifest = {
   homepage: server.homepage,
   bugs: server.bugs,
   type: server.type,
-  sideEffects: false,
+  sideEffects: server.sideEffects,
   exports: {
-    '.': { types: entries('index').types, browser: entries('browser'), default: entries('index').default },
+    '.': { browser: entries('browser'), ...entries('index') },
     './react': entries('react'),
     './package.json': './package.json',
   },

@@ -11,6 +11,13 @@ export function filesOf(folder, name) {
     .map((path) => join(folder, path))
 }
 
+/** The modules of a build that the client's users import, and their declarations. */
+export function clientEntries(dist) {
+  return ['index', 'browser', 'react'].flatMap((entry) =>
+    ['js', 'd.ts'].map((end) => join(dist, `client/${entry}.${end}`)),
+  )
+}
+
 /** Modules with everything they import, and the packages among that; types too, where one is a declaration. */
 export function importsOf(entries) {
   const files = new Set()

@@ -4,13 +4,14 @@
  *
  * Its modules and those of its dependencies are put into a few files, at the versions of the lock file. So it depends on no
  * other package: users run exactly the tested code, on every supported Node, and it starts sooner. Bundled
- * dependencies (57 MB) and a shrinkwrap (which npm 11 ignores in a tarball) were rejected.
+ * dependencies (57 MB) and a shrinkwrap (which npm 11 ignores in a tarball) were rejected. The client's modules stay
+ * separate, because a page's bundler can leave out whole modules that the page does not use, but little of a bundle.
  */
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
-import { filesOf, importsOf } from './package-files.js'
+import { clientEntries, filesOf, importsOf } from './package-files.js'
 
 const root = fileURLToPath(new URL('../', import.meta.url))
 const [target, dist = join(root, 'dist'), ...more] = process.argv.slice(2)
@@ -44,7 +45,9 @@ const places = {
       const isLate = place === 'support/yaml.js'
       const contents = isLate ? source.replace(/^const require = createRequire\(import\.meta\.url\);?$/m, '') : source
       if (isLate && contents === source) throw new Error(`${place} does not load its package in the expected way`)
-      return { contents: contents.replaceAll('import.meta.url', `new URL(${JSON.stringify(place)}, placeOfBuild).href`) }
+      return {
+        contents: contents.replaceAll('import.meta.url', `new URL(${JSON.stringify(place)}, placeOfBuild).href`),
+      }
     })
   },
 }
@@ -56,7 +59,7 @@ const byPath = [...filesOf(dist, /-thread\.js$/), join(dist, 'server/config/load
 rmSync(target, { recursive: true, force: true })
 const out = join(target, 'dist')
 await build({
-  ...common('node'),
+  ...common(),
   entryPoints: [join(dist, 'main.js'), ...byPath],
   outdir: out,
   entryNames: '[name]',
@@ -66,39 +69,31 @@ await build({
 for (const file of byPath) write(relative(dist, file), `export * from '${toRoot(file)}${basename(file)}'\n`)
 // The page's modules need no bundler.
 for (const file of filesOf(join(dist, 'server/ui/page'), /\.js$/)) copy(file, join(out, relative(dist, file)))
-for (const [name, platform] of [
-  ['index', 'node'],
-  ['browser', 'browser'],
-])
-  await build({ ...common(platform), entryPoints: [join(dist, `client/${name}.js`)], outdir: join(out, 'client') })
-const peers = Object.keys(server.peerDependencies)
-await build({
-  ...common('browser'),
-  entryPoints: [join(dist, 'client/react.js')],
-  outdir: join(out, 'client'),
-  external: peers,
-})
-const types = importsOf(['index', 'browser', 'react'].map((name) => join(dist, `client/${name}.d.ts`)))
-for (const file of types.files) copy(file, join(out, relative(dist, file)))
+const client = importsOf(clientEntries(dist))
+for (const file of client.files) copy(file, join(out, relative(dist, file)))
+// The one module of the client that loads a package.
+const yaml = join(dist, 'support/yaml.js')
+if (!client.files.has(yaml)) throw new Error('the client does not load its YAML parser in the expected way')
+await build({ ...common(), entryPoints: [yaml], outdir: join(out, 'support') })
 for (const [to, from] of Object.entries(READ)) copy(join(root, from), join(target, to))
 for (const file of BESIDE) copy(join(root, file), join(target, file))
 
-const { name, version, description, license, repository, homepage, bugs, type, bin, exports, engines, keywords } = server
-const { peerDependencies, peerDependenciesMeta } = server
+const { name, version, description, license, repository, homepage, bugs, type, bin, exports, engines, keywords } =
+  server
+const { sideEffects, peerDependencies, peerDependenciesMeta } = server
 const manifest = {
   ...{ name, version, description, license, repository, homepage, bugs, type, bin, exports, engines, keywords },
-  ...{ peerDependencies, peerDependenciesMeta },
+  ...{ sideEffects, peerDependencies, peerDependenciesMeta },
 }
 writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
 process.stdout.write(`server package: ${filesOf(out, /\.js$/).length} modules, and no dependencies\n`)
 
-function common(platform) {
-  const isNode = platform === 'node'
+function common() {
   return {
     bundle: true,
     format: 'esm',
-    platform,
-    target: isNode ? `node${server.engines.node.replace('>=', '')}` : 'es2022',
+    platform: 'node',
+    target: `node${server.engines.node.replace('>=', '')}`,
     // Keep the names of errors and functions, because people read stack traces.
     keepNames: true,
     // V8 keeps the source of every module in memory, with two bytes for each character if one of them is not Latin-1.
@@ -107,8 +102,8 @@ function common(platform) {
     charset: 'ascii',
     legalComments: 'none',
     logLevel: 'warning',
-    plugins: isNode ? [places] : [],
-    ...(isNode ? { banner: { js: BANNER } } : {}),
+    plugins: [places],
+    banner: { js: BANNER },
   }
 }
 

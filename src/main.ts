@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The program. If the first argument is a command, it runs that command; otherwise it runs the server. Only this file
- * reads argv and the environment. Commands and the server are loaded only when needed, so a command starts in a
+ * The program. If the first argument is a command's name, it runs that command; otherwise it runs the server. Only this
+ * file reads argv and the environment. Commands and the server are loaded only when needed, so a command starts in a
  * fraction of the time that the server needs.
  */
 import type { Command } from './cli/command.js'
@@ -10,7 +10,9 @@ import { packageVersion } from './server/wiring/package-version.js'
 const argv = process.argv.slice(2)
 const [word] = argv
 
-if (word === undefined || word.startsWith('-')) {
+// A word that cannot name a command is a flag's value on its own: npm keeps flags without `--` to itself, and the server
+// says so.
+if (word === undefined || !/^[a-z][a-z-]*$/i.test(word)) {
   const { serve } = await import('./server/wiring/serve.js')
   await serve({ argv, environment: process.env, commands: listCommands })
 } else {

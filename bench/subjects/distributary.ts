@@ -5,6 +5,7 @@
 import { type Child, type Core, start } from '../support/processes.js'
 import { freePort } from '../../test/support/free-port.js'
 import { bundlePrograms, programFile } from '../../test/support/program.js'
+import { grpcWatch } from './etcd.js'
 import { resourceList, resourceWatch } from './kubernetes-watch.js'
 import { awaitOk, streamsOf, type SubjectKind, type SubjectOptions } from './subject.js'
 
@@ -24,7 +25,7 @@ export const distributarySubject: SubjectKind = {
   etcd: 'behind',
   isAvailable: () => true,
   async start(options) {
-    const { wire, resource, etcdPort, runtime, serverFlags = [] } = options
+    const { workspace, wire, resource, etcdPort, runtime, serverFlags = [] } = options
     const { child, port, plainPort } = await startDistributary({
       ...options,
       core: serverFlags.some((flag) => flag.startsWith('--workers')) ? 'both' : 'server',
@@ -36,7 +37,10 @@ export const distributarySubject: SubjectKind = {
       pid: child.pid,
       streams: streamsOf(wire),
       port,
-      watch: (query) => resourceWatch({ port, wire, resource }, query),
+      watch: (query) =>
+        wire.startsWith('grpc')
+          ? grpcWatch({ workspace, port, wire }, resource.prefix, query.afterRevision)
+          : resourceWatch({ port, wire, resource }, query),
       metricsUrl: `http://127.0.0.1:${plainPort}/metrics`,
       list: () => resourceList({ port, wire, resource }),
       end: () => child.end(),

@@ -11,6 +11,8 @@ import { awaitOk, type SubjectKind } from './subject.js'
 
 export interface Etcd {
   readonly port: number
+  /** The port for TLS; 0 without. */
+  readonly securePort: number
   readonly child: Child
   /** Returns the store's current revision. */
   revision(): Promise<number>
@@ -23,12 +25,14 @@ export function etcdBinary(): string {
   return process.env['ETCD_BIN'] ?? (existsSync('/usr/bin/etcd') ? '/usr/bin/etcd' : 'etcd')
 }
 
-export async function startEtcd(workspace: Workspace, core: Core): Promise<Etcd> {
-  const [port, peerPort] = [await freePort(), await freePort()]
+/** @param isSecure whether clients can also use TLS. */
+export async function startEtcd(workspace: Workspace, core: Core, isSecure = false): Promise<Etcd> {
+  const [port, peerPort, securePort] = [await freePort(), await freePort(), isSecure ? await freePort() : 0]
   const [url, peerUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${peerPort}`]
   const flags = {
     'data-dir': workspace.path(`etcd-${port}`),
-    'listen-client-urls': url,
+    'listen-client-urls': isSecure ? `${url},https://127.0.0.1:${securePort}` : url,
+    ...(isSecure ? certificateFlags(workspace) : {}),
     'advertise-client-urls': url,
     'listen-peer-urls': peerUrl,
     'initial-advertise-peer-urls': peerUrl,
@@ -48,6 +52,7 @@ export async function startEtcd(workspace: Workspace, core: Core): Promise<Etcd>
   }
   return {
     port,
+    securePort,
     child,
     revision: async () => Number((await call('range', { key: base64('/'), count_only: true })).header.revision),
     async put(key, value) {
@@ -59,6 +64,12 @@ export async function startEtcd(workspace: Workspace, core: Core): Promise<Etcd>
       return [...samples].reduce((sum, [, value]) => sum + Number(value), 0)
     },
   }
+}
+
+/** Returns the flags of etcd and its proxy for a server's certificate. */
+export function certificateFlags(workspace: Workspace): Readonly<Record<'cert-file' | 'key-file', string>> {
+  const { certFile, keyFile } = workspace.tls()
+  return { 'cert-file': certFile, 'key-file': keyFile }
 }
 
 /** Returns the end of the range of keys that begin with `prefix`. */
@@ -101,9 +112,28 @@ function gatewayRequest(workspace: Workspace, port: number, path: string, body: 
   return { port, path, method: 'POST', headers: ['Content-Type: application/json'], bodyFile, base64: true }
 }
 
-/** Returns an etcd gRPC watch of a prefix, over HTTP/2. The proxy accepts the same request. */
-export function grpcWatch(workspace: Workspace, port: number, prefix: string): WatchRequest {
-  return grpcRequest(workspace, port, 'Watch/Watch', field(0x0a, rangeOf(prefix)))
+export interface GrpcPlace {
+  readonly workspace: Workspace
+  readonly port: number
+  /** `grpc` or `grpc-tls` */
+  readonly wire: string
+}
+
+/**
+ * Returns an etcd gRPC watch of a prefix, over HTTP/2, for etcd and for whatever serves its API.
+ *
+ * @param afterRevision default: from now. Then the server decides when it answers: before or after the watch is open.
+ */
+export function grpcWatch({ workspace, port, wire }: GrpcPlace, prefix: string, afterRevision?: number): WatchRequest {
+  const start = afterRevision === undefined ? [] : [Buffer.from([0x18]), varint(afterRevision + 1)]
+  const create = field(0x0a, Buffer.concat([rangeOf(prefix), ...start]))
+  return { ...grpcRequest(workspace, port, 'Watch/Watch', create), tls: wire.endsWith('-tls') }
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = []
+  for (let rest = value; rest > 0; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + (rest >= 128 ? 128 : 0))
+  return Buffer.from(bytes)
 }
 
 export const etcdSubject: SubjectKind = {
@@ -111,14 +141,14 @@ export const etcdSubject: SubjectKind = {
   wires: ['grpc', 'json-gateway'],
   etcd: 'subject',
   isAvailable: () => true,
-  start: async ({ workspace, wire, resource: { prefix }, etcdPort, etcdPid }) => ({
+  start: async ({ workspace, wire, resource: { prefix }, etcdPort, etcdSecurePort = 0, etcdPid }) => ({
     name: 'etcd',
     wire,
     pid: etcdPid,
     streams: 1,
     watch: () =>
-      wire === 'grpc'
-        ? grpcWatch(workspace, etcdPort, prefix)
+      wire.startsWith('grpc')
+        ? grpcWatch({ workspace, port: wire === 'grpc' ? etcdPort : etcdSecurePort, wire }, prefix)
         : gatewayRequest(workspace, etcdPort, '/v3/watch', { create_request: rangeJson(prefix) }),
     // The read is linearizable, like a consistent list.
     list: () =>

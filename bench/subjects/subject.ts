@@ -2,7 +2,7 @@
  * A subject of measurement: a server that carries etcd's events to watchers, or a program that shows what that costs.
  *
  * Wires have the names that the results use: `http1`, `http1-tls`, `http2-tls`, `http2x20-tls`, `websocket`, `sse`,
- * `grpc`, …
+ * `grpc`, `grpc-tls`, …
  */
 import type { BenchResource } from '../support/objects.js'
 import type { Child } from '../support/processes.js'
@@ -47,6 +47,8 @@ export interface SubjectOptions {
   readonly resources?: readonly BenchResource[]
   /** The port of etcd; 0 for a subject that needs none. */
   readonly etcdPort: number
+  /** The port of etcd for TLS, if it is a subject on such a wire. */
+  readonly etcdSecurePort?: number
   /** The process id of etcd, which may itself be the subject. */
   readonly etcdPid: number
   /** The number of watchers, for a subject that waits for all their connections. */

@@ -2,10 +2,12 @@
  * Summarizes the rounds of `bench agents`: the median of each subject, and of its ratio to the API server's in the same
  * round.
  */
+import type { Shape } from './agents.js'
 import type { Row } from './record.js'
 
 export interface AgentsSummary {
   readonly agents: number
+  readonly shape: Shape
   /** `distributary` or `apiserver`. */
   readonly subject: string
   readonly runtime: string
@@ -24,7 +26,16 @@ export interface AgentsSummary {
   readonly ofCpu: Ratios | null
   readonly ofP99: Ratios | null
   readonly ofMemory: Ratios | null
+  /** All CPU of an event, in µs, including the baseline. */
+  readonly cpuMicrosPerEvent: number
+  /** The cost of an event beyond the baseline, in µs; NaN if the baseline was not measured. */
+  readonly addedMicrosPerEvent: number
+  /** All CPU of ours for an event, against what the agents add to the API server. */
+  readonly ofAdded: Ratios | null
 }
+
+/** Returns what changed in a row. Earlier rows had one shape, and do not name it. */
+export const shapeOf = (row: Row): Shape => (row['shape'] ?? 'mixed') as Shape
 
 export interface Ratios {
   readonly median: number
@@ -34,26 +45,33 @@ export interface Ratios {
 
 /** Returns a summary for each number of agents. @param rows the rows of one run. */
 export function agentsSummaries(rows: readonly Row[]): AgentsSummary[] {
-  const whoOf = (row: Row): string => `${String(row['agents'])} ${row.subject} ${String(row['runtime'])}`
+  const whoOf = (row: Row): string =>
+    `${String(row['agents'])} ${shapeOf(row)} ${row.subject} ${String(row['runtime'])}`
   return [...new Set(rows.map(whoOf))].flatMap((who) => {
     const own = rows.filter((row) => whoOf(row) === who)
     const good = own.filter((row) => row['failed'] === undefined)
     const [first] = good
     if (first === undefined) return []
     const peers = rows.filter(
-      (row) => row.subject === 'apiserver' && row['agents'] === first['agents'] && row['failed'] === undefined,
+      (row) =>
+        row.subject === 'apiserver' &&
+        row['agents'] === first['agents'] &&
+        shapeOf(row) === shapeOf(first) &&
+        row['failed'] === undefined,
     )
     const middle = (name: string): number => median(good.map((row) => Number(row[name])))
-    const ratios = (name: string): Ratios | null => {
+    const ratios = (name: string, peerOf = (row: Row) => Number(row[name])): Ratios | null => {
       const all = good.flatMap((row) => {
         const peer = peers.find((one) => one['round'] === row['round'])
-        return peer === undefined || peer === row ? [] : [Number(row[name]) / Number(peer[name])]
+        const ratio = peer === undefined || peer === row ? NaN : Number(row[name]) / peerOf(peer)
+        return Number.isFinite(ratio) ? [ratio] : []
       })
       return all.length === 0 ? null : { median: median(all), least: Math.min(...all), most: Math.max(...all) }
     }
     return [
       {
         agents: Number(first['agents']),
+        shape: shapeOf(first),
         subject: first.subject,
         runtime: String(first['runtime']),
         rounds: good.length,
@@ -69,10 +87,15 @@ export function agentsSummaries(rows: readonly Row[]): AgentsSummary[] {
         ofCpu: ratios('cpuMicrosPerDelivery'),
         ofP99: ratios('p99Ms'),
         ofMemory: ratios('residentMb'),
+        cpuMicrosPerEvent: middle('cpuMicrosPerEvent'),
+        addedMicrosPerEvent: median(good.map(addedMicros)),
+        ofAdded: ratios('cpuMicrosPerEvent', addedMicros),
       },
     ]
   })
 }
+
+const addedMicros = (row: Row): number => Number(row['cpuMicrosPerEvent']) - Number(row['baseMicrosPerEvent'])
 
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)

@@ -11,6 +11,8 @@ import type { BenchObject } from './objects.js'
 import type { WatchPath } from './watchers.js'
 
 export interface Agents {
+  /** The number of changes in a round, which is also how many 300 agents have in a second. */
+  readonly eventsOfRound: number
   /** The objects that are in etcd at the start. */
   readonly written: readonly BenchObject[]
   /** The changes, which start over after the last one. */
@@ -24,14 +26,34 @@ export interface Agents {
 export const WATCHES_OF_AGENT = 4
 /** One agent in this many watches all pods. */
 export const WIDE_AGENTS = 10
-export const EVENTS_OF_ROUND = 40
-const COUNTS = { services: 4, slices: 18, nodes: 6, pods: 12 } as const
+/**
+ * What changes, in events per second for 300 agents: the shape of earlier runs, one with few pods, and that of most
+ * clusters, in which pods change far more often than anything that every agent watches.
+ */
+const SHAPES = {
+  mixed: { services: 4, slices: 18, nodes: 6, pods: 12 },
+  even: { services: 0, slices: 10, nodes: 20, pods: 10 },
+  pods: { services: 0, slices: 5, nodes: 15, pods: 60 },
+} as const
+export type Shape = keyof typeof SHAPES
+export const SHAPE_TITLES = Object.fromEntries(
+  Object.entries(SHAPES).map(([shape, { pods, slices, nodes, services }]) => [
+    shape,
+    `${pods} pod, ${slices} slice, ${nodes} node and ${services} service updates a second`,
+  ]),
+) as Readonly<Record<Shape, string>>
 const ROUNDS = 100
+type Kind = keyof (typeof SHAPES)['mixed']
 const PODS_OF_NODE = 30
 const ENDPOINTS = 5
 const IMAGES = 3
 
-export function agentsOf(count: number): Agents {
+export function isShape(text: string): text is Shape {
+  return Object.hasOwn(SHAPES, text)
+}
+
+export function agentsOf(count: number, shape: Shape = 'mixed'): Agents {
+  const counts = SHAPES[shape]
   const maker = new Maker()
   const services = Math.max(20, Math.ceil(count / 4))
   // Class n contains the events that the watcher of node n's pods must receive.
@@ -40,24 +62,25 @@ export function agentsOf(count: number): Agents {
     const node = serial % count
     return maker.pod(`standing-${node}-${Math.floor(serial / count) % PODS_OF_NODE}`, node, 'ready')
   }
-  const make: Readonly<Record<keyof typeof COUNTS, (serial: number) => Change>> = {
+  const make: Readonly<Record<Kind, (serial: number) => Change>> = {
     services: (serial) => ({ object: maker.service(serial % services), owed: classes.services }),
     slices: (serial) => ({ object: maker.slice(serial % services, ENDPOINTS), owed: classes.slices }),
     nodes: (serial) => ({ object: maker.node((serial * 11) % count, IMAGES), owed: classes.nodes }),
     pods: (serial) => ({ object: pod(serial * 13), owed: (serial * 13) % count }),
   }
-  const kinds = Object.keys(COUNTS) as (keyof typeof COUNTS)[]
+  const kinds = Object.keys(counts) as Kind[]
   const changes = Array.from({ length: ROUNDS }, (_, round) => {
     const all = kinds.flatMap((kind) =>
-      Array.from({ length: COUNTS[kind] }, (__, i) => ({
+      Array.from({ length: counts[kind] }, (__, i) => ({
         // The changes are spread over the round, so that endpoint slices do not come all at once.
-        at: (i + 0.5) / COUNTS[kind],
-        change: make[kind](round * COUNTS[kind] + i),
+        at: (i + 0.5) / counts[kind],
+        change: make[kind](round * counts[kind] + i),
       })),
     )
     return all.toSorted((a, b) => a.at - b.at).map(({ change }) => change)
   }).flat()
   return {
+    eventsOfRound: kinds.reduce((sum, kind) => sum + counts[kind], 0),
     written: [
       ...Array.from({ length: count * PODS_OF_NODE }, (_, serial) => pod(serial)),
       ...Array.from({ length: count }, (_, node) => maker.node(node, IMAGES)),

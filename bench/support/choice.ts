@@ -24,6 +24,12 @@ export interface Choice {
   /** Rates in events per second; 0 means saturated. */
   readonly rates: readonly number[]
   readonly seconds?: number | undefined
+  /** How often the subjects take turns; by default what the question has. */
+  readonly rounds?: number | undefined
+  /** Shapes of the writes while agents watch, by their names in `support/agents.ts`. Empty for all. */
+  readonly shapes: readonly string[]
+  /** The part of a published load that is measured. */
+  readonly scale?: number | undefined
   /** The resource that is written and watched. */
   readonly resource: BenchResource
   readonly apiServer?: string | undefined

@@ -10,7 +10,7 @@ export const MAGIC = '@#BENCH#@'
 /** The marker before the writer has filled it in. */
 export const EMPTY_MARK = MAGIC.padEnd(MAGIC.length + 12 + 18, '0')
 
-const CREATED = '2024-01-01T00:00:00Z'
+export const CREATED = '2024-01-01T00:00:00Z'
 
 export interface BenchResource {
   /** The name in recorded rows. */
@@ -95,7 +95,7 @@ export function benchObjects(resource: BenchResource, { count, nodes, bytes }: O
   return Array.from({ length: count }, (_, index) => benchObject(resource, index, index % nodes, bytes))
 }
 
-function uidOf(index: number): string {
+export function uidOf(index: number): string {
   return `00000000-0000-4000-8000-${String(index).padStart(12, '0')}`
 }
 

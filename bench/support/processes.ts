@@ -4,7 +4,7 @@
  * Only processes that were started here are ended, by their ids, and always: on return, on error, on SIGINT. Figures
  * come from /proc, so that our server and others are measured alike, whatever their language.
  */
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { execFileSync, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
 import { createInterface } from 'node:readline'
@@ -199,3 +199,12 @@ function family(pid: number): number[] {
 }
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** @throws Error that says which limit to raise, if a process may open fewer files. */
+export function requireOpenFiles(count: number): void {
+  const limit = execFileSync('sh', ['-c', 'ulimit -Hn']).toString().trim()
+  if (limit === 'unlimited' || Number(limit) >= count) return
+  throw new Error(
+    `a process may open ${limit} files on this machine, and these connections take ${count}: raise the hard limit (ulimit -Hn), or ask for fewer by --watchers`,
+  )
+}

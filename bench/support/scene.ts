@@ -28,6 +28,8 @@ export interface WrittenObjects {
   readonly written: readonly BenchObject[]
   /** The resources whose definitions are in etcd at the start. */
   readonly resources: readonly BenchResource[]
+  /** Objects that are too large for the writer, which sends an object in one frame of HTTP/2. */
+  readonly large?: readonly BenchObject[]
 }
 
 export interface Scene {
@@ -56,16 +58,18 @@ const WRITE_OBJECTS_MS = 300_000
 export async function withScene<T>(options: SceneOptions, measure: (scene: Scene) => Promise<T>): Promise<T> {
   const workspace = createWorkspace()
   try {
-    const { written: initial, resources } = writtenObjects(options)
+    const { written: initial, resources, large = [] } = writtenObjects(options)
     const progressFile = workspace.path('progress')
     let etcd: Etcd | null = null
     let written: EventSource | null = null
     let nextSequence = 0
     if (options.kind.etcd !== 'none') {
-      etcd = await startEtcd(workspace, options.kind.etcd === 'subject' ? 'server' : 'load')
+      const isSubject = options.kind.etcd === 'subject'
+      etcd = await startEtcd(workspace, isSubject ? 'server' : 'load', isSubject && options.wire.endsWith('-tls'))
       for (const { definition } of resources) {
         if (definition !== null) await etcd.put(definition.key, JSON.stringify(definition.object))
       }
+      for (const { key, value } of large) await etcd.put(key, String(value))
       const objectsFile = workspace.path('objects')
       writeObjectsFile(objectsFile, initial)
       written = await startWriter(etcd.port, objectsFile, progressFile)
@@ -79,6 +83,7 @@ export async function withScene<T>(options: SceneOptions, measure: (scene: Scene
       resource: options.resource,
       resources,
       etcdPort: etcd?.port ?? 0,
+      etcdSecurePort: etcd?.securePort ?? 0,
       etcdPid: etcd?.child.pid ?? 0,
       watchers: options.watchers,
       ...(options.apiServer === undefined ? {} : { apiServer: options.apiServer }),

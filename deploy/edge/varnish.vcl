@@ -1,7 +1,9 @@
 # Varnish as an edge cache: it answers any number of equal lists and long polls from one request to distributary.
-#   varnishd -a 127.0.0.1:8080 -f /etc/distributary/varnish.vcl -s malloc,256m -p pipe_timeout=3600
+#   varnishd -n distributary -a 127.0.0.1:8090 -f /etc/distributary/varnish.vcl -s malloc,256m -p pipe_timeout=3600
 # By default Varnish cuts off a stream after a minute without an event. The parameter is in seconds: Varnish reads `1h` as one second.
-# docs/plain-prefixes.md says what makes a resource public; everything else goes through as it is.
+# -n keeps it apart from the Varnish that Debian's package starts.
+# docs/guide/plain-prefixes.md says what makes a resource public; everything else goes through as it is.
+# Clients reach distributary under the name in their URL. Set its --allowed-hosts to that name, or it answers with 403.
 vcl 4.1;
 
 backend default {
@@ -32,10 +34,16 @@ sub vcl_pipe {
 }
 
 sub vcl_backend_response {
-  # Never serve a stale answer: a poll would get the same events again, or an empty answer at once.
-  if (bereq.url ~ "[?&]wait=") {
+  # By default Varnish serves an answer for ten seconds more than its header allows. A poll would get the same events again, or
+  # an empty answer at once.
+  if (bereq.url ~ "[?&]wait=" || beresp.http.Cache-Control !~ "stale-while-revalidate") {
     set beresp.grace = 0s;
     set beresp.keep = 0s;
+  }
+  # A refused poll is refused once a second, not once for each client.
+  if (beresp.http.X-Accel-Expires == "1") {
+    set beresp.ttl = 1s;
+    return (deliver);
   }
   # For one second (by default, two minutes), further requests for this do not wait for each other.
   if (beresp.http.Cache-Control ~ "(?i)no-cache|no-store|private") {

@@ -3,7 +3,7 @@
 #
 #   ETCDCTL_ENDPOINTS=https://127.0.0.1:2379 ETCDCTL_USER=root:... deploy/etcd/read-only-role.sh [PREFIX...]
 #
-# PREFIX: the served prefixes, each ending in "/". Default: /registry/ (the value of --etcd-prefix, with a slash).
+# PREFIX: the served prefixes, each ending in "/" or another separator. Default: /registry/ (the value of --etcd-prefix, with a slash).
 # NAME: the name of role and user. Default: distributary. If etcd authenticates certificates (--client-cert-auth), use the common
 #   name of the certificate in --etcd-certfile.
 # PASSWORD_FILE: the user's password (without spaces: etcdctl reads a word), for --etcd-username and --etcd-password-file. Without it, the user can log in by certificate only.
@@ -23,8 +23,8 @@ has() {
 has role || etcdctl role add "$name"
 for prefix in "$@"; do
   case $prefix in
-    /*/) etcdctl role grant-permission "$name" --prefix=true read "$prefix" ;;
-    *) echo "$prefix: a prefix must begin and end with a slash, or the user could also read other prefixes that begin alike" >&2; exit 2 ;;
+    *[!A-Za-z0-9_-]) etcdctl role grant-permission "$name" --prefix=true read "$prefix" ;;
+    *) echo "$prefix: a prefix must end in a separator such as a slash, or the user could also read other prefixes that begin alike" >&2; exit 2 ;;
   esac
 done
 if ! has user; then

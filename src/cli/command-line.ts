@@ -19,7 +19,7 @@ const PLACEHOLDERS: Readonly<Record<FlagKind, string>> = {
 export interface CommandLine {
   /** Throws a CommanderError after it has printed what is wrong, or the requested help. */
   readonly program: Parser
-  /** The parser of each command, from which docs/commands.md lists the flags. */
+  /** The parser of each command, from which docs/reference/commands.md lists the flags. */
   readonly parsers: ReadonlyMap<Command, Parser>
 }
 
@@ -32,6 +32,10 @@ export function createCommandLine(commands: readonly Command[], run: Run): Comma
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'distributary: ')) })
     // A help flag here would never be used, because main.ts starts the server when the first word is a flag.
     .helpOption(false)
+  program
+    .command('watch [arguments...]', { hidden: true })
+    .allowUnknownOption()
+    .action(() => program.error('distributary watch was removed: use get -w, or get --watch-only for changes alone'))
   const parsers = new Map(commands.map((command) => [command, addParser(program, command, run)]))
   return { program, parsers }
 }

@@ -1,9 +1,9 @@
 /**
- * A command: a row of the command table, with the function that runs it. Parsing, `--help` and docs/commands.md all use
+ * A command: a row of the command table, with the function that runs it. Parsing, `--help` and docs/reference/commands.md all use
  * that table, so they cannot contradict each other.
  */
 import type { ExitCode } from './exit-code.js'
-import type { Output } from './output.js'
+import type { Output } from './command-output.js'
 
 export type FlagKind = 'boolean' | 'string' | 'list' | 'integer' | 'duration' | 'choice'
 

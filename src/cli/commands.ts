@@ -7,12 +7,10 @@ import { doctorCommand } from './doctor.js'
 import { getCommand } from './get.js'
 import { topCommand } from './top.js'
 import { createVersionCommand } from './version.js'
-import { watchCommand } from './watch.js'
 
 export function createCommands(version: () => string, checkConfig: ConfigCheck): readonly Command[] {
   return [
     getCommand,
-    watchCommand,
     topCommand,
     benchCommand,
     consistencyCheckCommand,

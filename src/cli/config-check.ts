@@ -1,6 +1,6 @@
 /** `distributary config check`: reports how a server with these flags would behave, and errors in the flags. */
 import { type Command, defineCommand } from './command.js'
-import { EXIT, UsageError } from './exit-code.js'
+import { EXIT, type ExitCode, UsageError } from './exit-code.js'
 
 /**
  * The check that the server implements in `server/wiring/check-config.ts`. It is passed in, because commands load none
@@ -11,11 +11,13 @@ export type ConfigCheck = (options: {
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly connects: boolean
   readonly explains?: string
-}) => Promise<{
+}) => Promise<Checked>
+
+interface Checked {
   readonly outcome: 'valid' | 'invalid' | 'unreachable'
   readonly lines: readonly string[]
   readonly problems: readonly string[]
-}>
+}
 
 export function createConfigCheckCommand(check: ConfigCheck): Command {
   return defineCommand({
@@ -28,13 +30,14 @@ export function createConfigCheckCommand(check: ConfigCheck): Command {
     flags: {
       connect: {
         kind: 'boolean',
-        doc: 'Also contact etcd, NATS or the upstream, with the server’s credentials.',
+        doc: 'Also contact etcd, NATS or the upstream, with the server’s credentials, and count the keys under each prefix in etcd.',
       },
       explain: {
         kind: 'string',
         placeholder: 'QUESTION',
         doc: 'Instead, explain how the policy decides the request "USER VERB PATH [GROUP...]": the rule that allows it, or why each rule for that user does not.',
       },
+      output: { kind: 'choice', short: 'o', choices: ['text', 'json'], doc: 'Format of the report. Default: text.' },
     },
     examples: [
       { doc: 'before a restart', line: 'distributary config check --config /etc/distributary/config.yaml' },
@@ -52,11 +55,20 @@ export function createConfigCheckCommand(check: ConfigCheck): Command {
       if (connects && explain !== null)
         throw new UsageError('--explain makes no connection, so it cannot be combined with --connect')
       const explains = explain === null ? {} : { explains: explain }
-      const { outcome, lines, problems } = await check({ argv: args, environment, connects, ...explains })
-      for (const line of lines) await out.line(line)
-      for (const problem of problems) await err.line(problem)
-      if (outcome === 'valid' && explain === null) await out.line('the configuration is valid')
-      return outcome === 'valid' ? EXIT.done : outcome === 'invalid' ? EXIT.usage : EXIT.failed
+      const report = await check({ argv: args, environment, connects, ...explains })
+      const { outcome, lines, problems } = report
+      if (flags.output === 'json') {
+        await out.line(JSON.stringify(report, null, 2))
+        return exitCodeOf(outcome)
+      }
+      for (const line of lines) await out.line(out.painted(line, line.startsWith('warning: ') ? 'yellow' : undefined))
+      for (const problem of problems) await err.line(err.painted(problem, 'red'))
+      if (outcome === 'valid' && explain === null) await out.line(out.painted('the configuration is valid', 'green'))
+      return exitCodeOf(outcome)
     },
   })
+}
+
+function exitCodeOf(outcome: Checked['outcome']): ExitCode {
+  return outcome === 'valid' ? EXIT.done : outcome === 'invalid' ? EXIT.usage : EXIT.failed
 }

@@ -1,8 +1,8 @@
 /** `distributary consistency-check`: makes a server compare its caches with etcd now, and reports the outcome. */
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
-import { connect, type Connection, connectionFlags } from './connection.js'
+import { connect, type Connection, connectionFlags } from './server-connection.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
-import { requestJson } from './request.js'
+import { requestJson } from './server-request.js'
 import { tableLines } from './table/text-table.js'
 
 /** The report as the server writes it; see `engine/feed/consistency-report.ts`. */

@@ -3,18 +3,19 @@ import { isEqualTree } from '../client/equal-trees.js'
 import type { BytesObject } from '../client/reflector/bytes-codec.js'
 import type { Change } from '../client/reflector/object-codec.js'
 
-export type Difference = Pick<Change<BytesObject>, 'type' | 'key' | 'object'>
+export type Difference<T> = Pick<Change<T>, 'type' | 'key' | 'object'>
 
 /** Returns the differences by key, deletions first; a deletion has the last known object. */
-export function differences(
-  known: ReadonlyMap<string, BytesObject>,
-  now: ReadonlyMap<string, BytesObject>,
-): readonly Difference[] {
-  const changes: Difference[] = []
+export function differences<T>(
+  known: ReadonlyMap<string, T>,
+  now: ReadonlyMap<string, T>,
+  isSame: (a: T, b: T) => boolean,
+): readonly Difference<T>[] {
+  const changes: Difference<T>[] = []
   for (const [key, object] of known) if (!now.has(key)) changes.push({ type: 'DELETED', key, object })
   for (const [key, object] of now) {
     const before = known.get(key)
-    if (before !== undefined && isSameObject(before, object)) continue
+    if (before !== undefined && isSame(before, object)) continue
     changes.push({ type: before === undefined ? 'ADDED' : 'MODIFIED', key, object })
   }
   return changes

@@ -2,16 +2,14 @@
  * `distributary doctor`: checks whether a cluster's agents can use an installation, and prints a table of what is wrong
  * and how to fix it.
  */
-import { readFileSync } from 'node:fs'
 import { nodeTransport, type NodeTransportOptions } from '../client/node/node-transport.js'
-import { errorMessage } from '../support/error-message.js'
 import { absent, type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
-import { connect, connectionFlags } from './connection.js'
+import { connect, connectionFlags, readText } from './server-connection.js'
 import { type Authorities, authoritiesIn, checkAuthorities } from './doctor/authorities.js'
 import { checkCertificate, CHECKS, type Finding, type Patient } from './doctor/checks.js'
-import { Party } from './doctor/party.js'
+import { ComparedServer } from './doctor/compared-server.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
-import { tableLines } from './table/text-table.js'
+import type { Output } from './command-output.js'
 
 const { kubeconfig, context, server, 'certificate-authority': authority } = connectionFlags
 
@@ -51,7 +49,7 @@ export const doctorCommand = defineCommand<typeof doctorFlags>({
   name: 'doctor',
   summary: 'check whether a cluster’s agents can use a distributary',
   description:
-    'Sends the same requests to the API server and to distributary, and reports what differs and what to do about it. It compares versions, certificate, trusted CAs, token, the reviewer’s permissions, discovery, 200 sampled permissions and sampled lists, and measures the time from a write to its watch event. It writes and deletes one ConfigMap. Exits with 0 only if nothing is wrong.',
+    'Sends the same requests to the API server and to distributary, and reports what differs and what to do about it. It reports what /readyz?verbose says, compares versions, certificate, trusted CAs, token, the reviewer’s permissions, discovery, 200 sampled permissions and sampled lists, and measures the time from a write to its watch event. It writes and deletes one ConfigMap. Exits with 0 only if nothing is wrong.',
   positionals: '',
   flags: doctorFlags,
   examples: [
@@ -71,13 +69,13 @@ async function diagnose({ flags, environment, out, signal }: Context): Promise<E
   const host = flags.host ?? 'distributary.distributary.svc'
   const admin = await connect({ ...NO_FLAGS, kubeconfig: flags.kubeconfig, context: flags.context }, environment)
   const opened: { close(): void }[] = [admin]
-  const open = (options: NodeTransportOptions, name: string): Party => {
+  const open = (options: NodeTransportOptions, name: string): ComparedServer => {
     const transport = nodeTransport(options)
     opened.push(transport)
-    return new Party(transport, name, signal)
+    return new ComparedServer(transport, name, signal)
   }
   try {
-    const cluster = new Party(admin.transport, 'the API server', signal)
+    const cluster = new ComparedServer(admin.transport, 'the API server', signal)
     const token = agent === null ? null : await issueToken(cluster, agent)
     const { cert, key, impersonate, authorization, credentials, server: apiServer, ...tls } = admin.options
     // The administrator's certificate would take precedence over the agent's token.
@@ -89,9 +87,10 @@ async function diagnose({ flags, environment, out, signal }: Context): Promise<E
     const file = flags['certificate-authority']
     const pods = agent ?? { namespace: 'default', name: 'default' }
     const authorities = await authoritiesIn(cluster, pods.namespace)
-    const ca = file === null ? trustedIn(authorities, pods) : readAuthority(file)
+    const ca = file === null ? trustedIn(authorities, pods) : readText(file, 'certificate-authority')
     const here = open({ ...identity, server: url, ca, tlsServerName: host }, 'distributary')
-    const patient: Patient = { cluster, here, there, agent, reviewer, waitMs: flags.timeout ?? 10_000 }
+    const isByCertificate = 'cert' in identity
+    const patient: Patient = { cluster, here, there, agent, reviewer, isByCertificate, waitMs: flags.timeout ?? 10_000 }
     const findings: Finding[] = []
     const certificate = await checkCertificate(url, ca, host)
     findings.push({ check: 'certificate', ...certificate })
@@ -101,7 +100,7 @@ async function diagnose({ flags, environment, out, signal }: Context): Promise<E
     for (const [check, examine] of Object.entries(CHECKS))
       findings.push({ check, ...(await verdictOf(examine, patient)) })
     if (flags.output === 'json') await out.line(JSON.stringify(findings, null, 2))
-    else for (const line of table(findings)) await out.line(line)
+    else for (const line of table(findings, out)) await out.line(line)
     return findings.some(({ outcome }) => outcome === 'wrong') ? EXIT.failed : EXIT.done
   } finally {
     for (const each of opened) each.close()
@@ -111,14 +110,6 @@ async function diagnose({ flags, environment, out, signal }: Context): Promise<E
 const NO_FLAGS = Object.fromEntries(
   Object.entries(connectionFlags).map(([name, flag]) => [name, absent(flag)]),
 ) as FlagValues<typeof connectionFlags>
-
-function readAuthority(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (error) {
-    throw new CommandError(`--certificate-authority: ${errorMessage(error)}`, undefined, { cause: error })
-  }
-}
 
 /** Returns the members that are not undefined. */
 function compact<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
@@ -149,7 +140,10 @@ async function verdictOf(
 }
 
 /** @throws CommandError when the API server issues none. */
-async function issueToken(cluster: Party, { namespace, name }: NonNullable<Patient['agent']>): Promise<string> {
+async function issueToken(
+  cluster: ComparedServer,
+  { namespace, name }: NonNullable<Patient['agent']>,
+): Promise<string> {
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(name)}/token`
   const { status, body } = await cluster.post(path, {
     apiVersion: 'authentication.k8s.io/v1',
@@ -168,7 +162,41 @@ function trustedIn({ moved, unmoved }: Authorities, { namespace }: NonNullable<P
   throw new CommandError(`no ConfigMap distributary-ca in ${namespace}: create it, or set --certificate-authority`)
 }
 
-function table(findings: readonly Finding[]): readonly string[] {
-  const rows = findings.map(({ check, outcome, found, advice }) => [check, outcome, found, advice])
-  return tableLines([['CHECK', 'OUTCOME', 'FOUND', 'WHAT TO DO'], ...rows])
+/** No line of the table is longer. */
+const MOST_COLUMNS = 100
+const CHECKS_COLUMNS = 20
+const OUTCOME_COLUMNS = 9
+const COLORS: Readonly<Record<string, 'red' | 'green' | 'yellow'>> = { ok: 'green', wrong: 'red', skipped: 'yellow' }
+
+/** Lays out one row for each cause: findings with the same advice are one row, with what the first of them found. */
+function table(findings: readonly Finding[], out: Output): readonly string[] {
+  const causes = new Map<string, Finding[]>()
+  for (const finding of findings) {
+    const cause = finding.outcome === 'ok' ? finding.check : finding.advice
+    causes.set(cause, [...(causes.get(cause) ?? []), finding])
+  }
+  const rows = [...causes.values()].map((all): readonly string[][] => {
+    const { outcome, found, advice } = all[0]!
+    const width = MOST_COLUMNS - CHECKS_COLUMNS - OUTCOME_COLUMNS
+    const what = advice === '' ? [] : wrapped(`→ ${advice}`, width)
+    const checks = wrapped(all.map(({ check }) => check).join(', '), CHECKS_COLUMNS - 1)
+    return [checks, [outcome], [...wrapped(found, width), ...what]]
+  })
+  return [[['CHECK'], ['OUTCOME'], ['FOUND, AND WHAT TO DO']], ...rows].flatMap(
+    ([checks = [], [outcome = ''] = [], text = []]) =>
+      Array.from({ length: Math.max(checks.length, text.length) }, (_, i) => {
+        const first = (i === 0 ? outcome : '').padEnd(OUTCOME_COLUMNS)
+        const cells = [
+          (checks[i] ?? '').padEnd(CHECKS_COLUMNS),
+          out.painted(first, i === 0 ? COLORS[outcome] : undefined),
+        ]
+        return `${cells.join('')}${text[i] ?? ''}`.trimEnd()
+      }),
+  )
+}
+
+/** Breaks a text between words, and words that are longer than a line. */
+function wrapped(text: string, width: number): string[] {
+  const lines = text.match(new RegExp(`.{1,${width}}(?:\\s+|$)|.{${width}}`, 'gsu')) ?? []
+  return lines.map((line) => line.trim())
 }

@@ -1,4 +1,4 @@
-/** The exit codes of commands. Scripts rely on them, so every `--help` and docs/commands.md list them. */
+/** The exit codes of commands. Scripts rely on them, so every `--help` and docs/reference/commands.md list them. */
 export const EXIT = {
   done: 0,
   failed: 1,

@@ -13,20 +13,26 @@ import { bytesCodec } from '../client/reflector/bytes-codec.js'
 import type { ObjectCodec } from '../client/reflector/object-codec.js'
 import { selectionQuery } from '../client/reflector/requests.js'
 import { type CommandContext, defineCommand, type FlagValues, type Flags } from './command.js'
-import { type Connection, connectionFlags, withConnection } from './connection.js'
-import { isSameObject } from './differences.js'
+import { type Connection, connectionFlags, withConnection } from './server-connection.js'
+import { type Difference, differences, isSameObject } from './differences.js'
 import { CommandError, EXIT, type ExitCode, UsageError } from './exit-code.js'
 import { follow } from './follow.js'
-import { requestBytes } from './request.js'
+import { requestBytes } from './server-request.js'
 import { choose, type Chosen, selectionFlags, watchSelection } from './selection.js'
 import { isSameRow, type Row, rowsOfBody, tableCodec } from './table/table-codec.js'
 import { TablePrinter } from './table/table-printer.js'
+import { jsonIn } from '../support/json-text.js'
 
 const getFlags = {
   watch: {
     kind: 'boolean',
     short: 'w',
-    doc: 'Keep running, and print each object again when it changes. Resumes automatically after a broken connection. JSON is then one object per line.',
+    doc: 'Keep running, and print each object again when it changes or is deleted. Resumes automatically after a broken connection; if the server no longer has that history, lists again and prints the difference. JSON is then one object per line.',
+  },
+  'watch-only': { kind: 'boolean', doc: 'Like --watch, without the existing objects.' },
+  'output-watch-events': {
+    kind: 'boolean',
+    doc: 'With --watch or --watch-only: print the type of each event too, in tables as a column, in JSON and YAML as {"type":…,"object":…}.',
   },
   output: {
     kind: 'choice',
@@ -62,17 +68,16 @@ export const getCommand = defineCommand<typeof getFlags>({
   examples: [
     { doc: 'pods of every namespace', line: 'distributary get pods -A' },
     { doc: 'follow one of them', line: 'distributary get pod web-0 -n shop -w' },
+    { doc: 'all changes from now on', line: 'distributary get pods -A --watch-only --output-watch-events' },
     { doc: 'by label, with more columns', line: 'distributary get deploy -l app=cart -o wide' },
     { doc: 'a declared etcd prefix', line: 'distributary get flags.distributary.io -o yaml' },
   ],
   async run(context) {
     const { flags, args, signal } = context
     const { 'resource-version': revision } = flags
-    if (flags.watch && revision !== null) {
-      throw new UsageError(
-        '--watch and --resource-version cannot be combined: to resume after a resourceVersion, use distributary watch',
-      )
-    }
+    const isWatch = flags.watch || flags['watch-only']
+    if (isWatch && revision !== null) throw new UsageError('--watch and --resource-version cannot be combined')
+    if (flags['output-watch-events'] && !isWatch) throw new UsageError('--output-watch-events needs --watch')
     if (revision !== null && !/^[1-9]\d*$/.test(revision)) {
       throw new UsageError(`--resource-version must come from a list or an event, not "${revision}"`)
     }
@@ -87,7 +92,7 @@ export const getCommand = defineCommand<typeof getFlags>({
         )
       }
       const get: Get = { context, connection, chosen }
-      if (flags.watch) return await watchObjects(get)
+      if (isWatch) return await watchObjects(get)
       return isTable(flags) ? await printTable(get) : await printObjects(get)
     })
   },
@@ -153,17 +158,11 @@ async function* rowsOf({ context, connection, chosen }: Get): AsyncGenerator<rea
 }
 
 function holdsObjects(body: Buffer): boolean {
-  const document = parsed(body) as { items?: unknown; metadata?: object; kind?: string } | null | undefined
+  const document = jsonIn(body.toString('utf8')) as
+    | { items?: unknown; metadata?: object; kind?: string }
+    | null
+    | undefined
   return document?.kind === 'Table' || document?.items !== undefined || document?.metadata !== undefined
-}
-
-/** Parses a body; returns undefined if it is not JSON. */
-function parsed(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString('utf8'))
-  } catch {
-    return undefined
-  }
 }
 
 function printerOf(chosen: Chosen, flags: Values): TablePrinter {
@@ -215,7 +214,7 @@ async function bodiesOf({ context, connection, chosen }: Get): Promise<readonly 
   const { path } = chosen.selection
   if (chosen.names.length === 0) {
     const body = await requestBytes(connection, { path, query: selectorsOf(chosen, flags), signal })
-    if (chosen.resource === null && parsed(body) === undefined)
+    if (chosen.resource === null && jsonIn(body.toString('utf8')) === undefined)
       throw new CommandError(`the response to ${path} is not JSON`)
     return [body]
   }
@@ -253,52 +252,55 @@ function listOf(items: Json[]): Json {
 async function watchObjects(get: Get): Promise<ExitCode> {
   const { out, flags, signal } = get.context
   const { chosen } = get
+  const withTypes = flags['output-watch-events']
   if (isTable(flags)) {
     const printer = printerOf(chosen, flags)
-    return await printEach(get, tableCodec(), isSameRow, async (rows) => {
-      const lines = printer.lines(rows)
+    return await printEach(get, tableCodec(), isSameRow, async (changes) => {
+      const rows = changes.map(({ object }) => object)
+      const lines = printer.lines(rows, withTypes ? changes.map(({ type }) => type) : null)
       if (lines.length > 0) await out.write(`${lines.join('\n')}\n`)
     })
   }
-  return await printEach(get, bytesCodec, isSameObject, async (objects) => {
-    for (const { bytes, name } of objects) {
+  return await printEach(get, bytesCodec, isSameObject, async (changes) => {
+    for (const { type, object } of changes) {
       if (signal.aborted) return
-      const body = Buffer.from(bytes)
-      if (flags.output === 'json') await out.line(body.toString('utf8'))
-      else if (flags.output === 'yaml') await out.write(`---\n${jsonToYaml(body)}`)
-      else await out.line(`${typeName(chosen)}/${name}`)
+      const json = Buffer.from(object.bytes).toString('utf8')
+      const body = withTypes ? `{"type":"${type}","object":${json}}` : json
+      if (flags.output === 'json') await out.line(body)
+      else if (flags.output === 'yaml') await out.write(`---\n${jsonToYaml(Buffer.from(body))}`)
+      else await out.line(`${typeName(chosen)}/${object.name}`)
     }
   })
 }
 
 /**
- * Prints all objects, and then each object that changes. After a relist it prints only objects that differ from the
- * last print.
+ * Prints all objects, and then each object that changes. After a relist it prints only what differs from the last
+ * print.
  */
 async function printEach<T>(
   { context, connection, chosen }: Get,
   codec: ObjectCodec<T>,
   isSame: (a: T, b: T) => boolean,
-  print: (objects: readonly T[]) => Promise<void>,
+  print: (changes: readonly Difference<T>[]) => Promise<void>,
 ): Promise<ExitCode> {
-  const { err, signal } = context
-  const printed = new Map<string, T>()
+  const { err, signal, flags } = context
+  let known: Map<string, T> | null = null
   const onNotice = (text: string): void => void err.line(`distributary get: ${text}`)
   for await (const item of follow({ connection, selection: watchSelection(chosen), codec, signal, onNotice })) {
     if (item.type === 'BOOKMARK') continue
-    if (item.type !== 'STATE') {
-      if (item.type === 'DELETED') printed.delete(item.key)
-      else printed.set(item.key, item.object)
-      await print([item.object])
-      continue
+    if (item.type === 'STATE') {
+      const now = new Map(item.items.map((object) => [codec.keyOf(object), object]))
+      const changes = differences(known ?? new Map<string, T>(), now, isSame)
+      if (known !== null) {
+        onNotice(`relisted at resourceVersion ${item.resourceVersion}, which shows ${changes.length} changes`)
+      }
+      if (known !== null || !flags['watch-only']) await print(changes)
+      known = now
+    } else {
+      if (item.type === 'DELETED') known?.delete(item.key)
+      else known?.set(item.key, item.object)
+      await print([item])
     }
-    const changed = item.items.filter((object) => {
-      const before = printed.get(codec.keyOf(object))
-      return before === undefined || !isSame(before, object)
-    })
-    printed.clear()
-    for (const object of item.items) printed.set(codec.keyOf(object), object)
-    await print(changed)
   }
   return EXIT.done
 }

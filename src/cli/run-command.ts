@@ -6,15 +6,15 @@ import { CommanderError } from 'commander'
 import type { Command } from './command.js'
 import { createCommandLine } from './command-line.js'
 import { CommandError, EXIT, type ExitCode } from './exit-code.js'
-import { Output } from './output.js'
+import { Output } from './command-output.js'
 
-export interface Surroundings {
+export interface Invocation {
   readonly argv: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
 /** Runs a command and then ends the process with its exit code, after the last output. */
-export async function runCommand(commands: readonly Command[], { argv, environment }: Surroundings): Promise<never> {
+export async function runCommand(commands: readonly Command[], { argv, environment }: Invocation): Promise<never> {
   // When the reader of the output has exited, the remaining work is pointless.
   const onClosed = (): never => process.exit(EXIT.done)
   const out = new Output(process.stdout, { environment, onClosed })

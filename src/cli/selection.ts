@@ -1,10 +1,10 @@
 /** Turns RESOURCE, NAME and the flags that select objects into a request to the server. */
 import { resourcePath } from '../client/resource-path.js'
 import type { Selection } from '../client/reflector/requests.js'
-import { keyName } from '../engine/model/key-name.js'
+import { keyName } from '../support/key-name.js'
 import { type FlagValues, inGroup } from './command.js'
-import type { Connection } from './connection.js'
-import { type ApiResource, discover, findResource } from './discovery.js'
+import type { Connection } from './server-connection.js'
+import { type ApiResource, discover, findResource } from './find-resource.js'
 import { UsageError } from './exit-code.js'
 
 export const selectionFlags = inGroup('Which objects', {

@@ -1,9 +1,9 @@
 /** `distributary version`: prints the versions of this program and of the server. */
 import { jsonToYaml } from '../kubernetes/codec/json-to-yaml.js'
 import { type Command, defineCommand } from './command.js'
-import { connectionFlags, withConnection } from './connection.js'
+import { connectionFlags, withConnection } from './server-connection.js'
 import { EXIT } from './exit-code.js'
-import { requestJson } from './request.js'
+import { requestJson } from './server-request.js'
 
 export function createVersionCommand(clientVersion: () => string): Command {
   return defineCommand({

@@ -12,7 +12,7 @@
  * the Lease is held starts before the renewal request, not after its response.
  */
 import { activeClock } from './reflector/active-clock.js'
-import { WatchFailure } from './reflector/failure.js'
+import { WatchFailure } from './reflector/watch-failure.js'
 import type { Transport } from './reflector/transport.js'
 import { type Clock, sleep } from '../support/clock.js'
 import { errorMessage } from '../support/error-message.js'
@@ -154,25 +154,32 @@ export class LeaderElection {
   }
 
   async #lead(work: (signal: AbortSignal) => Promise<void> | void, signal: AbortSignal): Promise<ElectionOutcome> {
-    const lost = new AbortController()
+    let isLost = false
     const ended = new AbortController()
-    const leading = AbortSignal.any([lost.signal, signal])
+    const leading = new AbortController()
+    // Not `AbortSignal.any`: on Node 20 each call leaves something behind with a signal that lives long.
+    const onAbort = (): void => leading.abort(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
     // The renewals have their own signal, which ends them when the work ends. So they continue while aborted work
     // cleans up.
     const renewing = this.#renew(ended.signal).then((outcome) => {
-      if (outcome === 'lost') lost.abort(new Error(`the lease ${this.#options.name} was lost`))
+      if (outcome !== 'lost') return
+      isLost = true
+      leading.abort(new Error(`the lease ${this.#options.name} was lost`))
     })
     try {
-      await work(leading)
+      await work(leading.signal)
     } catch (error) {
-      if (!leading.aborted) throw error
+      if (!leading.signal.aborted) throw error
     } finally {
+      signal.removeEventListener('abort', onAbort)
       ended.abort()
       await renewing
-      if (!lost.signal.aborted) await this.#release()
+      if (!isLost) await this.#release()
       this.#heldSinceMs = null
     }
-    return lost.signal.aborted ? 'lost' : signal.aborted ? 'aborted' : 'done'
+    return isLost ? 'lost' : signal.aborted ? 'aborted' : 'done'
   }
 
   async #renew(ended: AbortSignal): Promise<'lost' | 'ended'> {

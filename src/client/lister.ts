@@ -5,7 +5,7 @@ import {
   parseRequirements,
   type Requirement,
   requirementsOf,
-} from '../engine/model/label-requirements.js'
+} from '../kubernetes/model/label-requirements.js'
 import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
 import { objectKey } from './reflector/object-codec.js'
 import type { Indexer } from './indexer.js'

@@ -5,12 +5,12 @@
  *
  * Only distributary supports `wait`. A list, and every response to a poll, names the position at which it ends. The
  * next poll sends that name back, so it can go to any replica. A server that answers 410 names its own history. The
- * next list has that name in its URL, because a cache may still hold a list of an older history.
+ * next list has that name in its URL, because a cache may still hold a list of an older history. A response without
+ * events keeps its position and names a cursor, which makes the URL of the next poll another one.
  */
-import { sleep } from '../support/clock.js'
-import { activeClock } from './reflector/active-clock.js'
-import type { StatusLike } from './reflector/failure.js'
+import type { StatusLike } from './reflector/watch-failure.js'
 import { readBody, type Transport, type TransportRequest, type TransportResponse } from './reflector/transport.js'
+import { jsonIn } from '../support/json-text.js'
 
 /** Options of `pollTransport`. */
 export interface PollOptions {
@@ -22,7 +22,7 @@ export interface PollOptions {
 }
 
 interface PollDocument {
-  readonly metadata: { readonly resourceVersion: string; readonly history: string }
+  readonly metadata: { readonly resourceVersion: string; readonly history: string; readonly cursor?: string }
 }
 
 const HISTORY = 'x-distributary-history'
@@ -30,8 +30,6 @@ const POSITION = 'x-distributary-position'
 /** The number of positions kept, because informers that share a transport are at different positions. */
 const KEPT_POSITIONS = 1_000
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
-/** How long caches keep an empty response. */
-const STALE_MS = 1_000
 /** The first poll waits only this long for an event, because the watch counts as open only after the first response. */
 const FIRST_WAIT_SECONDS = 1
 const LINE_FEED = 0x0a
@@ -66,18 +64,19 @@ export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOp
       if (query['sendInitialEvents'] !== undefined || query['resourceVersion'] === undefined) {
         return statusResponse(400, 'a poll needs a resourceVersion')
       }
-      const poll = async (resourceVersion: string, seconds = waitSeconds): Promise<TransportResponse> => {
+      const poll: Poll = async (resourceVersion, cursor, seconds = waitSeconds) => {
         const { allowWatchBookmarks: _bookmarks, timeoutSeconds: _timeout, ...rest } = query
         // A saved state names its own history, because no list has come before it.
         const history = positions.get(positionKey(path, query, resourceVersion)) ?? query['history'] ?? ''
-        const pollQuery = { ...rest, resourceVersion, wait: `${seconds}s`, history }
+        const ends = cursor === undefined ? {} : { cursor }
+        const pollQuery = { ...rest, resourceVersion, wait: `${seconds}s`, history, ...ends }
         const response = await transport.send({ ...request, query: pollQuery })
         const current = response.status === 410 ? response.header(HISTORY) : null
         if (current !== null) histories.set(path, current)
         return response
       }
       const endMs = performance.now() + Number(query['timeoutSeconds'] ?? 300) * 1_000
-      const first = await poll(query['resourceVersion'], Math.min(FIRST_WAIT_SECONDS, waitSeconds))
+      const first = await poll(query['resourceVersion'], undefined, Math.min(FIRST_WAIT_SECONDS, waitSeconds))
       if (first.status !== 200) return first
       return {
         status: 200,
@@ -87,6 +86,8 @@ export function pollTransport(transport: Transport, { waitSeconds = 20 }: PollOp
     },
   }
 }
+
+type Poll = (resourceVersion: string, cursor: string | undefined, seconds?: number) => Promise<TransportResponse>
 
 /** Different selections of one resource may have different names for the same revision. */
 function positionKey(path: string, query: TransportRequest['query'], revision: string | undefined): string {
@@ -99,26 +100,22 @@ function positionKey(path: string, query: TransportRequest['query'], revision: s
  */
 async function* lines(
   first: TransportResponse,
-  poll: (resourceVersion: string) => Promise<TransportResponse>,
+  poll: Poll,
   note: (position: string) => void,
   endMs: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  let last: string | null = null
   for (let response = first; ;) {
     const body = await readBody(response, MAX_DOCUMENT_BYTES)
     if (response.status !== 200) return yield errorLine(response.status, body)
     const { head, events } = parted(body)
-    const { resourceVersion, history } = head.metadata
+    const { resourceVersion, history, cursor } = head.metadata
     note(history)
     yield joined(
       events,
       textBytes(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":${JSON.stringify(resourceVersion)}}}}\n`),
     )
     if (performance.now() >= endMs) return
-    // Caches keep an empty response for a second, and would immediately return it again during that time.
-    if (resourceVersion === last) await sleep(activeClock, STALE_MS)
-    last = resourceVersion
-    response = await poll(resourceVersion)
+    response = await poll(resourceVersion, cursor)
   }
 }
 
@@ -137,13 +134,9 @@ function parted(body: Uint8Array): { readonly head: PollDocument; readonly event
 }
 
 function errorLine(code: number, body: Uint8Array): Uint8Array {
-  const text = new TextDecoder().decode(body)
-  let status: StatusLike = { code, message: `status ${code}` }
-  try {
-    status = { code, ...(JSON.parse(text) as StatusLike) }
-  } catch {
-    // The body is not JSON, but a proxy's own page.
-  }
+  // A body that is not JSON is a proxy's own page.
+  const given = jsonIn(new TextDecoder().decode(body)) as StatusLike | undefined
+  const status: StatusLike = { code, ...(given === undefined ? { message: `status ${code}` } : given) }
   return textBytes(`${JSON.stringify({ type: 'ERROR', object: status })}\n`)
 }
 

@@ -8,14 +8,16 @@ export interface RateLimiter {
   /** Clears the attempts of the key. */
   forget(key: string): void
   /** Returns the number of attempts since the key was last forgotten. */
-  tries(key: string): number
+  numRequeues(key: string): number
 }
 
 /**
  * Doubles the delay with each attempt of a key, from 5 ms up to 1,000 s. There is no jitter, since keys fail at
  * different times anyway.
  */
-export function exponentialPerKey(options: { readonly firstMs?: number; readonly capMs?: number } = {}): RateLimiter {
+export function itemExponentialFailureRateLimiter(
+  options: { readonly firstMs?: number; readonly capMs?: number } = {},
+): RateLimiter {
   const { firstMs = 5, capMs = 1_000_000 } = options
   const tries = new Map<string, number>()
   return {
@@ -25,12 +27,12 @@ export function exponentialPerKey(options: { readonly firstMs?: number; readonly
       return Math.min(capMs, firstMs * 2 ** Math.min(before, 40))
     },
     forget: (key) => void tries.delete(key),
-    tries: (key) => tries.get(key) ?? 0,
+    numRequeues: (key) => tries.get(key) ?? 0,
   }
 }
 
 /** Limits all keys together: `perSecond` on average, `burst` at once. */
-export function tokenBucket(options: {
+export function bucketRateLimiter(options: {
   readonly perSecond?: number
   readonly burst?: number
   readonly clock: Clock
@@ -48,15 +50,15 @@ export function tokenBucket(options: {
       return tokens >= 0 ? 0 : (-tokens * 1_000) / perSecond
     },
     forget: () => undefined,
-    tries: () => 0,
+    numRequeues: () => 0,
   }
 }
 
 /** Waits as long as the slowest of several limiters requires. */
-export function longestOf(...limiters: readonly RateLimiter[]): RateLimiter {
+export function maxOfRateLimiter(...limiters: readonly RateLimiter[]): RateLimiter {
   return {
     delayMs: (key) => Math.max(...limiters.map((limiter) => limiter.delayMs(key))),
     forget: (key) => limiters.forEach((limiter) => limiter.forget(key)),
-    tries: (key) => Math.max(...limiters.map((limiter) => limiter.tries(key))),
+    numRequeues: (key) => Math.max(...limiters.map((limiter) => limiter.numRequeues(key))),
   }
 }

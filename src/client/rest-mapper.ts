@@ -4,7 +4,7 @@
  * causes no load.
  */
 import { activeClock } from './reflector/active-clock.js'
-import { WatchFailure } from './reflector/failure.js'
+import { WatchFailure } from './reflector/watch-failure.js'
 import type { Transport } from './reflector/transport.js'
 import type { ObjectLike } from './reflector/tree-codec.js'
 import type { Clock } from '../support/clock.js'

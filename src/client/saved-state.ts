@@ -15,6 +15,7 @@ import type { Clock, Timer } from '../support/clock.js'
 import { selectionQuery, type Selection } from './reflector/requests.js'
 import type { Transport, TransportRequest, TransportResponse } from './reflector/transport.js'
 import type { KubeObject } from './reflector/tree-codec.js'
+import { jsonIn } from '../support/json-text.js'
 
 /** Stores texts by key: in files (`fileStore`), in a browser (`indexedDbStore`), or wherever you like. */
 export interface StateStore {
@@ -206,12 +207,7 @@ function stateKey({ server, user }: SavedStateOptions, selection: Selection): st
 
 /** @returns null for a text that cannot be used, because a later release wrote it or it is damaged. */
 function parsed(text: string, key: string): SavedDocument | null {
-  let saved: Partial<SavedDocument> | null = null
-  try {
-    saved = JSON.parse(text) as Partial<SavedDocument> | null
-  } catch {
-    // Continue as if nothing had been saved.
-  }
+  const saved = jsonIn(text) as Partial<SavedDocument> | null | undefined
   if (saved?.format !== FORMAT || saved.key !== key || typeof saved.resourceVersion !== 'string') return null
   const { items, history } = saved
   const isWhole =

@@ -13,7 +13,7 @@ import type { Timer } from '../support/clock.js'
 import { orAborted } from '../support/deadline.js'
 import { activeClock } from './reflector/active-clock.js'
 import type { Change } from './reflector/object-codec.js'
-import { deferred } from './deferred.js'
+import { type Deferred, deferred } from './deferred.js'
 import { isEqualTree } from './equal-trees.js'
 import { Connection } from './connection.js'
 import { type Handler, type HandlerOptions, HandlerRegistration } from './handler-registration.js'
@@ -92,7 +92,8 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   readonly #handlers = new Set<HandlerRegistration<T>>()
   /** The queues of each `events()`. */
   readonly #streams = new Set<HandlerQueue<T>>()
-  readonly #synced = deferred()
+  /** The calls that wait for the first state. A promise shared by all would also keep those that have given up. */
+  readonly #waiting = new Set<Deferred<void>>()
   #isSynced = false
   /** Whether the store is between two states. */
   #isReplacing = false
@@ -111,8 +112,6 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     this.#received = this.#saved === null || keepsAsSent ? null : new Map()
     this.#connection = new Connection(() => this.#connectionChanged())
     this.#reflector = this.#makeReflector(options.afterResourceVersion)
-    // Callers need not await it.
-    this.#synced.promise.catch(() => undefined)
   }
 
   /** Only the first call has an effect. */
@@ -128,7 +127,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#resyncTimer?.cancel()
-    this.#synced.reject(new Error('the informer was stopped before it had synced'))
+    for (const { reject } of this.#waiting) reject(stoppedBeforeSync())
     for (const handler of this.#handlers) handler.remove()
     for (const stream of this.#streams) stream.end()
     // The last state is taken now, while the position is known.
@@ -156,7 +155,16 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 
   /** Resolves when `hasSynced`. @throws Error when the informer is stopped first; the signal's reason. */
   async whenSynced(signal?: AbortSignal): Promise<void> {
-    await orAborted(this.#synced.promise, signal)
+    signal?.throwIfAborted()
+    if (this.#isSynced) return
+    if (this.#isStopped) throw stoppedBeforeSync()
+    const waiter = deferred()
+    this.#waiting.add(waiter)
+    try {
+      await orAborted(waiter.promise, signal)
+    } finally {
+      this.#waiting.delete(waiter)
+    }
   }
 
   get status(): InformerStatus {
@@ -294,7 +302,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     if (this.#isSynced || this.#isStopped) return
     this.#isSynced = true
     for (const handler of this.#handlers) handler.initialQueued()
-    this.#synced.resolve()
+    for (const { resolve } of this.#waiting) resolve()
   }
 
   #change({ type, key, object }: Change<T>): void {
@@ -401,6 +409,10 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     if (this.#options.onHandlerError !== undefined) this.#options.onHandlerError(error)
     else logger?.error({ path, err: error }, 'a handler failed')
   }
+}
+
+function stoppedBeforeSync(): Error {
+  return new Error('the informer was stopped before it had synced')
 }
 
 /**

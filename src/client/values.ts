@@ -1,9 +1,13 @@
 /** The objects of a declared prefix, with the type of their values. */
 import type { KubeObject } from './reflector/tree-codec.js'
 
-/** An object of a declared prefix: `key` is the whole key in etcd. */
+/**
+ * An object of a declared prefix: `key` is the whole key in etcd. Bytes of it that are not UTF-8 are shown as U+FFFD;
+ * `keyBytes` then has the key in base64. Only the name identifies an object.
+ */
 export interface ValueObject<V> extends KubeObject {
   readonly key: string
+  readonly keyBytes?: string
   readonly value: V
 }
 

@@ -10,7 +10,12 @@
  */
 import { activeClock } from './reflector/active-clock.js'
 import type { Clock, Timer } from '../support/clock.js'
-import { exponentialPerKey, longestOf, type RateLimiter, tokenBucket } from './rate-limiter.js'
+import {
+  itemExponentialFailureRateLimiter,
+  maxOfRateLimiter,
+  type RateLimiter,
+  bucketRateLimiter,
+} from './rate-limiter.js'
 
 /** How a work queue spaces its retries. */
 export interface WorkQueueOptions {
@@ -46,7 +51,9 @@ export class WorkQueue {
 
   constructor(options: WorkQueueOptions = {}) {
     this.#clock = options.clock ?? activeClock
-    this.#rateLimiter = options.rateLimiter ?? longestOf(exponentialPerKey(), tokenBucket({ clock: this.#clock }))
+    this.#rateLimiter =
+      options.rateLimiter ??
+      maxOfRateLimiter(itemExponentialFailureRateLimiter(), bucketRateLimiter({ clock: this.#clock }))
   }
 
   /** The number of keys waiting for a worker, without delayed ones. */
@@ -101,8 +108,8 @@ export class WorkQueue {
     this.#rateLimiter.forget(key)
   }
 
-  tries(key: string): number {
-    return this.#rateLimiter.tries(key)
+  numRequeues(key: string): number {
+    return this.#rateLimiter.numRequeues(key)
   }
 
   /**

@@ -77,7 +77,6 @@ export class ByteWriter {
 /** Reads what a `ByteWriter` wrote, in the same order. @throws RangeError past the end. */
 export class ByteReader {
   readonly #copies: boolean
-  readonly #buffer: Buffer
   readonly #view: DataView
   #at = 0
 
@@ -85,14 +84,16 @@ export class ByteReader {
    * @param values `copied` if slices would keep a large message in memory; `sliced` if the caller copies the values
    * that it keeps.
    */
-  constructor(buffer: Buffer, values: 'copied' | 'sliced') {
-    this.#buffer = buffer
+  constructor(
+    private readonly buffer: Buffer,
+    values: 'copied' | 'sliced',
+  ) {
     this.#view = viewOf(buffer)
     this.#copies = values === 'copied'
   }
 
   get isAtEnd(): boolean {
-    return this.#at >= this.#buffer.length
+    return this.#at >= this.buffer.length
   }
 
   byte(): number {
@@ -110,25 +111,25 @@ export class ByteReader {
   text(): string {
     const length = this.count()
     const at = this.#move(length)
-    return this.#buffer.toString('utf8', at, at + length)
+    return this.buffer.toString('utf8', at, at + length)
   }
 
   key(): Key {
     const length = this.count()
     const at = this.#move(length)
-    return this.#buffer.toString('latin1', at, at + length) as Key
+    return this.buffer.toString('latin1', at, at + length) as Key
   }
 
   bytes(): Buffer {
     const length = this.count()
     const at = this.#move(length)
-    const slice = this.#buffer.subarray(at, at + length)
+    const slice = this.buffer.subarray(at, at + length)
     return this.#copies ? Buffer.from(slice) : slice
   }
 
   #move(bytes: number): number {
     const at = this.#at
-    const left = this.#buffer.length - at
+    const left = this.buffer.length - at
     if (bytes > left) throw new RangeError(`${bytes} bytes needed, but only ${left} left`)
     this.#at = at + bytes
     return at

@@ -2,6 +2,7 @@
  * Encodes and decodes key-values and batches for streams, for snapshots, and for the link between a primary and its
  * workers.
  */
+import { partsOf } from '../support/turns.js'
 import type { Batch, KeyEvent, KeyValue } from '../engine/model/event.js'
 import { toRevision } from '../engine/model/revision.js'
 import type { ByteReader, ByteWriter } from './byte-codec.js'
@@ -47,18 +48,8 @@ export function readKeyValues(reader: ByteReader): KeyValue[] {
 export const PAGE_BYTES = 256 * 1024
 
 /** Splits key-values into pages of about `PAGE_BYTES`. */
-export function* pagesOf(keyValues: Iterable<KeyValue>): Generator<readonly KeyValue[], void, void> {
-  let page: KeyValue[] = []
-  let bytes = 0
-  for (const keyValue of keyValues) {
-    page.push(keyValue)
-    bytes += keyValueBytes(keyValue)
-    if (bytes < PAGE_BYTES) continue
-    yield page
-    page = []
-    bytes = 0
-  }
-  if (page.length > 0) yield page
+export function pagesOf(keyValues: Iterable<KeyValue>): Iterable<readonly KeyValue[]> {
+  return partsOf(keyValues, keyValueBytes, PAGE_BYTES)
 }
 
 /** Returns the approximate encoded size of the key-values in bytes. */
@@ -75,7 +66,7 @@ export function batchBytes({ events }: Batch): number {
   return bytes
 }
 
-export function keyValueBytes({ key, value }: KeyValue): number {
+function keyValueBytes({ key, value }: KeyValue): number {
   return EVENT_BYTES + key.length + value.length
 }
 

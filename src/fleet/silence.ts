@@ -17,20 +17,18 @@ export interface SilenceOptions {
 }
 
 export class Silence {
-  readonly #options: SilenceOptions
   #timer: Timer
   #ticks = 0
   #lastReceivedMs: number
 
-  constructor(options: SilenceOptions) {
-    this.#options = options
+  constructor(private readonly options: SilenceOptions) {
     this.#lastReceivedMs = options.clock.monotonic()
     this.#timer = this.#schedule()
   }
 
   received(): void {
     this.#ticks = 0
-    this.#lastReceivedMs = this.#options.clock.monotonic()
+    this.#lastReceivedMs = this.options.clock.monotonic()
   }
 
   stop(): void {
@@ -38,11 +36,11 @@ export class Silence {
   }
 
   #schedule(): Timer {
-    return this.#options.clock.setTimer(this.#options.tickMs, () => this.#tick())
+    return this.options.clock.setTimer(this.options.tickMs, () => this.#tick())
   }
 
   #tick(): void {
-    const { clock, ticks, onTick, onSilent } = this.#options
+    const { clock, ticks, onTick, onSilent } = this.options
     this.#timer = this.#schedule()
     if (++this.#ticks === ticks) onSilent(clock.monotonic() - this.#lastReceivedMs)
     onTick?.()

@@ -25,27 +25,25 @@ const MAX_DOUBT_MS = 60_000
 const NO_RESPONSE = 0
 
 export class ApiServerReadiness {
-  readonly #options: ApiServerReadinessOptions
   /** The number of connections when the server was last found ready; null if that is unknown. */
   #confirmed: number | null
   /** When the server was first found not ready, and when it last said so; null if it was ready at the last check. */
   #doubt: { readonly sinceMs: number; readonly checkedMs: number } | null = null
   #confirming: Promise<void> | null = null
 
-  constructor(options: ApiServerReadinessOptions) {
-    this.#options = options
+  constructor(private readonly options: ApiServerReadinessOptions) {
     this.#confirmed = options.connections === undefined ? null : 0
   }
 
   /** Whether there has been no new connection since the server was found ready. */
   get isSure(): boolean {
-    return this.#confirmed !== null && this.#options.connections?.count === this.#confirmed
+    return this.#confirmed !== null && this.options.connections?.count === this.#confirmed
   }
 
   /** Call this after a response that is not a denial. If the server's readiness is in doubt, this checks it again. */
   accepted(): void {
     if (this.#doubt === null) return
-    const now = this.#options.clock.monotonic()
+    const now = this.options.clock.monotonic()
     const { sinceMs, checkedMs } = this.#doubt
     // A server that never becomes ready is checked only once a minute after that time.
     if (now - sinceMs < MAX_DOUBT_MS || now - checkedMs >= MAX_DOUBT_MS) void this.#confirm().catch(() => {})
@@ -65,15 +63,15 @@ export class ApiServerReadiness {
   }
 
   async #check(): Promise<void> {
-    const status = await this.#options.readyz().catch(() => NO_RESPONSE)
+    const status = await this.options.readyz().catch(() => NO_RESPONSE)
     if (isStarting(status)) {
-      const now = this.#options.clock.monotonic()
+      const now = this.options.clock.monotonic()
       this.#doubt = { sinceMs: this.#doubt?.sinceMs ?? now, checkedMs: now }
       const outcome = status === NO_RESPONSE ? 'does not answer' : `answered ${status}`
       if (now - this.#doubt.sinceMs < MAX_DOUBT_MS)
         throw new Error(`the API server denied the request, but may not be ready yet: /readyz ${outcome}`)
     } else this.#doubt = null
-    this.#confirmed = this.#options.connections?.count ?? null
+    this.#confirmed = this.options.connections?.count ?? null
   }
 }
 

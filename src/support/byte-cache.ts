@@ -5,20 +5,29 @@
  */
 import { LRUCache } from 'lru-cache'
 
-export interface ByteCacheOptions<V> {
+export interface ByteCacheOptions<K, V> {
   readonly maxBytes: number
-  /** Returns the entry's size in memory, including overhead, as a whole number of bytes, at least 2. */
-  readonly sizeOf: (value: V) => number
+  /** Returns the entry's size in memory, including key and overhead, as a whole number of bytes, at least 2. */
+  readonly sizeOf: (value: V, key: K) => number
   /** The share of the limit that one entry may take. Default: 1. */
   readonly entryShare?: number
 }
 
+/**
+ * Returns the bytes in memory of their own. Otherwise a small buffer that is kept would keep the whole pool alive from
+ * which Node took it, up to 8 KB.
+ */
+export function inOwnMemory(bytes: Buffer): Buffer {
+  if (bytes.length === bytes.buffer.byteLength) return bytes
+  const own = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(own)
+  return own
+}
+
 export class ByteCache<K extends {}, V extends {}> {
-  readonly #options: ByteCacheOptions<V>
   #entries: LRUCache<K, V>
 
-  constructor(options: ByteCacheOptions<V>) {
-    this.#options = options
+  constructor(private readonly options: ByteCacheOptions<K, V>) {
     this.#entries = this.#bounded(options.maxBytes)
   }
 
@@ -51,7 +60,7 @@ export class ByteCache<K extends {}, V extends {}> {
   }
 
   #bounded(maxBytes: number): LRUCache<K, V> {
-    const { sizeOf, entryShare = 1 } = this.#options
+    const { sizeOf, entryShare = 1 } = this.options
     // In lru-cache, 0 means "no limit". A limit of 1 keeps nothing, because every entry is larger.
     const maxSize = Math.max(1, maxBytes)
     return new LRUCache({ maxSize, maxEntrySize: Math.ceil(maxSize * entryShare), sizeCalculation: sizeOf })

@@ -27,13 +27,10 @@ interface Flow<T> {
 export class FairQueue<T> {
   readonly #flows = new Map<string, Flow<T>>()
   readonly #ring = new Fifo<Flow<T>>()
-  readonly #shareMs: number
   #size = 0
   #taken: Flow<T> | null = null
 
-  constructor(shareMs = SHARE_MS) {
-    this.#shareMs = shareMs
-  }
+  constructor(private readonly shareMs = SHARE_MS) {}
 
   get size(): number {
     return this.#size
@@ -53,7 +50,7 @@ export class FairQueue<T> {
   push(key: string, item: T): void {
     let flow = this.#flows.get(key)
     if (flow === undefined) {
-      flow = { key, items: new Fifo(), leftMs: this.#shareMs }
+      flow = { key, items: new Fifo(), leftMs: this.shareMs }
       this.#flows.set(key, flow)
       this.#ring.push(flow)
     }
@@ -86,7 +83,7 @@ export class FairQueue<T> {
   /** Moves the first flow to the end of the ring, with another share. */
   #goAround(): void {
     const flow = this.#ring.shift()!
-    flow.leftMs += this.#shareMs
+    flow.leftMs += this.shareMs
     this.#ring.push(flow)
   }
 }
@@ -96,13 +93,11 @@ export class FairQueue<T> {
  * connections.
  */
 export class NestedFairQueue<T> {
-  readonly #shareMs: number
   readonly #flows: FairQueue<string>
   readonly #parts = new Map<string, FairQueue<T>>()
   #taken = ''
 
-  constructor(shareMs: number) {
-    this.#shareMs = shareMs
+  constructor(private readonly shareMs: number) {
     this.#flows = new FairQueue(shareMs)
   }
 
@@ -121,7 +116,7 @@ export class NestedFairQueue<T> {
   }
 
   push(flow: string, part: string, item: T): void {
-    getOrMake(this.#parts, flow, () => new FairQueue<T>(this.#shareMs)).push(part, item)
+    getOrMake(this.#parts, flow, () => new FairQueue<T>(this.shareMs)).push(part, item)
     this.#flows.push(flow, flow)
   }
 

@@ -1,35 +1,26 @@
-/** The TLS options of a client connection, and the agent built from them. */
+/** The agent of a client connection, built from its TLS options. */
 import { X509Certificate } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
 import { isIP } from 'node:net'
-import { checkServerIdentity, type ConnectionOptions, createSecureContext } from 'node:tls'
+import { checkServerIdentity, type ConnectionOptions, createSecureContext, type SecureContextOptions } from 'node:tls'
 import { errorMessage } from './error-message.js'
-
-export interface TlsClientOptions {
-  /** PEM. Default: the system's authorities. */
-  readonly ca?: string | Buffer
-  readonly cert?: string | Buffer
-  readonly key?: string | Buffer
-  /** The expected name in the certificate, if it differs from the host of the URL. */
-  readonly tlsServerName?: string
-  readonly insecureSkipTlsVerify?: boolean
-}
+import type { Pem, TlsClientOptions } from './tls-client-options.js'
 
 /** @param url its scheme decides between HTTP and HTTPS. */
 export function agentFor(url: string, tls: TlsClientOptions, options: http.AgentOptions): http.Agent {
   if (url.startsWith('http:')) return withListener(new http.Agent(options))
-  const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = tls
-  const agent = new https.Agent({
-    ...options,
-    minVersion: 'TLSv1.2',
+  return withListener(new https.Agent({ ...options, minVersion: 'TLSv1.2', ...tlsConnection(tls) }))
+}
+
+/** Returns the options of a TLS connection. */
+export function tlsConnection(tls: TlsClientOptions): ConnectionOptions {
+  const { tlsServerName, insecureSkipTlsVerify } = tls
+  return {
     rejectUnauthorized: insecureSkipTlsVerify !== true,
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
+    ...certificates(tls),
     ...(tlsServerName === undefined ? {} : expecting(tlsServerName)),
-  })
-  return withListener(agent)
+  }
 }
 
 /**
@@ -56,17 +47,24 @@ export function expecting(name: string): Pick<ConnectionOptions, 'servername' | 
  * @throws Error when TLS cannot use the files, for example because the key belongs to another certificate or there is
  * no certificate.
  */
-export function assertUsable({ ca, cert, key }: Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>): void {
-  createSecureContext({
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  })
+export function assertUsable(tls: Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>): void {
+  try {
+    createSecureContext(certificates(tls))
+  } catch (error) {
+    if (!/key values mismatch/.test(errorMessage(error))) throw error
+    throw new Error('the key does not belong to the certificate', { cause: error })
+  }
   // OpenSSL accepts a file of authorities that contains none.
-  if (ca !== undefined) assertCertificate(ca)
+  if (tls.ca !== undefined) assertCertificate(tls.ca)
 }
 
-function assertCertificate(ca: string | Buffer): void {
+/** Node's types ask for a Buffer where any Uint8Array will do. */
+function certificates(tls: TlsClientOptions): Pick<SecureContextOptions, 'ca' | 'cert' | 'key'> {
+  const given = Object.entries({ ca: tls.ca, cert: tls.cert, key: tls.key }).filter(([, pem]) => pem !== undefined)
+  return Object.fromEntries(given) as Pick<SecureContextOptions, 'ca' | 'cert' | 'key'>
+}
+
+function assertCertificate(ca: Pem): void {
   try {
     void new X509Certificate(ca)
   } catch (error) {

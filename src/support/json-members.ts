@@ -2,16 +2,20 @@
  * Finds the positions of object members and array elements in JSON bytes. Only the needed parts are parsed, so that the
  * bytes can be passed on unchanged. Parts that are not inspected are assumed to be valid JSON.
  */
-import { endOfString, endOfValue, skipSpace } from './json-walk.js'
+import {
+  BACKSLASH,
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COMMA,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  endOfString,
+  endOfValue,
+  skipSpace,
+} from './json-walk.js'
 
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const COMMA = 0x2c
 const COLON = 0x3a
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
 
 /**
  * Calls `visit` with each member's name and the position of its value; stops when `visit` returns false.
@@ -23,14 +27,14 @@ export function eachMember(
   visit: (name: string, start: number, end: number) => boolean,
 ): void {
   let i = skipSpace(bytes, at)
-  if (bytes[i] !== OPEN_BRACE) throw new Error(`no object at ${i}`)
+  if (bytes[i] !== OPEN_BRACE) throw new Error(`expected a JSON object at byte ${i}`)
   i = skipSpace(bytes, i + 1)
   while (bytes[i] !== CLOSE_BRACE) {
-    if (bytes[i] !== QUOTE) throw new Error(`no name at ${i}`)
+    if (bytes[i] !== QUOTE) throw new Error(`expected the name of a member at byte ${i}`)
     const nameEnd = endOfString(bytes, i)
     const name = stringAt(bytes, i, nameEnd)
     i = skipSpace(bytes, nameEnd)
-    if (bytes[i] !== COLON) throw new Error(`no colon at ${i}`)
+    if (bytes[i] !== COLON) throw new Error(`expected a colon at byte ${i}`)
     const start = skipSpace(bytes, i + 1)
     const end = requireValue(bytes, start)
     if (!visit(name, start, end)) return
@@ -41,7 +45,7 @@ export function eachMember(
 /** Calls `visit` with the position of each element. @throws Error */
 export function eachElement(bytes: Uint8Array, at: number, visit: (start: number, end: number) => void): void {
   let i = skipSpace(bytes, at)
-  if (bytes[i] !== OPEN_BRACKET) throw new Error(`no array at ${i}`)
+  if (bytes[i] !== OPEN_BRACKET) throw new Error(`expected a JSON array at byte ${i}`)
   i = skipSpace(bytes, i + 1)
   while (bytes[i] !== CLOSE_BRACKET) {
     const end = requireValue(bytes, i)
@@ -54,7 +58,7 @@ const decoder = new TextDecoder()
 
 /** Returns the text of the string literal from `start` to `end`. @throws Error when there is none. */
 export function stringAt(bytes: Uint8Array, start: number, end: number): string {
-  if (bytes[start] !== QUOTE) throw new Error(`no string at ${start}`)
+  if (bytes[start] !== QUOTE) throw new Error(`expected a JSON string at byte ${start}`)
   const inner = bytes.subarray(start + 1, end - 1)
   const text = decoder.decode(inner)
   return inner.includes(BACKSLASH) ? (JSON.parse(`"${text}"`) as string) : text
@@ -66,8 +70,8 @@ export function stringAt(bytes: Uint8Array, start: number, end: number): string 
  */
 function requireValue(bytes: Uint8Array, start: number): number {
   const end = endOfValue(bytes, start)
-  if (end === start) throw new Error(`no value at ${start}`)
-  if (end >= bytes.length) throw new Error('JSON that does not end')
+  if (end === start) throw new Error(`expected a JSON value at byte ${start}`)
+  if (end >= bytes.length) throw new Error('the JSON text ends too early')
   return end
 }
 
@@ -75,6 +79,6 @@ function requireValue(bytes: Uint8Array, start: number): number {
 function afterItem(bytes: Uint8Array, end: number, close: number): number {
   const i = skipSpace(bytes, end)
   if (bytes[i] === COMMA) return skipSpace(bytes, i + 1)
-  if (bytes[i] !== close) throw new Error(`neither a comma nor an end at ${i}`)
+  if (bytes[i] !== close) throw new Error(`expected a comma or ${String.fromCharCode(close)} at byte ${i}`)
   return i
 }

@@ -4,13 +4,13 @@
  *
  * This file uses no Node modules, because the client also runs in browsers.
  */
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const COMMA = 0x2c
+export const QUOTE = 0x22
+export const BACKSLASH = 0x5c
+export const OPEN_BRACE = 0x7b
+export const CLOSE_BRACE = 0x7d
+export const OPEN_BRACKET = 0x5b
+export const CLOSE_BRACKET = 0x5d
+export const COMMA = 0x2c
 
 /** Returns the index of the first byte at or after `at` that is not white space; the length at the end. */
 export function skipSpace(json: Uint8Array, at: number): number {

@@ -3,19 +3,16 @@
  */
 
 export class Scratch {
-  readonly #bytes: number
   #slab: Buffer | null = null
   #used = 0
 
   /** @param bytes the size of the reused buffer. */
-  constructor(bytes: number) {
-    this.#bytes = bytes
-  }
+  constructor(private readonly bytes: number) {}
 
   /** Returns uninitialized memory: a slice of the reused buffer, or a separate buffer once the reused one is full. */
   take(length: number): Buffer {
-    if (this.#used + length > this.#bytes) return Buffer.allocUnsafeSlow(length)
-    this.#slab ??= Buffer.allocUnsafeSlow(this.#bytes)
+    if (this.#used + length > this.bytes) return Buffer.allocUnsafeSlow(length)
+    this.#slab ??= Buffer.allocUnsafeSlow(this.bytes)
     const start = this.#used
     this.#used += length
     return this.#slab.subarray(start, this.#used)

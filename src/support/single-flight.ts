@@ -1,6 +1,7 @@
 /**
  * Shares one run of an operation among concurrent callers. A result is valid only for callers that asked before the run
- * began, so callers that ask during a run share the next one.
+ * began, so callers that ask during a run share the next one. A run begins in a microtask, so callers that ask in the same
+ * turn share it.
  *
  *     asked ──▶ begun ─────────────▶ done
  *                 asked meanwhile ──▶ begun ──▶ done      (one in line, shared by all who asked meanwhile)
@@ -8,13 +9,10 @@
 import { orAborted } from './deadline.js'
 
 export class SingleFlight<T> {
-  readonly #run: () => Promise<T>
   #running: Promise<T> | null = null
   #queued: Promise<T> | null = null
 
-  constructor(run: () => Promise<T>) {
-    this.#run = run
-  }
+  constructor(private readonly run: () => Promise<T>) {}
 
   /**
    * Returns the result of a run that starts after this call. An aborted signal ends only this wait.
@@ -22,24 +20,23 @@ export class SingleFlight<T> {
    */
   join(signal?: AbortSignal): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason as Error)
-    const result = this.#queued ?? (this.#running === null ? this.#begin() : this.#queue(this.#running))
-    return orAborted(result, signal)
+    return orAborted(this.#queued ?? this.#queue(this.#running ?? Promise.resolve()), signal)
   }
 
   #begin(): Promise<T> {
-    const run = this.#run().finally(() => {
+    const run = this.run().finally(() => {
       if (this.#running === run) this.#running = null
     })
     this.#running = run
     return run
   }
 
-  #queue(running: Promise<T>): Promise<T> {
+  #queue(before: Promise<unknown>): Promise<T> {
     const begin = (): Promise<T> => {
       this.#queued = null
       return this.#begin()
     }
-    this.#queued = running.then(begin, begin)
+    this.#queued = before.then(begin, begin)
     return this.#queued
   }
 }

@@ -34,6 +34,7 @@ export interface ThreadPoolOptions {
   readonly deadlineMs: number
   /** Returns the processor time of this process, in milliseconds. */
   readonly cpuMs?: () => number
+  /** Read again for each new thread. */
   readonly maxHeapMegabytes: number
   readonly clock: Clock
   /** Called for each ended thread, which is replaced when needed again. */
@@ -47,6 +48,8 @@ export interface Job {
   /** @param known the inputs that this thread has from earlier jobs. The caller updates this set. */
   message(known: Set<unknown>): unknown
   readonly calls: JobCalls
+  /** Whether the thread ends with the job, because its heap would stay large. Default: false. */
+  readonly isLarge?: boolean
 }
 
 /**
@@ -78,14 +81,11 @@ export type FromThread =
   | { readonly kind: 'done'; readonly value: unknown }
 
 export class ThreadPool {
-  readonly #options: ThreadPoolOptions
   readonly #threads = new Set<Thread>()
   readonly #idle: Thread[] = []
   #isClosed = false
 
-  constructor(options: ThreadPoolOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: ThreadPoolOptions) {}
 
   /** The number of existing threads, busy or idle. */
   get size(): number {
@@ -97,7 +97,8 @@ export class ThreadPool {
     if (this.#isClosed) throw new ThreadEndedError('closed')
     const thread = this.#idle.pop() ?? this.#start()
     const value = await thread.run(job)
-    this.#idle.push(thread)
+    if (job.isLarge === true) void thread.end('closed')
+    else this.#idle.push(thread)
     return value
   }
 
@@ -108,11 +109,11 @@ export class ThreadPool {
   }
 
   #start(): Thread {
-    const thread: Thread = new Thread(this.#options, (reason) => {
+    const thread: Thread = new Thread(this.options, (reason) => {
       this.#threads.delete(thread)
       const place = this.#idle.indexOf(thread)
       if (place !== -1) this.#idle.splice(place, 1)
-      if (reason !== 'closed') this.#options.onReplaced(reason)
+      if (reason !== 'closed') this.options.onReplaced(reason)
     })
     this.#threads.add(thread)
     return thread
@@ -129,9 +130,7 @@ interface Running {
 }
 
 class Thread {
-  readonly #options: ThreadPoolOptions
   readonly #worker: Worker
-  readonly #onEnd: (reason: ThreadEnd) => void
   readonly #cpuMs: () => number
   readonly #known = new Set<unknown>()
   #running: Running | null = null
@@ -141,10 +140,11 @@ class Thread {
   #hasStarted = false
   #hasEnded = false
 
-  constructor(options: ThreadPoolOptions, onEnd: (reason: ThreadEnd) => void) {
+  constructor(
+    private readonly options: ThreadPoolOptions,
+    private readonly onEnd: (reason: ThreadEnd) => void,
+  ) {
     const { program, maxHeapMegabytes } = options
-    this.#options = options
-    this.#onEnd = onEnd
     this.#cpuMs = options.cpuMs ?? processCpuMs
     const resourceLimits: ResourceLimits = {
       maxOldGenerationSizeMb: maxHeapMegabytes,
@@ -163,7 +163,7 @@ class Thread {
 
   run(job: Job): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      this.#running = { calls: job.calls, resolve, reject, waiting: 0, leftMs: this.#options.deadlineMs }
+      this.#running = { calls: job.calls, resolve, reject, waiting: 0, leftMs: this.options.deadlineMs }
       this.#post({ kind: 'job', message: job.message(this.#known) })
       if (this.#hasStarted) this.#time(this.#running.leftMs)
     })
@@ -175,7 +175,7 @@ class Thread {
     this.#timer?.cancel()
     this.#running?.reject(new ThreadEndedError(reason, cause === undefined ? {} : { cause }))
     this.#running = null
-    this.#onEnd(reason)
+    this.onEnd(reason)
     await this.#worker.terminate()
   }
 
@@ -211,8 +211,8 @@ class Thread {
     this.#post({ kind: 'returned', call, value })
   }
 
-  #time(leftMs: number, endMs = this.#options.clock.monotonic() + leftMs * MAX_STRETCH): void {
-    const { clock } = this.#options
+  #time(leftMs: number, endMs = this.options.clock.monotonic() + leftMs * MAX_STRETCH): void {
+    const { clock } = this.options
     this.#timer?.cancel()
     this.#timedSinceMs = clock.monotonic()
     this.#timedSinceCpuMs = this.#cpuMs()
@@ -225,7 +225,7 @@ class Thread {
 
   /** An upper bound for the time that the thread has computed since the timer was set. */
   #spentMs(): number {
-    const wallMs = this.#options.clock.monotonic() - this.#timedSinceMs
+    const wallMs = this.options.clock.monotonic() - this.#timedSinceMs
     return Math.min(wallMs, this.#cpuMs() - this.#timedSinceCpuMs)
   }
 

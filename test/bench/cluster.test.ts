@@ -33,7 +33,7 @@ for (const part of ['everything', 'custom resources'] satisfies ClusterPart[]) {
   })
 }
 
-void t.test('what a round deletes was changed earlier in that round', (t) => {
+void t.test('objects that a round deletes were changed earlier in that round', (t) => {
   const { changes, classes, eventsOfRound } = clusterOf(NODES, 'everything')
   for (const [at, { key, value }] of changes.entries()) {
     if (value !== null) continue

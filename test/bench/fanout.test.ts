@@ -1,23 +1,6 @@
 /** The quick fan-out benchmark, end to end with a real etcd: its rows have their shape, and every delivery is exact. */
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
-
-const root = fileURLToPath(new URL('../../../', import.meta.url))
-const program = fileURLToPath(new URL('../../bench/run.js', import.meta.url))
-
-/** Runs the benchmark in its own process. Returns its lines of JSON. */
-function bench(...flags: string[]): Promise<Record<string, unknown>[]> {
-  return new Promise((resolve, reject) => {
-    execFile(process.execPath, [program, ...flags], { cwd: root }, (error, stdout, stderr) => {
-      if (error) reject(new Error(`${stdout}\n${stderr}`, { cause: error }))
-      else
-        resolve(
-          stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as Record<string, unknown>])),
-        )
-    })
-  })
-}
+import { bench } from '../support/bench.js'
 
 const WATCHERS = 20
 const subjects = ['limit/http1', 'bare-node/http1', 'etcd/grpc', 'etcd/json-gateway', 'distributary/http1']

@@ -2,17 +2,13 @@
  * The quick `relief`, end to end with a real control plane: both phases of each arrangement are measured, and every
  * delivery is exact.
  */
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { firstFault, type OwedChange } from '../../bench/support/owed.js'
 import { bucketsOf, quantileBetween, sumOf } from '../../bench/support/histograms.js'
+import { bench } from '../support/bench.js'
 import { buildEtcd } from '../etcd/versions.js'
 import { buildControlPlane, buildKwok } from '../reference/programs.js'
 import { NoProgramError } from '../support/go-program.js'
-
-const root = fileURLToPath(new URL('../../../', import.meta.url))
-const program = fileURLToPath(new URL('../../bench/run.js', import.meta.url))
 
 /** Why the bench cannot run here without building for half an hour; false when it can. */
 function missing(): string | false {
@@ -26,17 +22,6 @@ function missing(): string | false {
     if (!(error instanceof NoProgramError)) throw error
     return error.message
   }
-}
-
-type Row = Record<string, unknown>
-
-function bench(...flags: string[]): Promise<Row[]> {
-  return new Promise((resolve, reject) => {
-    execFile(process.execPath, [program, ...flags], { cwd: root }, (error, stdout, stderr) => {
-      if (error) reject(new Error(`${stdout}\n${stderr}`, { cause: error }))
-      else resolve(stdout.split('\n').flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as Row] : [])))
-    })
-  })
 }
 
 void t.test(

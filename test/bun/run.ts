@@ -1,5 +1,5 @@
 /**
- * `npm run test:bun -- [TEST…]`: tests that start the server as a process, with Bun in place of Node, from npm's
+ * `npm run judge -- bun [TEST…]`: tests that start the server as a process, with Bun in place of Node, from npm's
  * package `bun`. The tests themselves stay on Node. If npm cannot install it, a line says that the run is skipped. The
  * last line is `N passed, N failed`.
  */
@@ -12,7 +12,7 @@ import { selectTests } from '../support/select-tests.js'
 import { fail, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
 
-/** Tests that need nothing that Bun lacks, or skip that part (docs/runtimes.md). */
+/** Tests that need nothing that Bun lacks, or skip that part (docs/guide/runtimes.md). */
 const SUITES = [
   ...['encodings', 'errors', 'fixtures', 'list', 'paths', 'selectors', 'shards', 'watch'].map(
     (name) => `test/conformance/${name}.test.ts`,

@@ -22,7 +22,7 @@ void t.test('a wrong command line exits with 2 and says what is wrong, with the 
     [['get', 'pods', '-o', 'jsonpath={.a}'], /argument 'jsonpath=\{\.a\}' is invalid/],
     [['bench', 'pods', '--watchers', '0'], /Must be at least 1/],
     [['bench', 'pods', '--watchers', 'x'], /Expected a whole number/],
-    [['watch', 'pods', '--since', 'x'], /Expected a duration/],
+    [['top', '--interval', 'x'], /Expected a duration/],
     [['help', 'nobody'], /./],
   ]
   await eachAtOnce(cases, async ([args, expected]) => {
@@ -31,6 +31,17 @@ void t.test('a wrong command line exits with 2 and says what is wrong, with the 
     t.match(stderr, expected, args.join(' '))
   })
 })
+
+void t.test(
+  'the value that npm leaves over when a flag is given without -- goes to the server, which says why',
+  async (t) => {
+    const environment = { npm_config_etcd_servers: 'true' }
+    const { code, stderr } = await runCli(t, ['http://127.0.0.1:2379'], { environment })
+    t.equal(code, 2)
+    t.match(stderr, 'unexpected argument "http://127.0.0.1:2379"')
+    t.match(stderr, 'put -- before it, as in "npm start -- --etcd-servers"')
+  },
+)
 
 void t.test('the help of every command has its examples, flags and exit codes', async (t) => {
   const version = await runCli(t, ['help', 'version'])

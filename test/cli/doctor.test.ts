@@ -1,17 +1,17 @@
 /**
  * `doctor` as a user runs it: each check when all is well, and when it must say "wrong". A distributary with writes
- * stands in for the API server, since both answer the requests; `npm run test:onboarding` uses Kubernetes' own.
+ * stands in for the API server, since both answer the requests; `npm run judge -- onboarding` uses Kubernetes' own.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { EXIT } from '../../src/cli/exit-code.js'
-import type { Finding } from '../../src/cli/doctor/checks.js'
+import { CHECKS, type Finding, type Patient } from '../../src/cli/doctor/checks.js'
 import { type CertificateAuthority, createAuthority } from '../support/certificates.js'
 import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { startServer } from '../support/server-process.js'
-import { runCli } from './support/run-cli.js'
+import { hasTerminal, runCli, runOnTerminal } from './support/run-cli.js'
 
 const RBAC = { apiVersion: 'rbac.authorization.k8s.io/v1' }
 const ROLE = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole' }
@@ -126,7 +126,7 @@ async function diagnose(
   return { code, rows: new Map((JSON.parse(stdout) as Finding[]).map((row) => [row.check, row])) }
 }
 
-void t.test('doctor finds nothing wrong if nothing is', async (t) => {
+void t.test('doctor reports no problem on a healthy server', async (t) => {
   const { code, rows } = await diagnose(t, await setScene(t))
   t.same(
     [...rows.values()].filter(({ outcome }) => outcome !== 'ok'),
@@ -250,6 +250,13 @@ void t.test('doctor says what is wrong, and what to do', async (t) => {
       }
     })
   }
+  await t.test('something that the server cannot read', async (t) => {
+    await scene.writer.commit({ '/registry/secrets/default/sealed': 'k8s:enc:secretbox:v1:key:x' })
+    const { code, rows } = await diagnose(t, scene, { flags: ['--resource=secrets'] })
+    t.equal(code, EXIT.failed)
+    t.match(rows.get('readiness'), { outcome: 'wrong', found: /^cache-secrets .*encrypted/, advice: /readyz/ })
+    await scene.writer.commit({ '/registry/secrets/default/sealed': null })
+  })
   await t.test('a reviewer without its rights', async (t) => {
     await scene.writer.commit({ '/registry/clusterrolebindings/system:auth-delegator': null })
     const { code, rows } = await diagnose(t, scene)
@@ -258,12 +265,101 @@ void t.test('doctor says what is wrong, and what to do', async (t) => {
   })
 })
 
-void t.test('doctor refuses what it cannot use', async (t) => {
+void t.test('permissions that distributary lacks are one cause, by resource', async (t) => {
+  const examine = async (...lines: readonly string[]) => {
+    const here = { get: async () => ({ status: 200, text: `${lines.join('\n')}\n` }) }
+    return await CHECKS['readiness']!({ here } as unknown as Patient)
+  }
+  const lacks = (resource: string): string => `[*]cache-${resource} not served: permission-denied: /apis: forbidden`
+  const others = '[*]upstream-permissions reads are refused: /apis: pods is forbidden'
+  t.match(await examine('[+]ping ok', others, lacks('pods'), lacks('jobs.batch')), {
+    outcome: 'wrong',
+    found: 'distributary may not list pods, jobs.batch',
+    advice: /get, list and watch .*readerRules/,
+  })
+  const forbidden = (verb: string): string =>
+    `pods is forbidden: User "x" cannot ${verb} resource "pods" in API group ""`
+  t.match(await examine(`[*]upstream-permissions reads are refused: ${forbidden('get')}`), {
+    found: 'distributary may not get pods',
+    advice: /get, list and watch/,
+  })
+  t.match(await examine(`[*]upstream-permissions reads are refused: ${forbidden('get')}`, lacks('jobs.batch')), {
+    found: 'distributary may not get pods, nor list jobs.batch',
+  })
+  t.match(await examine(lacks('pods'), '[*]staleness served from the cache: old'), { found: /^cache-pods .*staleness/ })
+  t.match(await examine('[+]ping ok'), { outcome: 'ok' })
+})
+
+void t.test('doctor says how old the cache is, and how far back watches resume', async (t) => {
+  const examine = async (list: object, watch = '') => {
+    const get = async (_path: string, query: object) =>
+      'watch' in query
+        ? { status: 200, text: watch }
+        : { status: 200, stalenessSeconds: 0, body: { metadata: { resourceVersion: '900' } }, ...list }
+    return await CHECKS['history']!({ here: { get }, agent: null } as unknown as Patient)
+  }
+  const expired = (floor: number): string => `{"message":"too old resource version: 1 (${floor})","code":410}`
+  t.match(await examine({}, expired(300)), { outcome: 'ok', found: /from 600 revisions ago/ })
+  t.match(await examine({}), { outcome: 'ok', found: /from any revision/ })
+  t.match(await examine({}, expired(901)), { outcome: 'skipped', found: /no history yet/ })
+  t.match(await examine({ stalenessSeconds: 31 }), { outcome: 'wrong', found: /31 s old/, advice: /readyz/ })
+  t.match(await examine({ status: 403, body: { message: 'forbidden' } }), {
+    outcome: 'skipped',
+    found: '403 forbidden',
+  })
+  t.match(await examine({ status: 503, body: {} }), { outcome: 'wrong', advice: /readyz/ })
+})
+
+void t.test('doctor rejects arguments that it cannot use', async (t) => {
   t.match(await runCli(t, ['doctor']), { code: EXIT.usage, stderr: /--kubeconfig is required/ })
   const { kubeconfig } = await setScene(t)
   const of = (...args: string[]) => runCli(t, ['doctor', '--kubeconfig', kubeconfig, ...args])
   t.match(await of('--from-pod', 'x'), { code: EXIT.usage, stderr: /NAMESPACE\/NAME/ })
   t.match(await of('--from-pod', 'default/x'), { code: EXIT.failed, stderr: /no token for default\/x/ })
   const plain = await of('--server', 'http://127.0.0.1:9')
-  t.match(plain, { code: EXIT.failed, stdout: /^CHECK +OUTCOME +FOUND +WHAT TO DO\ncertificate +wrong +plain HTTP/ })
+  t.match(plain, {
+    code: EXIT.failed,
+    stdout: /^CHECK +OUTCOME +FOUND, AND WHAT TO DO\ncertificate +wrong +plain HTTP\n +→ set --tls-cert-file/,
+  })
+  if (!hasTerminal) return
+  const escape = '\u001b'
+  const shown = await runOnTerminal(t, ['doctor', '--kubeconfig', kubeconfig, '--server', 'http://127.0.0.1:9'])
+  const uncoloured = shown.replaceAll(new RegExp(`${escape}\\[\\d+m`, 'g'), '').replaceAll('\r', '')
+  t.match(shown, new RegExp(`^certificate +${escape}\\[31mwrong +${escape}\\[0mplain HTTP`, 'm'))
+  t.equal(uncoloured, plain.stdout, 'colour moves no column')
 })
+
+void t.test(
+  'with a client certificate, doctor names the option for that, in one row of a table that fits',
+  async (t) => {
+    const { etcd, authority, tokens, kubeconfig } = await setScene(t)
+    const client = authority.client('admin', ['system:masters'])
+    const { cert, key } = authority.server(`${NAMES},DNS:localhost`)
+    const tls = [`--tls-cert-file=${cert}`, `--tls-private-key-file=${key}`, '--secure-port=0', '--port=off']
+    const own = [`--etcd-servers=${etcd.url}`, '--enable-writes', '--authorization-mode=RBAC', ...tls]
+    const there = await startServer(t, { flags: [...own, `--client-ca-file=${authority.ca}`] })
+    const here = await startServer(t, { flags: [...own, `--token-auth-file=${tokens}`] })
+    const config = JSON.parse(readFileSync(kubeconfig, 'utf8')) as {
+      clusters: [{ cluster: object }]
+      users: [{ user: object }]
+    }
+    config.clusters[0].cluster = { server: there.secureUrl, 'certificate-authority': authority.ca }
+    config.users[0].user = { 'client-certificate': client.cert, 'client-key': client.key }
+    writeFileSync(kubeconfig, JSON.stringify(config))
+    const { code, stdout, stderr } = await runCli(t, [
+      'doctor',
+      '--kubeconfig',
+      kubeconfig,
+      '--server',
+      here.secureUrl,
+      '--timeout',
+      '2s',
+    ])
+    t.equal(code, EXIT.failed, stderr)
+    const lines = stdout.trimEnd().split('\n')
+    for (const line of lines) t.ok(line.length <= 100, line)
+    t.equal(stdout.split('--client-ca-file').length, 2, stdout)
+    t.notMatch(stdout, /--authentication-kubeconfig|--service-account-issuer/)
+    t.match(stdout, /^version, token.*wrong +distributary answers 401 to \/version$/m)
+  },
+)

@@ -5,9 +5,9 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { Delays } from '../../src/cli/bench/delays.js'
-import type { LoadReport } from '../../src/cli/bench/load.js'
+import type { LoadReport } from '../../src/cli/bench/load-generator.js'
 import { quantileBetween, Scrape } from '../../src/cli/top/metrics-text.js'
-import { viewOf } from '../../src/cli/top/view.js'
+import { linesOf, sampleOf } from '../../src/cli/top/view.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
@@ -18,7 +18,7 @@ const app = await startApp(t, { objects: { 'pods/default/a': pod('a'), 'pods/def
 const environment = { DISTRIBUTARY_SERVER: app.url }
 
 void t.test('top in a pipe prints once: the server, its watchers and its caches', async (t) => {
-  const watching = startCli(t, ['watch', 'pods', '-A'], { environment })
+  const watching = startCli(t, ['get', 'pods', '-A', '-w'], { environment })
   await until(() => app.watchers === 1, 'somebody watches')
   const { code, stdout, stderr } = await runCli(t, ['top', '--interval', '200ms'], { environment })
   t.match({ code, stderr }, { code: 0, stderr: '' })
@@ -27,12 +27,26 @@ void t.test('top in a pipe prints once: the server, its watchers and its caches'
   t.match(stdout, /^lag p99: .*event loop p99 \d+ ms$/m)
   t.match(stdout, /^memory [\d.]+ MiB .*CPU \d+ %$/m)
   t.match(stdout, /^RESOURCE +OBJECTS +REVISION +WATCHERS/m)
-  t.match(stdout, /^pods +2 +\d+ +1 +0 /m)
+  t.match(stdout, /^pods +2 +\d+ +1 +0 /m, 'a watcher that waits for its first event does not lag')
   t.notMatch(stdout, /^secrets|^nodes /m, 'what is empty is left out')
   const all = await runCli(t, ['top', '--interval', '100ms', '--count', '2', '--all', '--sort', 'name'], {
     environment,
   })
   t.equal(all.stdout.match(/^nodes +0 /gm)?.length, 2, 'two looks, and what is empty')
+  const json = await runCli(t, ['top', '-o', 'json', '--interval', '100ms', '--count', '2'], { environment })
+  t.match({ code: json.code, stderr: json.stderr }, { code: 0, stderr: '' })
+  const samples = json.stdout.trimEnd().split('\n')
+  t.equal(samples.length, 2, 'one line for each sample')
+  for (const sample of samples) {
+    t.match(JSON.parse(sample), {
+      server: app.url,
+      version: '0.0.0-test',
+      watchers: 1,
+      watchersByTransport: { http1: 1 },
+      residentBytes: Number,
+      resources: [{ name: 'pods', objects: 2, watchers: 1, lagging: 0, isReady: true }],
+    })
+  }
   watching.child.kill('SIGINT')
   await until(() => app.watchers === 0, 'nobody watches')
 })
@@ -198,7 +212,7 @@ distributary_broadcast_delay_seconds_bucket{le="+Inf",segment="cache-to-socket"}
   t.equal(quantileBetween(before, after, 'distributary_broadcast_delay_seconds', 'cache-to-socket', 0.99), 0.01)
   t.equal(quantileBetween(before, before, 'distributary_broadcast_delay_seconds', 'cache-to-socket', 0.99), null)
   const view = (sort: 'lag' | 'objects'): readonly string[] =>
-    viewOf(before, after, { server: 'http://x', sort, withIdle: false })
+    linesOf(sampleOf(before, after, { server: 'http://x', sort, withIdle: false }))
   t.match(view('lag')[6], /^deployments\.apps +3 +0 +2 +2 +0\.0 +0\.0 +0 B +2\.5s$/)
   t.match(view('objects')[6], /^pods +7 +0 +0 +0 +0\.0 +100 +0 B +-$/)
 })

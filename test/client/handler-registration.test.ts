@@ -2,7 +2,7 @@ import { setImmediate as nextIteration } from 'node:timers/promises'
 import t from 'tap'
 import { type Handler, HandlerRegistration } from '../../src/client/handler-registration.js'
 
-void t.test('a handler that another one removes is not called for what both were to be told', async (t) => {
+void t.test('a handler that another one removes is not called for the current event', async (t) => {
   const told: string[] = []
   const register = (handler: Handler<string>): HandlerRegistration<string> =>
     new HandlerRegistration(

@@ -172,7 +172,10 @@ void t.test(
     put('b', '1')
     await sees('+a1 ~a2 +b1')
     const before = faults.requests.length
-    await until(() => faults.requests.length >= before + 2, 'polls without events')
+    await until(() => faults.requests.length >= before + 3, 'polls without events')
+    const cursors = faults.requests.slice(before).map(({ query }) => [...query].at(-1)!)
+    t.same(new Set(cursors.slice(1).map(([name]) => name)), new Set(['cursor']), 'the last parameter')
+    t.equal(new Set(cursors.map(([, value]) => value)).size, cursors.length, 'no two polls are the same request')
     put('b', null)
     await sees('+a1 ~a2 +b1 -b')
     faults.cut()
@@ -188,7 +191,7 @@ void t.test(
     put('c', null)
     await until(() => {
       put('a', '3')
-      return cache.floorRevision > forgotten
+      return cache.history.floorRevision > forgotten
     }, 'it is forgotten')
     faults.fault = () => null
     await sees('+a1 ~a2 +b1 -b +c1 ~a3 -c')
@@ -207,7 +210,7 @@ void t.test(
   },
 )
 
-void t.test('an informer over long polls is live while nothing happens, however long a poll waits', async (t) => {
+void t.test('an informer over long polls stays live during a quiet poll, however long it waits', async (t) => {
   const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
   const faults = await startHttpFaults(t, app.port)
   const troubles = new Set<string | null>()

@@ -2,7 +2,7 @@
  * Elections over a real server that stores the Lease: times are real, because the candidates are processes and sockets.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { getEventListeners, once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -102,6 +102,8 @@ void t.test('the end of the work ends the election, and its error is thrown; bot
   )
   t.match(await lease(), { spec: { holderIdentity: '' } })
   const stop = new AbortController()
+  t.equal(await election.run(() => undefined, { signal: stop.signal }), 'done')
+  t.same(getEventListeners(stop.signal, 'abort'), [], 'the signal keeps nothing of it')
   stop.abort()
   t.equal(await election.run(() => void t.fail('it was not to begin'), { signal: stop.signal }), 'aborted')
 })

@@ -280,7 +280,7 @@ const access = (file: World['file']): readonly string[] => [
   '--requests-per-second=100000',
 ]
 
-void t.test('two tabs of a user share the last state, and two users share nothing', async (t) => {
+void t.test('two tabs of a user share the last state, and two users share none', async (t) => {
   const { app, faults, origin, serve } = await startWorld(t, access)
   put(app, 'eu/checkout', { on: true })
   serve(await bundle(appOf(faults.url), 'browser'))
@@ -307,7 +307,7 @@ void t.test('two tabs of a user share the last state, and two users share nothin
   t.notMatch(await saved(bob), /bob/, 'nothing of a user who logged out is left')
 })
 
-void t.test('when the right is revoked nothing is shown any more, not even after a reload offline', async (t) => {
+void t.test('when the permission is revoked no data is shown, not even after a reload offline', async (t) => {
   const { app, faults, origin, serve, file } = await startWorld(t, access)
   put(app, 'eu/checkout', { on: true })
   serve(await bundle(appOf(faults.url), 'browser'))
@@ -337,7 +337,7 @@ void t.test('the example in the documents is such a page', async (t) => {
   const { app, faults, origin, serve } = await startWorld(t)
   put(app, 'eu/checkout', { on: true })
   put(app, 'text', 'x')
-  const text = readFileSync(join(root, 'docs/client.md'), 'utf8')
+  const text = readFileSync(join(root, 'docs/guide/client.md'), 'utf8')
   const [, example = ''] = /^```jsx\n([^]*?)^```$/m.exec(text) ?? []
   t.match(example, 'http://127.0.0.1:8001')
   serve(await bundle(example.replace('http://127.0.0.1:8001', faults.url), 'browser'))

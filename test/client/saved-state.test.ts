@@ -175,7 +175,7 @@ void t.test('a state of another history is replaced, although the server has its
   )
 })
 
-void t.test('what is saved is what the server sent: a later release that keeps more of it has all of it', async (t) => {
+void t.test('objects are saved as the server sent them, so a later release can keep more fields', async (t) => {
   const app = await startFlags(t)
   put(app, 'a', 1)
   const faults = await startHttpFaults(t, app.port)
@@ -215,7 +215,7 @@ void t.test('a server that names no history is listed, and the saved state shown
   t.ok(lists(faults) > 0)
 })
 
-void t.test('nobody starts with the state of another user, server or selection', async (t) => {
+void t.test('saved state is used only for the same user, server and selection', async (t) => {
   const app = await startFlags(t)
   put(app, 'eu/a', 1)
   const store = fileStore(scratch(t))
@@ -312,7 +312,7 @@ void t.test('files are for this user alone, bounded together, and a damaged one 
   }
 })
 
-void t.test('a store that fails is reported, and nothing else', async (t) => {
+void t.test('a store that fails is reported, and the informer continues', async (t) => {
   const app = await startFlags(t)
   put(app, 'a', 1)
   const errors: string[] = []
@@ -327,7 +327,7 @@ void t.test('a store that fails is reported, and nothing else', async (t) => {
   t.same(new Set(errors), new Set(['load', 'save']))
 })
 
-void t.test('what a validator makes of an object is shown, and what the server sent is saved', async (t) => {
+void t.test('the validated object is shown, and the object from the server is saved', async (t) => {
   const app = await startFlags(t)
   put(app, 'a', '2026-01-02')
   put(app, 'b', 5)

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { type KubeObject, SharedInformer, type Transport, watch } from '../../src/client/browser.js'
 import { fetchTransport } from '../../src/client/reflector/fetch-transport.js'
@@ -48,6 +50,31 @@ void t.test('a slow handler delays neither the store nor other handlers, and its
   await until(() => registration.queued === 0, 'it caught up')
   t.match(slow.at(-1), /→20$/, 'with the newest last')
   t.match(slow[0], /^-→/, 'from what it knew')
+})
+
+void t.test('an aborted wait for the first state leaves no listener behind', async (t) => {
+  const transport: Transport = { send: () => new Promise(() => {}) }
+  const informer = new SharedInformer<KubeObject>({ transport, path: PODS })
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const waits: WeakRef<Error>[] = []
+  const giveUp = async (): Promise<void> => {
+    const controller = new AbortController()
+    const synced = informer.whenSynced(controller.signal)
+    const reason = new Error('enough')
+    waits.push(new WeakRef(reason))
+    controller.abort(reason)
+    await t.rejects(synced, { message: 'enough' })
+  }
+  for (let i = 0; i < 10; i++) await giveUp()
+  await until(() => {
+    collect()
+    return waits.filter((reason) => reason.deref() !== undefined).length <= 1
+  }, 'they are collected')
+  const left = informer.whenSynced()
+  await informer.stop()
+  await t.rejects(left, /stopped before it had synced/)
+  await t.rejects(informer.whenSynced(), /stopped before it had synced/)
 })
 
 void t.test(

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { exponentialPerKey, tokenBucket } from '../../src/client/rate-limiter.js'
+import { itemExponentialFailureRateLimiter, bucketRateLimiter } from '../../src/client/rate-limiter.js'
 import { WorkQueue } from '../../src/client/work-queue.js'
 import { nextTurn, VirtualClock } from '../support/virtual-clock.js'
 
@@ -20,7 +20,7 @@ void t.test('a waiting key is not added twice, and a key being worked on waits a
 
 void t.test('failures wait longer each time, and a success resets that', async (t) => {
   const clock = new VirtualClock()
-  const queue = new WorkQueue({ clock, rateLimiter: exponentialPerKey({ firstMs: 10, capMs: 35 }) })
+  const queue = new WorkQueue({ clock, rateLimiter: itemExponentialFailureRateLimiter({ firstMs: 10, capMs: 35 }) })
   const at: number[] = []
   const running = queue.run((key) => {
     at.push(clock.monotonic())
@@ -72,7 +72,7 @@ void t.test('no more keys than allowed are worked on at once', async (t) => {
 
 void t.test('all keys together keep within the rate', async (t) => {
   const clock = new VirtualClock()
-  const limiter = tokenBucket({ perSecond: 10, burst: 2, clock })
+  const limiter = bucketRateLimiter({ perSecond: 10, burst: 2, clock })
   t.same([limiter.delayMs('a'), limiter.delayMs('b'), limiter.delayMs('c'), limiter.delayMs('d')], [0, 0, 100, 200])
   clock.advance(1_000)
   t.equal(limiter.delayMs('e'), 0)

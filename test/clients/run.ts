@@ -1,5 +1,5 @@
 /**
- * `npm run test:clients -- [--clients NAME,…] [--build-seconds N] [--seconds N]`: the clients of the table that need
+ * `npm run judge -- clients [--clients NAME,…] [--build-seconds N] [--seconds N]`: the clients of the table that need
  * tools which not every machine has; a client whose tools are missing is skipped, with a line that says so. `--seconds`
  * bounds one test, `--build-seconds` the building of all programs, which are cached. Names are those of the table, in
  * lower case and with dashes. The last line is `N passed, N failed`.
@@ -22,7 +22,7 @@ async function main(): Promise<number> {
       seconds: { type: 'string', default: '600' },
     },
   })
-  const all = outsideClients.filter(({ runsIn }) => runsIn === 'npm run test:clients')
+  const all = outsideClients.filter(({ runsIn }) => runsIn === 'npm run judge -- clients')
   const names = values.clients.split(',').filter((name) => name !== '')
   const unknown = names.filter((name) => !all.some((client) => optionName(client) === name))
   if (unknown.length > 0) return fail(`no client is called ${unknown.join(' ')}: ${all.map(optionName).join(', ')}`)

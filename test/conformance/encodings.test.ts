@@ -411,7 +411,7 @@ overEveryUpstream(t, 'Table and PartialObjectMetadata', { seeds: SEEDS }, async 
     t.match(events[3], { type: 'BOOKMARK', object: { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1' } })
     watch.close()
   })
-  await t.test('ages grow although nothing is written', async (t) => {
+  await t.test('ages grow without writes', async (t) => {
     const young = {
       ...podA,
       metadata: { ...podA.metadata, name: 'young', creationTimestamp: new Date(Date.now() - 1_000).toISOString() },

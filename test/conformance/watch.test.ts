@@ -364,7 +364,7 @@ overEveryUpstream(t, 'changes while it runs', { seeds: SEEDS.slice(0, 2) }, asyn
     t.same(events.slice(2).map(brief), [`MODIFIED b@${out}`, `DELETED b@${gone}`])
     t.match(events[3]!.object, { kind: 'Pod', spec: { nodeName: 'n2' }, metadata: { labels: { app: 'db' } } })
   })
-  await t.test('a watch of namespace n gets nothing of n1', async (t) => {
+  await t.test('a watch of namespace n gets no events of n1', async (t) => {
     t.same((await short.events.first(1)).map(brief), [`ADDED z@${other}`])
     t.ok(long < other)
   })

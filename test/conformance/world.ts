@@ -1,7 +1,7 @@
 /**
  * The whole server over each kind of upstream: the in-process store as an etcd whose progress can be trusted, the same
  * as an older etcd, and a real etcd (`ETCD_BIN` names another). The dialect makes the same promises over all of them. A
- * server on another runtime (`npm run test:bun`) is a process over a real etcd.
+ * server on another runtime (`npm run judge -- bun`) is a process over a real etcd.
  */
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import type { Test } from 'tap'

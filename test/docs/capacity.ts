@@ -1,11 +1,12 @@
 /**
- * The capacity table of docs/operations.md, from recorded measurements (`bench/results.jsonl`): the newest complete run
+ * The capacity table of docs/guide/operations.md, from recorded measurements (`bench/results.jsonl`): the newest complete run
  * of each question. No figure is typed by hand. A transport that was never measured has no row.
  */
+import { isOfReadme } from '../../bench/support/readme-rows.js'
 import { reliefFigures, reliefTable } from '../../bench/support/relief-rows.js'
 import { figure, lastRun, newest, NOT_YET, parseRows, type Row, WIRES, withMade } from './recorded.js'
 
-/** Returns docs/operations.md with the current table. @throws Error when the table's markers are missing. */
+/** Returns docs/guide/operations.md with the current table. @throws Error when the table's markers are missing. */
 export function withCapacity(page: string, recorded: string): string {
   return withMade(page, capacity(parseRows(recorded)))
 }
@@ -57,7 +58,7 @@ function chart(rows: readonly Row[]): string {
         'etcd. Each agent has one HTTP/2 connection over TLS with four watches in protobuf. A delivery costs far less when one connection carries many watches of the',
         'same resource. [bench/RESULTS.md](bench/RESULTS.md) has every measurement.',
         '',
-        '![Server CPU per delivery to a node agent, compared with the API server](bench/charts/agents-300.svg)',
+        '![Server CPU per delivery to a node agent, compared with the API server](bench/charts/readme.svg)',
       ].join('\n')
 }
 
@@ -97,7 +98,7 @@ function capacity(rows: readonly Row[]): string {
     last === undefined
       ? 'Nothing has been recorded.'
       : `Events of about 1 KiB, one process on one core of ${String(last['cpu'])}, ${String(last['cores'])} cores, with Node ` +
-        `${String(last['node'])}, etcd ${String(last['etcd'])}, commit ${String(last['commit'])}. [RESULTS](../bench/RESULTS.md) has all ` +
+        `${String(last['node'])}, etcd ${String(last['etcd'])}, commit ${String(last['commit'])}. [RESULTS](../../bench/RESULTS.md) has all ` +
         'measurements, including etcd itself. Run `npm run bench -- fanout` to measure your own machine.',
     '',
     '### A table for planning',
@@ -149,7 +150,7 @@ function planning(rows: readonly Row[]): readonly string[] {
 
 /** The newest run of each paced load, the lightest first. */
 function loads(rows: readonly Row[]): string {
-  const paced = rows.filter(({ question, rate, wire }) => question === 'fanout' && Number(rate) > 0 && wire in WIRES)
+  const paced = rows.filter((row) => row.question === 'fanout' && isOfReadme(row))
   const keyOf = (row: Row): string => [row['watchers'], row['rate'], row.wire].join()
   const table = [...new Set(paced.map(keyOf))].map((key) => newest(paced.filter((row) => keyOf(row) === key))!)
   const order = Object.keys(WIRES)

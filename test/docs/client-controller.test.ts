@@ -1,5 +1,5 @@
 /**
- * The TypeScript of docs/client.md and of deploy/examples/: it compiles against the client, and the controller does
+ * The TypeScript of docs/guide/client.md and of deploy/examples/: it compiles against the client, and the controller does
  * what it says.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -53,7 +53,7 @@ function problems(sources: ReadonlyMap<string, string>): readonly string[] {
 }
 
 void t.test('every example compiles', (t) => {
-  const page = readFileSync(join(root, 'docs/client.md'), 'utf8')
+  const page = readFileSync(join(root, 'docs/guide/client.md'), 'utf8')
   const blocks = [...page.matchAll(/^```ts\n([^]*?)^```$/gm)].map(([, text = ''], i) => [`page-${i}.ts`, text] as const)
   t.ok(blocks.length >= 1)
   const wrong = "import { SharedInformer } from 'distributary/client'\nnew SharedInformer({ path: 1 })\nexport {}\n"

@@ -1,5 +1,5 @@
 /**
- * docs/client-reference.md: every name that `distributary/client` exports, with its declaration and docstring, from the
+ * docs/reference/client-reference.md: every name that `distributary/client` exports, with its declaration and docstring, from the
  * sources. The declarations are parsed, not type-checked: types appear as written, and nothing needs to be compiled.
  */
 import { readFileSync } from 'node:fs'
@@ -38,7 +38,7 @@ export function clientReferencePage(): string {
     [`## ${title}`, ...all.filter((one) => one.kind === kind).map(section)].join('\n\n')
   return `# Reference of the client
 
-Every name of \`distributary/client\` and \`distributary/react\`, made from the sources by \`npm run generate\`; [the client](client.md) says what to use when.
+Every name of \`distributary/client\` and \`distributary/react\`, made from the sources by \`npm run generate\`; [the client](../guide/client.md) says what to use when.
 
 ${[of('class', 'Classes'), of('function', 'Functions'), of('constant', 'Constants'), of('type', 'Types')].join('\n\n')}
 `

@@ -74,7 +74,7 @@ class Scene {
     return line
   }
 
-  get environment(): NodeJS.ProcessEnv {
+  environmentOf(command: string): NodeJS.ProcessEnv {
     const url = this.urls.get(8001)!
     const kubeconfig = join(this.folder, 'kubeconfig')
     writeFileSync(kubeconfig, JSON.stringify(kubeconfigOf(url)))
@@ -82,8 +82,9 @@ class Scene {
       ...process.env,
       KUBECONFIG: kubeconfig,
       DISTRIBUTARY_SERVER: url,
-      ETCDCTL_ENDPOINTS: this.etcd,
       ETCDCTL_API: '3',
+      // etcdctl refuses a variable and a flag for the same thing.
+      ...(command.includes('--endpoints') ? {} : { ETCDCTL_ENDPOINTS: this.etcd }),
     }
   }
 
@@ -92,7 +93,7 @@ class Scene {
     // In its own process group, so that everything a shell has started ends with it.
     const child = spawn('/bin/sh', ['-c', edit(this.here(command))], {
       cwd: root,
-      env: this.environment,
+      env: this.environmentOf(command),
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     })

@@ -1,4 +1,4 @@
-/** docs/commands.md, generated from the table of commands. */
+/** docs/reference/commands.md, generated from the table of commands. */
 import type { Option } from 'commander'
 import type { Command } from '../../src/cli/command.js'
 import { createCommandLine } from '../../src/cli/command-line.js'

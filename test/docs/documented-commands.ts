@@ -5,6 +5,8 @@ import { readText, root } from './repository.js'
 export interface DocumentedCommand {
   readonly page: string
   readonly line: number
+  /** The line at which its fenced block begins; null for a command in the text. */
+  readonly block: number | null
   /** Continuation lines joined, comments left out. */
   readonly text: string
 }
@@ -30,15 +32,17 @@ export function commandsOf(page: string, text: string): DocumentedCommand[] {
   const commands: DocumentedCommand[] = []
   let language: string | null = null
   let pending = ''
+  let block: number | null = null
   for (const [i, raw] of text.split('\n').entries()) {
     const fence = /^\s*```(\w*)/.exec(raw)
     if (fence !== null) {
       language = language === null ? fence[1]! : null
+      block = language === null ? null : i + 1
       pending = ''
       continue
     }
     const add = (command: string): void => {
-      if (command !== '') commands.push({ page, line: i + 1, text: command })
+      if (command !== '') commands.push({ page, line: i + 1, block, text: command })
     }
     if (language === null) {
       for (const [, span = ''] of raw.matchAll(/`([^`]+)`/g)) if (PROGRAMS.test(span)) add(span)

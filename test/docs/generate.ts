@@ -12,6 +12,7 @@ import { withScaling } from './scaling.js'
 import { clientReferencePage } from './client-reference.js'
 import { clientsPage } from './clients-page.js'
 import { commandsPage } from './commands-page.js'
+import { withLimits } from './limits-page.js'
 import { metricsPage } from './metrics-page.js'
 import { optionsPage } from './options-page.js'
 import { OWNED, withOwner } from './owner.js'
@@ -25,12 +26,13 @@ const VALUES_SCHEMA = `${CHART}values.schema.json`
 export async function generated(): Promise<ReadonlyMap<string, string>> {
   const schema = valuesSchema(readText(VALUES_SCHEMA))
   const files = new Map([
-    ['docs/options.md', optionsPage()],
-    ['docs/metrics.md', await metricsPage()],
-    ['docs/commands.md', commandsPage()],
-    ['docs/client-reference.md', clientReferencePage()],
-    ['docs/clients.md', clientsPage()],
-    ['docs/operations.md', withCapacity(readText('docs/operations.md'), recordedRows())],
+    ['docs/reference/options.md', optionsPage()],
+    ['docs/reference/metrics.md', await metricsPage()],
+    ['docs/reference/commands.md', commandsPage()],
+    ['docs/reference/client-reference.md', clientReferencePage()],
+    ['docs/reference/tested-clients.md', clientsPage()],
+    ['docs/reference/limits.md', withLimits(readText('docs/reference/limits.md'))],
+    ['docs/guide/operations.md', withCapacity(readText('docs/guide/operations.md'), recordedRows())],
     ['deploy/SCALING.md', withScaling(readText('deploy/SCALING.md'), recordedRows())],
     ['README.md', withLoads(readText('README.md'), recordedRows())],
     [VALUES_SCHEMA, schema],

@@ -1,14 +1,20 @@
-import { existsSync, readdirSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { existsSync, readdirSync, statSync } from 'node:fs'
+import { basename, dirname, join, relative } from 'node:path'
 import t from 'tap'
+import { repository } from './owner.js'
 import { readText, root } from './repository.js'
 
-const pages = [
-  ...readdirSync(root).filter((file) => file.endsWith('.md')),
-  ...readdirSync(`${root}docs`, { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.md'))
-    .map((file) => `docs/${file}`),
-]
+/** The files under a folder of the repository, by path in it, without recorded data and what other programs made. */
+function filesIn(folder: string): string[] {
+  return readdirSync(root + folder, { recursive: true, encoding: 'utf8' })
+    .map((file) => `${folder}/${file}`)
+    .filter((file) => !/^test\/data\/.*(?<!\.md)$|\/node_modules\//.test(file) && statSync(root + file).isFile())
+}
+
+const files = ['.github', 'bench', 'deploy', 'docs', 'helm', 'src', 'test'].flatMap(filesIn)
+const isPage = (file: string): boolean => file.endsWith('.md')
+const pages = [...readdirSync(root), ...files].filter(isPage)
+const guides = pages.filter((page) => page.startsWith('docs/'))
 
 /** Returns the anchors that GitHub derives from a page's headings. */
 function anchors(page: string): string[] {
@@ -20,32 +26,53 @@ function anchors(page: string): string[] {
   )
 }
 
+/** Whether a path of the repository, with an anchor if it has one, leads somewhere. */
+function resolves(target: string): boolean {
+  const [file = '', anchor] = target.split('#')
+  return existsSync(root + file) && (anchor === undefined || anchors(readText(file)).includes(anchor))
+}
+
 void t.test('every link within the repository leads somewhere', async (t) => {
   for (const page of pages) {
     const prose = readText(page).replace(/```[^]*?```/g, '')
-    for (const [, target = ''] of prose.matchAll(/\]\(([^)\s]+)\)/g)) {
+    for (const [, link = '', source = ''] of prose.matchAll(/\]\(([^)\s]+)\)|\bsrc(?:set)?="([^"]+)"/g)) {
+      const target = link || source
       if (/^[a-z]+:/.test(target)) continue
-      const [path = '', anchor] = target.split('#')
-      const file = path === '' ? page : join(dirname(page), path)
-      if (!t.ok(existsSync(root + file), `${page}: ${target}`) || anchor === undefined) continue
-      t.ok(anchors(readText(file)).includes(anchor), `${page}: ${target}`)
+      t.ok(resolves(target.startsWith('#') ? page + target : join(dirname(page), target)), `${page}: ${target}`)
     }
   }
 })
 
-void t.test('every page under docs can be reached from its first page', async (t) => {
-  const seen = new Set<string>()
-  const visit = (page: string): void => {
-    if (seen.has(page) || !existsSync(root + page)) return
-    seen.add(page)
-    for (const [, target = ''] of readText(page).matchAll(/\]\(([^)#\s]+\.md)/g)) {
-      if (!/^[a-z]+:/.test(target)) visit(join(dirname(page), target))
+void t.test('every page that an address, a text or a comment names exists', async (t) => {
+  const address = new RegExp(`github\\.com/${repository()}/(?:blob|tree)/main/([\\w./#-]*[\\w/])`, 'g')
+  const path = /(?<![\w./-])((?:bench|deploy|docs|helm|src|test)\/[\w./-]*\.md(?:#[\w-]+)?)\b/g
+  let runbooks = 0
+  for (const file of [...readdirSync(root).filter((one) => /\.(?:md|json)$/.test(one)), ...files]) {
+    if (/\.(?:png|gz|br|jsonl)$/.test(file)) continue
+    const text = readText(file)
+    for (const [, target = ''] of text.matchAll(address)) {
+      if (target.startsWith('docs/guide/alerts')) runbooks++
+      t.ok(resolves(target), `${file}: ${target}`)
     }
+    if (isPage(file)) continue
+    for (const [, target = ''] of text.matchAll(path)) t.ok(resolves(target), `${file}: ${target}`)
   }
-  visit('docs/README.md')
-  for (const page of pages.filter((one) => one.startsWith('docs/'))) {
-    t.ok(seen.has(page), page)
+  t.ok(runbooks > 60, `the addresses of ${runbooks} runbooks`)
+})
+
+void t.test('the index has a row for every page, and sorts those under docs by what they are for', async (t) => {
+  const index = readText('docs/README.md')
+  const alerts = 'docs/guide/alerts/'
+  const others = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'src/SPEC.md', 'bench/README.md']
+  others.push('bench/RESULTS.md', 'deploy/SCALING.md', 'helm/distributary/README.md', 'test/soak/README.md')
+  for (const page of [...guides, ...others]) {
+    if (page === 'docs/README.md' || (page.startsWith(alerts) && page !== `${alerts}README.md`)) continue
+    t.ok(index.includes(`](${relative('docs', page)}`), page)
+    if (page.startsWith('docs/')) t.match(page, /^docs\/(?:guide|reference|project)\//)
   }
+  const names = guides.map((page) => basename(page).toLowerCase()).filter((name) => name !== 'readme.md')
+  t.equal(new Set(names).size, names.length, 'no two pages have the same name')
+  t.notOk(names.includes('security.md'), 'and none that of SECURITY.md')
 })
 
 /** A path of the repository in text, code or a picture; a path within `src/` may omit that. */
@@ -56,16 +83,15 @@ const stages = readdirSync(`${root}src`, { withFileTypes: true })
   .map(({ name }) => name)
 
 void t.test('every file and folder that the pages for contributors name exists', async (t) => {
-  for (const page of ['docs/architecture.md', 'CONTRIBUTING.md']) {
+  for (const page of ['docs/project/architecture.md', 'CONTRIBUTING.md']) {
     const text = readText(page)
     const paths = [...text.matchAll(PATH)].map(([, path = '']) => path).filter((path) => isPath(path))
     t.ok(paths.length > 20, `${page} names ${paths.length} paths`)
     for (const path of paths) t.ok(existsSync(root + path) || existsSync(`${root}src/${path}`), `${page}: ${path}`)
     // A file without its folder is next to the last one that was named with it.
-    const files = readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' })
     for (const [, file = ''] of text.matchAll(/(?<![\w./-])([a-z][\w-]*\.ts)\b/g)) {
       t.ok(
-        files.some((one) => one.endsWith(`/${file}`)),
+        files.some((one) => one.startsWith('src/') && one.endsWith(`/${file}`)),
         `${page}: ${file}`,
       )
     }
@@ -80,21 +106,21 @@ function isPath(path: string): boolean {
 
 void t.test('every stage is documented for contributors', async (t) => {
   const text = readText('CONTRIBUTING.md')
-  const picture = readText('docs/architecture.md')
+  const picture = readText('docs/project/architecture.md')
   for (const stage of stages) {
     t.ok(text.includes(`\`src/${stage}/\``), `CONTRIBUTING.md: src/${stage}/`)
-    t.ok(picture.includes(`${stage}/`), `docs/architecture.md: ${stage}/`)
+    t.ok(picture.includes(`${stage}/`), `docs/project/architecture.md: ${stage}/`)
   }
 })
 
 void t.test('every file and option that a page names exists', async (t) => {
-  const options = readText('docs/options.md')
-  for (const page of pages.filter((one) => one.startsWith('docs/'))) {
+  const options = readText('docs/reference/options.md')
+  for (const page of guides) {
     for (const [, path = ''] of readText(page).matchAll(/`((?:deploy|helm|src|test)\/[\w./-]+)`/g)) {
       t.ok(existsSync(root + path), `${page}: ${path}`)
     }
     // Commands have other flags, and that page is generated from them.
-    if (page === 'docs/commands.md') continue
+    if (page === 'docs/reference/commands.md') continue
     for (const [, flag = ''] of readText(page).matchAll(
       /`(--(?:watch|max-watchers|max-initial|list|shutdown|etcd|require|insecure|resource|on-gap|default|workers)[a-z-]*)/g,
     )) {

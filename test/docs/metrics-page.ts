@@ -1,4 +1,4 @@
-/** docs/metrics.md, generated from the registry. */
+/** docs/reference/metrics.md, generated from the registry. */
 import { Metrics } from '../../src/server/metrics/metrics.js'
 
 interface Described {
@@ -27,7 +27,7 @@ export async function metricsPage(): Promise<string> {
     '',
     'The server exposes these at `/metrics` in Prometheus’ text format. Only the operator and the code choose label values,',
     'never a client, so the number of series does not grow with the number of watchers. `group` is empty for the core group.',
-    '`deploy/prometheus/` has rules and alerts, each alert has a [page](alerts/README.md), and `deploy/grafana/` has the',
+    '`deploy/prometheus/` has rules and alerts, each alert has a [page](../guide/alerts/README.md), and `deploy/grafana/` has the',
     'dashboard.',
     '',
     ...table(all.filter(({ name }) => name.startsWith('distributary_'))),

@@ -1,4 +1,4 @@
-/** The option table for other tools: rows for docs/options.md, and the schema of the chart's `config` values. */
+/** The option table for other tools: rows for docs/reference/options.md, and the schema of the chart's `config` values. */
 import { rangeOf } from '../../src/server/config/help.js'
 import { OptionValueError } from '../../src/server/config/option.js'
 import {
@@ -16,7 +16,8 @@ type Schema = Readonly<Record<string, unknown>>
 export interface OptionRow {
   readonly group: OptionGroup
   readonly flag: string
-  readonly environment: string
+  /** null for an option that is set only in the file. */
+  readonly environment: string | null
   /** The key in the file; null for an option that cannot be set there. */
   readonly yaml: string | null
   /** The default in readable form; null without one. */
@@ -33,7 +34,7 @@ export function optionRows(): readonly OptionRow[] {
     return {
       group: option.group,
       flag: option.flag,
-      environment: environmentName(name),
+      environment: option.isFileOnly === true ? null : environmentName(name),
       yaml: yamlKey(name),
       default: option.defaultText,
       range: rangeOf(option),
@@ -83,6 +84,8 @@ function schemaOf(option: Option<unknown>): Schema {
       return { type: 'boolean' }
     case 'integer':
       return accepts(option, 'off') ? { anyOf: [whole, { const: 'off' }] } : whole
+    case 'fraction':
+      return { ...whole, type: 'number' }
     case 'bytes':
       return { anyOf: [whole, { type: 'string', pattern: '^[0-9]+(\\.[0-9]+)? ?[A-Za-z]{0,3}$' }] }
     case 'duration':

@@ -19,6 +19,7 @@ export const OWNED = [
   'deploy/kubernetes/edge/kustomization.yaml',
   'deploy/kubernetes/static-pod/kustomization.yaml',
   '.github/ISSUE_TEMPLATE/config.yml',
+  '.github/CODEOWNERS',
 ] as const
 
 /** `owner/name` @throws Error when the URL is not a GitHub repository. */
@@ -33,6 +34,6 @@ export function repository(): string {
 export function withOwner(text: string, owned = repository()): string {
   const image = owned.toLowerCase()
   return text
-    .replace(/(?<=github\.com\/)[\w.-]+\/distributary\b/g, owned)
+    .replace(/(?<=github\.com\/|@)[\w.-]+\/distributary\b/g, owned)
     .replace(/(?<=ghcr\.io\/)[\w.-]+\/(?=(?:charts\/)?distributary\b)/g, `${image.slice(0, image.indexOf('/'))}/`)
 }

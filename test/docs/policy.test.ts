@@ -1,5 +1,5 @@
 /**
- * Checks the examples of docs/policy.md: each table matches what `config check --explain` prints and what a server
+ * Checks the examples of docs/guide/policy.md: each table matches what `config check --explain` prints and what a server
  * does.
  */
 import { readFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { checkConfig } from '../../src/server/wiring/check-config.js'
 import { runCli } from '../cli/support/run-cli.js'
 import { startApp } from '../support/app.js'
 
-const text = readFileSync(fileURLToPath(new URL('../../../docs/policy.md', import.meta.url)), 'utf8')
+const text = readFileSync(fileURLToPath(new URL('../../../docs/guide/policy.md', import.meta.url)), 'utf8')
 
 interface Row {
   readonly user: string
@@ -92,6 +92,24 @@ for (const { name, policy, rows } of examples) {
     }
   })
 }
+
+void t.test('the policy of plain prefixes lets kubectl discover the flags that it lets ann read', async (t) => {
+  const guide = readFileSync(fileURLToPath(new URL('../../../docs/guide/plain-prefixes.md', import.meta.url)), 'utf8')
+  const [, policy = ''] = /```yaml\n(rules:\n.*?)```/s.exec(guide)!
+  const folder = t.testdir({ 'policy.yaml': policy, 'tokens.csv': 's3cret,ann,1\n' })
+  const { url } = await startApp(t, {
+    flags: [
+      `--token-auth-file=${join(folder, 'tokens.csv')}`,
+      '--authorization-mode=Policy',
+      `--authorization-policy-file=${join(folder, 'policy.yaml')}`,
+      '--resource=flags=/config/flags/',
+    ],
+  })
+  const headers = { authorization: 'Bearer s3cret' }
+  for (const path of ['/version', '/api', '/apis', '/apis/distributary.io/v1', '/apis/distributary.io/v1/flags'])
+    t.equal((await fetch(`${url}${path}`, { headers })).status, 200, path)
+  t.equal((await fetch(`${url}/api/v1/pods`, { headers })).status, 403)
+})
 
 void t.test(
   'an explanation says which rule allows, what is missing in each rule, and what cannot be known',

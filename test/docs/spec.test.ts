@@ -45,7 +45,7 @@ void t.test('every file and folder that the specification names exists', async (
   for (const path of paths) t.ok(existsSync(`${root}${path}`) || existsSync(`${root}src/${path}`), path)
 })
 
-void t.test('every class and member that the specification names exists', async (t) => {
+void t.test('every class, member, function and parameter that the specification names exists', async (t) => {
   const text = sources.filter((file) => file.startsWith('src/')).map(readText)
   const names = [...spec.matchAll(/`([A-Z][a-z]\w+)(?:\.(\w+))?`/g)]
   t.ok(names.length > 3, `${names.length} names`)
@@ -53,6 +53,12 @@ void t.test('every class and member that the specification names exists', async 
     const home = text.find((one) => new RegExp(`class ${name}\\b`).test(one))
     t.ok(home !== undefined && (member === undefined || new RegExp(`\\b${member}\\b`).test(home)), whole)
   }
+  const others = [...spec.matchAll(/`([a-z]\w+)(?:\(\))?`/g)].map(([, name = '']) => name)
+  t.same(
+    others.filter((name) => !text.some((one) => new RegExp(`\\b${name}\\b`).test(one))),
+    [],
+    `${others.length} functions and parameters`,
+  )
 })
 
 void t.test('every guarantee that code and documents mention by its number exists', async (t) => {

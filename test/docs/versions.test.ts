@@ -7,7 +7,7 @@ const [oldestNats, newestNats] = supportedNats()
 
 void t.test('every page names the same NATS version, and the chart and the compose file use the newest', (t) => {
   const said = new RegExp(`NATS ${oldestNats} to ${newestNats}\\b`.replaceAll('.', '\\.'))
-  for (const page of ['README.md', 'docs/fleet.md', 'helm/distributary/README.md']) {
+  for (const page of ['README.md', 'docs/guide/fleet.md', 'helm/distributary/README.md']) {
     t.match(readText(page), said, page)
     const others = [...readText(page).matchAll(/NATS \d+\.\d+ to \d+\.\d+/g)].map(([text]) => text)
     t.same(new Set(others), new Set([`NATS ${oldestNats} to ${newestNats}`]), page)
@@ -27,7 +27,7 @@ void t.test('every page names the same Node version, and the container has one t
   for (const major of majors) t.match(readText('CONTRIBUTING.md'), new RegExp(`^\\| Node \\|.*\\b${major}\\.\\d`, 'm'))
   const image = imageNode()
   t.ok(majors.includes(image.replace(/\..*/, '')), `Node ${image} is among those that are tested`)
-  const broken = /Node (\d+\.\d+\.\d+) hides intermediates/.exec(readText('docs/security.md'))?.[1]
+  const broken = /Node (\d+\.\d+\.\d+) hides intermediates/.exec(readText('docs/guide/access.md'))?.[1]
   t.ok(broken, 'the guide names the Node that hides the intermediates of client certificates')
   t.not(image, broken, 'which is not that of the container')
   t.end()

@@ -62,7 +62,7 @@ interface Answer {
   readonly body: string
 }
 
-void t.test('through nginx and Varnish every caller gets what the server answers to it, in every form', async (t) => {
+void t.test('through nginx and Varnish every caller gets its own response, in every form', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'edge-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const file = (name: string, text: string): string => {

@@ -132,7 +132,7 @@ for (const name of ['nginx', 'varnish'] as const) {
     t.same(wrong.slice(0, 5), [], 'each event came once and in order')
   })
 
-  void t.test(`behind ${name} two replicas that know nothing of each other continue each other's polls`, async (t) => {
+  void t.test(`behind ${name} two independent replicas continue each other's polls`, async (t) => {
     const etcd = await startEtcd(t)
     const writer = new EtcdWriter([etcd])
     // prettier-ignore

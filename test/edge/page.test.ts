@@ -60,7 +60,7 @@ const page = (server: string): string => `
   show()
 `
 
-void t.test('a page behind Varnish keeps up through everything, and loses what it may no longer read', async (t) => {
+void t.test('a page behind Varnish keeps up through every fault, and loses data it may not read', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'page-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const file = (name: string, text: string): string => {

@@ -27,6 +27,7 @@ export class Poller {
   /** The history that the last 410 named. */
   #renewed = ''
   #named = ''
+  #cursor = ''
   #isStopped = false
   readonly #url: string
   readonly #agent: http.Agent
@@ -85,6 +86,7 @@ export class Poller {
     if (this.lists > 0) this.#onSegment(this)
     this.seen = []
     this.#named = position
+    this.#cursor = ''
     this.from = this.position = Number(metadata.resourceVersion)
     this.#state.clear()
     for (const item of items) this.#keep('ADDED', item)
@@ -95,7 +97,7 @@ export class Poller {
 
   /** @returns false when it has to list again. */
   async #poll(): Promise<boolean> {
-    const query = `watch=1&resourceVersion=${this.position}&wait=50s&history=${this.#named}`
+    const query = `watch=1&resourceVersion=${this.position}&wait=50s&history=${this.#named}${this.#cursor}`
     const { code, body, history } = await this.#get(`${FLAGS}?${query}`)
     if (code === 410) {
       this.#renewed = history
@@ -103,7 +105,7 @@ export class Poller {
     }
     if (code !== 200) throw new Error(`a poll: ${code}`)
     const { metadata, events } = JSON.parse(body) as {
-      readonly metadata: { readonly resourceVersion: string; readonly history: string }
+      readonly metadata: { readonly resourceVersion: string; readonly history: string; readonly cursor?: string }
       readonly events: readonly { readonly type: string; readonly object: Flag }[]
     }
     for (const { type, object } of events) {
@@ -111,6 +113,7 @@ export class Poller {
       this.#keep(type, object)
     }
     this.#named = metadata.history
+    this.#cursor = metadata.cursor === undefined ? '' : `&cursor=${metadata.cursor}`
     this.position = Number(metadata.resourceVersion)
     this.#onState(this)
     return true

@@ -105,7 +105,7 @@ for (const name of ['nginx', 'varnish'] as const) {
   })
 }
 
-void t.test('through nginx, requests whose answers nobody may share do not wait for each other', async (t) => {
+void t.test('through nginx, requests with private answers do not wait for each other', async (t) => {
   const waiting: http.ServerResponse[] = []
   const origin = http.createServer((_request, response) => void waiting.push(response))
   const cache = await startHttpCache(t, 'nginx', await listening(t, origin))

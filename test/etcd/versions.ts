@@ -11,6 +11,11 @@ export type EtcdVersion = (typeof etcdVersions)[number]
 
 const sources = fileURLToPath(new URL('../../../test/etcd/', import.meta.url))
 
+/** Builds etcdctl of the newest release. @throws NoProgramError, Error as `buildGoProgram`. */
+export function buildEtcdctl(deadlineMs?: number): string {
+  return buildGoProgram({ source: `${sources}../etcd-api/etcdctl-3.7` }, deadlineMs)
+}
+
 /**
  * The path of the program, which is etcd with the subcommand `snapshot` of etcdutl.
  *

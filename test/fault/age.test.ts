@@ -79,7 +79,7 @@ void t.test('a silent connection to etcd makes answers age from the last message
   await judge(t, reader)
 })
 
-void t.test('with a quiet etcd that answers, nothing ages', async (t) => {
+void t.test('data does not age while a quiet etcd answers', async (t) => {
   const s = await startScenario(t)
   const reader = await readAges(t, s)
   await pause(4_000)

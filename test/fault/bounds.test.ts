@@ -5,9 +5,11 @@
  */
 import { execFileSync } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Matcher } from '../../src/engine/broadcast/matcher.js'
-import { FactRegistry, MAX_PATHS } from '../../src/engine/broadcast/fact-registry.js'
+import { factSource } from '../support/fact-source.js'
+import { FactRegistry } from '../../src/engine/broadcast/fact-registry.js'
 import { EVERY_FIELD } from '../../src/kubernetes/dialect/field-selector.js'
 import { parseLabelSelector } from '../../src/kubernetes/dialect/label-selector.js'
 import { Selector } from '../../src/kubernetes/dialect/selector.js'
@@ -18,6 +20,8 @@ import { LightWatcher } from '../support/light-watcher.js'
 import { only } from '../support/only.js'
 import { type ServerProcess, startServer, total } from '../support/server-process.js'
 import { pause, until } from '../support/until.js'
+
+const MAX_PATHS = 256
 
 const MiB = 2 ** 20
 const isLong = process.env['TEST_LONG'] !== undefined
@@ -78,8 +82,8 @@ void t.test(
         '32Mi',
         '--max-initial-states',
         '16',
-        '--list-cache-bytes',
-        '16Mi',
+        '--config',
+        join(t.testdir({ 'config.yaml': 'listCacheBytes: 16MiB\n' }), 'config.yaml'),
       ],
       3_000,
     )
@@ -127,7 +131,7 @@ void t.test(
   },
 )
 
-void t.test('2,000 requests with distinct selectors leave nothing behind', async (t) => {
+void t.test('2,000 requests with distinct selectors leave no memory behind', async (t) => {
   // How many new objects V8 lets accumulate before collecting depends on its version: here, not many.
   const { server } = await start(t, [], 50, '--max-semi-space-size=2')
   const ask = async (from: number, count: number): Promise<void> => {
@@ -160,14 +164,14 @@ void t.test('2,000 requests with distinct selectors leave nothing behind', async
 })
 
 const selectors = isLong ? 1_000_000 : 50_000
-void t.test(`${selectors} distinct selectors, each with its own labels, leave nothing behind`, (t) => {
-  const facts = new FactRegistry(({ bytes }) => bytes)
+void t.test(`${selectors} distinct selectors, each with its own labels, leave no memory behind`, (t) => {
+  const facts = new FactRegistry(factSource())
   const bytes = Buffer.from(JSON.stringify(pod('a', { labels: { app: 'web' } })))
   const object = {
-    namespace: 'default',
+    scope: 'default',
     name: 'a',
     bytes,
-    notes: { facts: null, conformsTo: null, uidHead: -1 },
+    notes: { facts: null, conformsTo: null, identityHead: -1 },
   } as never
   const heap = (): number => process.memoryUsage().heapUsed + process.memoryUsage().external
   const use = (from: number, count: number): void => {

@@ -57,7 +57,7 @@ for (const [name, { guarantee, breakage, shift }] of Object.entries(builds)) {
   })
 }
 
-void t.test('the same schedule without a fault finds nothing', async (t) => {
+void t.test('the validators find no fault in the same schedule without a fault', async (t) => {
   const s = await startScenario(t)
   const recorder = new WatchRecorder({ url: await brokenBuild(t, s, (line) => [line], 0) })
   t.teardown(() => recorder.close())

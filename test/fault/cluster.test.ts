@@ -71,7 +71,7 @@ const faults: Record<string, (s: Scenario) => Promise<void>> = {
     const [first, ...others] = s.members
     await s.stopLoad()
     for (const member of others) await member.kill('SIGSTOP')
-    await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed knows that it is cut off', 15_000)
+    await until(() => s.podSource.cache.source.disconnectedReason !== null, 'the feed knows that it is cut off', 15_000)
     const answer = await fetch(`${s.h.url}/api/v1/pods?resourceVersion=0`)
     if (answer.status !== 200) throw new Error(`the cache is answered with ${answer.status}`)
     for (const member of others) await member.kill('SIGCONT')

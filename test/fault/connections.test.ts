@@ -26,7 +26,7 @@ const harmless: Record<string, (s: Scenario) => Promise<void>> = {
   'a connection that stalls, and nothing closes': async (s) => {
     const before = s.proxy.acceptedCount
     s.proxy.stall()
-    await until(() => s.podSource.cache.disconnectedReason !== null, 'the silence is noticed')
+    await until(() => s.podSource.cache.source.disconnectedReason !== null, 'the silence is noticed')
     s.proxy.cut()
     s.proxy.release()
     await s.reached(await s.write())
@@ -40,7 +40,7 @@ const harmless: Record<string, (s: Scenario) => Promise<void>> = {
   },
   'an etcd that is stopped for a while': async (s) => {
     await s.etcd.kill('SIGSTOP')
-    await until(() => s.podSource.cache.disconnectedReason !== null, 'the silence is noticed')
+    await until(() => s.podSource.cache.source.disconnectedReason !== null, 'the silence is noticed')
     await s.etcd.kill('SIGCONT')
     await s.reached(await s.write())
   },
@@ -78,7 +78,7 @@ void t.test(
     const s = await startScenario(t)
     const watches = await s.watchAll()
     await s.etcd.kill()
-    await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed notices')
+    await until(() => s.podSource.cache.source.disconnectedReason !== null, 'the feed notices')
     const cached = await fetch(`${s.h.url}/api/v1/pods?resourceVersion=0`)
     t.equal(cached.status, 200)
     t.match(cached.headers.get('x-distributary-staleness-seconds'), /^\d+$/, 'its age is in a header')

@@ -26,7 +26,7 @@ function heapBytes(): number {
   return process.memoryUsage().heapUsed
 }
 
-void t.test('an hour without etcd costs clients nothing but fresh data', async (t) => {
+void t.test('during an hour without etcd, clients lose only freshness', async (t) => {
   const clock = new SkippingClock()
   const lines: { readonly level: string; readonly message: string }[] = []
   const at = (level: string) => (_fields: object, message: string) => void lines.push({ level, message })

@@ -1,6 +1,8 @@
 /** Failures of distributary's own process: killed, stopped under load, out of file descriptors. */
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
 import t from 'tap'
 import { assertGuarantees } from '../guarantees/validate.js'
 import { pod } from '../support/pod.js'
@@ -117,7 +119,7 @@ void t.test('SIGTERM under load ends every stream at the end of an event, with e
 })
 
 void t.test(
-  'without free file descriptors, connected watchers continue, etcd is reached again, and new clients are accepted later',
+  'a crowd that would take every file descriptor is refused visibly; watchers continue, and etcd is reached again',
   async (t) => {
     const etcd = await startEtcd(t)
     const control = await recordEtcdHistory(t, etcd)
@@ -144,13 +146,23 @@ void t.test(
       socket.write('GET /api/v1/pods?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: localhost\r\n\r\n')
       crowd.push(socket)
     }
-    await pause(500)
+    const refused = (): number => crowd.filter(({ closed }) => closed).length
+    await until(
+      () => refused() > 300,
+      () => `${refused()} of ${crowd.length} were refused`,
+    )
     const third = await writer.put('/registry/pods/a/third', pod('third', { namespace: 'a' }))
     await Promise.all(recorder.watches.map((watch) => watch.untilRevision(third)))
-    // The connection to etcd breaks while no descriptor is free for a new one.
+    // The connection to etcd breaks while clients take every descriptor that is not reserved.
     proxy.cut()
-    await pause(500)
+    const next = await writer.put('/registry/pods/a/next', pod('next', { namespace: 'a' }))
+    await Promise.all(recorder.watches.map((watch) => watch.untilRevision(next)))
     for (const socket of crowd) socket.destroy()
+    await until(async () => {
+      const metrics = await server.metrics().catch(() => new Map<string, number>())
+      return (metrics.get('distributary_http_rejected_total{limit="descriptors"}') ?? 0) > 300
+    }, 'the refused connections are counted')
+    t.equal(server.log().match(/connections are refused, because too few file descriptors/g)?.length, 1)
     const last = await writer.put('/registry/pods/a/last', pod('last', { namespace: 'a' }))
     await Promise.all(recorder.watches.map((watch) => watch.untilRevision(last)))
     const late = recorder.watch({ target: pods, sendInitialEvents: true })
@@ -159,6 +171,38 @@ void t.test(
     assertGuarantees(t, recorder.history(writer.writes), await control.finish(), { settledRevision: last })
   },
 )
+
+void t.test('a disk that fills in the middle of a line of the audit log glues no other line to it', async (t) => {
+  const file = join(t.testdir(), 'audit.jsonl')
+  // The limit on the size of files stands in for the disk. It tears a line, too.
+  const server = await startServer(t, {
+    flags: [`--audit-log-path=${file}`],
+    limits: "trap '' XFSZ; ulimit -S -f 3",
+  })
+  const logged = (message: string) =>
+    server
+      .log()
+      .split('\n')
+      .find((line) => line.includes(message))
+  const ask = async (): Promise<void> => void (await (await fetch(`${server.url}/api/v1/pods?limit=1`)).arrayBuffer())
+  await until(async () => {
+    await ask()
+    return logged('the audit log cannot be written') !== undefined
+  }, 'the disk is full')
+  for (let i = 0; i < 3; i++) await ask()
+  t.notMatch(readFileSync(file, 'utf8'), /\n$/, 'a line is torn')
+  execFileSync('prlimit', ['--pid', String(server.pid), '--fsize=unlimited:'])
+  await until(async () => {
+    await ask()
+    return logged('the audit log can be written again') !== undefined
+  }, 'there is room again')
+  const { dropped } = JSON.parse(logged('the audit log can be written again')!) as { dropped: number }
+  t.ok(dropped >= 4, `${dropped} dropped`)
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
+  const torn = lines.findIndex((line) => !line.endsWith('}'))
+  t.match(JSON.parse(lines[torn + 1]!), { dropped }, 'the number is in the file too')
+  for (const line of lines.toSpliced(torn, 1)) t.doesNotThrow(() => void JSON.parse(line), line)
+})
 
 for (const format of ['json', 'text']) {
   void t.test(`a full disk under its output costs log lines, and does not end it (${format})`, async (t) => {

@@ -42,7 +42,7 @@ for (const { name, overtakes, isSameCluster } of restores) {
 
     await s.forget()
     await until(
-      () => s.podSource.cache.disconnectedReason === null && !overtakes === s.cacheRevision < settled,
+      () => s.podSource.cache.source.disconnectedReason === null && !overtakes === s.cacheRevision < settled,
       'listed',
     )
     await s.watchAll()

@@ -180,7 +180,7 @@ const WIRES = [
 ] as const
 
 for (const { wire, isSecure, open } of WIRES) {
-  void t.test(`a rolling update loses no request over ${wire}, and relists nobody`, async (t) => {
+  void t.test(`a rolling update over ${wire} loses no request and makes no client relist`, async (t) => {
     const etcd = await startEtcd(t)
     const writer = new EtcdWriter([etcd])
     for (let i = 0; i < 20; i++) await writer.put(`/registry/pods/default/p${i}`, pod(`p${i}`))

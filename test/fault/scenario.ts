@@ -531,7 +531,7 @@ export function ends(watches: readonly RecordedWatch[]): string[] {
 export async function whileCutOff(s: Scenario, meanwhile: () => Promise<void>): Promise<void> {
   await s.proxy.refuse()
   s.proxy.cut()
-  await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed is disconnected')
+  await until(() => s.podSource.cache.source.disconnectedReason !== null, 'the feed is disconnected')
   await meanwhile()
   await s.proxy.accept()
 }

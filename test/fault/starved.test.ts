@@ -84,7 +84,7 @@ void t.test(
     await s.reached(await s.write())
     cancelling.isCancelling = true
     cancelling.cancel()
-    await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed knows')
+    await until(() => s.podSource.cache.source.disconnectedReason !== null, 'the feed knows')
     const missed = await s.write()
     // These watchers arrive while nothing feeds the broadcast: from the head, from before it, from a revision that etcd
     // has and the cache has not, with the state first.

@@ -22,7 +22,7 @@ const harmless = {
   },
   'one that stalls, and nothing closes': async (s: Scenario) => {
     s.hop!.stall()
-    await until(() => s.podSource.cache.disconnectedReason !== null, 'the silence is noticed')
+    await until(() => s.podSource.cache.source.disconnectedReason !== null, 'the silence is noticed')
     s.hop!.release()
     await s.reached(await s.write())
   },
@@ -46,8 +46,7 @@ for (const chain of ['sse', 'protobuf', 'json'] as const) {
     s.startLoad(1, 10)
     await pause(200)
     const running = ends(watches)
-    // A kube-apiserver is not asked for its past, so nothing from before the start is held.
-    t.same(running, chain === 'sse' ? ['open ×18'] : ['error 410 ×6', 'open ×12'])
+    t.same(running, ['open ×18'], 'also from before the start')
     for (const [name, fault] of faults[chain]) {
       await fault(s)
       t.same(ends(watches), running, name)
@@ -64,9 +63,9 @@ for (const chain of ['sse', 'protobuf', 'json'] as const) {
 
 for (const chain of ['protobuf', 'json'] as const) {
   void t.test(
-    `an API server without its history, read in ${chain}: watches end with 410, and miss nothing`,
+    `an API server without its history, read in ${chain}: with --on-gap=expire watches end with 410`,
     async (t) => {
-      const s = await startScenario(t, { chain })
+      const s = await startScenario(t, { chain, flags: ['--on-gap', 'expire'] })
       const seen = await s.write()
       await s.reached(seen)
       const watches = scopes.map((scope) => s.recorder.watch({ ...scope, resourceVersion: String(seen) }))
@@ -81,9 +80,18 @@ for (const chain of ['protobuf', 'json'] as const) {
     },
   )
 
-  void t.test(`with --on-gap=coalesce watches survive that, read in ${chain}`, async (t) => {
-    const s = await startScenario(t, { chain, flags: ['--on-gap', 'coalesce'] })
+  void t.test(`by default watches survive that, read in ${chain}`, async (t) => {
+    const s = await startScenario(t, { chain, flags: ['--on-gap-overrides', 'services=expire'] })
     for (let i = 0; i < 20; i++) await s.reached(await s.write())
+    const list = await fetch(`${s.h.url}/api/v1/pods?history=`)
+    t.equal(list.headers.get('x-distributary-on-gap'), 'coalesce')
+    t.equal((await fetch(`${s.h.url}/api/v1/services`)).headers.get('x-distributary-on-gap'), null)
+    const position = list.headers.get('x-distributary-position')!
+    const watch = `${s.h.url}/api/v1/pods?watch=1&resourceVersion=${position.split('.')[0]}`
+    await s.reached(await s.write())
+    t.equal((await fetch(`${watch}&wait=5s&history=${position}`)).status, 200, 'without a gap')
+    // As another server asks this one, which then decides itself what its watchers get.
+    const ofChain = fetch(`${watch}&onGap=expire`).then((response) => response.text())
     const watches = scopes.map((scope) => s.recorder.watch({ ...scope, sendInitialEvents: true }))
     await Promise.all(watches.map((watch) => watch.until(({ items }) => items.some(({ type }) => type === 'BOOKMARK'))))
     let inGap = 0
@@ -96,6 +104,10 @@ for (const chain of ['protobuf', 'json'] as const) {
     }
     const last = await s.settle()
     t.same(ends(watches), [`open ×${watches.length}`])
+    t.match(await ofChain, /"code":410/, 'a server that reads this one notices the gap')
+    t.match(await (await fetch(`${watch}&onGap=expire`)).text(), /"code":410/, 'also later')
+    const across = await fetch(`${watch}&wait=5s&history=${position}`)
+    t.equal(across.status, 410, 'a poll across the gap')
     await s.judgeStates(t, watches, last)
     t.ok((await s.count('cache_events_coalesced_total')) > 0)
     const inside = s.recorder.watch({ target: pods, resourceVersion: String(inGap) })
@@ -104,13 +116,41 @@ for (const chain of ['protobuf', 'json'] as const) {
   })
 }
 
+void t.test('a gap that the server in front has bridged is known here, and bridged again', async (t) => {
+  const s = await startScenario(t, { chain: 'sse' })
+  await s.inner!.app.stop()
+  await s.startInner(s.inner!.port, s.proxies, { onGap: 'coalesce' })
+  for (let i = 0; i < 5; i++) await s.reached(await s.write())
+  const watches = scopes.map((scope) => s.recorder.watch({ ...scope, sendInitialEvents: true }))
+  await Promise.all(watches.map((watch) => watch.until(({ items }) => items.some(({ type }) => type === 'BOOKMARK'))))
+  const list = await fetch(`${s.h.url}/api/v1/pods?history=`)
+  const position = list.headers.get('x-distributary-position')!
+  await s.proxy.refuse()
+  s.proxy.cut()
+  const front = [...s.inner!.app.sources]
+  await until(
+    () => front.every(({ cache }) => cache.source.disconnectedReason !== null),
+    'the server in front is cut off',
+  )
+  for (let i = 0; i < 30; i++) await s.write()
+  await s.etcd.compact(await s.write())
+  await s.proxy.accept()
+  await s.reached(await s.write())
+  const last = await s.settle()
+  t.ok((await s.count('feed_relists_total', 'reason="coalesce"')) > 0)
+  t.same(ends(watches), [`open ×${watches.length}`])
+  const poll = `${s.h.url}/api/v1/pods?watch=1&resourceVersion=${position.split('.')[0]}&history=${position}&wait=5s`
+  t.equal((await fetch(poll)).status, 410, 'a poll across it')
+  await s.judgeStates(t, watches, last)
+})
+
 void t.test(
   'while the server in front is unreachable, the cache is served with its age and consistent reads fail in time',
   async (t) => {
     const s = await startScenario(t, { chain: 'sse' })
     const watches = await s.watchAll()
     await s.inner!.app.stop()
-    await until(() => s.podSource.cache.disconnectedReason !== null, 'the feed notices')
+    await until(() => s.podSource.cache.source.disconnectedReason !== null, 'the feed notices')
     const cached = await fetch(`${s.h.url}/api/v1/pods?resourceVersion=0`)
     t.equal(cached.status, 200)
     t.match(cached.headers.get('x-distributary-staleness-seconds'), /^\d+$/, 'its age is in a header')

@@ -1,6 +1,6 @@
 /** The resources of a fleet scenario: each as its clients name it, and its objects as etcd holds them. */
 import { load } from '../../src/server/config/load.js'
-import { apiVersion, keyOfName, type Resource } from '../../src/engine/model/resource.js'
+import { apiVersion, keyOfName, type ApiResource } from '../../src/kubernetes/model/api-resource.js'
 import { keyToText } from '../../src/engine/model/event.js'
 import { readDefinition } from '../../src/kubernetes/dialect/crd.js'
 import { definitionObject, ESTABLISHED, type JsonObject } from '../support/definition.js'
@@ -10,7 +10,7 @@ import type { Target } from '../support/watch-recorder.js'
 import { fromProtobuf, toProtobuf } from '../support/whole-object.js'
 
 export interface FleetResource {
-  readonly resource: Resource
+  readonly resource: ApiResource
   readonly target: Target
   /** Returns the key of an object in etcd. The namespace is ignored if objects have none. */
   keyOf(name: string, namespace?: string): string
@@ -112,7 +112,7 @@ function byPrefix(): FleetResource[] {
   return [...found.values()]
 }
 
-function asFleetResource(resource: Resource): FleetResource {
+function asFleetResource(resource: ApiResource): FleetResource {
   const version = apiVersion(resource)
   return {
     resource,

@@ -6,7 +6,7 @@
  */
 import type { Test } from 'tap'
 import { namesOf } from '../../src/fleet/stream/names.js'
-import { type Resource, resourceId } from '../../src/engine/model/resource.js'
+import { type ApiResource, resourceId } from '../../src/kubernetes/model/api-resource.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import { type Revision, toRevision } from '../../src/engine/model/revision.js'
 import { type Random, randomInteger, seededRandom } from '../../src/support/random.js'
@@ -216,7 +216,7 @@ export class FleetScenario {
   async unpublished({ isFresh }: { readonly isFresh: boolean }): Promise<readonly string[]> {
     const claimed = await this.#published({ isFresh: false })
     const published = isFresh ? await this.#published({ isFresh }) : claimed
-    const isIn = (samples: readonly string[], { group, plural }: Resource): boolean => {
+    const isIn = (samples: readonly string[], { group, plural }: ApiResource): boolean => {
       return samples.includes(`{group="${group}",resource="${plural}"}`)
     }
     const lacking = this.#served.map(({ resource }) => resource).filter((resource) => !isIn(published, resource))

@@ -7,13 +7,13 @@ import type { CheckedCache } from '../../src/engine/model/checked-cache.js'
 import type { FleetMetrics } from '../../src/fleet/fleet-metrics.js'
 import type { FreshnessSource } from '../../src/engine/model/freshness-source.js'
 import type { ResourceFeed } from '../../src/engine/feed/resource-feed.js'
-import { Envelope, noSigningKeys } from '../../src/fleet/stream/envelope.js'
+import { Envelope, noSigningKeys } from '../../src/fleet/stream/signed-envelope.js'
 import { SharedClient } from '../../src/fleet/nats/shared-client.js'
 import { StreamFeed, type StreamFeedOptions, streamFeeds } from '../../src/fleet/stream/stream-feeds.js'
 import { keyFromText } from '../../src/engine/model/event.js'
-import type { Resource } from '../../src/engine/model/resource.js'
+import type { ApiResource } from '../../src/kubernetes/model/api-resource.js'
 import { systemClock } from '../../src/support/clock.js'
-import { Semaphore } from '../../src/support/semaphore.js'
+import { SharedLists } from '../../src/engine/feed/shared-lists.js'
 import { silentLogger } from '../../src/support/log.js'
 import { seededRandom } from '../../src/support/random.js'
 import { createEmbeddedUpstream, type EmbeddedControls } from '../support/faulty-store.js'
@@ -21,7 +21,7 @@ import type { Upstream, WriteOperation } from '../../src/engine/upstream/upstrea
 import { CountingMetrics } from '../engine/feed/harness.js'
 import { RecordingSink } from '../engine/feed/recording-sink.js'
 
-export const things: Resource = {
+export const things: ApiResource = {
   group: '',
   version: 'v1',
   plural: 'things',
@@ -122,7 +122,7 @@ export function startReplica(t: Pick<Test, 'teardown'>, options: ReplicaOptions)
 }
 
 export interface ReplicasOptions extends Omit<ReplicaOptions, 'sink'> {
-  readonly resources: readonly Resource[]
+  readonly resources: readonly ApiResource[]
   readonly sinks?: readonly RecordingSink[]
 }
 
@@ -155,13 +155,13 @@ export function startReplicas(t: Pick<Test, 'teardown'>, options: ReplicasOption
     snapshotMessages: 1_000,
     snapshotBytes: 16 * 2 ** 20,
     refillMessages: 100_000,
-    fleetMetrics: (resource) => metrics[resources.indexOf(resource)]!,
+    fleetMetrics: (resource) => metrics[resources.findIndex(({ plural }) => plural === resource.plural)]!,
     clock: systemClock,
     random,
     logger,
-    listSlots: new Semaphore(8),
+    lists: new SharedLists(8, systemClock),
     backfillRevisions: 0,
-    onGap: 'expire',
+    onGap: () => 'expire',
     ...rest,
   })
   return resources.map((resource, index) => {

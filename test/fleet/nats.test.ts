@@ -1,4 +1,6 @@
 /** A fleet over a real nats-server, with the in-process etcd where etcd's own behaviour does not matter. */
+import { jetstreamManager } from '@nats-io/jetstream'
+import { Kvm } from '@nats-io/kv'
 import { connect } from 'nats'
 import t from 'tap'
 import { namesOf } from '../../src/fleet/stream/names.js'
@@ -8,7 +10,15 @@ import { systemClock } from '../../src/support/clock.js'
 import { until } from '../support/until.js'
 import { startFaultProxy } from '../support/fault-proxy.js'
 import { startNats } from '../support/nats-process.js'
-import { CountedUpstream, type Replica, startReplica, stateOf, stateOfUpstream, things } from './nats-harness.js'
+import {
+  CountedUpstream,
+  type Replica,
+  startReplica,
+  startReplicas,
+  stateOf,
+  stateOfUpstream,
+  things,
+} from './nats-harness.js'
 
 /** Waits until every replica has everything and is ready. */
 async function caughtUp(etcd: CountedUpstream, replicas: readonly Replica[]): Promise<void> {
@@ -43,6 +53,25 @@ void t.test('four replicas share one watch, and each has every batch whole and o
     t.equal(metrics.broke, 0)
     t.same(sink.batches.find(({ events }) => events.length === 3)?.events.length, 3, 'a revision stays together')
   }
+})
+
+void t.test('replicas that leave out different fields share no stream', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const stripping = { ...things, stripped: ['metadata.managedFields'] }
+  const whole = startReplica(t, options)
+  await until(() => whole.sink.isSynced && whole.isPublishing, 'the first publishes')
+  const edge = startReplicas(t, { ...options, role: 'edge', resources: [stripping] })[0]!
+  const stripped = startReplicas(t, { ...options, resources: [stripping] })[0]!
+  await until(() => stripped.isPublishing && edge.sink.isSynced, 'the other publishes, for the edge like it')
+  await until(() => whole.isPublishing, 'the first goes on')
+  etcd.put('b')
+  await caughtUp(etcd, [whole, stripped, edge])
+  t.equal(etcd.watches, 2)
+  t.not(namesOf('c', stripping).stream, namesOf('c', things).stream)
+  t.equal(namesOf('c', { ...things, stripped: [] }).stream, namesOf('c', things).stream)
 })
 
 void t.test('when the publisher goes, another continues exactly after the last published revision', async (t) => {
@@ -338,8 +367,8 @@ void t.test(
     const admin = await connect({ servers: nats.url, user: 'admin', pass: password })
     t.teardown(() => admin.close())
     // An earlier release created the bucket like this: any replica of it may answer.
-    const kv = await admin.jetstream().views.kv('old', { allow_direct: true })
-    t.ok((await (await admin.jetstreamManager()).streams.info('KV_old')).config.allow_direct)
+    const kv = await new Kvm(admin).create('old', { allow_direct: true })
+    t.ok((await (await jetstreamManager(admin)).streams.info('KV_old')).config.allow_direct)
     await kv.put('lease.a', 'x')
     const client = await connectAs('us')
     for (const name of ['old', 'new']) {

@@ -3,7 +3,7 @@
  * and a test's machine is small.
  */
 import { readFileSync } from 'node:fs'
-import { Process } from '../../src/server/wiring/process.js'
+import { Process } from '../../src/server/wiring/server-process.js'
 import { load } from '../../src/server/config/load.js'
 import { createLogger } from '../../src/server/wiring/logger.js'
 import { processParts } from '../support/process-parts.js'

@@ -9,18 +9,18 @@ import { Primary, type PrimaryOptions } from '../../src/fleet/workers/primary.js
 import { WorkerChannel, type WorkerChannelOptions } from '../../src/fleet/workers/worker.js'
 import type { WorkerLink } from '../../src/fleet/workers/worker-link.js'
 import type { Key } from '../../src/engine/model/event.js'
-import type { Resource } from '../../src/engine/model/resource.js'
+import type { ApiResource } from '../../src/kubernetes/model/api-resource.js'
 import type { Revision } from '../../src/engine/model/revision.js'
 import { type Clock, systemClock } from '../../src/support/clock.js'
-import { FairSemaphore } from '../../src/server/auth/fair-semaphore.js'
-import { IdentityRateLimits } from '../../src/server/auth/identity-rate-limits.js'
+import { FairSemaphore } from '../../src/server/limits/fair-semaphore.js'
+import { IdentityRateLimits } from '../../src/server/limits/identity-rate-limits.js'
 import type { CountedLimits } from '../../src/fleet/workers/primary-limits.js'
 import { SEMAPHORE_NAMES, type IdentitySemaphores } from '../../src/engine/model/shared-limits.js'
 import { createEmbeddedUpstream } from '../support/faulty-store.js'
 import { CountingMetrics } from '../engine/feed/harness.js'
 import { RecordingSink } from '../engine/feed/recording-sink.js'
 
-export const resource: Resource = {
+export const resource: ApiResource = {
   group: '',
   version: 'v1',
   plural: 'things',
@@ -117,7 +117,9 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
       return feed
     },
     upstream: createEmbeddedUpstream(),
+    sources: [],
     feedMetrics: () => new CountingMetrics(),
+    onWatched: () => {},
     mergeMetrics: async (ofWorkers) => ofWorkers.join('+'),
     status: () => 'primary',
     history: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9 },

@@ -72,74 +72,77 @@ function connectionsOf(server: ServerProcess, pid: number): number {
   return lines.filter((line) => line.includes(`pid=${pid},`)).length
 }
 
-void t.test('watchers of a killed worker resume on another, lose nothing, and cause no new read of etcd', async (t) => {
-  const { etcd, writer, server } = await startScene(t, 300)
-  const control = await recordEtcdHistory(t, etcd)
-  const recorder = new WatchRecorder({ url: server.url })
-  t.teardown(() => recorder.close())
+void t.test(
+  'watchers of a killed worker resume on another, lose no event, and cause no new read of etcd',
+  async (t) => {
+    const { etcd, writer, server } = await startScene(t, 300)
+    const control = await recordEtcdHistory(t, etcd)
+    const recorder = new WatchRecorder({ url: server.url })
+    t.teardown(() => recorder.close())
 
-  const watches = (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total')
-  const first = await writer.put(podKey(0), podAt(0, 'before'))
-  const running = new Set<RecordedWatch>()
-  let resumed = 0
-  const codes = new Set<number>()
-  const follow = (watch: RecordedWatch): void => {
-    running.add(watch)
-    void watch.ended.then(() => {
-      running.delete(watch)
-      if (watch.code !== undefined) codes.add(watch.code)
-      if (isOver) return
-      // Retries as a client does: at once, and repeatedly until a worker answers.
-      setTimeout(() => {
-        const next = recorder.resume(watch, 'event')
-        if (next !== null && !isOver) follow(next)
-      }, 20)
-      resumed++
-    })
-  }
-  let isOver = false
-  for (let i = 0; i < WATCHERS; i++) follow(recorder.watch({ target: pods, resourceVersion: String(first) }))
-  await until(async () => total(await server.metrics(), 'distributary_broadcast_watchers') === WATCHERS, 'all watch')
+    const watches = (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total')
+    const first = await writer.put(podKey(0), podAt(0, 'before'))
+    const running = new Set<RecordedWatch>()
+    let resumed = 0
+    const codes = new Set<number>()
+    const follow = (watch: RecordedWatch): void => {
+      running.add(watch)
+      void watch.ended.then(() => {
+        running.delete(watch)
+        if (watch.code !== undefined) codes.add(watch.code)
+        if (isOver) return
+        // Retries as a client does: at once, and repeatedly until a worker answers.
+        setTimeout(() => {
+          const next = recorder.resume(watch, 'event')
+          if (next !== null && !isOver) follow(next)
+        }, 20)
+        resumed++
+      })
+    }
+    let isOver = false
+    for (let i = 0; i < WATCHERS; i++) follow(recorder.watch({ target: pods, resourceVersion: String(first) }))
+    await until(async () => total(await server.metrics(), 'distributary_broadcast_watchers') === WATCHERS, 'all watch')
 
-  const before = workersOf(server)
-  t.equal(before.length, WORKERS)
-  // The kernel distributes the connections: a busy worker accepts fewer.
-  const held = before.map((pid) => connectionsOf(server, pid))
-  t.ok(held.reduce((sum, count) => sum + count, 0) >= WATCHERS, `the workers hold ${held.join(' and ')} connections`)
-  t.equal(connectionsOf(server, server.pid), 0, 'the primary holds none')
+    const before = workersOf(server)
+    t.equal(before.length, WORKERS)
+    // The kernel distributes the connections: a busy worker accepts fewer.
+    const held = before.map((pid) => connectionsOf(server, pid))
+    t.ok(held.reduce((sum, count) => sum + count, 0) >= WATCHERS, `the workers hold ${held.join(' and ')} connections`)
+    t.equal(connectionsOf(server, server.pid), 0, 'the primary holds none')
 
-  let written = 0
-  const write = async (): Promise<void> => {
-    written++
-    await writer.put(podKey(written % 300), podAt(written % 300, `n${written}`))
-  }
-  for (let i = 0; i < 100; i++) await write()
-  process.kill(before[0]!, 'SIGKILL')
-  for (let i = 0; i < 100; i++) await write()
-  await until(() => isWhole(server), 'another worker is ready')
-  // The replacement has the history too: the other worker is killed, so that all watchers have to resume at the
-  // replacement.
-  process.kill(before[1]!, 'SIGKILL')
-  for (let i = 0; i < 100; i++) await write()
-  await until(() => isWhole(server), 'both are there again')
+    let written = 0
+    const write = async (): Promise<void> => {
+      written++
+      await writer.put(podKey(written % 300), podAt(written % 300, `n${written}`))
+    }
+    for (let i = 0; i < 100; i++) await write()
+    process.kill(before[0]!, 'SIGKILL')
+    for (let i = 0; i < 100; i++) await write()
+    await until(() => isWhole(server), 'another worker is ready')
+    // The replacement has the history too: the other worker is killed, so that all watchers have to resume at the
+    // replacement.
+    process.kill(before[1]!, 'SIGKILL')
+    for (let i = 0; i < 100; i++) await write()
+    await until(() => isWhole(server), 'both are there again')
 
-  const last = await writer.put(podKey(0), podAt(0, 'last'))
-  await until(() => running.size === WATCHERS, 'everybody watches again')
-  await Promise.all([...running].map((watch) => watch.untilRevision(last)))
-  await recorder.list({ target: pods })
-  await recorder.list({ target: pods, limit: 7 })
-  isOver = true
-  const samples = await server.metrics()
-  t.ok(resumed >= WATCHERS, `${resumed} watches were taken up again`)
-  t.same([...codes], [], 'none was refused: no 410, so nobody listed')
-  t.equal(total(samples, 'distributary_feed_relists_total'), 0)
-  t.equal(samples.get('distributary_worker_restarts_total'), 2)
-  t.equal(total(samples, 'distributary_broadcast_watchers'), WATCHERS)
-  t.equal((await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total'), watches, 'etcd saw nothing of it')
+    const last = await writer.put(podKey(0), podAt(0, 'last'))
+    await until(() => running.size === WATCHERS, 'everybody watches again')
+    await Promise.all([...running].map((watch) => watch.untilRevision(last)))
+    await recorder.list({ target: pods })
+    await recorder.list({ target: pods, limit: 7 })
+    isOver = true
+    const samples = await server.metrics()
+    t.ok(resumed >= WATCHERS, `${resumed} watches were taken up again`)
+    t.same([...codes], [], 'none was refused: no 410, so nobody listed')
+    t.equal(total(samples, 'distributary_feed_relists_total'), 0)
+    t.equal(samples.get('distributary_worker_restarts_total'), 2)
+    t.equal(total(samples, 'distributary_broadcast_watchers'), WATCHERS)
+    t.equal((await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total'), watches, 'etcd saw nothing of it')
 
-  const reference = await control.finish()
-  assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
-})
+    const reference = await control.finish()
+    assertGuarantees(t, recorder.history(writer.writes), reference, { settledRevision: last })
+  },
+)
 
 void t.test('a scrape merges the metrics of all workers: it sums shares and does not sum replicas', async (t) => {
   const { server } = await startScene(t, 50, ['--metrics-bind-address', '127.0.0.1:0'])

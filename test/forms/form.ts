@@ -5,7 +5,7 @@
  */
 import type { Test } from 'tap'
 import type { Config } from '../../src/server/config/load.js'
-import type { Process, ProcessOptions } from '../../src/server/wiring/process.js'
+import type { Process, ProcessOptions } from '../../src/server/wiring/server-process.js'
 import type { EmbeddedControls } from '../support/faulty-store.js'
 
 export interface ServerForm {

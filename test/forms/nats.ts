@@ -1,7 +1,7 @@
 /** An edge that NATS feeds, behind a publisher; one that writes is a candidate behind it. */
 import { load } from '../../src/server/config/load.js'
 import { noUpstream } from '../../src/server/wiring/nats-fleet.js'
-import { Process } from '../../src/server/wiring/process.js'
+import { Process } from '../../src/server/wiring/server-process.js'
 import { startEtcd } from '../support/etcd-process.js'
 import { EtcdWriter } from '../support/etcd-writer.js'
 import { startNats } from '../support/nats-process.js'
@@ -24,7 +24,7 @@ export const processFlags: ServerForm['processFlags'] = async (t, flags) => {
     await new EtcdWriter([etcd]).put('/registry/namespaces/default', namespace)
     data.push('--etcd-servers', etcd.url)
   }
-  await startServer(t, { flags: [...data, ...nats, '--nats-role=origin'], isSurrounded: false })
+  await startServer(t, { flags: [...data, ...nats], isSurrounded: false })
   if (has(flags, '--enable-writes')) return [...flags, ...nats]
   const [, rest] = split(flags, isOfEtcd)
   return [...rest, ...nats, '--nats-role=edge']
@@ -35,7 +35,7 @@ export const appParts: ServerForm['appParts'] = async (t, { flags, store }) => {
   const nats = natsFlags((await startNats(t)).url)
   const etcd = '--etcd-servers=http://127.0.0.1:1'
   const [data] = split(flags, isOfData)
-  const loaded = load(['--port=0', etcd, ...data, ...nats, '--nats-role=origin'], {}, () => '')
+  const loaded = load(['--port=0', etcd, ...data, ...nats], {}, () => '')
   if (loaded.kind !== 'run') throw new Error('the flags of a test must run')
   const origin = new Process({ ...processParts(loaded.config), upstream: store })
   t.teardown(() => origin.stop())

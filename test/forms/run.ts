@@ -1,5 +1,5 @@
 /**
- * `npm run test:forms -- [--forms workers,nats,upstream,api-server] [TEST…]`: repeats tests with a server in another
+ * `npm run judge -- forms [--forms workers,nats,upstream,api-server] [TEST…]`: repeats tests with a server in another
  * form than the plain one at etcd: with two workers, as an edge that NATS feeds, behind another server, behind
  * Kubernetes' own API server. By default these are attacks and limits, also through nginx and Varnish, in each form.
  * The last line is `N passed, N failed`.

@@ -1,7 +1,7 @@
 /** A server behind another one (`--upstream`), which reads etcd. */
 import { load } from '../../src/server/config/load.js'
 import { noUpstream } from '../../src/server/wiring/nats-fleet.js'
-import { Process } from '../../src/server/wiring/process.js'
+import { Process } from '../../src/server/wiring/server-process.js'
 import { startServer } from '../support/server-process.js'
 import { processParts } from '../support/process-parts.js'
 import { type ServerForm, has, isOfData, isOfEtcd, split } from './form.js'

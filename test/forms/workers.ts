@@ -1,6 +1,7 @@
 /** A server with two workers; in the test's own process, a worker and its primary. */
 import { chooseFeeds } from '../../src/server/wiring/choose-feeds.js'
 import { load } from '../../src/server/config/load.js'
+import { options } from '../../src/server/config/options.js'
 import { countedLimits } from '../../src/server/wiring/open-client-limits.js'
 import { ringBounds } from '../../src/server/wiring/open-resources.js'
 import { Metrics } from '../../src/server/metrics/metrics.js'
@@ -18,8 +19,9 @@ import { socketPair } from '../fleet/workers-harness.js'
 export const processFlags: ServerForm['processFlags'] = async (_t, flags) => {
   if (has(flags, '--workers') || hasUncached(flags)) return null
   const [memory, rest] = split(flags, (name) => name === '--memory-target')
-  const bytes = Number(/\d+$/.exec(memory.at(-1) ?? '')?.[0] ?? 0)
-  return [...rest, ...(bytes === 0 ? [] : [`--memory-target=${bytes * 3}`]), '--workers=2']
+  const text = memory.at(-1)?.replace(/^--memory-target=/, '')
+  const bytes = text === undefined ? null : options.memoryTarget.parse([text])
+  return [...rest, ...(bytes === null ? [] : [`--memory-target=${bytes * 3}`]), '--workers=2']
 }
 
 export const appParts: ServerForm['appParts'] = async (t, { flags, config: own, store, process }) => {
@@ -32,7 +34,9 @@ export const appParts: ServerForm['appParts'] = async (t, { flags, config: own, 
     limits: countedLimits({ config, live, clock, metrics }, 1, { onSuspected: (client) => primary.suspect(client) }),
     openFeed: chooseFeeds({ config, upstream: store, others: [], clock, random, logger, metrics }),
     upstream: store,
+    sources: [],
     feedMetrics: (resource) => metrics.forResource(resource).feed,
+    onWatched: (resources) => metrics.retain(resources),
     mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),
     status: () => 'null',
     history: { ...ringBounds(config), keepAgeMs: KEPT_HISTORY_MS },
@@ -60,7 +64,7 @@ export const appParts: ServerForm['appParts'] = async (t, { flags, config: own, 
       limits: channel.limits,
       exposeMetrics: async () => ({
         contentType: process().metrics.contentType,
-        text: await channel.exposeMetrics(),
+        text: await channel.ask('metrics'),
       }),
     },
   }

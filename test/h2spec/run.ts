@@ -1,5 +1,5 @@
 /**
- * `npm run test:h2spec -- [--build-seconds N]`: h2spec, the conformance tests for HTTP/2, on the ports of a server: over
+ * `npm run judge -- h2spec [--build-seconds N]`: h2spec, the conformance tests for HTTP/2, on the ports of a server: over
  * TLS on Node and, where npm brings it, on Bun; without TLS on Node. Cases that fail for reasons that are not ours are
  * listed in `expected.ts`; any other that fails, or one of those that passes, fails the run. h2spec is built from its Go
  * module the first time; without Go, or where the module cannot be fetched, a line says that it is skipped. The last

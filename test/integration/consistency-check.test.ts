@@ -201,8 +201,7 @@ void t.test('POST /consistency-check compares now, and answers with the result o
   t.equal((await ask(url, { headers: { origin: 'https://evil.example' } })).status, 403, 'not by pages of others')
   t.equal((await ask(url, { headers: { origin: url } })).status, 200)
   t.match(await ask(url), { kind: 'ConsistencyReport', outcome: 'equal' })
-  t.equal((await ask(url, { body: 'x'.repeat(1e4) })).status, 200, 'a body is dropped')
-  t.equal((await ask(url, { body: 'x'.repeat(1e6) })).status, 413, 'and a large one refused')
+  t.equal((await ask(url, { body: 'x'.repeat(1e4) })).status, 200, 'it waits for no body')
 
   await s.etcd.kill()
   const away = await ask(url)

@@ -82,6 +82,11 @@ for (const [name, ...flags] of SERVERS) {
       )
       await until(async () => (await namesIn(url))[0] === '404', 'the resource is gone')
     }
+    // The primary process keeps its watch for another minute.
+    if (name === 'workers') return
+    const metrics = await (await fetch(`${url}/metrics`)).text()
+    t.match(metrics, 'resource="customresourcedefinitions"')
+    t.notMatch(metrics, 'resource="widgets"', 'no series of it stays')
   })
 }
 

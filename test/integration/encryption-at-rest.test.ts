@@ -1,5 +1,5 @@
 /**
- * Objects that the API server has encrypted in etcd (`npm run test:encryption -- --record`), served in every
+ * Objects that the API server has encrypted in etcd (`npm run judge -- encryption --record`), served in every
  * arrangement of processes: each of them opens what it serves, and what lies between them (NATS) has values as they are
  * stored.
  */

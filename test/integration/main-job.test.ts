@@ -1,5 +1,6 @@
 /** The project's main purpose, end to end: a real etcd, the server in its own process, kubectl and many watchers. */
 import { execFile, spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -215,7 +216,7 @@ void t.test('bad input gets one clear error, and other requests are still served
   t.match(await (await fetch(`${server.url}/readyz`)).text(), 'ok')
 })
 
-void t.test('an invalid command line exits with 2, a taken port with 1', async (t) => {
+void t.test('errors that no retry can fix exit with 2; a taken port or a missing file with 1', async (t) => {
   for (const [flags, said] of [
     [['--wacth-cache-size', '5'], /--wacth-cache-size/],
     [['--port', 'ninety'], /--port/],
@@ -228,13 +229,34 @@ void t.test('an invalid command line exits with 2, a taken port with 1', async (
     t.match(stderr, said, flags.join(' '))
     t.notMatch(stderr, /\n {4}at /, 'no stack trace')
   }
+  const folder = t.testdir({ 'policy.yaml': 'rules: 5\n' })
+  const missing = join(folder, 'missing')
+  const policy = ['--authorization-mode=Policy', '--token-auth-file', join(folder, 'tokens.csv')]
+  for (const [flags, expected] of [
+    [['--config', missing, '--require-upstream'], 1],
+    [['--token-auth-file', missing], 1],
+    [['--token-auth-file', missing, '--port', 'ninety'], 2],
+    [[...policy, '--authorization-policy-file', join(folder, 'policy.yaml')], 1],
+  ] as const) {
+    const { code, stderr } = await runServer(t, flags)
+    t.equal(code, expected, `${flags.join(' ')}: ${stderr}`)
+  }
+  writeFileSync(join(folder, 'tokens.csv'), 'token,ann,1\n')
+  for (const workers of ['1', '2']) {
+    const flags = [...policy, '--authorization-policy-file', join(folder, 'policy.yaml'), `--workers=${workers}`]
+    const { code, stderr } = await runServer(t, flags)
+    t.equal(code, 2, `an invalid policy with ${workers} workers: ${stderr}`)
+  }
   const taken = createServer()
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
   t.teardown(() => void taken.close())
   const { port } = taken.address() as { port: number }
-  const { code, stderr } = await runServer(t, ['--port', String(port)])
-  t.equal(code, 2)
-  t.match(stderr, /EADDRINUSE|in use/)
+  // Bun has no workers.
+  for (const workers of process.env['TEST_SERVER_RUNTIME'] === undefined ? ['1', '2'] : ['1']) {
+    const { code, stderr } = await runServer(t, ['--port', String(port), `--workers=${workers}`])
+    t.equal(code, 1, `a taken port with ${workers} workers`)
+    t.match(stderr, /EADDRINUSE|in use/)
+  }
 })
 
 void t.test(

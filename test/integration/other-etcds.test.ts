@@ -110,7 +110,7 @@ for (const workers of [1, 2]) {
   })
 }
 
-void t.test('an etcd from which nothing comes does not keep a start waiting', async (t) => {
+void t.test('a silent etcd does not delay the start', async (t) => {
   const [main, other] = [await startEtcd(t), await startEtcd(t)]
   const proxy = await startFaultProxy({ targetPort: Number(new URL(other.url).port) })
   t.teardown(() => proxy.close())
@@ -132,7 +132,7 @@ void t.test('a start waits for the lists of both etcds', async (t) => {
   t.equal((await list(server, `${EVENTS}?resourceVersion=0`)).items.length, 1)
 })
 
-void t.test('revisions of one etcd mean nothing in the other', async (t) => {
+void t.test('revisions of different etcds are not compared', async (t) => {
   const [main, other] = [await startEtcd(t), await startEtcd(t)]
   const at = await filled(main, other)
   t.ok(at.main > at.other + 90, 'the revisions are far apart')
@@ -316,7 +316,7 @@ const faults: Readonly<Record<string, (side: Side) => Promise<void>>> = {
   },
 }
 for (const which of ['main', 'other'] as const) {
-  void t.test(`whatever happens to the ${which} etcd, nothing is lost and the other continues`, async (t) => {
+  void t.test(`whatever happens to the ${which} etcd, no event is lost and the other continues`, async (t) => {
     const sides = { main: await startSide(t, pods), other: await startSide(t, eventsTarget) }
     const [broken, whole] = which === 'main' ? [sides.main, sides.other] : [sides.other, sides.main]
     await sides.main.writes(30)

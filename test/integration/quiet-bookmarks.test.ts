@@ -9,9 +9,9 @@ import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { EventReader } from '../support/event-reader.js'
 
-async function watch(t: Test, url: string, resourceVersion: number): Promise<EventReader> {
+async function watch(t: Test, url: string, resourceVersion: number, plural = 'configmaps'): Promise<EventReader> {
   const query = `watch=true&allowWatchBookmarks=true&resourceVersion=${resourceVersion}`
-  const request = get(`${url}/api/v1/configmaps?${query}`)
+  const request = get(`${url}/api/v1/${plural}?${query}`)
   t.teardown(() => request.destroy())
   const [response] = (await once(request, 'response')) as [IncomingMessage]
   t.equal(response.statusCode, 200)
@@ -46,3 +46,32 @@ void t.test(
     t.equal(event!.type, 'ADDED')
   },
 )
+
+void t.test('the last bookmark of a draining server is current, unless etcd is out of reach', async (t) => {
+  for (const isReachable of [true, false]) {
+    const etcd = createEmbeddedUpstream({ progressIntervalMs: 600_000 })
+    const flags = ['--watch-cache-sizes', 'nodes#0']
+    const server = await startApp(t, { upstream: etcd, flags })
+    const start = etcd.revision
+    const cached = await watch(t, server.url, start)
+    const uncached = await watch(t, server.url, start, 'nodes')
+    // Its source has been opened once an event has come from it; until then it knows no position.
+    const node = { kind: 'Node', apiVersion: 'v1', metadata: { name: 'n', uid: 'u' } }
+    etcd.commit([{ type: 'put', key: keyFromText('/registry/minions/n'), value: Buffer.from(JSON.stringify(node)) }])
+    const [added] = await uncached.first(1)
+    t.equal(added!.type, 'ADDED')
+    for (let i = 0; i < 50; i++) {
+      const key = keyFromText(`/registry/pods/default/p${i}`)
+      etcd.commit([{ type: 'put', key, value: Buffer.from(JSON.stringify(pod(`p${i}`))) }])
+    }
+    etcd.setUnavailable(!isReachable)
+    await server.app.drain()
+    // A watch that is not cached ends with the one on etcd.
+    for (const reader of isReachable ? [cached, uncached] : [cached]) {
+      const seen = (await reader.all())
+        .filter(({ object }) => object.metadata.name !== 'n')
+        .map(({ type, object }) => `${type} ${object.metadata.resourceVersion}`)
+      t.same(seen, [`BOOKMARK ${isReachable ? etcd.revision : start}`])
+    }
+  }
+})

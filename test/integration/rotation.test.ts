@@ -165,7 +165,7 @@ function readOn(server: ServerProcess, name: string, options: () => RequestOptio
   }
 }
 
-void t.test('every credential is replaced during watches, and clients with the new one notice nothing', async (t) => {
+void t.test('every credential is replaced during watches, and clients with the new one stay connected', async (t) => {
   const folder = new Folder(t)
   const path = (name: string): string => join(folder.path, name)
   const put = (name: string, pair: IssuedCertificate): void => {

@@ -1,5 +1,5 @@
 /**
- * `npm run test:nats -- [TEST…]`: the tests that use a real nats-server, on the newest release instead of Debian's. It
+ * `npm run judge -- nats [TEST…]`: the tests that use a real nats-server, on the newest release instead of Debian's. It
  * is built from its Go module the first time, which takes minutes. Without Go, or where the module cannot be fetched, a
  * line says that it is skipped. The last line is `N passed, N failed`.
  */

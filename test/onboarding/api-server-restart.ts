@@ -1,7 +1,8 @@
 /**
  * Kubernetes' own API server is killed and started again under load, while informers follow a server that reads it
  * (`--upstream`). The API server then has no history, so each informer lists again, once, and no watch is rejected;
- * with `--on-gap=coalesce` they do not even notice. Either way they end with what the API server has.
+ * with `--on-gap=coalesce` they do not even notice. Either way they end with what the API server has. After a restart of
+ * ours nobody lists again, since the API server has the history.
  */
 import t, { type Test } from 'tap'
 import type { SharedInformer } from '../../src/client/shared-informer.js'
@@ -9,7 +10,8 @@ import { ask, type Server } from '../reference/ask.js'
 import { startApiServer, writeKubeconfig } from '../reference/control-plane.js'
 import { buildKubernetes } from '../reference/programs.js'
 import { startEtcd } from '../support/etcd-process.js'
-import { startServer } from '../support/server-process.js'
+import { freePort } from '../support/free-port.js'
+import { type ServerProcess, startServer } from '../support/server-process.js'
 import { pause, until } from '../support/until.js'
 import { startInformer } from './informer.js'
 
@@ -80,6 +82,55 @@ for (const onGap of ['expire', 'coalesce'] as const) {
     t.same(refused, [], 'nobody was sent away')
   })
 }
+
+void t.test('a restart of ours under load: every watch resumes, from the API server’s watch cache', async (t) => {
+  const etcd = await startEtcd(t)
+  const apiServer = await startApiServer(t, etcd.url, buildKubernetes('kube-apiserver'))
+  const load = startLoad(t, apiServer.server)
+  await until(() => load.writes > 2 * OBJECTS, 'objects are written', 60_000)
+  const port = await freePort()
+  const start = (): Promise<ServerProcess> =>
+    startServer(t, {
+      flags: [
+        `--port=${port}`,
+        `--upstream=https://127.0.0.1:${apiServer.server.port}`,
+        `--kubeconfig=${writeKubeconfig(apiServer)}`,
+        '--resource=secrets',
+      ],
+    })
+  const first = await start()
+  const lists = Array.from({ length: INFORMERS }, () => 0)
+  const informers = lists.map((_, i) =>
+    startInformer(t, `${first.url}/api/v1/${PLURALS[i % PLURALS.length]}`, {
+      onList: () => lists[i]!++,
+      onRefused: () => {},
+    }),
+  )
+  await Promise.all(informers.map(async (informer) => await informer.whenSynced()))
+  const before = load.writes
+  t.equal(await first.kill('SIGTERM'), 0)
+  await until(() => load.writes > before + OBJECTS, 'writes go on', 60_000)
+  const second = await start()
+  await until(() => second.log().includes('history from before the start'), 'history is read back', 60_000)
+  await until(() => load.writes > before + 3 * OBJECTS, 'writes go on', 60_000)
+  await load.stop()
+  const wanted = await Promise.all(PLURALS.map((plural) => stateOf(apiServer.server, plural)))
+  await until(
+    () => informers.every(({ store }, i) => textOf(store.list()) === wanted[i % PLURALS.length]),
+    'the informers have what the API server has',
+    60_000,
+  )
+  t.comment(
+    second
+      .log()
+      .split('\n')
+      .find((line) => line.includes('history from before the start')),
+  )
+  t.ok(
+    lists.every((count) => count === 1),
+    `nobody listed again: ${lists.join()}`,
+  )
+})
 
 /** Creates, changes and deletes objects at the API server until it is stopped; while that is away it waits. */
 function startLoad(t: Test, server: Server) {

@@ -25,6 +25,8 @@ export interface Cluster {
   readonly ca: string
   /** The path of the administrator's kubeconfig. */
   readonly kubeconfig: string
+  /** Kills the API server and starts it again. Resolves when it is ready. */
+  readonly restart: () => Promise<void>
   /** Returns what kubectl prints. @throws Error when it fails, or warns. */
   kubectl(args: readonly string[], input?: string): string
 }
@@ -37,9 +39,10 @@ export function temporaryFolder(t: Pick<Test, 'teardown'>): string {
 
 export async function startCluster(t: Test): Promise<Cluster> {
   const etcd = await startEtcd(t)
-  const { server, folder } = await startApiServer(t, etcd.url, buildKubernetes('kube-apiserver'), [], {
+  const apiServer = await startApiServer(t, etcd.url, buildKubernetes('kube-apiserver'), [], {
     hasServiceAccounts: true,
   })
+  const { server, folder } = apiServer
   const url = `https://127.0.0.1:${server.port}`
   const [kubeconfig, ca] = [join(folder, 'admin.kubeconfig'), join(folder, 'apiserver.crt')]
   writeFileSync(kubeconfig, kubeconfigOf({ server: url, ca, user: { token: ADMIN } }))
@@ -52,7 +55,7 @@ export async function startCluster(t: Test): Promise<Cluster> {
     if (status !== 0 || stderr !== '') throw new Error(`kubectl ${args.join(' ')}: ${stderr}`)
     return stdout
   }
-  return { etcd, url, ca, kubeconfig, kubectl }
+  return { etcd, url, ca, kubeconfig, restart: () => apiServer.restart(), kubectl }
 }
 
 export interface Kubeconfig {
@@ -99,12 +102,14 @@ export interface Installation {
   readonly namespace?: string
   /** Further flags of the server. */
   readonly flags?: readonly string[]
+  /** Returns the command that runs it, without its arguments. @param token of its service account. */
+  readonly command?: (token: string) => readonly string[]
 }
 
 /** Applies the manifests, and runs what their Deployment says. */
 export async function install(t: Test, cluster: Cluster, installation: Installation = {}): Promise<Installed> {
   const { isApplied = () => true, certificates = temporaryFolder(t), namespace = 'distributary' } = installation
-  const { objects = kustomize(SERVER_FOLDER), flags = [] } = installation
+  const { objects = kustomize(SERVER_FOLDER), flags = [], command } = installation
   const placed = objects.map((object) => ({ ...object, metadata: { namespace, ...object.metadata } }))
   for (const kind of ['Namespace', '']) {
     const chosen = placed.filter((object) => (kind === '' || object.kind === kind) && isApplied(object))
@@ -123,7 +128,8 @@ export async function install(t: Test, cluster: Cluster, installation: Installat
   }
   // The service account's directory, as the kubelet mounts it.
   const account = temporaryFolder(t)
-  writeFileSync(join(account, 'token'), tokenOf(cluster, namespace, 'distributary'))
+  const token = tokenOf(cluster, namespace, 'distributary')
+  writeFileSync(join(account, 'token'), token)
   writeFileSync(join(account, 'ca.crt'), readFileSync(cluster.ca))
   const mounted = (text: string): string =>
     text
@@ -140,15 +146,16 @@ export async function install(t: Test, cluster: Cluster, installation: Installat
     metricsBindAddress: '127.0.0.1:0',
     shutdownDelayDuration: '0s',
   }
+  const addressesIn = (text: string): Readonly<Record<string, unknown>> =>
+    Object.fromEntries(Object.entries(addresses).filter(([key]) => text.includes(`${key}:`)))
   const pem = (name: string): string => readFileSync(join(certificates, name), 'utf8')
   const { args, environment, scheme } = placeContainer(t, 'distributary', {
     objects,
     secrets: { 'distributary-tls': { 'tls.crt': pem('tls.crt'), 'tls.key': pem('tls.key') }, 'etcd-client': {} },
-    replace: (text) => mounted(text.includes('bindAddress:') ? readdress(text, addresses) : text),
+    replace: (text) => mounted(text.includes('bindAddress:') ? readdress(text, addressesIn(text)) : text),
   })
-  return Object.assign(await startServerProcess(t, { args: [...args, ...flags], environment, scheme }), {
-    certificates,
-  })
+  const process = { args: [...args, ...flags], environment, scheme, ...(command && { command: command(token) }) }
+  return Object.assign(await startServerProcess(t, process), { certificates })
 }
 
 export const listOf = (items: readonly object[]): string => JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
@@ -160,7 +167,7 @@ export const listOf = (items: readonly object[]): string => JSON.stringify({ api
 export function trustBoth(cluster: Cluster, { certificates }: Installed, namespace: string): string {
   // A controller writes this one in a real cluster.
   cluster.kubectl(['-n', namespace, 'create', 'configmap', 'kube-root-ca.crt', `--from-file=ca.crt=${cluster.ca}`])
-  const page = readFileSync(join(root, 'docs/onboarding.md'), 'utf8')
+  const page = readFileSync(join(root, 'docs/guide/onboarding.md'), 'utf8')
   const [, commands = ''] = /```sh\n([^`]*kube-root-ca\.crt[^`]*)```/.exec(page) ?? []
   const lines = `kubectl() { command "${kubectlBinary}" --kubeconfig "${cluster.kubeconfig}" "$@"; }\n${commands}`
   const { status, stderr } = spawnSync('sh', ['-ec', lines.replaceAll('-n monitoring', `-n ${namespace}`)], {

@@ -69,7 +69,7 @@ void t.test('doctor on the API server of Kubernetes', async (t) => {
 
   const bundle = trustBoth(cluster, ours, 'monitoring')
 
-  await t.test('nothing is wrong before the server of the manifests', async (t) => {
+  await t.test('doctor reports no problem in front of the server of the manifests', async (t) => {
     const fine = await install(t, cluster, { certificates: ours.certificates })
     const { code, rows } = await diagnose(t, cluster, fine.url)
     t.same(
@@ -83,7 +83,7 @@ void t.test('doctor on the API server of Kubernetes', async (t) => {
     t.match(given.rows.get('certificate'), { outcome: 'ok', found: 'valid for 127.0.0.1' })
   })
 
-  await t.test('nothing is wrong before the server of the chart', async (t) => {
+  await t.test('doctor reports no problem in front of the server of the chart', async (t) => {
     const namespace = 'by-chart'
     const release = { Name: 'distributary', Namespace: namespace, Service: 'Helm' } as const
     const { objects } = renderChart(modeValues().get('agents')!, { release })

@@ -1,5 +1,5 @@
 /**
- * kube-state-metrics as a pod that docs/onboarding.md has moved: environment variables and a token directory, nothing
+ * kube-state-metrics as a pod that docs/guide/onboarding.md has moved: environment variables and a token directory, nothing
  * else. Its series equal those of one that reads the API server, even after everything has changed.
  */
 import { join } from 'node:path'
@@ -71,7 +71,7 @@ void t.test('kube-state-metrics runs as a moved pod, and shows what one at the A
     }
   })
 
-  await t.test('a token without permissions reads nothing, and an invented one is rejected', async (t) => {
+  await t.test('a token without permissions cannot read, and an invented one is rejected', async (t) => {
     const nobody = tokenOf(cluster, 'monitoring', 'nobody')
     for (const [text, code] of [
       [nobody, 'Forbidden'],

@@ -10,7 +10,16 @@ import { FOREIGN_GROUPS, type KubernetesObject } from '../ops/support/kubernetes
 import { root } from '../ops/support/server-process.js'
 import { kustomize, listOf, startCluster, temporaryFolder } from './cluster.js'
 
-const FOLDERS = ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm', 'agents/server', 'agents/node-local']
+const FOLDERS = [
+  'base',
+  'autoscaling',
+  'edge',
+  'static-pod',
+  'kubeadm',
+  'agents/server',
+  'agents/upstream',
+  'agents/node-local',
+]
 
 /** The kinds of operators that this API server has no definitions of. */
 const isForeign = ({ apiVersion }: KubernetesObject): boolean =>

@@ -1,5 +1,5 @@
 /**
- * `npm run test:onboarding -- [--build-seconds N] [--seconds N] [NAME...]`: what docs/onboarding.md says, followed on
+ * `npm run judge -- onboarding [--build-seconds N] [--seconds N] [NAME...]`: what docs/guide/onboarding.md says, followed on
  * Kubernetes' own API server: manifests, the patches there and back, an agent that is moved, clients with the settings
  * of a pod, `distributary doctor`, and a restart of the API server behind `--upstream`. Names are those of files in
  * this folder. If the programs cannot be built, it prints a line and skips the tests. The last line is `N passed, N
@@ -24,6 +24,7 @@ const all: Readonly<Record<string, readonly string[]>> = {
   'kube-state-metrics': ['kube-state-metrics'],
   'in-cluster': agents.map(({ client }) => client),
   doctor: [],
+  managed: [],
   'api-server-restart': [],
   'two-replicas': ['client-go'],
   'expired-events': [],

@@ -3,6 +3,7 @@
  * release with the Secrets of the first.
  */
 import { readFileSync } from 'node:fs'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from 'nats'
 import t from 'tap'
 import { keyFromText } from '../../src/engine/model/event.js'
@@ -82,17 +83,17 @@ void t.test('candidates and edges share a NATS that accepts no other client', as
   await t.test('an edge’s password does not allow writing to a stream', async (t) => {
     const connection = await user('edge', auth['edge-password']!)
     t.teardown(() => connection.close())
-    const js = connection.jetstream({ timeout: 1_000 })
-    const [stream] = (await (await connection.jetstreamManager()).streams.names().next()).filter((name) =>
+    const js = jetstream(connection, { timeout: 1_000 })
+    const [stream] = (await (await jetstreamManager(connection)).streams.names().next()).filter((name) =>
       name.includes('configmaps'),
     )
     t.ok(stream)
-    const { subjects } = (await (await connection.jetstreamManager()).streams.info(stream!)).config
+    const { subjects } = (await (await jetstreamManager(connection)).streams.info(stream!)).config
     await t.rejects(js.publish(subjects[0]!, Buffer.from('{}')), 'an event')
-    const manager = await connection.jetstreamManager({ timeout: 1_000 })
+    const manager = await jetstreamManager(connection, { timeout: 1_000 })
     await t.rejects(manager.streams.purge(stream!), 'the end of a stream')
     await t.rejects(manager.streams.delete(stream!))
-    const kv = connection.jetstream({ timeout: 1_000 })
+    const kv = jetstream(connection, { timeout: 1_000 })
     await t.rejects(kv.publish('$KV.DISTRIBUTARY_default.lease.x', Buffer.from('{}')), 'a lease')
     await t.rejects(kv.publish('$O.DISTRIBUTARY_default.C.x', Buffer.from('{}')), 'a snapshot')
   })

@@ -64,7 +64,7 @@ void t.test('a signing key in a separate Secret reaches the server, with any NAT
   }
 })
 
-void t.test('a NATS with existing Secrets serves an origin', async (t) => {
+void t.test('a NATS with existing Secrets serves candidates', async (t) => {
   const authority = createAuthority(t)
   const server = authority.server()
   const etcd = await startEtcd(t, { tls: { ...server, clientCa: authority.ca } })
@@ -74,16 +74,16 @@ void t.test('a NATS with existing Secrets serves an origin', async (t) => {
     'nats-auth': { password: 'p1', 'edge-password': 'p2', 'route-password': 'p3' },
     'nats-tls': { 'ca.crt': pem(authority.ca), 'tls.crt': pem(server.cert), 'tls.key': pem(server.key) },
   }
-  const { objects } = renderChart(MODES.get('origin')!, { release: FLEET })
+  const { objects } = renderChart(MODES.get('nats-secrets')!, { release: FLEET })
   const { nats } = await startFleetNats(t, objects, secrets)
   const { url } = await startMode(
     t,
-    'origin',
+    'nats-secrets',
     { secrets },
     { ...plain, etcdServers: [etcd.url], natsServers: nats.urls },
     FLEET,
   )
-  t.equal((await fetch(`${url}/api/v1/pods`)).status, 501, 'it publishes, and serves nobody')
+  t.equal((await fetch(`${url}/api/v1/pods`)).status, 200)
 })
 
 void t.test('passwords are required without TLS too', async (t) => {

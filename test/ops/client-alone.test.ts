@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { declarationErrors, MAX_TICKET_EVENTS_BYTES, scriptBytes } from './support/installed-client.js'
 import { root, startServerProcess } from './support/server-process.js'
 import { until } from '../support/until.js'
 
@@ -71,7 +72,9 @@ void t.test('the client installs alone, and follows a server without the serverâ
       .map(({ path }) => path)
       .filter(
         (path) =>
-          !/^((client|support|engine\/model)\/.*\.(js|d\.ts)|LICENSE|NOTICE|README\.md|package\.json)$/.test(path),
+          !/^((client|support|engine\/model|kubernetes\/model)\/.*\.(js|d\.ts)|LICENSE|NOTICE|README\.md|package\.json)$/.test(
+            path,
+          ),
       ),
     [],
     'nothing of the server is in it',
@@ -115,6 +118,8 @@ void t.test('the client installs alone, and follows a server without the serverâ
   npm(folder, 'install', '--prefer-offline', '--no-audit', '--no-fund', `./${packed!.filename}`)
   const installed = readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.'))
   t.same(installed.sort(), ['distributary-client', 'yaml'])
+  t.ok((await scriptBytes(folder, 'distributary-client', 'ticketEvents')) < MAX_TICKET_EVENTS_BYTES)
+  t.same(declarationErrors(folder, ['distributary-client', 'distributary-client/react']), [])
   writeFileSync(
     join(folder, 'config'),
     '{contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "https://a"}}]}',

@@ -1,5 +1,5 @@
 /**
- * Every package in `package.json` is used, every used package is listed in the right place, and docs/dependencies.md
+ * Every package in `package.json` is used, every used package is listed in the right place, and docs/project/dependencies.md
  * gives the reason for each. Imports are read by the compiler's own scanner, not by a pattern.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -42,7 +42,10 @@ function packagesIn(source: string): string[] {
   const resolved = [...source.matchAll(/(?:(?<!Promise)\.resolve|createRequire\([^)]*\))\('([^']+)'\)/g)].map(
     ([, name]) => name!,
   )
-  const packages = [...scanned, ...resolved].filter((name) => /^[@a-z]/.test(name) && !isBuiltin(name)).map(packageOf)
+  // A module of Bun's own is none of npm's packages.
+  const packages = [...scanned, ...resolved]
+    .filter((name) => /^[@a-z]/.test(name) && !isBuiltin(name) && !name.startsWith('bun:'))
+    .map(packageOf)
   return [...new Set(packages)]
 }
 
@@ -134,8 +137,8 @@ void t.test('every development package is imported, or a tool of a script, or pr
   )
 })
 
-void t.test('docs/dependencies.md gives the reason for each package, and names no other', async (t) => {
-  const sections = text('docs/dependencies.md').split(/^## /m).slice(1)
+void t.test('docs/project/dependencies.md gives the reason for each package, and names no other', async (t) => {
+  const sections = text('docs/project/dependencies.md').split(/^## /m).slice(1)
   const expected = [manifest.dependencies, manifest.optionalDependencies, manifest.devDependencies, manifest.overrides]
   t.equal(sections.length, expected.length)
   for (const [index, section] of sections.entries()) {

@@ -176,6 +176,8 @@ void t.test('the systemd unit runs the server with its sample configuration', as
   for (const line of ['DynamicUser=yes', 'ProtectSystem=strict', 'NoNewPrivileges=yes', 'CapabilityBoundingSet=']) {
     t.ok(unit.includes(`\n${line}\n`), line)
   }
+  t.match(unit, /^RestartPreventExitStatus=2$/m, 'it gives up only where no retry can help')
+  t.match(unit, /^StartLimitIntervalSec=0$/m, 'and retries everything else without end')
   const stop = Number(/^TimeoutStopSec=(\d+)s$/m.exec(unit)![1])
   if (loaded.kind === 'run') t.ok(stop * 1000 > loaded.config.shutdownGracePeriod, 'a drain is not cut')
   const analyze = (...args: string[]) => spawnSync('systemd-analyze', args, { encoding: 'utf8', cwd: root })
@@ -193,7 +195,10 @@ void t.test('the systemd unit runs the server with its sample configuration', as
   }
 })
 
-for (const overlay of ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm', 'agents/server', 'agents/node-local']) {
+const OVERLAYS = ['base', 'autoscaling', 'edge', 'static-pod', 'kubeadm']
+const FOR_AGENTS = ['server', 'upstream', 'node-local'].map((name) => `agents/${name}`)
+
+for (const overlay of [...OVERLAYS, ...FOR_AGENTS]) {
   void t.test(`kustomize builds ${overlay}`, async (t) => {
     const { status, stdout, stderr } = spawnSync(
       kubectlBinary,

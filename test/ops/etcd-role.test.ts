@@ -45,12 +45,13 @@ void t.test(
       t.equal(done.code, 0, done.out)
     }
     for (const time of ['once', 'and again']) {
-      const { code, out } = await run('/bin/sh', [script, '/registry/', '/config/flags/'], 'root:root')
+      const { code, out } = await run('/bin/sh', [script, '/registry/', '/config/flags/', 'traefik/'], 'root:root')
       t.equal(code, 0, `${time}: ${out}`)
     }
     t.equal((await run('/bin/sh', [script, '/registry'], 'root:root')).code, 2, 'a prefix without its slash is refused')
     t.equal((await etcdctl('put', '/registry/pods/a/x', JSON.stringify(pod('x', { namespace: 'a' })))).code, 0)
     await etcdctl('put', '/config/flags/dark', '1')
+    await etcdctl('put', 'traefik/http/routers/x', '1')
     await etcdctl('put', '/elsewhere/secret', '1')
 
     const user = 'distributary:correct-horse'
@@ -58,7 +59,7 @@ void t.test(
     t.match(await run('etcdctl', ['get', '/elsewhere/secret'], user), { code: 1, out: /permission denied/ })
 
     const flags = ['--etcd-servers', etcd.url, '--etcd-username', 'distributary', '--etcd-password-file', password]
-    const server = await startServer(t, { flags: [...flags, '--resource', 'flags=/config/flags/'] })
+    const server = await startServer(t, { flags: [...flags, '--resource', 'flags=/config/flags/,routers=traefik/'] })
     const ready = await (await fetch(`${server.url}/readyz?verbose`)).text()
     t.equal(ready.match(/^\[.\]cache-/gm)?.length, ready.match(/^\[\+\]cache-\S+ ok$/gm)?.length, 'every resource')
     const list = async (path: string): Promise<number> => {
@@ -67,6 +68,7 @@ void t.test(
     }
     t.equal(await list('/api/v1/pods'), 1)
     t.equal(await list('/apis/distributary.io/v1/flags'), 1)
+    t.equal(await list('/apis/distributary.io/v1/routers'), 1)
     const watch = await fetch(`${server.url}/api/v1/pods?watch=1&resourceVersion=0`)
     const reader = watch.body!.getReader()
     await etcdctl('put', '/registry/pods/a/z', JSON.stringify(pod('z', { namespace: 'a' })))

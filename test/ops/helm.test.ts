@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
 import t from 'tap'
 import { parse } from 'yaml'
+import { resourceId } from '../../src/engine/model/resource.js'
+import { wellKnownResources } from '../../src/kubernetes/dialect/well-known-resources.js'
 import { load } from '../../src/server/config/load.js'
 import { optionNames, yamlKey } from '../../src/server/config/options.js'
 import {
@@ -34,13 +36,14 @@ const NATS = ['ConfigMap', 'NetworkPolicy', 'PodDisruptionBudget', 'Secret', 'Se
 /** The kinds that the manifests of each file in ci/ must contain. */
 const KINDS: Readonly<Record<string, readonly string[]>> = {
   agents: [...STANDALONE, 'ClusterRoleBinding', 'ConfigMap', 'Secret'],
+  'agents-upstream': [...STANDALONE, 'ClusterRole', 'ClusterRoleBinding', 'ClusterRoleBinding', 'ConfigMap', 'Secret'],
   standalone: STANDALONE,
   sidecar: [...ALWAYS, 'DaemonSet'],
   'sidecar-plaintext': [...ALWAYS, 'DaemonSet', 'PodMonitor'],
   'sidecar-tls': [...ALWAYS, 'DaemonSet'],
   candidate: [...STANDALONE, ...NATS],
   edge: STANDALONE,
-  origin: [...STANDALONE, ...NATS.filter((kind) => kind !== 'Secret')],
+  'nats-secrets': [...STANDALONE, ...NATS.filter((kind) => kind !== 'Secret')],
   upstream: STANDALONE,
   passthrough: [...STANDALONE, 'Certificate', 'Ingress'],
   writes: STANDALONE,
@@ -186,9 +189,53 @@ const refused: Readonly<Record<string, { values: Values; why: RegExp }>> = {
     values: { config: open, metrics: { port: 8001 } },
     why: /metrics\.port and containerPort are the same/,
   },
+  'GOAWAY with a single replica': {
+    values: { replicas: 1, config: { ...open, goawayChance: 0.001 } },
+    why: /config\.goawayChance needs several replicas/,
+  },
+  'GOAWAY beside an etcd': {
+    values: { mode: 'sidecar', config: { goawayChance: 0.001 } },
+    why: /config\.goawayChance needs several replicas/,
+  },
+  'rebalancing a DaemonSet': {
+    values: { mode: 'sidecar', rebalance: { enabled: true } },
+    why: /rebalance needs the Service/,
+  },
+  'rebalancing where clients stay on their node': {
+    values: { config: open, rebalance: { enabled: true }, service: { internalTrafficPolicy: 'Local' } },
+    why: /rebalance cannot be combined with the policy Local/,
+  },
+  'rebalancing where the load balancer stays on a node': {
+    values: { config: { ...open, rebalance: 'a/b' }, service: { type: 'NodePort', externalTrafficPolicy: 'Local' } },
+    why: /rebalance cannot be combined with the policy Local/,
+  },
+  'rebalancing a single replica': {
+    values: { replicas: 1, config: open, rebalance: { enabled: true } },
+    why: /rebalance needs several replicas/,
+  },
   'agents without TLS': {
     values: { config: open, agents: { enabled: true } },
     why: /agents\.enabled needs tls\.enabled/,
+  },
+  'agents without an issuer, where etcd is out of reach': {
+    values: { config: { upstream: 'in-cluster' }, agents: { enabled: true }, tls: { enabled: true, generate: true } },
+    why: /config\.serviceAccountIssuer is required .*kubectl get --raw/,
+  },
+  'agents that write elsewhere than they read': {
+    values: {
+      config: { upstream: 'in-cluster', serviceAccountIssuer: ['https://a'], passthrough: 'https://b' },
+      agents: { enabled: true },
+      tls: { enabled: true, generate: true },
+    },
+    why: /config\.passthrough must be agents\.apiServer/,
+  },
+  'RBAC without etcd': {
+    values: { config: { upstream: 'in-cluster', authorizationMode: ['RBAC'] }, tls },
+    why: /use \[Webhook\]/,
+  },
+  'two credentials for one API server': {
+    values: { config: { upstream: 'in-cluster', kubeconfig: '/k', insecureBindAny: true } },
+    why: /remove config\.kubeconfig/,
   },
   'two certificates': {
     values: { config: judged, tls: { ...tls, generate: true } },
@@ -321,6 +368,28 @@ void t.test('the renderer reports template errors', async (t) => {
   ] as const) {
     t.throws(() => render(source), why, source)
   }
+})
+
+void t.test('the role at the API server names each resource that is served, and no Secrets', async (t) => {
+  const named = (text: string): readonly string[] => {
+    const rules = parse(text) as readonly { apiGroups: string[]; resources: string[]; verbs: string[] }[]
+    t.ok(rules.every(({ verbs }) => verbs.join() === 'get,list,watch'))
+    return rules.flatMap(({ apiGroups, resources }) =>
+      apiGroups.flatMap((group) => resources.map((plural) => (group === '' ? plural : `${plural}.${group}`))),
+    )
+  }
+  const rules = readFileSync(`${chartFolder}files/reader-rules.yaml`, 'utf8')
+  const served = wellKnownResources().filter(({ served }) => served === 'default')
+  const wanted = new Set(served.map(({ resource }) => resourceId(resource)))
+  wanted.delete('secrets')
+  const allowed = named(rules)
+  t.same(
+    [...wanted].filter((id) => !allowed.includes(id)),
+    [],
+  )
+  t.notOk(allowed.some((id) => id.includes('*') || id.startsWith('secrets')))
+  const [role] = readFileSync('deploy/kubernetes/agents/upstream/reader.yaml', 'utf8').split('---\n')
+  t.same(allowed, named(role!.slice(role!.indexOf('rules:') + 'rules:'.length)), 'the manifests have the same')
 })
 
 void t.test('the release’s test checks that the server is ready, also over TLS', async (t) => {

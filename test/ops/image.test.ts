@@ -1,6 +1,6 @@
 /**
  * Checks the Dockerfile without a container engine: through the parser and linter of dockerfile-utils, and by running
- * what its images run, each with its own runtime: that of Bun in `npm run test:bun`.
+ * what its images run, each with its own runtime: that of Bun in `npm run judge -- bun`.
  */
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'

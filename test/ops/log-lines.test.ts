@@ -148,7 +148,7 @@ void t.test('a resource with encrypted values is logged once, however many there
   t.match(counts[0], [/encrypted at rest/, 1])
 })
 
-void t.test('watchers that come and go, lists and rejected requests log nothing', async (t) => {
+void t.test('watches, lists and rejected requests write no log line', async (t) => {
   const { app, logger, put } = await start(t)
   logger.take()
   for (const path of [

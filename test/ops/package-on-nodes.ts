@@ -1,5 +1,5 @@
 /**
- * `npm run test:package`: installs the package into an empty project with npm's strict rules and starts it, on each
+ * `npm run judge -- package`: installs the package into an empty project with npm's strict rules and starts it, on each
  * supported Node and on that of the container. Nodes come from npm's package `node`; without the registry, a line says
  * what is skipped. The last line is `N passed, N failed`.
  */

@@ -4,6 +4,7 @@ import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFile
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { declarationErrors, MAX_TICKET_EVENTS_BYTES, scriptBytes } from './support/installed-client.js'
 import { installPackage, makePackage, run } from './support/package.js'
 import { root, runToEnd, startServerProcess } from './support/server-process.js'
 
@@ -39,12 +40,12 @@ void t.test(
       'dist/client/react.js',
       'dist/client/react.d.ts',
       'src/server/ui/page/index.html',
-      'src/engine/upstream/embedded/sample-cluster.json',
+      'src/sample/sample-cluster.json',
       'src/kubernetes/codec/protobuf/kubernetes-schema.txt',
       'src/kubernetes/dialect/openapi-messages.txt',
       'src/kubernetes/dialect/well-known-resources.txt',
       'src/kubernetes/codec/kubernetes-openapi.json',
-      'src/kubernetes/writes/default-facts.json',
+      'src/kubernetes/writes/default-facts.txt',
       'src/server/auth/authz/bootstrap-roles.json',
       'LICENSE',
       'NOTICE',
@@ -57,14 +58,14 @@ void t.test(
     t.same(
       files.filter(
         (path) =>
-          !/^(dist\/.*\.(js|d\.ts|css)|src\/(engine|kubernetes|server)\/.*\.(json|txt)|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
+          !/^(dist\/.*\.(js|d\.ts|css)|src\/(kubernetes|sample|server)\/.*\.(json|txt)|src\/server\/ui\/page\/\w+\.(html|css|svg)|LICENSE|NOTICE|THIRD-PARTY-LICENSES\.txt|\w+\.md|package\.json)$/.test(
             path,
           ),
       ),
       [],
       'and nothing else',
     )
-    t.ok(files.length < 200, `${files.length} files`)
+    t.ok(files.length < 250, `${files.length} files`)
     t.ok(size < 2_000_000, `${size} bytes`)
 
     const installed = installPackage(folder, tarball)
@@ -76,6 +77,8 @@ void t.test(
     t.match(manifest, { name: 'distributary', version, engines: { node: '>=20.19' } })
     for (const field of ['dependencies', 'optionalDependencies', 'overrides', 'scripts', 'private'])
       t.notOk(field in manifest, `it has no ${field}`)
+    t.ok((await scriptBytes(folder, 'distributary/client', 'ticketEvents')) < MAX_TICKET_EVENTS_BYTES)
+    t.same(declarationErrors(folder, ['distributary/client', 'distributary/react']), [])
     t.equal(
       readdirSync(join(folder, 'node_modules'))
         .filter((name) => !name.startsWith('.'))

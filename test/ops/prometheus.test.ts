@@ -1,11 +1,11 @@
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { parse } from 'yaml'
 import { Metrics } from '../../src/server/metrics/metrics.js'
-import { LIMITS } from '../../src/engine/model/limit.js'
+import { LIMITS } from '../../src/server/limits/limit.js'
 import { repository } from '../docs/owner.js'
 import { filledIn, readDashboard } from './support/dashboard.js'
 import { promtoolBinary, startPrometheus } from './support/prometheus.js'
@@ -64,34 +64,41 @@ void t.test('each alert fires when it should and is silent before (promtool test
 })
 
 void t.test('each alert has a page, and each page an alert', async (t) => {
-  const pages = readdirSync(join(root, 'docs/alerts')).filter((file) => file !== 'README.md')
+  const pages = readdirSync(join(root, 'docs/guide/alerts')).filter((file) => file !== 'README.md')
   t.same(pages.sort(), alerts.map(({ alert }) => `${alert}.md`).sort())
   for (const { alert, labels, annotations } of alerts) {
     t.match(labels?.['severity'], /^(critical|warning|info)$/)
-    t.equal(annotations?.['runbook_url'], `https://github.com/${repository()}/blob/main/docs/alerts/${alert}.md`)
+    t.equal(annotations?.['runbook_url'], `https://github.com/${repository()}/blob/main/docs/guide/alerts/${alert}.md`)
     t.ok(annotations?.['summary'])
-    t.match(text(`docs/alerts/${alert}.md`), new RegExp(`^# ${alert}\n`))
-    t.match(text('docs/alerts/README.md'), `${alert}.md`)
-    const page = text(`docs/alerts/${alert}.md`)
+    t.match(text(`docs/guide/alerts/${alert}.md`), new RegExp(`^# ${alert}\n`))
+    t.match(text('docs/guide/alerts/README.md'), `${alert}.md`)
+    const page = text(`docs/guide/alerts/${alert}.md`)
     for (const section of ['What users see', 'What to look at', 'What to do', 'What not to do']) {
       t.match(page, new RegExp(`\\*\\*${section}\\.?\\*\\*`), `${alert}: ${section}`)
     }
   }
 })
 
+void t.test('the command on the page of alerts moves every address of a runbook', async (t) => {
+  const [command] = /(?<=`)sed '.*(?=`)/.exec(text('docs/guide/alerts/README.md'))!
+  const moved = execFileSync('sh', ['-c', command!], { cwd: root, encoding: 'utf8' })
+  t.notMatch(moved, 'https://github.com')
+  t.equal(moved.match(/runbook_url: https:\/\/wiki\.example\/runbooks\/\w+\.md$/gm)?.length, alerts.length)
+})
+
 void t.test('runbooks name only metrics that exist', async (t) => {
   const known = new Set(
     new Metrics('0').registry.getMetricsAsArray().map(({ name }: { readonly name: string }) => name),
   )
-  for (const file of readdirSync(join(root, 'docs/alerts'))) {
-    for (const [name] of text(`docs/alerts/${file}`).matchAll(/\bdistributary_\w+/g)) {
+  for (const file of readdirSync(join(root, 'docs/guide/alerts'))) {
+    for (const [name] of text(`docs/guide/alerts/${file}`).matchAll(/\bdistributary_\w+/g)) {
       t.ok(known.has(name.replace(/_(bucket|sum|count)$/, '')), `${file}: ${name}`)
     }
   }
 })
 
 void t.test('the page of DistributaryRefusing has a row for every limit, and no other', async (t) => {
-  const rows = text('docs/alerts/DistributaryRefusing.md').matchAll(/^ {3}\| (`.*?`) \|/gm)
+  const rows = text('docs/guide/alerts/DistributaryRefusing.md').matchAll(/^ {3}\| (`.*?`) \|/gm)
   const named = [...rows]
     .flatMap(([, cell]) => cell!.replaceAll('`', '').split(', '))
     .filter((name) => name !== 'limit')

@@ -4,7 +4,6 @@
  * content is compared. The timing of bookmarks varies: only the one that ends the initial events is compared.
  */
 import { gunzipSync } from 'node:zlib'
-import { readCbor } from './cbor.js'
 import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
 import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
 import type { Answer, Question } from './ask.js'
@@ -118,11 +117,6 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
     if (code === 200 && type.startsWith('application/json') && /[?&]watch=(?!0|false)|\/watch\//.test(question.path))
       return readEvents(question, text)
     if (type.startsWith('application/json')) return parseLossless(text)
-    if (type === 'application/cbor-seq') return orderedEvents(question, readCbor(body))
-    if (type.startsWith('application/cbor')) {
-      const [document, ...more] = readCbor(body)
-      if (document !== undefined && more.length === 0) return document
-    }
     if (type.includes('proto-openapi.spec')) return decodeOpenApi(body, type.includes('.v2') ? 'v2' : 'v3')
     if (isObjectType(type)) return decoded(body)
     if (code === 200 && type === `${PROTOBUF};stream=watch`)
@@ -130,7 +124,7 @@ function read(question: Question, type: string, { code, headers, body: sent }: A
   } catch {
     // Compared as it is.
   }
-  return type.includes('protobuf') || type.includes('cbor') ? body.toString('base64') : text
+  return type.includes('protobuf') ? body.toString('base64') : text
 }
 
 function decoded(body: Buffer): LosslessJson {

@@ -22,7 +22,7 @@ export interface ApiServer {
   /** The folder of the API server's keys, which is deleted with it. */
   readonly folder: string
   /** Kills the API server and starts it again, over the same etcd and on the same port. Resolves when it is ready. */
-  restart(): Promise<void>
+  readonly restart: () => Promise<void>
 }
 
 /** The administrator; the token is the same as the name. */

@@ -8,8 +8,9 @@ import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { buildEtcd } from '../etcd/versions.js'
 import { isObject } from '../../src/support/fields.js'
-import { kubernetesSchema, type Message } from '../../src/kubernetes/codec/protobuf/schema.js'
-import { messageNameOf } from '../../src/kubernetes/codec/openapi-facts.js'
+import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
+import { membersOf as fieldsOf, messageNameOf } from '../../src/kubernetes/codec/openapi-facts.js'
+import { fileOfFacts } from './openapi-facts-file.js'
 import { startApiServer } from './control-plane.js'
 import { buildKubernetes } from './programs.js'
 import { get } from './world.js'
@@ -43,30 +44,26 @@ function factsOf({ allOf, ...schema }: Members): Members | null {
 /** @param schemas of all documents, by name. */
 function makeFacts(schemas: Members): string {
   const table = kubernetesSchema()
-  const lines: string[] = []
+  const found = new Map<string, Members>()
   for (const name of Object.keys(schemas).toSorted()) {
     const { properties: given, 'x-kubernetes-group-version-kind': kinds, type, ...schema } = members(schemas[name])
     const message = table.message(messageNameOf(name))
-    if (ANY.test(name)) lines.push(line(name, type === undefined ? {} : { type }))
+    if (ANY.test(name)) found.set(name, type === undefined ? {} : { type })
     else if (message !== undefined && message.form === 'object') {
-      const properties = factsOfMembers(namesOf(message), members(given))
+      const properties = factsOfMembers(
+        fieldsOf(message, table).map(({ jsonName }) => jsonName),
+        members(given),
+      )
       const isInAnother = Object.values(schemas).some((other) => JSON.stringify(membersOf(other)).includes(`/${name}"`))
       const facts = {
         ...factsOf(schema),
         ...(isInAnother && kinds !== undefined ? { 'x-kubernetes-group-version-kind': kinds } : {}),
         ...(Object.keys(properties).length === 0 ? {} : { properties }),
       }
-      if (Object.keys(facts).length > 0) lines.push(line(name, facts))
+      found.set(name, facts)
     }
   }
-  return `{\n${lines.join(',\n')}\n}\n`
-
-  function namesOf({ fields }: Message): string[] {
-    return fields.flatMap(({ jsonName, messageName }) => {
-      const inlined = jsonName === '' ? table.message(messageName) : undefined
-      return inlined === undefined ? [jsonName] : namesOf(inlined)
-    })
-  }
+  return fileOfFacts(found, table)
 }
 
 /** The members of a schema that is not a list of objects. */
@@ -79,8 +76,6 @@ function factsOfMembers(names: readonly string[], given: Members): Members {
   const facts = names.map((name) => [name, name in given ? factsOf(members(given[name])) : null] as const)
   return Object.fromEntries(facts.filter(([name, said]) => said !== null || !(name in given)))
 }
-
-const line = (name: string, facts: Members): string => `${JSON.stringify(name)}: ${JSON.stringify(facts)}`
 
 const teardowns: (() => unknown)[] = []
 try {

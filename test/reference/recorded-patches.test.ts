@@ -1,7 +1,7 @@
 /** Compares our results of small patches with the recorded ones of a kube-apiserver 1.37.2 (`patches.ts`). */
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import { StatusError } from '../../src/engine/model/status.js'
+import { statusOf } from '../../src/kubernetes/model/status-of.js'
 import { encodeJsonTree, type JsonRecord, parseJsonTree, treeFrom } from '../../src/kubernetes/codec/json-tree.js'
 import { applyJsonPatch } from '../../src/kubernetes/writes/json-patch.js'
 import { startApp } from '../support/app.js'
@@ -42,7 +42,7 @@ void t.test('operations of a JSON patch match a kube-apiserver’s', (t) => {
       const { spec = null } = applyJsonPatch(object, parseJsonTree(Buffer.from(theirs.patch)).value)
       return differenceOf(theirs, { code: 200, spec: JSON.parse(encodeJsonTree(spec).toString()), warnings })
     } catch (error) {
-      return differenceOf(theirs, { code: StatusError.from(error).code, spec: null, warnings })
+      return differenceOf(theirs, { code: statusOf(error).code, spec: null, warnings })
     }
   })
   t.ok(differences.length > 3_000, `${differences.length} answers were compared`)

@@ -1,8 +1,8 @@
 /**
- * `npm run test:reference -- [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: compares
+ * `npm run judge -- reference [--resource NAME,...] [--seed N] [--questions N] [--seconds N] [--list FILE]`: compares
  * distributary with Kubernetes' own API server over one etcd. With `--upstream`, distributary reads that API server
  * instead of etcd; with `--other-etcd`, events, leases and pods are in a second etcd; with `--cbor`, custom resources
- * are stored in CBOR, and all questions are asked in it as well; with `--kubernetes 1.36`, the API server is of the
+ * are stored in CBOR; with `--kubernetes 1.36`, the API server is of the
  * release before. `--resource` limits the questions to some resources; `--callers` asks only who callers are and what
  * they may do, in a minute, and `--server` only for discovery, OpenAPI and health; `--controllers` also runs the
  * controllers; `--list` writes every difference that is not excepted to a file, by resource; `--seconds` bounds the

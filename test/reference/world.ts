@@ -38,7 +38,7 @@ const IN_OTHER_ETCD: Readonly<Record<string, string>> = { events: '', leases: 'c
 
 export interface WorldOptions extends Pick<World, 'behind' | 'etcd' | 'other'> {
   readonly programs: Programs
-  /** Whether custom resources are stored in CBOR, and both servers serve CBOR. */
+  /** Whether custom resources are stored in CBOR. */
   readonly isCbor: boolean
 }
 
@@ -72,7 +72,6 @@ export async function startWorld(t: Test, { etcd, other, programs, behind, isCbo
     // The comparison is a single client that sends more than a thousand requests a second.
     '--requests-per-second=100000',
     ...source,
-    ...(isCbor ? ['--serve-cbor'] : []),
     `--token-auth-file=${apiServer.tokenFile}`,
     `--service-account-issuer=${ISSUER}`,
     `--authentication-kubeconfig=${kubeconfig}`,

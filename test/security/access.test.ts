@@ -231,14 +231,14 @@ void t.test('a refusal uses the API server’s words, and comes before a 404', a
   }
 })
 
-void t.test('each path is open to those listed in the table of docs/security.md', async (t) => {
+void t.test('each path is open to those listed in the table of docs/guide/access.md', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'ticket-key-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   writeFileSync(join(folder, 'key'), 'k'.repeat(32))
   const app = await secured(t, ['--ticket-key-file', join(folder, 'key')])
-  const document = readFileSync(fileURLToPath(new URL('../../../docs/security.md', import.meta.url)), 'utf8')
+  const document = readFileSync(fileURLToPath(new URL('../../../docs/guide/access.md', import.meta.url)), 'utf8')
   const rows = [...document.matchAll(/^\| `(\/[^`]*)` \| (\d+) \| (\d+) \| (\d+) \|$/gm)]
-  t.ok(rows.length >= 15, 'docs/security.md has a table of them')
+  t.ok(rows.length >= 15, 'docs/guide/access.md has a table of them')
   for (const [, path = '', ...codes] of rows) {
     for (const [i, token] of [null, 'stranger-token', 'admin-token'].entries()) {
       const { status, body } = await fetch(`${app.url}${path}`, { headers: bearer(token) })

@@ -10,7 +10,7 @@ import { type RbacJson, rbacObjects } from '../server/auth/rbac-json.js'
 import { anonymousOnly } from '../../src/server/auth/authn/union-authenticator.js'
 import type { User } from '../../src/server/auth/user.js'
 import { parseJsonTree } from '../../src/kubernetes/codec/json-tree.js'
-import { StatusError } from '../../src/engine/model/status.js'
+import { statusOf } from '../../src/kubernetes/model/status-of.js'
 import { systemClock } from '../../src/support/clock.js'
 import { isSameButOwnership } from '../../src/kubernetes/writes/metadata-rules.js'
 
@@ -176,7 +176,7 @@ async function outcome(act: () => Promise<void>): Promise<{ code: number; messag
     await act()
     return { code: 0, message: '' }
   } catch (error) {
-    const { code, message } = StatusError.from(error)
+    const { code, message } = statusOf(error)
     return { code, message }
   }
 }

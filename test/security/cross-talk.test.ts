@@ -34,7 +34,6 @@ const FORMS: readonly (readonly [name: string, headers: Readonly<Record<string, 
   ['PartialObjectMetadata', { accept: PARTIAL }],
   ['protobuf', { accept: 'application/vnd.kubernetes.protobuf' }],
   ['protobuf, gzip', { accept: 'application/vnd.kubernetes.protobuf', 'accept-encoding': 'gzip' }],
-  ['CBOR', { accept: 'application/cbor' }],
 ]
 const SELECTIONS = ['', '&labelSelector=app%3Dweb', '&fieldSelector=spec.nodeName%3Dn1', '&includeObject=Object']
 
@@ -59,7 +58,7 @@ async function start(t: Test): Promise<AppHarness> {
     objects,
     // prettier-ignore
     flags: [
-      '--token-auth-file', join(directory, 'tokens.csv'), '--authorization-mode', 'Policy', '--compress', '--serve-cbor',
+      '--token-auth-file', join(directory, 'tokens.csv'), '--authorization-mode', 'Policy', '--compress',
       '--authorization-policy-file', join(directory, 'policy.yaml'), '--requests-per-second', '10000',
     ],
   })

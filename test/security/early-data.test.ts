@@ -35,5 +35,6 @@ void t.test('a session allows no early data, and early data is not answered', as
   const again = await request(securePort, '-sess_in', session, '-early_data', early)
   t.match(again, /Early data was (not sent|rejected)/)
   t.match(again, 'HTTP/1.1 200 OK', 'the request after the handshake is')
-  t.notMatch(again, /404/)
+  // The printed session is hexadecimal, so the bare number could be a part of it.
+  t.notMatch(again, 'HTTP/1.1 404')
 })

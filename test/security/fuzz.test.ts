@@ -1,5 +1,5 @@
 /**
- * Mutated connections on every port, beside honest clients. `npm run test:soak -- --fuzz --minutes 60` does it for
+ * Mutated connections on every port, beside honest clients. `npm run judge -- soak --fuzz --minutes 60` does it for
  * long.
  */
 import t from 'tap'
@@ -9,7 +9,7 @@ import { fuzz } from './support/fuzz.js'
 const CONNECTIONS = 3_000
 
 for (const seed of testSeeds(1)) {
-  void t.test(`${CONNECTIONS} mutated connections harm nobody (seed ${seed})`, async (t) => {
+  void t.test(`${CONNECTIONS} mutated connections do not affect other clients (seed ${seed})`, async (t) => {
     t.setTimeout(300_000)
     const { connections, answers, problems, peakMiB } = await fuzz(t, {
       seed,

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { nodeTransport } from '../../src/client/node/node-transport.js'
 import { readPages } from '../../src/engine/feed/read-pages.js'
 import { keyFromText } from '../../src/engine/model/event.js'
-import type { Resource } from '../../src/engine/model/resource.js'
+import type { ApiResource } from '../../src/kubernetes/model/api-resource.js'
 import { UpstreamError } from '../../src/engine/upstream/upstream.js'
 import { HttpResource } from '../../src/kubernetes/upstream/http-resource.js'
 import { RemoteApiServer } from '../../src/kubernetes/upstream/remote-api-server.js'
@@ -17,7 +17,7 @@ import { PODS } from '../support/objects.js'
 import { ANSWERS } from './support/hostile-answers.js'
 
 /** Custom objects, which are read as JSON. */
-const WIDGETS: Resource = {
+const WIDGETS: ApiResource = {
   ...PODS,
   group: 'example.com',
   plural: 'widgets',

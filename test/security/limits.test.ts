@@ -8,6 +8,7 @@ import { type ClientHttp2Session, connect } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import type { Config } from '../../src/server/config/load.js'
 import { type AppHarness, startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { until } from '../support/until.js'
@@ -16,13 +17,19 @@ import { TRANSPORTS, ask, hold } from './support/transports.js'
 const TOKENS = ['t-noisy,noisy,1', 't-quiet,quiet,2']
 const LIST = '/api/v1/pods?resourceVersion=0'
 
-async function start(t: Test, flags: readonly string[], pods = 300, filler = 2_000): Promise<AppHarness> {
+async function start(
+  t: Test,
+  flags: readonly string[],
+  pods = 300,
+  filler = 2_000,
+  config: Partial<Config> = {},
+): Promise<AppHarness> {
   const directory = mkdtempSync(join(tmpdir(), 'distributary-limits-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
   writeFileSync(join(directory, 'tokens.csv'), `${TOKENS.join('\n')}\n`)
   const objects: Record<string, object> = {}
   for (let i = 0; i < pods; i++) objects[`pods/default/p${i}`] = pod(`p${i}`, { spec: { filler: 'x'.repeat(filler) } })
-  return await startApp(t, { objects, flags: ['--token-auth-file', join(directory, 'tokens.csv'), ...flags] })
+  return await startApp(t, { objects, flags: ['--token-auth-file', join(directory, 'tokens.csv'), ...flags], config })
 }
 
 void t.test('a tenant that occupies all its slots does not block other tenantsâ€™ lists and watches', async (t) => {
@@ -58,7 +65,7 @@ void t.test('a tenant that occupies all its slots does not block other tenantsâ€
 void t.test(
   'lists and initial states are sent at the rate of their identity, and another identity has its own',
   async (t) => {
-    const app = await start(t, ['--initial-bytes-per-second', '256Ki'], 300, 2_000)
+    const app = await start(t, [], 300, 2_000, { initialBytesPerSecond: 256 * 1024 })
     const began = performance.now()
     // Each list has more than 600 KB. One second's worth may be sent at once. With workers, so may a whole list: it has
     // been sent by the time the primary says to wait.

@@ -16,7 +16,7 @@ const chart = readFileSync(new URL('../../../helm/distributary/templates/_nats.t
 const permissions = /user: "edge"[\s\S]*?(permissions: \{[\s\S]*?\n {6}\})/.exec(chart)![1]!
 
 void t.test('the guide lists them', (t) => {
-  const guide = readFileSync(new URL('../../../docs/fleet.md', import.meta.url), 'utf8')
+  const guide = readFileSync(new URL('../../../docs/guide/fleet.md', import.meta.url), 'utf8')
   const [, allowed = ''] = /### Permissions in NATS([\s\S]*?)###/.exec(guide) ?? []
   const subjects = (text: string): string[] =>
     [...text.matchAll(/["`]([\w$*.>]+[*>.][\w$*.>]*)["`]/g)].map(([, one]) => one!)
@@ -73,7 +73,7 @@ void t.test('a user that may only read is enough for an edge', async (t) => {
   t.notMatch(edge.log(), /permission/, 'it tries nothing else')
 })
 
-void t.test('a candidate with such a user says once what it may not do, and serves from etcd', async (t) => {
+void t.test('a candidate with such a user logs its missing permission once, and serves from etcd', async (t) => {
   const [etcd, nats] = [await startEtcd(t), await startBroker(t)]
   const writer = new EtcdWriter([etcd])
   await writer.put('/registry/pods/default/p1', pod('p1'))

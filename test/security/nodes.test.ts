@@ -90,7 +90,7 @@ const READS = [
 ] as const
 const ofOther = (path: string): string => path.replaceAll(/\bn1\b/g, 'n2').replaceAll(/\ba\b/g, 'b')
 
-void t.test('a node reads what belongs to it, and nothing of another', async (t) => {
+void t.test('a node reads only what belongs to it', async (t) => {
   const { ask } = await start(t)
   for (const path of READS) {
     t.equal(await ask('n1', path), 200, path)
@@ -122,7 +122,7 @@ void t.test('a node reads what belongs to it, and nothing of another', async (t)
     t.equal(await ask('n1', path), 200, path)
 })
 
-void t.test('a node that loses its pod loses what the pod named, on running watches too', async (t) => {
+void t.test('a node that loses its pod loses the objects that the pod names, also on running watches', async (t) => {
   const { server, writer, ask } = await start(t)
   const headers = { authorization: 'Bearer n1' }
   const open = (path: string): LightWatcher => new LightWatcher(`${server.url}${path}&watch=1`, headers)
@@ -170,15 +170,22 @@ void t.test('reviews take the selectors into account', async (t) => {
     t.equal(await review(selector), false, JSON.stringify(selector))
 })
 
-void t.test('what is not served allows nothing, and while a cache is too old nobody can say', async (t) => {
-  const { ask, etcd } = await start(t, ['--watch-cache-sizes=persistentvolumes#0'])
-  t.equal(await ask('n1', `${WEB}/secrets/a`), 200)
-  t.equal(await ask('n1', `${WEB}/secrets/volume-of-a`), 403, 'volumes are not held here')
-  await stopped(etcd, async () => {
-    await until(async () => (await ask('n1', `${WEB}/secrets/a?resourceVersion=0`)) === 503, 'the cache is too old')
-    t.equal(await ask('n1', '/api/v1/pods?fieldSelector=spec.nodeName=n1&resourceVersion=0'), 200, 'needs no relation')
-  })
-})
+void t.test(
+  'a resource that is not served allows no access, and a cache that is too old decides nothing',
+  async (t) => {
+    const { ask, etcd } = await start(t, ['--watch-cache-sizes=persistentvolumes#0'])
+    t.equal(await ask('n1', `${WEB}/secrets/a`), 200)
+    t.equal(await ask('n1', `${WEB}/secrets/volume-of-a`), 403, 'volumes are not held here')
+    await stopped(etcd, async () => {
+      await until(async () => (await ask('n1', `${WEB}/secrets/a?resourceVersion=0`)) === 503, 'the cache is too old')
+      t.equal(
+        await ask('n1', '/api/v1/pods?fieldSelector=spec.nodeName=n1&resourceVersion=0'),
+        200,
+        'needs no relation',
+      )
+    })
+  },
+)
 
 async function stopped(etcd: EtcdProcess, run: () => Promise<void>): Promise<void> {
   await etcd.kill('SIGSTOP')

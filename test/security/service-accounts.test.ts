@@ -85,6 +85,7 @@ async function start(t: Test, flags: readonly string[], review: ((path: string) 
   })
   const folder = new Folder(t)
   const keyFile = folder.write('sa.pub', RSA.publicPem)
+  const ticketKeys = folder.write('ticket.key', 'the-key-of-all-replicas-0123456789')
   const reviewer = await jsonServer(t, (path) => {
     const body = review?.(path) ?? null
     return body === null ? { status: 500, body: {} } : { body }
@@ -104,7 +105,9 @@ async function start(t: Test, flags: readonly string[], review: ((path: string) 
       '--resource=secrets',
       '--authorization-mode=AlwaysAllow',
       `--service-account-issuer=${ISSUER}`,
-      ...flags.map((flag) => flag.replace('KEYS', keyFile).replace('KUBECONFIG', kubeconfig)),
+      ...flags.map((flag) =>
+        flag.replace('KEYS', keyFile).replace('KUBECONFIG', kubeconfig).replace('TICKETS', ticketKeys),
+      ),
     ],
   })
   const ask = async (token: string, path = PODS): Promise<number> => {
@@ -163,6 +166,40 @@ void t.test('a token of a pod names its service account, and dies with the pod, 
   await until(async () => (await ask(other)) === 401, 'a token dies with its service account')
 })
 
+void t.test('a ticket dies with the pod or Secret of the token that minted it, on running streams too', async (t) => {
+  const flags = ['--service-account-key-file=KEYS', '--ticket-key-file=TICKETS']
+  const { writer, server } = await start(t, flags)
+  const ticketOf = async (token: string): Promise<string> => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ path: PODS })
+    const response = await fetch(`${server.url}/tickets`, { method: 'POST', headers, body })
+    t.equal(response.status, 201)
+    return ((await response.json()) as { ticket: string }).ticket
+  }
+  const [ofPod, ofOther, ofSecret] = await Promise.all(
+    [claims(forPod('p')), claims(forPod('q')), claims({ secret: { name: 's', uid: 'uid-of-s' } })].map(
+      async (bound) => await ticketOf(await sign(bound)),
+    ),
+  )
+  const read = async (ticket: string | undefined): Promise<number> => {
+    const response = await fetch(`${server.url}${PODS}?ticket=${ticket}`)
+    await response.arrayBuffer()
+    return response.status
+  }
+  const watchWith = (ticket: string | undefined) => new LightWatcher(`${server.url}${PODS}?watch=1&ticket=${ticket}`)
+  const [dying, lasting, secret] = [watchWith(ofPod), watchWith(ofOther), watchWith(ofSecret)]
+  await Promise.all([dying, lasting, secret].map((one) => one.until(({ revisions }) => revisions.length >= 2)))
+  await writer.commit({ '/registry/pods/default/p': null })
+  await until(() => dying.end !== 'open', 'the stream ends')
+  t.equal(await read(ofPod), 401, 'and it opens nothing new')
+  t.equal(await read(ofOther), 200)
+  await writer.commit({ '/registry/secrets/default/s': null })
+  await until(() => secret.end !== 'open', 'a token bound to a Secret likewise')
+  t.equal(await read(ofSecret), 401)
+  t.equal(lasting.end, 'open')
+  lasting.destroy()
+})
+
 void t.test('a token is bound to a node, to a Secret, or to its service account alone', async (t) => {
   const { writer, ask } = await start(t, ['--service-account-key-file=KEYS'])
   const node = await sign(claims({ node: { name: 'n1', uid: 'uid-of-n1' } }))
@@ -219,6 +256,10 @@ void t.test(
     ['for another audience', await sign({ ...good, aud: [ISSUER] })],
     ['another subject than the account', await sign({ ...good, sub: 'system:admin' })],
     ['no account', await sign({ ...good, 'kubernetes.io': { namespace: 'default' } })],
+    ...await Promise.all(
+      [{ pod: 'p' }, { pod: ['p'] }, { pod: 5 }, { node: 'n1' }, { secret: true }, { validatingwebhookconfiguration: 'w' }]
+        .map(async (bound) => [`a binding that cannot be read: ${JSON.stringify(bound)}`, await sign({ ...good, 'kubernetes.io': { ...(good['kubernetes.io'] as object), ...bound } })] as const),
+    ),
     ['a UID left out', await sign({ ...good, 'kubernetes.io': { ...(good['kubernetes.io'] as object), pod: { name: 'p' } } })],
     ['a pod that is not there', await sign({ ...claims(forPod('nowhere')), aud: ['edge'] })],
     ['a namespace that is a path', await sign({ ...good, sub: 'system:serviceaccount:../default:agent', 'kubernetes.io': { namespace: '../default', serviceaccount: { name: 'agent', uid: 'uid-of-agent' } } })],

@@ -72,7 +72,7 @@ void t.test('a token of the token file is valid for the audiences of this server
   t.strictSame(await status(['vault']), { user: {}, error: 'invalid bearer token' })
 })
 
-void t.test('those who may not review tokens learn nothing about them', async (t) => {
+void t.test('callers without permission to review tokens learn nothing about them', async (t) => {
   const { url } = await start(t, '--enable-writes', '--anonymous-auth')
   for (const caller of ['web-token', null]) {
     const [valid, invalid] = [

@@ -268,7 +268,7 @@ const withTrailers: readonly (readonly [name: string, send: Send])[] = [
 ]
 
 for (const [name, send] of withTrailers) {
-  void t.test(`over ${name}, trailers say nothing about the caller's identity, here or behind`, async (t) => {
+  void t.test(`over ${name}, trailers do not change the caller's identity, here or behind`, async (t) => {
     const s = await scene(t, 'the API server', true)
     const things = PATHS['the API server'].things
     t.equal(await send(s, things, s.pairs['jane']!, IDENTITIES), 200)

@@ -112,8 +112,6 @@ const formsOf = (tag: string): readonly Form[] => [
     succeeds: 201,
     isFree: true,
   },
-  { name: 'metrics', method: 'GET', path: () => '/metrics', body: 'x', succeeds: 200 },
-  { name: 'consistency check', method: 'POST', path: () => '/consistency-check', body: 'x', succeeds: 200 },
 ]
 const WATCH: Form = {
   name: 'watch',

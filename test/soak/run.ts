@@ -1,10 +1,13 @@
 /**
- * `npm run test:soak -- --minutes 20 [--seed N] [--members 1|3] [--watchers 100] [--fuzz | --fleet | --whole [--only
- * FAULT] [--previous FILE]]`: runs random schedules of faults, one scenario after another, and prints the results as
+ * `npm run judge -- soak --minutes 20 [--seed N] [--members 1|3] [--watchers 100] [--fuzz | --survival | --fleet | --whole
+ * [--only FAULT] [--previous FILE] | --days 14]`: runs random schedules of faults, one scenario after another, and prints the results as
  * numbers. Exits with 1 if we broke a guarantee. `--fleet`: over four replicas, three nats-servers and a proxy on every
  * link between them. `--whole`: over five processes of `main` with all built-in resources. Every resource must have a
  * publisher within 20 s of any single fault, and no watch may have to start over. `--fuzz`: instead of faults, one
  * server under mutated connections on all its ports, beside honest clients; `--memory`: its memory target in MiB; `--rate`: the most connections per second.
+ * `--days`: instead of faults, a server lives through as many intervals as that many days have (`time-lapse.ts`); 14
+ * take 15 minutes.
+ * `--survival`: requests in every state of their bodies, and configuration files with garbage.
  * `--only`: with `--whole`, the one fault that is injected, by its name in `test/fleet/whole-schedule.ts`.
  * `--previous`: with `--whole`, the compiled `main.js` of another release, which replicas run at random. Ages are not
  * judged then: an older release may not report them, nor can a replica that follows it. One from before NATS 2.12 was
@@ -14,6 +17,9 @@
  * violation counts as ours if a client of the server saw it, and as etcd's if a plain watch of etcd saw it, directly or
  * through the same broken network. The responses to the writers show what etcd has committed.
  */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { inspect, parseArgs } from 'node:util'
 import { FleetSchedule } from '../fleet/fleet-schedule.js'
 import { type FleetScenario, startFleet } from '../fleet/fleet-scenario.js'
@@ -21,9 +27,14 @@ import { widgets } from '../fleet/fleet-resources.js'
 import { WholeSchedule } from '../fleet/whole-schedule.js'
 import { Schedule } from '../fault/schedule.js'
 import { startScenario } from '../fault/scenario.js'
+import { liveThrough } from './time-lapse.js'
 import { fuzz, type FuzzOptions } from '../security/support/fuzz.js'
+import { survive } from '../security/support/survival.js'
 import type { Violation } from '../guarantees/violation.js'
+import { sourcesOf } from '../support/imports.js'
+import { provideRequirements } from '../support/requirements.js'
 import { runMain } from '../support/run-main.js'
+import { fail, print } from '../support/verdict.js'
 import { withTeardown } from '../support/with-teardown.js'
 
 const ROUND_MS = 40_000
@@ -67,13 +78,16 @@ async function main(): Promise<number> {
       watchers: { type: 'string', default: '100' },
       fleet: { type: 'boolean', default: false },
       fuzz: { type: 'boolean', default: false },
+      survival: { type: 'boolean', default: false },
       memory: { type: 'string', default: '512' },
       rate: { type: 'string' },
       whole: { type: 'boolean', default: false },
       previous: { type: 'string' },
       only: { type: 'string' },
+      days: { type: 'string' },
     },
   })
+  if (values.days !== undefined) return await timeLapse(Number(values.days))
   const end = Date.now() + Number(values.minutes) * 60_000
   const totals: Totals = {
     rounds: 0,
@@ -99,6 +113,7 @@ async function main(): Promise<number> {
     const rate = values.rate === undefined ? {} : { rate: Number(values.rate) }
     return await fuzzRound(first, end, { memoryTargetMiB: Number(values.memory), ...rate })
   }
+  if (values.survival) return await survivalRound(first, end)
   let failedInARow = 0
   do {
     const seed = first + totals.rounds
@@ -164,6 +179,34 @@ async function fuzzRound(
     })
     const codes = [...answers].sort(([a], [b]) => a - b).map(([code, times]) => `${code} ×${times}`)
     print(`seed ${seed}: ${connections} connections, ${codes.join(', ')}; ${peakMiB} MiB at the most`)
+    for (const problem of problems.slice(0, 50)) print(`  ${problem}`)
+    wrong = problems.length
+  })
+  return wrong === 0 ? 0 : 1
+}
+
+/** A day takes as long as fourteen do in 15 minutes. */
+const MINUTES_PER_DAY = 15 / 14
+
+async function timeLapse(days: number): Promise<number> {
+  const lack = provideRequirements(sourcesOf(['test/soak/time-lapse.ts']))
+  if (lack !== null) return fail(lack)
+  let problems: readonly string[] = []
+  await withTeardown(async (t) => {
+    problems = await liveThrough(t, { days, minutes: days * MINUTES_PER_DAY, onProgress: print })
+  })
+  for (const problem of problems.slice(0, 50)) print(`  ${problem}`)
+  print(`${days} days: ${problems.length} problems`)
+  return problems.length === 0 ? 0 : 1
+}
+
+async function survivalRound(seed: number, end: number): Promise<number> {
+  let wrong = 1
+  await withTeardown(async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'distributary-survival-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const { cases, problems } = await survive(t, folder, { seed, isEnough: () => Date.now() >= end })
+    print(`seed ${seed}: ${cases} cases, ${problems.length} problems`)
     for (const problem of problems.slice(0, 50)) print(`  ${problem}`)
     wrong = problems.length
   })
@@ -298,10 +341,6 @@ async function judge(totals: Totals, s: FleetScenario, { seed, faults, isJudged 
   for (const { name, scope } of relists.slice(0, 3)) print(`  relist: ${name} of ${scope.prefix}`)
   if (relists.length > 0) for (const line of brokenChains(s)) print(`  ${line}`)
   for (const answer of s.unexpected.slice(0, 3)) print(`  unexpected: ${answer}`)
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`)
 }
 
 // Everything that a round started ends with this process.

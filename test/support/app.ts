@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
-import { Process } from '../../src/server/wiring/process.js'
+import { Process } from '../../src/server/wiring/server-process.js'
 import { type Config, load } from '../../src/server/config/load.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import type { Revision } from '../../src/engine/model/revision.js'

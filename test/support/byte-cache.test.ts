@@ -34,7 +34,7 @@ void t.test('an entry beyond its share is not kept, even after the limit has cha
   t.end()
 })
 
-void t.test('a limit of 0 keeps nothing, from the start or later', (t) => {
+void t.test('with a limit of 0, from the start or later, no entry is kept', (t) => {
   const none = cacheOf(0)
   t.notOk(none.set('a', Buffer.alloc(2)))
   t.equal(none.bytes, 0)

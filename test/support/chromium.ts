@@ -1,9 +1,7 @@
-/** A real browser for tests: Debian's Chromium, headless, without background downloads. */
-import { existsSync } from 'node:fs'
-import { type Browser, type BrowserContext, type Page, chromium } from 'playwright-core'
+/** A real browser for the tests of a file. */
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import root, { type Test } from 'tap'
-
-const EXECUTABLE = '/usr/bin/chromium'
+import { launchChromium } from './launch-chromium.js'
 
 /** One browser for all tests of a file, since it takes longer to start than most of them. */
 let browser: Promise<Browser> | null = null
@@ -17,7 +15,6 @@ export async function openPage(t: Test, url: string): Promise<Page> {
 
 /** A profile, whose pages share storage as the tabs of one user do; closed with them at the end of the test. */
 export async function openProfile(t: Test): Promise<BrowserContext> {
-  if (!existsSync(EXECUTABLE)) throw new Error(`this test needs a browser at ${EXECUTABLE}: apt-get install chromium`)
   browser ??= launch()
   const profile = await (await browser).newContext()
   // A machine busy with other tests is slow.
@@ -27,18 +24,7 @@ export async function openProfile(t: Test): Promise<BrowserContext> {
 }
 
 async function launch(): Promise<Browser> {
-  const launched = await chromium.launch({
-    executablePath: EXECUTABLE,
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
-  })
+  const launched = await launchChromium()
   root.teardown(() => launched.close())
   return launched
 }

@@ -357,7 +357,7 @@ async function run(command: string, args: readonly string[]): Promise<void> {
   })
 }
 
-/** The binaries built by `npm run test:etcd` include the restore command of etcdutl. */
+/** The binaries built by `npm run judge -- etcd` include the restore command of etcdutl. */
 function restoresItself(): boolean {
   const { stdout, stderr } = spawnSync(etcdBinary, ['snapshot', 'restore', '--help'], { encoding: 'utf8' })
   return `${stdout}${stderr}`.includes('--bump-revision')

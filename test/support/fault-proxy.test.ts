@@ -77,7 +77,7 @@ void t.test('bytes pass both ways unchanged, many at once and in order', async (
   t.equal(proxy.connectionCount, 0)
 })
 
-void t.test('a stall stops bytes and closes nothing, and afterwards nothing is lost', async (t) => {
+void t.test('a stall holds bytes without closing the connection, and then delivers them all', async (t) => {
   const { proxy } = await setUp(t)
   const client = await connect(t, proxy)
   for (const direction of ['to-server', 'to-client'] as const) {

@@ -41,6 +41,7 @@ export class FaultProxy {
   #latencyMs = 0
   #isBlackhole = false
   #accepted = 0
+  readonly #depth: Record<Direction, number> = { 'to-server': 0, 'to-client': 0 }
 
   constructor(options: FaultProxyOptions) {
     this.#options = options
@@ -58,6 +59,15 @@ export class FaultProxy {
   /** Connections accepted so far, including those into a blackhole. */
   get acceptedCount(): number {
     return this.#accepted
+  }
+
+  /**
+   * How many round trips the clients have made one after the other. Bytes that a client sends after it has received
+   * bytes of round trip n belong to round trip n + 1, whether or not they depend on those. With a latency much longer
+   * than the work, all that is sent side by side counts once.
+   */
+  get roundTrips(): number {
+    return this.#depth['to-client']
   }
 
   async listen(): Promise<void> {
@@ -145,6 +155,7 @@ export class FaultProxy {
       client,
       server,
       () => this.#latencyMs,
+      this.#depth,
       () => this.#connections.delete(connection),
     )
     this.#connections.add(connection)
@@ -169,7 +180,13 @@ class Connection {
   readonly #pipes: ReadonlyMap<Direction, Pipe>
 
   /** @param server null in a blackhole: nobody reads what the client sends. */
-  constructor(client: net.Socket, server: net.Socket | null, latencyMs: () => number, onClosed: () => void) {
+  constructor(
+    client: net.Socket,
+    server: net.Socket | null,
+    latencyMs: () => number,
+    depth: Record<Direction, number>,
+    onClosed: () => void,
+  ) {
     this.#client = client
     this.#server = server
     this.#pipes =
@@ -179,6 +196,14 @@ class Connection {
             ['to-server', new Pipe(client, server, latencyMs, (how) => this.cut(how))],
             ['to-client', new Pipe(server, client, latencyMs, (how) => this.cut(how))],
           ])
+    this.#pipes.get('to-server')?.count(
+      () => depth['to-client'] + 1,
+      (arrived) => (depth['to-server'] = Math.max(depth['to-server'], arrived)),
+    )
+    this.#pipes.get('to-client')?.count(
+      () => depth['to-server'],
+      (arrived) => (depth['to-client'] = Math.max(depth['to-client'], arrived)),
+    )
     for (const socket of [client, server]) {
       socket?.setNoDelay(true)
       // The other side is closed by `close`, which follows.
@@ -228,18 +253,32 @@ class Pipe {
   #isFull = false
   #bytesLeft = Number.POSITIVE_INFINITY
   #cut: Cut = 'rst'
+  #depthOfSource = (): number => 0
+  #onArrived: (depth: number) => void = () => {}
 
   constructor(source: net.Socket, target: net.Socket, latencyMs: () => number, onCut: (how: Cut) => void) {
     this.#source = source
     this.#target = target
     this.#latencyMs = latencyMs
     this.#onCut = onCut
-    source.on('data', (chunk: Buffer) => this.afterQueued(() => this.#forward(chunk)))
+    source.on('data', (chunk: Buffer) => {
+      const depth = this.#depthOfSource()
+      this.afterQueued(() => {
+        this.#onArrived(depth)
+        this.#forward(chunk)
+      })
+    })
     source.on('end', () => this.afterQueued(() => target.end()))
     target.on('drain', () => {
       this.#isFull = false
       this.#updateReading()
     })
+  }
+
+  /** As in `FaultProxy.roundTrips`: the depth of what the source sends now, and what to do when it arrives. */
+  count(depthOfSource: () => number, onArrived: (depth: number) => void): void {
+    this.#depthOfSource = depthOfSource
+    this.#onArrived = onArrived
   }
 
   setStalled(isStalled: boolean): void {

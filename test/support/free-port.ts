@@ -4,7 +4,7 @@
  * Linux's abstract namespace, which the system closes however the process ends.
  */
 import { createServer } from 'node:net'
-import { freePort as freePortOf, type PortRange } from '../../src/support/free-port.js'
+import { freePort as freePortOf, type PortRange } from '../../src/server/wiring/free-port.js'
 
 /** Outside the range from which servers choose ports themselves. */
 const OF_TESTS: PortRange = { first: 16_384, count: 10_000 }

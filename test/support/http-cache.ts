@@ -75,10 +75,10 @@ export async function startHttpCache(
 function nginx(folder: string, port: number, origin: number): () => ChildProcess {
   const text = readFileSync(join(DEPLOYED, 'nginx.conf'), 'utf8')
     .replace('127.0.0.1:8001', `127.0.0.1:${origin}`)
-    .replace('127.0.0.1:8080', `127.0.0.1:${port}`)
-    .replace('/run/nginx.pid', join(folder, 'pid'))
+    .replace('127.0.0.1:8090', `127.0.0.1:${port}`)
+    .replace('/run/distributary-nginx.pid', join(folder, 'pid'))
     .replaceAll('/var/log/nginx', folder)
-    .replace('/var/cache/nginx/distributary', join(folder, 'cache'))
+    .replace('/var/cache/distributary', join(folder, 'cache'))
     // Debian's folders belong to root.
     .replace(
       'http {',

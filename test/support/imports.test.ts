@@ -28,7 +28,7 @@ void t.test('a source runs its imports, theirs, and the modules that it starts o
       ['const e = async () => await import', `('./e.js')`].join(''),
       `new Worker(new URL('thread/f.js', import.meta.url))`,
       `readFileSync(new URL(\`page/\${name}\`, import.meta.url))`,
-      `readFileSync(new URL('../../../../docs/options.md', import.meta.url))`,
+      `readFileSync(new URL('../../../../docs/reference/options.md', import.meta.url))`,
     ].join('\n'),
     'b.ts': `import { a } from './a.js'`,
     'c.ts': `import type { T } from './types.js'\nexport type { U } from './types.js'`,

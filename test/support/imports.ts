@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { getOrMake } from '../../src/support/memo.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -11,9 +12,13 @@ const DYNAMIC = /(?<!typeof )import\('(\.[^']+)'\)/g
 /** A program, thread or page that is started or read as a file. Only the constant beginning of a template counts. */
 const BESIDE = /new URL\(\s*['`]([^'`$]+)[^,]*,\s*import\.meta\.url/g
 
+export function readSource(source: string): string {
+  return readFileSync(join(root, source), 'utf8')
+}
+
 /** The sources that `source` imports. `types` adds those imported only for types. */
 export function importsOf(source: string, { types = false } = {}): string[] {
-  const text = readFileSync(join(root, source), 'utf8')
+  const text = readSource(source)
   const found = [...text.matchAll(STATIC)].filter(([, type]) => types || type === undefined)
   return [...found.map(([, , path]) => path!), ...[...text.matchAll(DYNAMIC)].map(([, path]) => path!)].map((path) => {
     const imported = join(dirname(source), path).replace(/\.js$/, '.ts')
@@ -21,6 +26,9 @@ export function importsOf(source: string, { types = false } = {}): string[] {
     return imported
   })
 }
+
+/** The sources that each source loads by itself. They are read once, because most tests load the same ones. */
+const loadedBy = new Map<string, readonly string[]>()
 
 /**
  * These sources and everything they run: their imports, and modules they refer to with `new URL('…', import.meta.url)`.
@@ -31,25 +39,25 @@ export function sourcesOf(sources: readonly string[]): ReadonlySet<string> {
   for (let source = waiting.pop(); source !== undefined; source = waiting.pop()) {
     if (found.has(source)) continue
     found.add(source)
-    waiting.push(...importsOf(source), ...modulesBeside(source))
+    waiting.push(...getOrMake(loadedBy, source, () => [...importsOf(source), ...modulesBeside(source)]))
   }
   return found
 }
 
 /** Compiled modules have the same relative paths in `.build/` as their sources in the repository. */
 function modulesBeside(source: string): string[] {
-  const text = readFileSync(join(root, source), 'utf8')
-  return [...text.matchAll(BESIDE)].flatMap(([, path]) => {
+  return [...readSource(source).matchAll(BESIDE)].flatMap(([, path]) => {
     const target = join(dirname(source), path!)
     // `.build/` itself, or a file outside it.
     if (target === './' || target.startsWith('..')) return []
     if (target.endsWith('.js'))
       return [target.replace(/\.js$/, '.ts')].filter((module) => existsSync(join(root, module)))
-    return target.endsWith('/') && existsSync(join(root, target)) ? modulesIn(target) : []
+    return target.endsWith('/') && existsSync(join(root, target)) ? filesIn(target) : []
   })
 }
 
-function modulesIn(folder: string): string[] {
+/** The sources in a folder of the repository, at any depth. */
+export function filesIn(folder: string): string[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && statSync(join(root, folder, file)).isFile())
     .map((file) => join(folder, file))

@@ -1,6 +1,7 @@
 /**
  * Changes the data in NATS as an operator or an accident would: directly through the NATS package, without our code.
  */
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, type NatsConnection, nkeys } from 'nats'
 import type { Test } from 'tap'
 import type { NatsProcess } from './nats-process.js'
@@ -24,8 +25,8 @@ export interface NatsAdmin {
 export async function natsAdmin(t: Pick<Test, 'teardown'>, { url }: Pick<NatsProcess, 'url'>): Promise<NatsAdmin> {
   const connection = await connect({ servers: url })
   t.teardown(() => connection.close())
-  const manager = await connection.jetstreamManager()
-  const js = connection.jetstream()
+  const manager = await jetstreamManager(connection)
+  const js = jetstream(connection)
   const { streams, consumers } = manager
   return {
     connection,

@@ -1,17 +1,18 @@
 /** Small stored objects for unit tests, and an encoder and wire whose streams are easy to read back. */
-import { bookmarkMetadata } from '../../src/kubernetes/dialect/encoding/bookmark.js'
+import { failureOf } from '../../src/kubernetes/dialect/encoding/failure-of.js'
+import { bookmarkMetadata } from '../../src/kubernetes/dialect/encoding/bookmark-metadata.js'
 import type { BodyEncoder } from '../../src/engine/model/body-encoder.js'
 import type { WireFormat } from '../../src/engine/broadcast/wire-format.js'
 import { createIngest, type IngestOptions } from '../../src/kubernetes/codec/ingest.js'
 import { scanObject, spliceResourceVersion } from '../../src/kubernetes/codec/json-scan.js'
 import { type Batch, type Key, type KeyEvent, type KeyValue, keyFromText } from '../../src/engine/model/event.js'
-import type { Resource } from '../../src/engine/model/resource.js'
+import type { ApiResource } from '../../src/kubernetes/model/api-resource.js'
 import type { Revision } from '../../src/engine/model/revision.js'
 import { type StoredObject, isUnservable } from '../../src/engine/model/stored-object.js'
 
 export const rev = (n: number): Revision => n as Revision
 
-export const PODS: Resource = {
+export const PODS: ApiResource = {
   group: '',
   version: 'v1',
   plural: 'pods',
@@ -112,12 +113,12 @@ export function podObject(...pod: Parameters<typeof podKeyValue>): StoredObject 
 /** Bodies are the objects themselves; statuses and bookmarks are JSON. */
 export const plainEncoder: BodyEncoder = {
   key: 'plain',
-  apiVersion: 'v1',
+  schemaVersion: 'v1',
   encode: (object, revision) => spliceResourceVersion(object, revision),
   encodeFirst: null,
   isSame: null,
   bookmark: (bookmark) => Buffer.from(JSON.stringify({ metadata: bookmarkMetadata(bookmark) })),
-  status: (status) => Buffer.from(JSON.stringify(status)),
+  failure: (error) => failureOf(error, (status) => Buffer.from(JSON.stringify(status))),
 }
 
 /** Like a Table: the first object of a stream is marked. */

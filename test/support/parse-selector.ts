@@ -1,4 +1,4 @@
-import type { Resource } from '../../src/engine/model/resource.js'
+import type { ApiResource } from '../../src/kubernetes/model/api-resource.js'
 import { ANY_FIELD } from '../../src/kubernetes/dialect/field-labels.js'
 import { readSelector, type Selector, selectorOf } from '../../src/kubernetes/dialect/selector.js'
 
@@ -7,7 +7,13 @@ export function parseSelector(
   labelSelector: string | undefined,
   fieldSelector: string | undefined,
   fieldLabels = ANY_FIELD,
-  resource?: Pick<Resource, 'holds'>,
+  resource?: Pick<ApiResource, 'holds'>,
 ): Selector {
   return selectorOf(readSelector({ labelSelector, fieldSelector }), fieldLabels, resource)
+}
+
+export const EVERYTHING = parseSelector(undefined, undefined)
+
+export function parseShardedSelector(shardSelector: string, labelSelector = '', fieldSelector = ''): Selector {
+  return selectorOf(readSelector({ shardSelector, labelSelector, fieldSelector }), ANY_FIELD)
 }

@@ -1,7 +1,7 @@
 import type { Config } from '../../src/server/config/load.js'
 import { Metrics } from '../../src/server/metrics/metrics.js'
 import type { CurrentConfig } from '../../src/server/wiring/live-config.js'
-import type { ProcessOptions } from '../../src/server/wiring/process.js'
+import type { ProcessOptions } from '../../src/server/wiring/server-process.js'
 import { systemClock } from '../../src/support/clock.js'
 import { silentLogger } from '../../src/support/log.js'
 import { systemRandom } from '../../src/support/random.js'

@@ -30,7 +30,7 @@ export function serverRuntime(): string {
   return process.env['TEST_SERVER_RUNTIME'] ?? process.execPath
 }
 
-/** Skips a test of something that only Node has: HTTP/2 without TLS, and workers (docs/runtimes.md). */
+/** Skips a test of something that only Node has: HTTP/2 without TLS, and workers (docs/guide/runtimes.md). */
 export const needsNode = serverRuntime() === process.execPath ? false : 'only on Node'
 
 /** Whether tests with these sources start programs. */
@@ -41,18 +41,55 @@ export function startsPrograms(sources: ReadonlySet<string>): boolean {
 /** Builds the bundles, for this process and its children; nothing where a parent has: others may be starting them. */
 export async function bundlePrograms(): Promise<void> {
   if (process.env[BUNDLED] !== undefined) return
-  rmSync(bundles, { recursive: true, force: true })
+  await bundle(bundles, programs, [])
+  process.env[BUNDLED] = '1'
+}
+
+/** Another value in a source: an interval that is shortened, or a limit that is lowered, for a run that reaches many. */
+export interface Change {
+  /** `src/…ts` */
+  readonly source: string
+  /** Found once in the compiled source. */
+  readonly pattern: RegExp
+  readonly replacement: string
+}
+
+/** The change of a module's constant. */
+export function constant(source: string, name: string, value: number): Change {
+  return { source, pattern: new RegExp(`\\bconst ${name} = [^;]+;`), replacement: `const ${name} = ${value};` }
+}
+
+/**
+ * Builds distributary with changes, so that it needs no option that only tests would set.
+ *
+ * @param name of its folder.
+ * @returns the file of the program.
+ * @throws Error when a source has nothing to change.
+ */
+export async function bundleWith(name: string, changes: readonly Change[]): Promise<string> {
+  const folder = join(root, '.build', name)
+  await bundle(folder, { main: programs.main }, changes)
+  return join(folder, 'main.js')
+}
+
+async function bundle(
+  outdir: string,
+  entryPoints: Readonly<Record<string, string>>,
+  changes: readonly Change[],
+): Promise<void> {
+  rmSync(outdir, { recursive: true, force: true })
+  const missing = new Set(changes)
   const { build } = await import('esbuild')
   await build({
-    entryPoints: programs,
-    outdir: bundles,
+    entryPoints,
+    outdir,
     bundle: true,
     splitting: true,
     format: 'esm',
     platform: 'node',
     target: 'node20.19',
-    // People read stack traces; names suffice.
-    keepNames: true,
+    // People read stack traces; names suffice. They are not what a heap snapshot calls a function.
+    keepNames: changes.length === 0,
     // As in the package, because the source stays in memory.
     minifyWhitespace: true,
     lineLimit: 200,
@@ -68,12 +105,19 @@ export async function bundlePrograms(): Promise<void> {
         name: 'files beside a module are found from where it was compiled',
         setup(context) {
           context.onLoad({ filter: /\.build[/\\](src|test)[/\\].*\.js$/ }, ({ path }) => {
-            const contents = readFileSync(path, 'utf8')
+            let contents = readFileSync(path, 'utf8')
+            for (const change of changes) {
+              if (!path.endsWith(`/.build/${change.source.replace(/ts$/, 'js')}`)) continue
+              contents = contents.replace(change.pattern, () => {
+                missing.delete(change)
+                return change.replacement
+              })
+            }
             return { contents: contents.replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href)) }
           })
         },
       },
     ],
   })
-  process.env[BUNDLED] = '1'
+  for (const { source, pattern } of missing) throw new Error(`${source} has no ${pattern}`)
 }

@@ -1,7 +1,7 @@
 /**
  * Checks what tests need in addition to Node: real servers and real clients. A test needs those whose modules are among
- * its sources. Tests never skip because one is missing: it is installed where that needs no prompt (as root, or with
- * sudo without a password), and otherwise named in one line.
+ * its sources. Tests never skip because one is missing. It is installed by root and in CI, which have agreed to that, and
+ * elsewhere only with `--install`; otherwise one line names it.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -53,7 +53,7 @@ export const requirements: readonly Requirement[] = [
   {
     what: 'chromium',
     package: 'chromium',
-    usedBy: ['test/support/chromium.ts'],
+    usedBy: ['test/support/launch-chromium.ts'],
     isThere: () => runs('chromium', '--version'),
   },
   {
@@ -113,35 +113,50 @@ export function requirementsOf(sources: ReadonlySet<string>): readonly Requireme
 }
 
 /**
- * Null when everything that these sources need is available (or now installed); otherwise the one line that says what
- * to install.
+ * Returns null when everything that these sources need is available (or now installed); otherwise the one line that
+ * says what to install.
+ *
+ * @param mayInstall the user passed `--install`: use sudo, without a prompt.
  */
-export function provideRequirements(sources: ReadonlySet<string>): string | null {
+export function provideRequirements(sources: ReadonlySet<string>, mayInstall = false): string | null {
   let missing = requirementsOf(sources).filter((requirement) => !requirement.isThere())
   if (missing.length === 0) return null
-  const prefix = installPrefix()
+  const prefix = installPrefix(mayInstall)
   if (prefix) {
     const names = missing.map((requirement) => requirement.package)
     process.stdout.write(`The tests need ${names.join(', ')}: installing with apt-get\n`)
-    const install = ['apt-get', 'install', '--yes', '--no-install-recommends', ...names]
-    // The package lists may be outdated, or empty in a fresh container: they are fetched only then.
-    if (!runQuietly([...prefix, ...install]) && runQuietly([...prefix, 'apt-get', 'update'])) {
-      runQuietly([...prefix, ...install])
-    }
+    runQuietly([...prefix, 'sh', '-c', INSTALL, 'install', ...names])
     missing = missing.filter((requirement) => !requirement.isThere())
     if (missing.length === 0) return null
   }
   const what = missing.map((requirement) => requirement.what).join(', ')
   const packages = missing.map((requirement) => requirement.package).join(' ')
-  return `The tests need ${what}, which this machine lacks: apt-get install ${packages}`
+  const how = prefix ? '' : ', or repeat the command with -- --install'
+  return `The tests need ${what}, which this machine lacks: apt-get install ${packages}${how}`
 }
 
-/** How to run a command as root here; null when that needs a prompt. */
-function installPrefix(): readonly string[] | null {
+/**
+ * Debian starts a daemon (etcd, nginx, PostgreSQL …) when its package is installed, unless this policy file forbids it.
+ * A policy that is already there stays. The package lists may be outdated, or empty in a fresh container: they are
+ * fetched only then.
+ */
+const INSTALL = `
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+  trap 'rm -f "$policy"' EXIT
+  printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod 755 "$policy" || exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+install() { apt-get install --yes --no-install-recommends "$@"; }
+install "$@" || { apt-get update && install "$@"; }
+`
+
+/** How to run a command as root here; null when nobody has agreed to installing, or that needs a prompt. */
+function installPrefix(mayInstall: boolean): readonly string[] | null {
   if (!runs('apt-get', '--version')) return null
-  const environment = ['env', 'DEBIAN_FRONTEND=noninteractive']
-  if (process.getuid?.() === 0) return environment
-  return runs('sudo', '-n', 'true') ? ['sudo', '-n', ...environment] : null
+  if (process.getuid?.() === 0) return []
+  if (!mayInstall && process.env['CI'] === undefined) return null
+  return runs('sudo', '-n', 'true') ? ['sudo', '-n'] : null
 }
 
 function run(command: string, args: readonly string[]): { isFine: boolean; output: string } {

@@ -10,7 +10,7 @@ const run = (argument: string) => {
 
 void t.test('a runner of tests prints its usage', async (t) => {
   for (const argument of ['--help', '-h'])
-    t.match(run(argument), { status: 0, stdout: /^npm run test:etcd -- \[--version[^`]*failed\.\n$/, stderr: /^$/ })
+    t.match(run(argument), { status: 0, stdout: /^npm run judge -- etcd \[--version[^`]*failed\.\n$/, stderr: /^$/ })
 })
 
 void t.test('an argument that a runner does not know is an error of one line', async (t) => {

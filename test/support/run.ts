@@ -1,7 +1,7 @@
 /**
  * `npm test -- [TEST…]`: compiles the tests and what they load, installs or asks for the programs they need, runs tap,
  * and ends with the line `N passed, N failed`. Arguments select tests by file or folder; the default is all except the
- * scenarios of `npm run test:system`.
+ * scenarios of `npm run test:system`. `--install` lets it install missing programs with sudo.
  *
  * `npm run test:nightly -- [--rounds N] [--seed N] [TEST…]`: the random tests, each round with a new seed, which is
  * printed. `--seed` repeats one.
@@ -25,7 +25,12 @@ const LIMITS = process.env['TEST_LONG'] === undefined ? {} : { seconds: 1_800 }
 
 async function main(): Promise<number> {
   const { values, positionals: names } = parseArgs({
-    options: { rounds: { type: 'string' }, seed: { type: 'string' }, system: { type: 'boolean', default: false } },
+    options: {
+      rounds: { type: 'string' },
+      seed: { type: 'string' },
+      system: { type: 'boolean', default: false },
+      install: { type: 'boolean', default: false },
+    },
     allowPositionals: true,
   })
   const isNightly = values.rounds !== undefined || values.seed !== undefined
@@ -39,7 +44,7 @@ async function main(): Promise<number> {
   const files = chosen.filter((file) => !isNightly || isRandom(sourcesOf([file])))
   if (files.length === 0) return fail('none of these tests is random')
   const sources = sourcesOf(files)
-  const lack = provideRequirements(sources)
+  const lack = provideRequirements(sources, values.install)
   if (lack !== null) return fail(lack)
   await compile(new Set([...sources, ...sourcesOf(['test/support/run-tap.ts'])]))
   if (startsPrograms(sources)) await bundlePrograms()

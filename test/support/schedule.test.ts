@@ -1,43 +1,53 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { ALONE, LONG, schedule, WAITING } from './schedule.js'
+import { schedule, type Traits, traitsOf } from './schedule.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const program = fileURLToPath(new URL('shared-process.js', import.meta.url))
 
-const file = (name: string): string => `test/${name}.test.ts`
-const age = file('fault/age')
-const etcd = file('engine/feed/feed/etcd')
-const state = file('engine/feed/feed-state')
-const store = file('engine/cache/store')
-const nats = file('fleet/nats')
-const feeds = file('fleet/nats-feeds')
-const bounds = file('fault/bounds')
+const traits =
+  (known: Record<string, Partial<Traits>>) =>
+  (file: string): Traits => ({ sources: 1, waits: false, isAlone: false, ...known[file] })
 
-void t.test('tests that mostly wait have a separate lane, and long ones begin first', (t) => {
-  t.strictSame(schedule([age, store, state, etcd, nats, feeds], 2), [
-    { groups: [[feeds, store, state]], jobs: 3 },
-    { groups: [[age, etcd, nats]], jobs: 3 },
+void t.test('tests that mostly wait have a separate lane, and those with most sources begin first', (t) => {
+  const known = traits({ age: { waits: true }, etcd: { waits: true, sources: 9 }, feeds: { sources: 5 } })
+  t.strictSame(schedule(['age', 'store', 'state', 'etcd', 'feeds'], 2, known), [
+    { groups: [['feeds', 'store', 'state']], jobs: 3 },
+    { groups: [['etcd', 'age']], jobs: 3 },
   ])
-  t.strictSame(schedule([store], 4), [{ groups: [[store]], jobs: 5 }], 'a lane without files is left out')
-  t.strictSame(schedule([age], 1), [{ groups: [[age]], jobs: 2 }])
-  t.strictSame(schedule([], 1), [])
+  t.strictSame(schedule(['store'], 4, known), [{ groups: [['store']], jobs: 5 }], 'a lane without files is left out')
+  t.strictSame(schedule(['age'], 1, known), [{ groups: [['age']], jobs: 2 }])
+  t.strictSame(schedule([], 1, known), [])
   t.end()
 })
 
 void t.test('files share a process, up to a number; those that measure or change their process run alone', (t) => {
-  const busy = Array.from({ length: 9 }, (_, i) => file(`cache/${i}`))
-  t.strictSame(schedule([...busy, bounds], 1)[0]!.groups, [[bounds], busy.slice(0, 8), busy.slice(8)])
-  const waiting = Array.from({ length: 5 }, (_, i) => file(`engine/feed/feed/${i}`))
-  t.strictSame(schedule(waiting, 1)[0]!.groups, [waiting.slice(0, 4), waiting.slice(4)])
+  const busy = Array.from({ length: 9 }, (_, i) => `busy ${i}`)
+  const known = traits({
+    bounds: { isAlone: true, sources: 2 },
+    ...Object.fromEntries(['a', 'b', 'c', 'd', 'e'].map((name) => [name, { waits: true }])),
+  })
+  t.strictSame(schedule([...busy, 'bounds'], 1, known)[0]!.groups, [['bounds'], busy.slice(0, 8), busy.slice(8)])
+  t.strictSame(schedule(['a', 'b', 'c', 'd', 'e'], 1, known)[0]!.groups, [['a', 'b', 'c', 'd'], ['e']])
   t.end()
 })
 
-void t.test('every listed path exists', (t) => {
-  for (const source of [...LONG, ...WAITING, ...ALONE]) t.ok(existsSync(join(root, source)), source)
+void t.test("a file's traits are those of what it starts", (t) => {
+  const rows: readonly (readonly [name: string, waits: boolean, isAlone: boolean])[] = [
+    ['engine/cache/store', false, false],
+    ['engine/feed/feed/etcd', true, false],
+    ['fleet/nats', true, false],
+    ['fault/bounds', true, true],
+    ['kubernetes/codec/object-views', false, true],
+    ['support/go-program', false, true],
+    ['integration/nats-servers', true, true],
+  ]
+  for (const [name, waits, isAlone] of rows) t.match(traitsOf(`test/${name}.test.ts`), { waits, isAlone }, name)
+  const sourcesOf = (name: string): number => traitsOf(`test/${name}.test.ts`).sources
+  t.ok(sourcesOf('integration/rotation') > sourcesOf('engine/cache/store'))
   t.end()
 })
 

@@ -3,11 +3,13 @@
  *
  * Starting Node and loading tap and the server takes a second of processor time, more than most files need themselves,
  * so several files share a process. Processes run in two lanes, each with one more process than there are processors:
- * most files keep a processor busy; those that mostly wait (for a lease, a timeout or an election) have the second
- * lane, since each would otherwise occupy a processor that it does not use.
+ * most files keep a processor busy; those that start real servers have the second lane, since they mostly wait for
+ * these (for a lease, a timeout or an election), and would otherwise occupy a processor that they do not use.
+ *
+ * What a file starts is read from its sources, so no list of names has to be kept.
  */
 import { availableParallelism } from 'node:os'
-import { isUnder } from './select-tests.js'
+import { readSource, sourcesOf } from './imports.js'
 
 export interface Lane {
   /** The files of one process, in order. */
@@ -16,74 +18,27 @@ export interface Lane {
   readonly jobs: number
 }
 
-/** Files and folders that start first, so that none of them runs alone at the end. */
-export const LONG: readonly string[] = [
-  'test/integration',
-  'test/fleet',
-  'test/fault',
-  'test/bench',
-  'test/ops',
-  'test/server/ui',
-  'test/engine/feed/feed',
-  'test/conformance',
-  'test/guarantees/live.test.ts',
-  'test/reference/recorded.test.ts',
-  'test/security',
-  'test/server/transports',
-  'test/engine/upstream/etcd/etcd-upstream',
-  'test/docs/commands-of-pages.test.ts',
-]
+/** What a test file's text and its sources say about how it runs. */
+export interface Traits {
+  /** The number of its sources. A file that loads the whole server takes longer than one that loads a parser. */
+  readonly sources: number
+  /** It starts real servers, which do most of its work in their own processes or wait for leases and elections. */
+  readonly waits: boolean
+  /** It needs a process of its own, because it measures memory, changes the environment or runs its tests side by side. */
+  readonly isAlone: boolean
+}
 
-/** Files that take seconds and use less than about half of a processor. */
-export const WAITING: readonly string[] = [
-  'test/bench/fanout.test.ts',
-  'test/client/leader-election.test.ts',
-  'test/client/shared-informer/faults.test.ts',
-  'test/conformance/watch.test.ts',
-  'test/etcd',
-  'test/fault/age.test.ts',
-  'test/fault/broken-builds.test.ts',
-  'test/fault/clock-jumps.test.ts',
-  'test/fault/cluster.test.ts',
-  'test/fault/compaction.test.ts',
-  'test/fault/connections.test.ts',
-  'test/fault/random.test.ts',
-  'test/fault/restore.test.ts',
-  'test/fault/slow-loris.test.ts',
-  'test/fault/starved.test.ts',
-  'test/fault/upstream.test.ts',
-  'test/engine/feed/feed',
-  'test/fleet/nats',
-  'test/fleet/nats.test.ts',
-  'test/fleet/stream',
-  'test/integration/credential-files.test.ts',
-  'test/integration/rotation.test.ts',
-  'test/integration/stopped-primary.test.ts',
-  'test/integration/swapped-files.test.ts',
-  'test/ops/tracing.test.ts',
-  'test/reference/recorded.test.ts',
-  'test/security/certificate-end.test.ts',
-  'test/security/limits.test.ts',
-  'test/server/wiring/etcd-credentials.test.ts',
-  'test/server/wiring/live-config.test.ts',
-  'test/server/transports/framing/server-sent-events.test.ts',
-  'test/server/transports/watch/gzip-output.test.ts',
-  'test/server/transports/watch/stream-output.test.ts',
-  'test/engine/upstream/etcd',
-  'test/kubernetes/upstream/remote-ages.test.ts',
-]
+const SERVERS = ['test/support/etcd-process.ts', 'test/support/nats-process.ts']
+const NEEDS_OWN_PROCESS = /memoryUsage\(|memoryAfterCollection\(|Object\.assign\(process\.env|^t\.jobs = /m
 
-/** Files with a process of their own, because they measure memory, change the environment or leave something behind. */
-export const ALONE: readonly string[] = [
-  // These measure memory.
-  'test/fault/bounds.test.ts',
-  'test/fault/outage-hour.test.ts',
-  'test/support/recent-entries.test.ts',
-  // This one changes the environment.
-  'test/support/go-program.test.ts',
-  // The tests of this file run side by side.
-  'test/integration/nats-servers.test.ts',
-]
+export function traitsOf(file: string): Traits {
+  const sources = sourcesOf([file])
+  return {
+    sources: sources.size,
+    waits: SERVERS.some((source) => sources.has(source)),
+    isAlone: NEEDS_OWN_PROCESS.test(readSource(file)),
+  }
+}
 
 /**
  * If the process dies, the files after the one at fault are lost; and the last process of a run should not run alone
@@ -93,16 +48,20 @@ const FILES_IN_PROCESS = 8
 /** Fewer, since they take long. */
 const WAITING_FILES_IN_PROCESS = 4
 
-/** The lanes of a run; within each, long files begin first. */
-export function schedule(files: readonly string[], processors = availableParallelism()): Lane[] {
-  const ordered = [...files].sort((a, b) => Number(isUnder(b, LONG)) - Number(isUnder(a, LONG)))
+/** The lanes of a run. Within each, the files with most sources begin first, so that none runs alone at the end. */
+export function schedule(
+  files: readonly string[],
+  processors = availableParallelism(),
+  traits: (file: string) => Traits = traitsOf,
+): Lane[] {
+  const known = files.map((file) => ({ file, ...traits(file) })).sort((a, b) => b.sources - a.sources)
   const lanes = [
     groupFiles(
-      ordered.filter((file) => !isUnder(file, WAITING)),
+      known.filter(({ waits }) => !waits),
       FILES_IN_PROCESS,
     ),
     groupFiles(
-      ordered.filter((file) => isUnder(file, WAITING)),
+      known.filter(({ waits }) => waits),
       WAITING_FILES_IN_PROCESS,
     ),
   ]
@@ -110,11 +69,11 @@ export function schedule(files: readonly string[], processors = availableParalle
 }
 
 /** Groups keep the files' order, and are ordered by their first file. */
-function groupFiles(files: readonly string[], atMost: number): string[][] {
+function groupFiles(files: readonly (Traits & { readonly file: string })[], atMost: number): string[][] {
   const groups: string[][] = []
   let open: string[] | null = null
-  for (const file of files) {
-    if (isUnder(file, ALONE)) {
+  for (const { file, isAlone } of files) {
+    if (isAlone) {
       groups.push([file])
       continue
     }

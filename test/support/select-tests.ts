@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** Tests that need a newer etcd than Debian's, and take minutes or need root: `npm run test:etcd` runs them. */
+/** Tests that need a newer etcd than Debian's, and take minutes or need root: `npm run judge -- etcd` runs them. */
 const ONLY_BY_NAME = join('test', 'etcd') + sep
 
 /**
@@ -15,18 +15,31 @@ const ONLY_BY_NAME = join('test', 'etcd') + sep
 const SYSTEM = [
   'test/bench',
   'test/cli/doctor.test.ts',
+  'test/cli/top.test.ts',
   'test/client/react.test.ts',
+  'test/clients/hostile-keys.test.ts',
+  'test/conformance/drop.test.ts',
+  'test/conformance/random-requests.test.ts',
+  'test/conformance/shards.test.ts',
   'test/docs/commands-of-pages.test.ts',
   'test/edge',
   'test/engine/feed/feed/etcd-gap.test.ts',
   'test/engine/feed/feed/etcd-large.test.ts',
   'test/engine/upstream/etcd/etcd-upstream/faults.test.ts',
+  'test/etcd-api/access.test.ts',
+  'test/etcd-api/etcd-api',
+  'test/etcd-api/etcd-api.test.ts',
+  'test/etcd-api/read-transaction.test.ts',
+  'test/etcd-api/watch/watch-stream.test.ts',
+  'test/etcd-api/write-rights.test.ts',
   'test/fault',
   'test/fleet/nats.test.ts',
   'test/fleet/workers.test.ts',
+  'test/growth',
   'test/guarantees/live.test.ts',
   'test/integration',
   'test/ops',
+  'test/reference',
   'test/security',
   'test/server/ui/page.test.ts',
   'test/server/wiring/live-config.test.ts',

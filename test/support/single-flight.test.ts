@@ -18,11 +18,12 @@ function runs() {
 
 void t.test('a call never joins a run that began before it', async (t) => {
   const { flight, open, count } = runs()
-  const first = flight.join()
+  const first = [flight.join(), flight.join()]
+  await nextTurn()
+  t.equal(count(), 1, 'calls in one turn share a run')
   const meanwhile = [flight.join(), flight.join(), flight.join()]
-  t.equal(count(), 1)
   open[0]!.resolve()
-  t.equal(await first, 1)
+  t.strictSame(await Promise.all(first), [1, 1])
   await nextTurn()
   t.equal(count(), 2, 'one more for all who came in the meantime')
   const later = flight.join()
@@ -36,6 +37,7 @@ void t.test('a call never joins a run that began before it', async (t) => {
 void t.test('a failed run fails those who waited for it, and no others', async (t) => {
   const { flight, open } = runs()
   const first = flight.join()
+  await nextTurn()
   const second = flight.join()
   open[0]!.reject(new Error('broken'))
   await t.rejects(first, { message: 'broken' })
@@ -48,6 +50,7 @@ void t.test('a caller that gives up does not end the run for the others', async 
   const { flight, open, count } = runs()
   const controller = new AbortController()
   const leaves = flight.join(controller.signal)
+  await nextTurn()
   const stays = flight.join()
   controller.abort(new Error('enough'))
   await t.rejects(leaves, { message: 'enough' })

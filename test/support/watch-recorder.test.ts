@@ -135,7 +135,7 @@ void t.test('the ways in which a watch ends are distinguished', async (t) => {
   t.equal(refused.end, 'cut')
 })
 
-void t.test('a paused watch reads nothing until resumed, and then misses nothing', async (t) => {
+void t.test('a paused watch reads no event until resumed, and then every one', async (t) => {
   const { recorder } = await setUp(t, (_, response) => {
     for (let i = 0; i < 5_000; i++) response.write(line('ADDED', `x${i}`, i + 2, 'y'.repeat(1_000)))
     response.end()

@@ -5,6 +5,11 @@
 {{- if not (or .Values.config.upstream (eq (default "auto" .Values.config.natsRole) "edge")) -}}true{{- end -}}
 {{- end -}}
 
+{{/* "true" if the pods read the API server of their cluster with their own token. */}}
+{{- define "distributary.isInCluster" -}}
+{{- if eq (default "" .Values.config.upstream) "in-cluster" -}}true{{- end -}}
+{{- end -}}
+
 {{- define "distributary.etcdServers" -}}
 {{- if include "distributary.readsEtcd" . -}}
 {{- if .Values.config.etcdServers -}}
@@ -78,6 +83,11 @@ https://127.0.0.1:2379
 {{- add .Values.terminationGracePeriodSeconds (int (include "distributary.seconds" (default 0 $delay))) -}}
 {{- end -}}
 
+{{/* "true" if replicas send connections to new ones. */}}
+{{- define "distributary.rebalances" -}}
+{{- if or .Values.rebalance.enabled .Values.config.rebalance -}}true{{- end -}}
+{{- end -}}
+
 {{/* Refuses values with which every pod would refuse to start, or which would have no effect. */}}
 {{- define "distributary.check" -}}
 {{- $config := .Values.config -}}
@@ -105,11 +115,39 @@ https://127.0.0.1:2379
 {{- if and .Values.agents.enabled (not .Values.tls.enabled) -}}
 {{- fail "agents.enabled needs tls.enabled: agents send their tokens" -}}
 {{- end -}}
+{{- if and .Values.agents.enabled $config.upstream -}}
+{{- if not $config.serviceAccountIssuer -}}
+{{- fail "config.serviceAccountIssuer is required with agents.enabled and config.upstream: the server verifies agents' tokens itself, so that they can connect while the API server is down. The issuer of your cluster: kubectl get --raw /.well-known/openid-configuration" -}}
+{{- end -}}
+{{- if and $config.passthrough (ne $config.passthrough .Values.agents.apiServer) -}}
+{{- fail "config.passthrough must be agents.apiServer with config.upstream: agents would write to another server than they read" -}}
+{{- end -}}
+{{- end -}}
+{{- if and $config.upstream (has "RBAC" (default list $config.authorizationMode)) -}}
+{{- fail "config.authorizationMode cannot contain RBAC with config.upstream, because roles are read from etcd: use [Webhook], which asks the API server" -}}
+{{- end -}}
+{{- if and (include "distributary.isInCluster" .) $config.kubeconfig -}}
+{{- fail "config.upstream=in-cluster uses the pod's ServiceAccount: remove config.kubeconfig" -}}
+{{- end -}}
 {{- if and .Values.tls.generate (or .Values.tls.secretName .Values.tls.certManager.enabled) -}}
 {{- fail "tls.generate, tls.secretName and tls.certManager each provide a certificate: set only one of them" -}}
 {{- end -}}
 {{- if and (not .Values.agents.enabled) (or (include "distributary.hasAuthenticator" .) $config.passthrough $config.apiservice) (not (or $config.authorizationMode .Values.extraArgs .Values.extraEnv .Values.secretEnv)) -}}
 {{- fail "config.authorizationMode is required: [RBAC], [Webhook] or [Policy] decide who may read what; with [AlwaysAllow] every caller may read everything served" -}}
+{{- end -}}
+{{- if and $config.goawayChance (or (ne .Values.mode "standalone") (and (eq (int .Values.replicas) 1) (not .Values.autoscaling.enabled))) -}}
+{{- fail "config.goawayChance needs several replicas behind the Service: clients of a single one would only reconnect for nothing" -}}
+{{- end -}}
+{{- if include "distributary.rebalances" . -}}
+{{- if ne .Values.mode "standalone" -}}
+{{- fail "rebalance needs the Service, which mode=sidecar does not have: clients of a DaemonSet stay on their node" -}}
+{{- end -}}
+{{- if or (eq .Values.service.internalTrafficPolicy "Local") (eq .Values.service.externalTrafficPolicy "Local") -}}
+{{- fail "rebalance cannot be combined with the policy Local of service.internalTrafficPolicy or service.externalTrafficPolicy: clients would return to the pod of their node" -}}
+{{- end -}}
+{{- if and (eq (int .Values.replicas) 1) (not .Values.autoscaling.enabled) -}}
+{{- fail "rebalance needs several replicas: set replicas or autoscaling.enabled" -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.podMonitor.enabled (not .Values.metrics.port) -}}
 {{- fail "podMonitor needs metrics.port, which it scrapes" -}}
@@ -154,6 +192,9 @@ https://127.0.0.1:2379
 {{- if .Values.metrics.port -}}
 {{- $_ := set $config "metricsBindAddress" (printf "%s:%d" .Values.metrics.bindAddress (int .Values.metrics.port)) -}}
 {{- end -}}
+{{- if .Values.rebalance.enabled -}}
+{{- $_ := set $config "rebalance" (printf "%s/%s" .Release.Namespace (include "distributary.fullname" .)) -}}
+{{- end -}}
 {{- $etcdKeys := include "distributary.etcdKeys" . -}}
 {{- if eq $etcdKeys "host" -}}
 {{- $_ := set $config "etcdCafile" (printf "/etc/distributary/etcd/%s" .Values.etcd.hostFiles.ca) -}}
@@ -197,7 +238,14 @@ https://127.0.0.1:2379
 {{- end -}}
 {{- if .Values.agents.enabled -}}
 {{- $_ := set $config "authenticationKubeconfig" "/etc/distributary/agents/reviewer.kubeconfig" -}}
+{{- if .Values.config.upstream -}}
+{{- $_ := set $config "authorizationMode" (list "Webhook") -}}
+{{- $_ := set $config "authorizationKubeconfig" "/etc/distributary/agents/reviewer.kubeconfig" -}}
+{{- /* As long as kube-apiserver keeps a webhook's decisions. While the API server is down, they let agents connect again. */ -}}
+{{- $_ := set $config "authorizationWebhookCacheAuthorizedTtl" "5m" -}}
+{{- else -}}
 {{- $_ := set $config "authorizationMode" (list "RBAC") -}}
+{{- end -}}
 {{- $_ := set $config "passthrough" .Values.agents.apiServer -}}
 {{- $_ := set $config "passthroughCafile" "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt" -}}
 {{- end -}}

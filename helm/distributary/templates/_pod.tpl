@@ -33,7 +33,7 @@ metadata:
     {{- end }}
 spec:
   serviceAccountName: {{ include "distributary.serviceAccountName" . }}
-  automountServiceAccountToken: {{ or .Values.agents.enabled .Values.serviceAccount.automountToken }}
+  automountServiceAccountToken: {{ or .Values.agents.enabled (eq (include "distributary.isInCluster" .) "true") .Values.serviceAccount.automountToken }}
   # Variables of a Service named distributary would look like options.
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ include "distributary.terminationGracePeriodSeconds" . }}
@@ -95,6 +95,12 @@ spec:
       env:
         - name: NODE_OPTIONS
           value: {{ printf "--max-old-space-size=%d" (int .Values.maxOldSpaceMiB) | quote }}
+        {{- if include "distributary.rebalances" . }}
+        - name: DISTRIBUTARY_POD_UID
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.uid
+        {{- end }}
         {{- range .Values.secretEnv }}
         - name: {{ .name }}
           valueFrom:

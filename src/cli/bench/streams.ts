@@ -2,8 +2,9 @@
 import http from 'node:http'
 import http2 from 'node:http2'
 import https from 'node:https'
-import { headersByName } from '../../client/reflector/impersonation.js'
+import { headersByName } from '../../client/reflector/impersonation-headers.js'
 import type { NodeTransportOptions } from '../../client/node/node-transport.js'
+import { agentFor, tlsConnection } from '../../support/https-agent.js'
 
 export interface StreamHandler {
   /** Called once, before any data and before the end. */
@@ -30,16 +31,6 @@ export function createStreams(options: StreamsOptions): Streams {
   return options.isHttp2 ? overHttp2(options) : overHttp1(options)
 }
 
-function tlsOf({ ca, cert, key, tlsServerName, insecureSkipTlsVerify }: NodeTransportOptions): https.AgentOptions {
-  return {
-    rejectUnauthorized: insecureSkipTlsVerify !== true,
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
-  }
-}
-
 function headersOf({ authorization, impersonate }: NodeTransportOptions): Record<string, string | string[]> {
   const credentials = authorization?.() ?? null
   return {
@@ -53,9 +44,7 @@ function overHttp1({ target }: StreamsOptions): Streams {
   const server = target.server.replace(/\/+$/, '')
   const isPlain = server.startsWith('http:')
   // Every watch has its own connection, like a separate client.
-  const agent = isPlain
-    ? new http.Agent({ maxSockets: Infinity })
-    : new https.Agent({ ...tlsOf(target), maxSockets: Infinity })
+  const agent = agentFor(server, target, { maxSockets: Infinity })
   const start = isPlain ? http.get : https.get
   const open = new Set<http.ClientRequest>()
   return {
@@ -93,7 +82,7 @@ function overHttp2({ target, streamsPerConnection }: StreamsOptions): Streams {
   let left = 0
   const connect = (): http2.ClientHttp2Session => {
     const opened = http2.connect(origin, {
-      ...tlsOf(target),
+      ...tlsConnection(target),
       settings: { enablePush: false, initialWindowSize: 2 ** 20 },
     })
     sessions.add(opened)

@@ -5,7 +5,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import { ok, skipped, type Verdict, wrong } from './checks.js'
-import type { Party } from './party.js'
+import type { ComparedServer } from './compared-server.js'
 
 /** The authorities in PEM; null if there is no ConfigMap. */
 export interface Authorities {
@@ -16,7 +16,7 @@ export interface Authorities {
 }
 
 /** @throws CommandError when the API server does not answer. */
-export async function authoritiesIn(cluster: Party, namespace: string): Promise<Authorities> {
+export async function authoritiesIn(cluster: ComparedServer, namespace: string): Promise<Authorities> {
   const read = async (name: string): Promise<string | null> => {
     const { body } = await cluster.get(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps/${name}`)
     return body.data?.['ca.crt'] ?? null
@@ -24,7 +24,7 @@ export async function authoritiesIn(cluster: Party, namespace: string): Promise<
   return { moved: await read('distributary-ca'), unmoved: await read('kube-root-ca.crt') }
 }
 
-const ADVICE = 'create it from both CAs, as described in docs/onboarding.md'
+const ADVICE = 'create it from both CAs, as described in docs/guide/onboarding.md'
 
 /** @param isTrusted whether distributary's certificate is valid for pods with these authorities. */
 export async function checkAuthorities(

@@ -8,7 +8,7 @@ import type { ApiResource } from '../../client/discovery.js'
 import { resourcePath } from '../../client/resource-path.js'
 import { errorMessage } from '../../support/error-message.js'
 import { expecting } from '../../support/https-agent.js'
-import type { ListedObject, Party, Reply, Subject } from './party.js'
+import type { ListedObject, ComparedServer, Reply, Subject } from './compared-server.js'
 
 export interface Finding {
   readonly check: string
@@ -20,12 +20,14 @@ export interface Finding {
 
 export interface Patient {
   /** The API server, as the administrator of the kubeconfig. */
-  readonly cluster: Party
+  readonly cluster: ComparedServer
   /** Both servers, as the agent; without an agent, as the administrator. */
-  readonly here: Party
-  readonly there: Party
+  readonly here: ComparedServer
+  readonly there: ComparedServer
   readonly agent: { readonly namespace: string; readonly name: string } | null
   readonly reviewer: { readonly namespace: string; readonly name: string }
+  /** Whether both servers know the caller by a client certificate, and not by a token. */
+  readonly isByCertificate: boolean
   /** The longest time from a write to its watch event. */
   readonly waitMs: number
 }
@@ -37,22 +39,30 @@ export const skipped = (found: string, advice: string): Verdict => ({ outcome: '
 
 export const CHECKS: Readonly<Record<string, (patient: Patient) => Promise<Verdict>>> = {
   version: checkVersion,
+  readiness: checkReadiness,
   reviewer: checkReviewer,
   token: checkToken,
   discovery: checkDiscovery,
   permissions: checkPermissions,
   lists: checkLists,
+  history: checkHistory,
   latency: checkLatency,
 }
+
+const ROLE_ADVICE =
+  'allow get, list and watch of each in the role of distributary (agents/upstream/reader.yaml, or serviceAccount.readerRules of the chart); until then, requests for them are forwarded or refused'
+const READINESS_ADVICE = 'grant the permission or fix the source that /readyz?verbose names'
 
 /** The minor releases whose objects this server knows. */
 const OLDEST_MINOR = 20
 const NEWEST_MINOR = 37
 
-async function checkVersion({ here, there }: Patient): Promise<Verdict> {
+async function checkVersion(patient: Patient): Promise<Verdict> {
+  const { here, there } = patient
   const [ours, theirs] = await Promise.all([here.get('/version'), there.get('/version')])
   if (theirs.status !== 200) return wrong(`the API server answers ${theirs.status} to /version`, 'check --kubeconfig')
-  if (ours.status !== 200) return wrong(`distributary answers ${ours.status} to /version`, adviceOn(ours.status))
+  if (ours.status !== 200)
+    return wrong(`distributary answers ${ours.status} to /version`, adviceOn(ours.status, patient))
   const [own = '?', version = '?'] = [ours.body.gitVersion, theirs.body.gitVersion]
   const minor = Number(/^v1\.(\d+)/.exec(version)?.[1])
   if (!(minor >= OLDEST_MINOR && minor <= NEWEST_MINOR)) {
@@ -93,6 +103,55 @@ export async function checkCertificate(server: string, ca: string, host: string)
   )
 }
 
+/** Reports what the server itself knows to be wrong, such as a permission that it lacks, whether or not it is ready. */
+async function checkReadiness({ here }: Patient): Promise<Verdict> {
+  const { status, text } = await here.get('/readyz', { verbose: '' }, 'text/plain')
+  const problems = text.split('\n').flatMap((line) => /^\[[-*]\](.+)/.exec(line)?.[1] ?? [])
+  if (status === 200 && problems.length === 0) return ok('ready')
+  const lacks = new Map<string, Set<string>>()
+  for (const [verb, resource] of problems.flatMap(lackOf)) lacks.set(verb, (lacks.get(verb) ?? new Set()).add(resource))
+  if (
+    lacks.size > 0 &&
+    problems.every((problem) => /permission-denied|^upstream-permissions |^caches /.test(problem))
+  ) {
+    const texts = [...lacks].map(([verb, resources]) => `${verb} ${some([...resources])}`)
+    return wrong(`distributary may not ${texts.join(', nor ')}`, ROLE_ADVICE)
+  }
+  return wrong(problems.length === 0 ? `distributary answers ${status} to /readyz` : some(problems), READINESS_ADVICE)
+}
+
+/** Returns the verb and the resource that this server lacks according to the problem; nothing for another problem. */
+function lackOf(problem: string): (readonly [verb: string, resource: string])[] {
+  const [, verb, plural, group] = /cannot (\w+) resource "([^"]+)" in API group "([^"]*)"/.exec(problem) ?? []
+  if (verb !== undefined) return [[verb, group === '' ? plural! : `${plural}.${group}`]]
+  const listed = /^cache-(\S+) .*permission-denied/.exec(problem)?.[1]
+  return listed === undefined ? [] : [['list', listed]]
+}
+
+/** A source that answers confirms the content every few seconds. */
+const MAX_STALENESS_SECONDS = 30
+
+/** Checks how old the cached objects are, and from how far back watches resume. */
+async function checkHistory(patient: Patient): Promise<Verdict> {
+  const { here, agent } = patient
+  const path = resourcePath({ plural: 'configmaps', namespace: agent?.namespace ?? 'default' })
+  const list = await here.get(path, { limit: '1', resourceVersion: '0' })
+  if (list.status === 403) return skipped(refusalOf(list), 'use --from-pod with an account that may list configmaps')
+  if (list.status !== 200) return wrong(`distributary answers ${list.status} to a list`, adviceOn(list.status, patient))
+  const { stalenessSeconds } = list
+  if (stalenessSeconds > MAX_STALENESS_SECONDS) return wrong(`its data is ${stalenessSeconds} s old`, READINESS_ADVICE)
+  const { status, text } = await here.get(path, { watch: '1', resourceVersion: '1', timeoutSeconds: '1' })
+  if (status === 403)
+    return skipped('may not watch configmaps', 'use --from-pod with an account that may watch configmaps')
+  if (status !== 200) return wrong(`distributary answers ${status} to a watch`, adviceOn(status, patient))
+  const oldest = /too old resource version: 1 \((\d+)\)/.exec(text)?.[1]
+  if (oldest === undefined) return ok('fresh, and watches resume from any revision')
+  const revisions = Number(list.body.metadata?.resourceVersion) - Number(oldest)
+  return revisions > 0
+    ? ok(`fresh, and watches resume from ${revisions} revisions ago`)
+    : skipped('no history yet: clients that reconnect now list again', 'run doctor again in a minute')
+}
+
 async function checkReviewer({ cluster, reviewer }: Patient): Promise<Verdict> {
   const user = `system:serviceaccount:${reviewer.namespace}:${reviewer.name}`
   const reply = await decide(cluster, {
@@ -111,12 +170,18 @@ async function checkReviewer({ cluster, reviewer }: Patient): Promise<Verdict> {
 
 const SELF_REVIEW = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' }
 
-async function checkToken({ here, there, agent }: Patient): Promise<Verdict> {
+async function checkToken(patient: Patient): Promise<Verdict> {
+  const { here, there, agent } = patient
   const path = '/apis/authentication.k8s.io/v1/selfsubjectreviews'
   const [ours, theirs] = await Promise.all([here.post(path, SELF_REVIEW), there.post(path, SELF_REVIEW)])
   const who = agent === null ? 'the kubeconfig’s credentials' : 'the token'
-  if (theirs.status >= 300) return wrong(`the API server refuses ${who}: ${refusalOf(theirs)}`, 'check --from-pod')
-  if (ours.status >= 300) return wrong(`distributary refuses ${who}: ${refusalOf(ours)}`, adviceOn(ours.status))
+  if (theirs.status >= 300)
+    return wrong(
+      `the API server refuses ${who}: ${refusalOf(theirs)}`,
+      agent === null ? 'check --kubeconfig' : 'check --from-pod',
+    )
+  if (ours.status >= 300)
+    return wrong(`distributary refuses ${who}: ${refusalOf(ours)}`, adviceOn(ours.status, patient))
   const [own, other] = [ours, theirs].map(({ body }) => {
     const { username = '', groups = [] } = body.status?.userInfo ?? {}
     return [username, ...groups.toSorted()].join(' ')
@@ -186,7 +251,8 @@ async function checkPermissions(patient: Patient): Promise<Verdict> {
     }
     const [ours, theirs] = await Promise.all([decide(here, decision), decide(there, decision)])
     if (theirs.status >= 300) return skipped(`the API server gave no decision: ${refusalOf(theirs)}`, 'use --from-pod')
-    if (ours.status >= 300) return wrong(`distributary gave no decision: ${refusalOf(ours)}`, adviceOn(ours.status))
+    if (ours.status >= 300)
+      return wrong(`distributary gave no decision: ${refusalOf(ours)}`, adviceOn(ours.status, patient))
     const isAllowed = theirs.body.status?.allowed === true
     if (isAllowed) tally.allowed++
     if ((ours.body.status?.allowed === true) !== isAllowed) differing.push(textOf(decision, isAllowed))
@@ -206,10 +272,10 @@ function textOf(
   return `${user === undefined ? '' : `${user} `}${verb} ${resource}${where} (allowed only by ${isAllowedThere ? 'the API server' : 'distributary'})`
 }
 
-async function decide(party: Party, spec: Decision): Promise<Reply> {
+async function decide(server: ComparedServer, spec: Decision): Promise<Reply> {
   const kind = spec.user === undefined ? 'SelfSubjectAccessReview' : 'SubjectAccessReview'
   const path = `/apis/authorization.k8s.io/v1/${kind.toLowerCase()}s`
-  return await party.post(path, { apiVersion: 'authorization.k8s.io/v1', kind, spec })
+  return await server.post(path, { apiVersion: 'authorization.k8s.io/v1', kind, spec })
 }
 
 type Identity = Pick<Decision, 'user' | 'groups'>
@@ -236,7 +302,8 @@ const PAGE = '500'
 /** Lists are compared again, because something may have been written between the two requests. */
 const ATTEMPTS = 5
 
-async function checkLists({ here, there, agent }: Patient): Promise<Verdict> {
+async function checkLists(patient: Patient): Promise<Verdict> {
+  const { there, agent } = patient
   const resources = await there.resources()
   const pace = Math.max(1, Math.floor(resources.length / LISTS))
   const sample = resources.filter(({ plural }, i) => ALWAYS.includes(plural) || i % pace === 0)
@@ -244,7 +311,7 @@ async function checkLists({ here, there, agent }: Patient): Promise<Verdict> {
   const advice = new Set<string>()
   let [compared, objects] = [0, 0]
   for (const resource of sample) {
-    const { differs, count, what } = await compareLists(here, there, resource)
+    const { differs, count, what } = await compareLists(patient, resource)
     if (count !== null) [compared, objects] = [compared + 1, objects + count]
     if (differs !== null) differing.push(`${nameOf(resource)} ${differs}`)
     if (what !== undefined) advice.add(what)
@@ -266,7 +333,8 @@ interface Compared {
   readonly what?: string
 }
 
-async function compareLists(here: Party, there: Party, { group, version, plural }: ApiResource): Promise<Compared> {
+async function compareLists(patient: Patient, { group, version, plural }: ApiResource): Promise<Compared> {
+  const { here, there } = patient
   const path = resourcePath({ group, version, plural })
   for (let attempt = 1; ; attempt++) {
     const [plain, theirs] = await Promise.all([here.get(path, { limit: PAGE }), there.get(path, { limit: PAGE })])
@@ -280,7 +348,7 @@ async function compareLists(here: Party, there: Party, { group, version, plural 
       return {
         differs: `returns ${ours.status} from distributary, ${theirs.status} from the API server`,
         count: null,
-        what: adviceOn(ours.status),
+        what: adviceOn(ours.status, patient),
       }
     }
     const [own, other] = [textsOf(ours), textsOf(theirs)]
@@ -302,7 +370,7 @@ async function compareLists(here: Party, there: Party, { group, version, plural 
  * Repeats the list at the revision of the other server's list, for a resource that changes all the time; null if that
  * revision is not available.
  */
-async function listAt(here: Party, path: string, { body }: Reply): Promise<Reply | null> {
+async function listAt(here: ComparedServer, path: string, { body }: Reply): Promise<Reply | null> {
   const { resourceVersion = '' } = body.metadata ?? {}
   if (resourceVersion === '') return null
   const reply = await here.get(path, { limit: PAGE, resourceVersion, resourceVersionMatch: 'Exact' })
@@ -324,12 +392,15 @@ function sorted(value: unknown): string {
 }
 
 /** Writes a ConfigMap through the API server, and waits until distributary's watch shows it. */
-async function checkLatency({ cluster, here, agent, waitMs }: Patient): Promise<Verdict> {
+async function checkLatency(patient: Patient): Promise<Verdict> {
+  const { cluster, here, agent, waitMs } = patient
   const namespace = agent?.namespace ?? 'default'
   const path = resourcePath({ plural: 'configmaps', namespace })
   const name = `distributary-doctor-${process.pid}-${Date.now().toString(36)}`
   const stop = new AbortController()
-  const signal = AbortSignal.any([here.signal, stop.signal, AbortSignal.timeout(waitMs + 20_000)])
+  const signal = AbortSignal.any([here.signal, stop.signal])
+  // On Node 20, a timeout signal that nothing else refers to may never fire.
+  const late = setTimeout(() => stop.abort(new Error('no event in time')), waitMs + 20_000)
   try {
     const list = await here.get(path, { limit: '1' })
     const query = { watch: '1', fieldSelector: `metadata.name=${name}` }
@@ -338,7 +409,7 @@ async function checkLatency({ cluster, here, agent, waitMs }: Patient): Promise<
       return skipped(`the agent may not watch configmaps in ${namespace}`, 'use --from-pod with an account that may')
     }
     if (list.status !== 200 || response.status !== 200) {
-      return wrong(`distributary answers ${response.status} to a watch`, adviceOn(response.status))
+      return wrong(`distributary answers ${response.status} to a watch`, adviceOn(response.status, patient))
     }
     const written = await cluster.post(path, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace } })
     const began = performance.now()
@@ -354,6 +425,7 @@ async function checkLatency({ cluster, here, agent, waitMs }: Patient): Promise<
           'check that both use the same etcd, and check /readyz?verbose',
         )
   } finally {
+    clearTimeout(late)
     stop.abort()
     await cluster.delete(`${path}/${name}`).catch(() => undefined)
   }
@@ -381,10 +453,12 @@ function refusalOf({ status, body }: Reply): string {
   return body.message === undefined ? String(status) : `${status} ${body.message}`
 }
 
-function adviceOn(status: number): string {
+function adviceOn(status: number, { isByCertificate }: Patient): string {
   switch (status) {
     case 401:
-      return 'set --authentication-kubeconfig, or --service-account-issuer'
+      return isByCertificate
+        ? 'set --client-ca-file to the CA of the kubeconfig’s client certificate, or use --from-pod, which sends a token'
+        : 'set --authentication-kubeconfig or --service-account-issuer; if one is set, the server’s log says why it refuses the token'
     case 403:
       return 'check --authorization-mode: with RBAC, callers may read what the API server lets them read'
     case 404:

@@ -3,7 +3,7 @@
  * themselves, and this codec makes a table of their names and ages.
  */
 import { equalTrees, type Json, parseJsonTree } from '../../kubernetes/codec/json-tree.js'
-import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
+import { type StatusLike, WatchFailure } from '../../client/reflector/watch-failure.js'
 import { ageOf } from '../../support/human-duration.js'
 import { INITIAL_EVENTS_END, isChangeType, type ObjectCodec, objectKey } from '../../client/reflector/object-codec.js'
 import { bufferOf } from '../../support/buffer-of.js'

@@ -24,24 +24,29 @@ export class TablePrinter {
     this.#options = options
   }
 
-  /** Returns lines for these rows, with the header before the first of them (and again when the columns change). */
-  lines(rows: readonly Row[]): string[] {
+  /**
+   * Returns lines for these rows, with the header before the first of them (and again when the columns change).
+   *
+   * @param types the type of the event of each row, as a column of its own; null for no such column.
+   */
+  lines(rows: readonly Row[], types: readonly string[] | null = null): string[] {
     const lines: string[][] = []
     const { withNamespace } = this.#options
     this.#withNamespace ??= withNamespace === 'auto' ? rows.some(({ namespace }) => namespace !== '') : withNamespace
-    for (const row of rows) {
+    for (const [at, row] of rows.entries()) {
       const shown = row.columns.flatMap(({ priority }, index) =>
         priority === 0 || this.#options.isWide ? [index] : [],
       )
       const names = shown.map((index) => row.columns[index]!.name.toUpperCase())
-      const header = this.#withNamespace ? ['NAMESPACE', ...names] : names
+      const lead = [...(types === null ? [] : [types[at]!]), ...(this.#withNamespace ? [row.namespace] : [])]
+      const leadNames = [...(types === null ? [] : ['EVENT']), ...(this.#withNamespace ? ['NAMESPACE'] : [])]
+      const header = [...leadNames, ...names]
       if (!isSame(header, this.#header)) {
         this.#header = header
         this.#widths = []
         if (this.#options.withHeader) lines.push([...header])
       }
-      const cells = shown.map((index) => cellText(row.cells[index]))
-      lines.push(this.#withNamespace ? [row.namespace, ...cells] : cells)
+      lines.push([...lead, ...shown.map((index) => cellText(row.cells[index]))])
     }
     for (const line of lines) {
       for (const [index, cell] of line.entries()) {

@@ -30,14 +30,48 @@ export interface ViewOptions {
   readonly withIdle: boolean
 }
 
-export function viewOf(before: Scrape, after: Scrape, options: ViewOptions): readonly string[] {
-  const { sort, withIdle } = options
-  const shown = resourcesOf(before, after)
-    .filter(({ objects, watchers }) => withIdle || objects > 0 || watchers > 0)
-    .sort((a, b) => compare(a, b, sort))
+/** What `top -o json` prints. */
+export type Sample = ReturnType<typeof sampleOf>
+
+export function sampleOf(before: Scrape, after: Scrape, { server, sort, withIdle }: ViewOptions) {
+  const seconds = secondsBetween(before, after)
+  const per = (name: string): number => Math.max(0, after.sum(name) - before.sum(name)) / seconds
+  const started = after.samples('process_start_time_seconds')[0]?.value
+  /** Infinity is above the last bucket, and null means no events. */
+  const delay = (segment: string): number | null =>
+    quantileBetween(before, after, 'distributary_broadcast_delay_seconds', segment, 0.99)
+  const byTransport: Record<string, number> = {}
+  for (const { labels, value } of after.samples('distributary_broadcast_watchers')) {
+    const transport = labels['transport'] ?? '?'
+    byTransport[transport] = (byTransport[transport] ?? 0) + value
+  }
+  return {
+    server,
+    version: after.samples('distributary_build_info')[0]?.labels['version'] ?? null,
+    uptimeSeconds: started === undefined ? null : Date.now() / 1_000 - started,
+    workers: after.sum('distributary_workers'),
+    watchers: after.sum('distributary_broadcast_watchers'),
+    watchersByTransport: byTransport,
+    receivedPerSecond: per('distributary_cache_events_total'),
+    sentPerSecond: per('distributary_broadcast_events_sent_total'),
+    sentBytesPerSecond: per('distributary_broadcast_bytes_sent_total'),
+    upstreamToCacheP99Seconds: delay('upstream-to-cache'),
+    cacheToSocketP99Seconds: delay('cache-to-socket'),
+    eventLoopP99Seconds: Math.max(0, ...after.samples('nodejs_eventloop_lag_p99_seconds').map(({ value }) => value)),
+    residentBytes: after.sum('process_resident_memory_bytes'),
+    heapBytes: after.sum('nodejs_heap_size_used_bytes'),
+    historyBytes: after.sum('distributary_cache_ring_bytes'),
+    cpuShare: per('process_cpu_seconds_total'),
+    resources: resourcesOf(before, after)
+      .filter(({ objects, watchers }) => withIdle || objects > 0 || watchers > 0)
+      .sort((a, b) => compare(a, b, sort)),
+  }
+}
+
+export function linesOf(sample: Sample): readonly string[] {
   const table = [
     ['RESOURCE', 'OBJECTS', 'REVISION', 'WATCHERS', 'LAGGING', 'IN/S', 'OUT/S', 'OUT BYTES/S', 'STALE'],
-    ...shown.map((line) => [
+    ...sample.resources.map((line) => [
       line.name,
       String(line.objects),
       String(line.revision),
@@ -49,40 +83,28 @@ export function viewOf(before: Scrape, after: Scrape, options: ViewOptions): rea
       line.isReady ? (line.staleness === 0 ? '-' : `${line.staleness.toFixed(1)}s`) : 'not ready',
     ]),
   ]
-  return [...headerOf(before, after, options), '', ...tableLines(table, (column) => column > 0)]
+  return [...headerOf(sample), '', ...tableLines(table, (column) => column > 0)]
 }
 
-function headerOf(before: Scrape, after: Scrape, { server }: ViewOptions): string[] {
-  const seconds = secondsBetween(before, after)
-  const per = (name: string): number => Math.max(0, after.sum(name) - before.sum(name)) / seconds
-  const version = after.samples('distributary_build_info')[0]?.labels['version']
-  const started = after.samples('process_start_time_seconds')[0]?.value
-  const uptime = started === undefined ? '' : `, up ${humanDuration(Date.now() - started * 1_000)}`
-  const workers = after.sum('distributary_workers')
-  const delay = (segment: string): string => {
-    const bound = quantileBetween(before, after, 'distributary_broadcast_delay_seconds', segment, 0.99)
-    return bound === null ? '-' : bound === Infinity ? '> 10 s' : `≤ ${bound * 1_000} ms`
-  }
-  const byTransport = new Map<string, number>()
-  for (const { labels, value } of after.samples('distributary_broadcast_watchers')) {
-    const transport = labels['transport'] ?? '?'
-    byTransport.set(transport, (byTransport.get(transport) ?? 0) + value)
-  }
-  const transports = [...byTransport].filter(([, count]) => count > 0).map(([name, count]) => `${name} ${count}`)
-  const watchers = after.sum('distributary_broadcast_watchers')
+function headerOf(sample: Sample): string[] {
+  const { server, version, uptimeSeconds, workers, watchers } = sample
+  const uptime = uptimeSeconds === null ? '' : `, up ${humanDuration(uptimeSeconds * 1_000)}`
+  const delay = (bound: number | null): string =>
+    bound === null ? '-' : bound === Infinity ? '> 10 s' : `≤ ${bound * 1_000} ms`
+  const transports = Object.entries(sample.watchersByTransport)
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => `${name} ${count}`)
   return [
     `distributary ${version ?? '(not a distributary: no distributary_build_info)'} at ${server}${uptime}` +
       (workers > 0 ? `, ${workers} workers` : ''),
     `watchers ${watchers}${transports.length === 0 ? '' : ` (${transports.join(', ')})`}` +
-      `   events in ${rate(per('distributary_cache_events_total'))}/s` +
-      `   out ${rate(per('distributary_broadcast_events_sent_total'))}/s, ` +
-      `${bytes(per('distributary_broadcast_bytes_sent_total'))}/s`,
-    `lag p99: upstream to cache ${delay('upstream-to-cache')}, cache to socket ${delay('cache-to-socket')}` +
-      `   event loop p99 ${(Math.max(0, ...after.samples('nodejs_eventloop_lag_p99_seconds').map(({ value }) => value)) * 1_000).toFixed(0)} ms`,
-    `memory ${bytes(after.sum('process_resident_memory_bytes'))}` +
-      `   heap ${bytes(after.sum('nodejs_heap_size_used_bytes'))}` +
-      `   history ${bytes(after.sum('distributary_cache_ring_bytes'))}` +
-      `   CPU ${(per('process_cpu_seconds_total') * 100).toFixed(0)} %`,
+      `   events in ${rate(sample.receivedPerSecond)}/s` +
+      `   out ${rate(sample.sentPerSecond)}/s, ${bytes(sample.sentBytesPerSecond)}/s`,
+    `lag p99: upstream to cache ${delay(sample.upstreamToCacheP99Seconds)}` +
+      `, cache to socket ${delay(sample.cacheToSocketP99Seconds)}` +
+      `   event loop p99 ${(sample.eventLoopP99Seconds * 1_000).toFixed(0)} ms`,
+    `memory ${bytes(sample.residentBytes)}   heap ${bytes(sample.heapBytes)}` +
+      `   history ${bytes(sample.historyBytes)}   CPU ${(sample.cpuShare * 100).toFixed(0)} %`,
   ]
 }
 

@@ -6,7 +6,8 @@
  * Source: Kubernetes, "Authenticating", "client-go credential plugins"; versions v1 and v1beta1 of ExecCredential.
  */
 import { spawn } from 'node:child_process'
-import type { ExecPlugin } from '../../support/kubeconfig.js'
+import type { ExecPlugin } from '../../support/exec-plugin.js'
+import { jsonIn } from '../../support/json-text.js'
 
 /** The credentials of a request: a token, a certificate, or both. */
 export interface Credentials {
@@ -24,7 +25,7 @@ export interface CredentialSource {
   refused(credentials: Credentials): void
 }
 
-export interface ExecSurroundings {
+export interface ExecOptions {
   /** Milliseconds since the Unix epoch. */
   readonly now?: () => number
   /** Whether a person at the terminal can answer the command's questions. */
@@ -40,8 +41,8 @@ interface Cached {
 /** Far more than the few KB that a token and a certificate take. */
 const MAX_OUTPUT_BYTES = 2 ** 20
 
-export function execCredentials(plugin: ExecPlugin, surroundings: ExecSurroundings = {}): CredentialSource {
-  const { now = Date.now, isInteractive = process.stdin.isTTY } = surroundings
+export function execCredentials(plugin: ExecPlugin, options: ExecOptions = {}): CredentialSource {
+  const { now = Date.now, isInteractive = process.stdin.isTTY } = options
   let cached: Cached | null = null
   let running: Promise<Cached> | null = null
   return {
@@ -115,12 +116,8 @@ function credentialsIn(output: string, { command, apiVersion }: ExecPlugin): Cac
   const fail = (problem: string): never => {
     throw new Error(`the kubeconfig's exec plugin ${command}: ${problem}`)
   }
-  let printed: ExecCredential | null
-  try {
-    printed = JSON.parse(output) as ExecCredential | null
-  } catch {
-    return fail('it did not print JSON')
-  }
+  const printed = jsonIn(output) as ExecCredential | null | undefined
+  if (printed === undefined) return fail('it did not print JSON')
   if (printed?.kind !== 'ExecCredential') return fail('it did not print an ExecCredential')
   if (printed.apiVersion !== apiVersion) {
     return fail(`it printed apiVersion ${JSON.stringify(printed.apiVersion)} instead of ${apiVersion}`)

@@ -1,11 +1,11 @@
 /**
- * Turns a context of kubeconfig files into options of the Node transport. `support/kubeconfig.ts` documents the
+ * Turns a context of kubeconfig files into options of the Node transport. `support/read-kubeconfig.ts` documents the
  * supported fields. The YAML parser is loaded only here, so a client without a kubeconfig needs no npm package.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
-import { mergeKubeconfigs, readKubeconfig } from '../../support/kubeconfig.js'
+import { mergeKubeconfigs, readKubeconfig } from '../../support/read-kubeconfig.js'
 import { execCredentials } from './exec-credentials.js'
 import type { NodeTransportOptions } from './node-transport.js'
 
@@ -36,8 +36,8 @@ export async function loadKubeconfig(
   const present = names.length === 1 ? names : names.filter((name) => existsSync(name))
   const file = present.join(path.delimiter)
   if (file === '') throw new Error(`no kubeconfig found: none of ${names.join(', ')} exists`)
-  const { parse } = await import('yaml')
-  const contents = present.map((name) => ({ file: name, config: parse(readFileSync(name, 'utf8')) as unknown }))
+  const { readYaml } = await import('../../support/yaml.js')
+  const contents = present.map((name) => ({ file: name, config: readYaml(readFileSync(name, 'utf8')) }))
   const { exec, ...context } = readKubeconfig(mergeKubeconfigs(contents), { file, ...options })
   return exec === undefined ? context : { ...context, credentials: execCredentials(exec) }
 }

@@ -8,9 +8,10 @@
 import http from 'node:http'
 import https from 'node:https'
 import type { Credentials, CredentialSource } from './exec-credentials.js'
-import { headersByName, type Impersonation } from '../reflector/impersonation.js'
+import { headersByName, type Impersonation } from '../reflector/impersonation-headers.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../reflector/transport.js'
-import { agentFor, refuseUpgrade, retireAgent, type TlsClientOptions } from '../../support/https-agent.js'
+import { agentFor, refuseUpgrade, retireAgent } from '../../support/https-agent.js'
+import type { TlsClientOptions } from '../../support/tls-client-options.js'
 
 /** Where `nodeTransport` sends its requests, and with which credentials. */
 export interface NodeTransportOptions extends TlsClientOptions {
@@ -53,6 +54,8 @@ export function nodeTransport(options: NodeTransportOptions): NodeTransport {
     close: () => agent.destroy(),
     retire: () => retireAgent(agent),
     async send(request: TransportRequest): Promise<TransportResponse> {
+      // Behind the server's port, `@example.org/` would name another host, which would get the credentials.
+      if (!request.path.startsWith('/')) throw new Error(`the path ${request.path} does not begin with "/"`)
       const { credentials: source } = options
       const credentials = (await source?.current()) ?? {}
       const authorization = options.authorization?.() ?? credentials.authorization ?? null

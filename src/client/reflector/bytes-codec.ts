@@ -5,7 +5,7 @@
  * The bytes of each object are copied, because a slice would keep the whole network chunk in memory as long as the
  * object.
  */
-import type { StatusLike } from './failure.js'
+import type { StatusLike } from './watch-failure.js'
 import { eachElement, eachMember, stringAt } from '../../support/json-members.js'
 import {
   type DecodedEvent,

@@ -3,7 +3,7 @@
  * also supports SSE, which adds an `id:` to the last event of each revision. The id shows where the stream can be
  * resumed without losing the rest of a revision.
  */
-import { WatchFailure } from './failure.js'
+import { WatchFailure } from './watch-failure.js'
 import { LineSplitter } from './line-splitter.js'
 import type { DecodedEvent, ObjectCodec } from './object-codec.js'
 

@@ -4,7 +4,7 @@
  * Node's own `fetch` has no option for a certificate authority or a client certificate. They require a `dispatcher`
  * from the undici package, whose version must match the built-in one. This file therefore leaves TLS to the platform.
  */
-import { type Impersonation, impersonationHeaders } from './impersonation.js'
+import { type Impersonation, impersonationHeaders } from './impersonation-headers.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from './transport.js'
 
 /** Where `fetchTransport` sends its requests, and with which credentials. */

@@ -2,7 +2,7 @@
  * Reads a whole list in pages. When a page token expires before the last page, the pages read so far belong to a state
  * that the server no longer has. The list is then requested again in one piece, as in client-go's pager.
  */
-import { WatchFailure, type StatusLike } from './failure.js'
+import { WatchFailure, type StatusLike } from './watch-failure.js'
 import type { ObjectCodec } from './object-codec.js'
 import { listQuery, type Selection } from './requests.js'
 import { readBody, type Transport, type TransportResponse } from './transport.js'

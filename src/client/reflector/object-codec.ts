@@ -4,7 +4,7 @@
  * that passes objects on.
  */
 import { errorMessage } from '../../support/error-message.js'
-import { type StatusLike, WatchFailure } from './failure.js'
+import { type StatusLike, WatchFailure } from './watch-failure.js'
 
 /** The types of events with an object of the resource, listed once for all clients. */
 export const CHANGE_TYPES = ['ADDED', 'MODIFIED', 'DELETED'] as const

@@ -17,10 +17,10 @@
  * answers every list and then ends each watch at once gets fewer and fewer requests. A failure is part of the state,
  * never an exception. Inputs from an abandoned effect never arrive.
  */
-import type { FailureKind } from './failure.js'
+import type { FailureKind } from './watch-failure.js'
 
 /** A watch that lasted this long was healthy. */
-export const HEALTHY_MS = 10_000
+const HEALTHY_MS = 10_000
 
 /**
  * If a server sends bookmarks, the resource is listed again after this many consecutive watches that delivered nothing.

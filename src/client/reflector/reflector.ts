@@ -13,7 +13,7 @@ import { type Logger, silentLogger } from '../../support/log.js'
 import { type Random, systemRandom } from '../../support/random.js'
 import { activeClock } from './active-clock.js'
 import { jsonWire, type EventWire } from './event-stream.js'
-import { WatchFailure } from './failure.js'
+import { WatchFailure } from './watch-failure.js'
 import { listPages } from './list-pages.js'
 import type { Change, ObjectCodec } from './object-codec.js'
 import { idle, next, type ReflectorEffect, type ReflectorInput, type ReflectorState } from './reflector-state.js'
@@ -42,6 +42,8 @@ export interface ReflectorStatus {
   readonly resourceVersion: string | null
   /** Why the reflector is backing off; null when it is not. */
   readonly reason: string | null
+  /** Whether the server has accepted the watch, so that changes arrive. */
+  readonly isOpen: boolean
 }
 
 /** The resource that a reflector follows, and how. */
@@ -141,6 +143,7 @@ export class Reflector<T> {
       state: state.kind,
       resourceVersion: state.known.position,
       reason: state.kind === 'backing-off' ? state.why : null,
+      isOpen: isOpen(state),
     }
   }
 
@@ -168,7 +171,10 @@ export class Reflector<T> {
     const { state, effects } = next(before, input)
     this.#state = state
     for (const effect of effects) this.#perform(effect)
-    if (state.kind === before.kind) return
+    if (state.kind === before.kind) {
+      if (isOpen(state) && !isOpen(before)) this.#options.onStatus?.(this.status)
+      return
+    }
     const { path } = this.#options
     const { reason, resourceVersion } = this.status
     if (reason !== null) this.#logger.warn({ path, resourceVersion, reason }, 'list and watch interrupted; retrying')
@@ -312,4 +318,8 @@ export class Reflector<T> {
       settled: () => store.settled?.(),
     }
   }
+}
+
+function isOpen(state: ReflectorState): boolean {
+  return state.kind === 'watching' && state.openedAt !== null
 }

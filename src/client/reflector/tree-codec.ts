@@ -2,7 +2,7 @@
  * Reads objects as JavaScript trees with `JSON.parse`, for clients. Integers above 2^53 lose precision, but not
  * resourceVersions, because they are text.
  */
-import { WatchFailure, type StatusLike } from './failure.js'
+import { WatchFailure, type StatusLike } from './watch-failure.js'
 import { StringPool } from './string-pool.js'
 import {
   type DecodedEvent,

@@ -9,7 +9,7 @@
  */
 import type { Clock, Timer } from '../../support/clock.js'
 import type { EventStream, EventWire } from './event-stream.js'
-import { WatchFailure } from './failure.js'
+import { WatchFailure } from './watch-failure.js'
 import { failureOf } from './list-pages.js'
 import type { Change, ObjectCodec } from './object-codec.js'
 import type { Transport } from './transport.js'

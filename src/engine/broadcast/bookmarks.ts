@@ -1,26 +1,23 @@
 /**
  * Sends bookmarks and marks (see `wire-format.ts`) to the watchers of a resource when they are due, and ends watchers
  * at their deadlines. When a bookmark is due, a watcher at the head gets it with the cache's revision, and a watcher
- * that lags gets it when it catches up. Shortly before a bookmark is due, the source is asked for its progress, so that
- * bookmarks of a quiet resource advance too. One request serves all watchers because they share one stream from the
- * source.
+ * that lags gets it when it catches up. A watcher that is ahead of the cache gets its own revision. Shortly before a
+ * bookmark is due, the source is asked for its progress, so that bookmarks of a quiet resource advance too. One request
+ * serves all watchers because they share one stream from the source.
  */
-import type { Revision } from '../model/revision.js'
+import type { WatchCache } from '../cache/watch-cache.js'
 import type { Clock } from '../../support/clock.js'
 import { type Random, randomInteger } from '../../support/random.js'
 import type { Cursor } from './cursor.js'
+import { endAtDeadline } from './endings.js'
 import { Schedule } from './schedule.js'
 
 export interface BookmarksOptions {
+  readonly cache: WatchCache
   readonly clock: Clock
   readonly random: Random
   /** Milliseconds between two bookmarks to one watcher, ±10% jitter. */
-  readonly intervalMs: number
-  /** The revision up to which everything has been dispatched. */
-  readonly headRevision: () => Revision
-  /** Asks the source for its progress, unless its progress reports cannot be trusted. The request may go unanswered. */
-  readonly requestProgress: () => void
-  readonly onDeadline: (cursor: Cursor) => void
+  readonly bookmarkIntervalMs: number
 }
 
 /** Minimum gap between progress requests: thousands of bookmarks of one resource fall due within a few seconds. */
@@ -31,8 +28,8 @@ export class Bookmarks {
   readonly #schedule: Schedule<Cursor>
   #requestedAtMs = Number.NEGATIVE_INFINITY
   readonly #bookmarkAfterMs = (): number => {
-    const { intervalMs, random } = this.#options
-    return intervalMs - randomInteger(random, 0, Math.floor(intervalMs / 10))
+    const { bookmarkIntervalMs, random } = this.#options
+    return bookmarkIntervalMs - randomInteger(random, 0, Math.floor(bookmarkIntervalMs / 10))
   }
 
   constructor(options: BookmarksOptions) {
@@ -64,17 +61,14 @@ export class Bookmarks {
   #requestProgress(nowMs: number): void {
     if (nowMs - this.#requestedAtMs < PROGRESS_GAP_MS) return
     this.#requestedAtMs = nowMs
-    this.#options.requestProgress()
+    this.#options.cache.reads.requestProgress()
   }
 
   #due(cursor: Cursor, nowMs: number): void {
     const due = cursor.timetable.due(nowMs)
-    if (due === 'end') return this.#options.onDeadline(cursor)
+    if (due === 'end') return endAtDeadline(cursor)
     if (due === 'progress') this.#requestProgress(nowMs)
-    else if (due !== 'nothing' && cursor.isAtHead && !cursor.isBlocked) {
-      if (due === 'bookmark') cursor.writeBookmark(this.#options.headRevision())
-      else cursor.writeMark(this.#options.headRevision())
-    }
+    else if (due !== 'nothing') cursor.showLife(due)
     this.#plan(cursor, nowMs)
   }
 }

@@ -1,11 +1,10 @@
 /**
  * One watcher: a position in a group's stream, without a queue of its own. A cursor owns its state (see
- * `cursor-state.ts`) and keeps its group's member lists in step with that state; `advance.ts` decides the next step.
+ * `cursor-state.ts`) and keeps its group's member lists in step with that state; `watchers.ts` decides the next step.
  * The transport reports when the socket drains or closes.
  */
 import type { EndReason } from '../model/end-reason.js'
 import type { Revision } from '../model/revision.js'
-import type { Status, StatusError } from '../model/status.js'
 import type { Checksum } from '../../support/crc32.js'
 import { type CursorState, type CursorStep, nextState } from './cursor-state.js'
 import type { Group } from './group.js'
@@ -23,11 +22,13 @@ export interface WatchOutput {
    */
   write(bytes: Buffer, checksum: Checksum | null): boolean
   /** Writes the last bytes, then ends the stream cleanly. @param error the error that the last bytes carry, if any. */
-  end(bytes: Buffer | null, error: Status | null, checksum: Checksum | null): void
+  end(bytes: Buffer | null, error: Error | null, checksum: Checksum | null): void
   /** Cuts off a peer that has stopped reading. */
   destroy(): void
   /** Bytes accepted from us that the peer has not read yet. */
   readonly pendingBytes: number
+  /** The connection, which may carry other watches; absent if it must not be ended for the sake of balance. */
+  readonly carrier?: object | undefined
 }
 
 export interface CursorOptions {
@@ -45,8 +46,12 @@ export interface CursorOptions {
   readonly onEnd: (reason: EndReason) => void
 }
 
-/** The functions of the dispatcher that a cursor needs. */
+/** What a cursor needs of the object that the watchers of a resource share. */
 export interface CursorOwner {
+  /** The revision up to which everything has been dispatched. */
+  readonly headRevision: Revision
+  /** The revision after which every event is in the ring. */
+  readonly floorRevision: Revision
   /** Called when the cursor can continue: its socket drained, or it has something to do. */
   wake(cursor: Cursor): void
   finish(cursor: Cursor, reason: EndReason): void
@@ -56,7 +61,7 @@ export interface CursorOwner {
 
 /** The error that an ending cursor has yet to send. */
 export interface LastError {
-  readonly error: StatusError
+  readonly error: Error
   readonly reason: EndReason
 }
 
@@ -71,6 +76,10 @@ export class Cursor {
   #state: CursorState = 'starting'
   #revision: Revision
   #offset = 0
+  /** The newest position that the client knows: from its request, an event, a bookmark or a mark; -1 for none. */
+  #knownRevision = -1
+  /** Whether the source is known to have reached the revision with which the watch begins. */
+  #isDecided = false
   #isBlocked = false
   #stuckSinceMs = 0
   #lastError: LastError | null = null
@@ -84,7 +93,7 @@ export class Cursor {
   #marksInitialEnd = false
 
   constructor(
-    private readonly owner: CursorOwner,
+    readonly owner: CursorOwner,
     readonly group: Group<Cursor>,
     readonly output: WatchOutput,
     readonly options: CursorOptions,
@@ -97,6 +106,14 @@ export class Cursor {
 
   get state(): CursorState {
     return this.#state
+  }
+
+  /**
+   * The state for operators. A watcher that is parked at the head misses nothing, so it counts as active: a Table's
+   * watcher cannot join the log before its first event, which may be hours away.
+   */
+  get shownState(): CursorState {
+    return this.isAtHead ? 'active' : this.#state
   }
 
   /** Bytes written to the connection, before compression. */
@@ -139,6 +156,16 @@ export class Cursor {
     return this.#isPaced
   }
 
+  /**
+   * The revision up to which everything has been written to this watcher; null while that is not known, or not
+   * complete. A watcher that began with a state newer than the cache's has everything up to the revision of that state.
+   * So has a watcher from a revision that the cache has not reached, once it is known that the source has.
+   */
+  get position(): Revision | null {
+    if (this.isAtHead) return this.owner.headRevision
+    return this.#state === 'waiting' && this.#isDecided ? this.#revision : null
+  }
+
   /** Whether every event for this watcher has been written, so a bookmark may follow. */
   get isAtHead(): boolean {
     if (this.#state === 'active') return this.#offset === this.group.log.endOffset
@@ -146,6 +173,17 @@ export class Cursor {
   }
 
   // Transitions
+
+  /** The client named the revision after which the watch begins. */
+  beginAfter(): void {
+    this.#knownRevision = this.#revision
+  }
+
+  /** The source has reached the revision with which the watch begins. */
+  decide(): void {
+    this.#isDecided = true
+    this.owner.wake(this)
+  }
 
   /** @param marksEnd whether a bookmark marks the end of the initial state. */
   beginInitial(frames: InitialFrames, marksEnd: boolean, nowMs: number): void {
@@ -162,12 +200,12 @@ export class Cursor {
    */
   completeInitial(): void {
     this.#step('complete-initial')
-    const { group } = this
     this.#revision = this.#initial!.revision
     this.#releaseInitial()
     this.options.onInitialComplete()
-    if (this.#marksInitialEnd) this.write(this.bookmark(this.#revision, true))
-    else if (group.wire.mark !== null) this.write(group.mark(this.#revision))
+    this.#isDecided = true
+    if (this.#marksInitialEnd) this.#tell(this.bookmark(this.#revision, true), this.#revision)
+    else this.#writeMark(this.#revision)
   }
 
   wait(): void {
@@ -238,22 +276,25 @@ export class Cursor {
   // Writing
 
   /** Writes everything up to the head to an active cursor, until its socket is full. */
-  writeLog(headRevision: Revision): void {
+  writeLog(): void {
     if (this.#isBlocked) return
+    const { headRevision } = this.owner
     const { log } = this.group
     while (this.#offset < log.endOffset) {
       const slice = log.sliceFrom(this.#offset, headRevision)
       this.#offset = slice.endOffset
       this.#revision = slice.revision
+      this.#knownRevision = slice.eventRevision
       this.owner.count(slice.events, slice.bytes.length)
       if (!this.write(slice)) return
     }
-    if (this.timetable.owesBookmark) this.writeBookmark(headRevision)
+    this.writeOwedBookmark()
   }
 
-  /** @returns whether more can be written. */
-  writeEvents(unit: EventUnit): boolean {
+  /** @param revision the position that the last event tells the client; -1 for none. @returns whether more can be written. */
+  writeEvents(unit: EventUnit, revision: number): boolean {
     this.#needsFirst = false
+    this.#knownRevision = revision
     this.owner.count(unit.events, unit.bytes.length)
     return this.write(unit)
   }
@@ -271,7 +312,7 @@ export class Cursor {
     this.#initialAt++
     this.#initialBytes += unit.bytes.length
     // The shared units carry a Table's columns in their first event.
-    return this.writeEvents(unit)
+    return this.writeEvents(unit, -1)
   }
 
   /** Pauses the initial state until `resume`. The pause is left out when `isTooSlow` computes the reading rate. */
@@ -285,19 +326,62 @@ export class Cursor {
     if (this.#state === 'initial') this.owner.wake(this)
   }
 
-  writeBookmark(revision: Revision): void {
+  /** Writes the bookmark that is due, if the watcher has a position by now. */
+  writeOwedBookmark(): void {
+    const revision = this.timetable.owesBookmark && !this.#isBlocked ? this.position : null
+    if (revision !== null) this.#writeBookmark(revision)
+  }
+
+  /**
+   * Shows the client of a quiet stream that it is alive. A bookmark repeats a position that has not moved, unless the
+   * wire has something shorter for that. Without a position the client gets at most an empty mark.
+   */
+  showLife(due: 'bookmark' | 'mark'): void {
+    if (this.#isBlocked || this.#state === 'ending') return
+    const { options, timetable, group } = this
+    const revision = this.position
+    const isKnown = revision === this.#knownRevision
+    const isMarkEnough = due === 'mark' || revision === null || (isKnown && group.wire.mark?.hasPosition === true)
+    if (!isMarkEnough) return this.#writeBookmark(revision)
+    if (isKnown) timetable.bookmarkWritten()
+    this.#writeMark(isKnown || options.bookmarks ? null : revision)
+  }
+
+  #writeBookmark(revision: Revision): void {
     this.timetable.bookmarkWritten()
-    this.#revision = revision
-    this.write(this.bookmark(revision))
+    this.#tell(this.bookmark(revision), revision)
   }
 
   bookmark(revision: Revision, endsInitialEvents = false): WriteUnit {
     return this.group.bookmark({ revision, endsInitialEvents })
   }
 
-  writeMark(revision: Revision): void {
-    this.#revision = revision
-    this.write(this.group.mark(revision))
+  /** The last bytes of a stream that ends without an error; null for none. */
+  farewell(withBookmark: boolean): WriteUnit | null {
+    const revision = this.#isBlocked ? null : this.position
+    if (revision === null) return null
+    if (withBookmark) return this.bookmark(revision)
+    const isMarked = this.group.wire.mark?.hasPosition === true && revision !== this.#knownRevision
+    return isMarked ? this.group.mark(revision) : null
+  }
+
+  /** Whether its client resumes where the watch is: it knows that position, or a clean end would tell it. */
+  get isResumable(): boolean {
+    const { position, options, group } = this
+    const isTold = options.bookmarks || group.wire.mark?.hasPosition === true
+    return !this.#isBlocked && position !== null && (isTold || position === this.#knownRevision)
+  }
+
+  #writeMark(revision: Revision | null): void {
+    if (this.group.wire.mark !== null) this.#tell(this.group.mark(revision), revision)
+  }
+
+  #tell(unit: WriteUnit, revision: Revision | null): void {
+    if (revision !== null) {
+      this.#revision = revision
+      this.#knownRevision = revision
+    }
+    this.write(unit)
   }
 
   /** @returns whether more can be written. The socket may be full, or may have closed during the write. */
@@ -317,9 +401,21 @@ export class Cursor {
     this.owner.wake(this)
   }
 
+  /**
+   * Called by a transport that carries several cursors, when another one has filled the socket: nothing is written
+   * until `drained`.
+   */
+  block(): void {
+    if (this.#state !== 'ended') this.#isBlocked = true
+  }
+
   /** Called by the transport when the connection is gone. */
   closed(): void {
-    this.owner.finish(this, 'closed')
+    this.finish('closed')
+  }
+
+  finish(reason: EndReason): void {
+    this.owner.finish(this, reason)
   }
 
   /**

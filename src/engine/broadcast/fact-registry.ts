@@ -1,9 +1,9 @@
 /**
  * Keeps track of the facts that the selectors in use need from a resource's objects, and extracts them once per object
- * and API version.
+ * and schema version.
  *
- * Names, namespaces and labels are the same in every version, so they are read from the stored object. Other fields are
- * read in the requested version, so an object that is stored in another version is read twice.
+ * Names and scopes are in the key. Attributes are the same in every version, so they are read from the stored object.
+ * Other fields are read in the requested version, so an object that is stored in another version is read twice.
  *
  * The kept facts form a table with a bounded number of columns, because each column takes room in every object's row.
  * One identity may add only a share of the columns; fields that every cluster selects by do not count. A selector
@@ -12,88 +12,40 @@
  * Objects with the same values (such as node and phase) share a row, which is common. A row per object would take as
  * much memory as the rest of a small object.
  *
+ * A path that no selector has used for a while loses its column, and so does every unused one when memory is short.
+ * Objects keep their extracted facts in between, because many clients come back with the same selector.
+ *
  * A new path becomes a new column at the end, and the facts already extracted stay valid. An object whose row lacks the
  * column is read only when a selector needs that fact, so a missing fact always means *look at the object*, never *no
  * match*.
  */
 import { type FactPlan, Facts, extractFacts, planFacts } from '../facts/json-facts.js'
-import { labelKeyOfPath } from '../facts/field-path.js'
+import { isAttributePath } from '../facts/field-path.js'
+import type { FactSource } from '../model/fact-source.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { ByteCache } from '../../support/byte-cache.js'
+import { Slice } from '../../support/turns.js'
 import { ShardHashes } from './shard-hashes.js'
-
-/**
- * Returns the object as JSON, or null when the object cannot be read. With `onlyMetadata`, the result for an object not
- * stored as JSON may have nothing but metadata.
- *
- * @param apiVersion the version in which to read the object; '' for the stored version.
- */
-export type JsonOf = (object: StoredObject, onlyMetadata: boolean, apiVersion: string) => Buffer | null
+import { MAX_PATHS, MAX_PATHS_PER_IDENTITY, SHARED_ROWS_BYTES, SHARED_ROW_BYTES } from '../model/limits.js'
 
 /** How a selector sees objects. */
 export interface FactUse {
   /** Whether the facts are kept with the objects, which makes them cheap enough for an index to read at every event. */
   readonly isKept: boolean
-  /** @param apiVersion the requested version; '' if all the paths are the same in every version. */
-  subject(object: StoredObject, apiVersion: string): Facts
+  /** @param schemaVersion the requested version; '' if all the paths are the same in every version. */
+  subject(object: StoredObject, schemaVersion: string): Facts
   release(): void
 }
 
 const EMPTY = Buffer.from('{}')
 const NO_VALUES: Facts['values'] = []
 
-/**
- * The controllers of a busy cluster use about twenty paths. At this limit, an object with its own row takes 2 KB more.
- */
-export const MAX_PATHS = 256
-/** The limit for one identity, which leaves room for others. */
-export const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
-/** Unused columns stay until the table has this many columns. Then it starts over. */
+/** When the table has this many columns, it starts over without the unused ones. */
 const MAX_COLUMNS = 2 * MAX_PATHS
 
-/**
- * Byte budget for one resource's shared rows, enough for a few thousand nodes. Beyond it, the least recently used rows
- * are no longer shared with new objects.
- */
-export const SHARED_ROWS_BYTES = 1024 * 1024
-/** Rows longer than this are unlikely to be shared. */
-export const SHARED_ROW_BYTES = 4 * 1024
 const ROW_OVERHEAD_BYTES = 200
-
-/** Facts that the key itself contains. */
-export const NAMESPACE_PATH = 'metadata.namespace'
-export const NAME_PATH = 'metadata.name'
-
-/** Fields of built-in kinds by which kubelets, schedulers and controllers select. */
-const RESERVED: ReadonlySet<string> = new Set([
-  NAMESPACE_PATH,
-  NAME_PATH,
-  'spec.nodeName',
-  'spec.schedulerName',
-  'spec.serviceAccountName',
-  'spec.serviceAccount',
-  'spec.restartPolicy',
-  'spec.hostNetwork',
-  'spec.unschedulable',
-  'spec.signerName',
-  'spec.type',
-  'status.phase',
-  'status.podIP',
-  'status.nominatedNodeName',
-  'status.replicas',
-  'status.succeeded',
-  'type',
-  'reason',
-  'involvedObject.kind',
-  'involvedObject.namespace',
-  'involvedObject.name',
-  'involvedObject.uid',
-])
-
-/** Whether the fact is the same in every version of an object. */
-export function isSameInEveryVersion(path: string): boolean {
-  return path === NAME_PATH || path === NAMESPACE_PATH || labelKeyOfPath(path) !== null
-}
+/** The time for freeing rows in one turn of the event loop. */
+const SWEEP_MS = 1
 
 /** The facts of an object in a version other than the stored one. Fields are read when first needed. */
 class FactsOfVersion extends Facts {
@@ -101,14 +53,15 @@ class FactsOfVersion extends Facts {
 
   constructor(
     stored: Facts,
-    readonly apiVersion: string,
+    readonly schemaVersion: string,
     readonly readFields: () => Facts,
   ) {
-    super(stored.plan, stored.values, stored.labels, stored.known)
+    super(stored.plan, stored.values, stored.known)
   }
 
   override field(path: string): string {
-    if (isSameInEveryVersion(path)) return super.field(path)
+    const { name, scope } = this.plan.names!
+    if (path === name || path === scope) return super.field(path)
     this.#fields ??= this.readFields()
     return this.#fields.field(path)
   }
@@ -142,9 +95,14 @@ export class FactRegistry {
   readonly #inUse = new Map<string, Column>()
   /** The number of columns in each identity's share. */
   readonly #shares = new Map<string, number>()
-  readonly #jsonOf: JsonOf
+  readonly #source: FactSource
+  readonly #objects: () => Iterable<StoredObject>
+  /** Unused paths that were in use since the last call of `tidy`. */
+  readonly #recent = new Set<string>()
+  /** The objects whose rows may belong to an earlier table. */
+  #stale: Iterator<StoredObject> | null = null
   #counted = 0
-  #plan: FactPlan = planFacts([])
+  #plan: FactPlan
   /** Replaced when the table starts over. */
   #table: object = {}
   /** Keyed by the joined values. */
@@ -152,32 +110,87 @@ export class FactRegistry {
   /** Plans for the missing columns, by the number of columns that an object has. */
   readonly #additions = new Map<number, FactPlan>()
 
-  constructor(jsonOf: JsonOf) {
-    this.#jsonOf = jsonOf
-    this.shards = new ShardHashes((object) => jsonOf(object, true, ''))
+  /** @param objects the objects whose facts are kept. */
+  constructor(source: FactSource, objects: () => Iterable<StoredObject> = () => []) {
+    this.#source = source
+    this.#plan = planFacts([], source.paths)
+    this.#objects = objects
+    this.shards = new ShardHashes((object) => source.identity(object))
   }
 
-  /** The number of labels and fields in use whose facts are kept with objects. */
+  get paths(): FactSource['paths'] {
+    return this.#source.paths
+  }
+
+  /** The number of attributes and fields in use whose facts are kept with objects. */
   get pathsInUse(): number {
     return this.#inUse.size
   }
 
   /** @param identity the caller with the selector; the new columns count towards its share. */
   use(paths: readonly string[], identity = ''): FactUse {
-    const wanted = [...new Set(paths)]
+    const wanted = [...new Set(paths)].filter((path) => !this.isInKey(path))
     return this.#hasRoomFor(wanted, identity) ? this.#keep(wanted, identity) : this.#readEachTime(wanted)
+  }
+
+  /** Whether an object's key contains the fact. */
+  isInKey(path: string): boolean {
+    const { name, scope } = this.paths
+    return path === name || path === scope
+  }
+
+  /** Returns the version in which these paths are read; '' if every version has the same facts. */
+  versionRead(paths: readonly string[], schemaVersion: string): string {
+    return paths.every((path) => this.isInKey(path) || isAttributePath(path)) ? '' : schemaVersion
   }
 
   /** Drops all extracted facts; each object is read again when next needed. */
   forget(): void {
-    this.#plan = planFacts(this.#inUse.keys())
+    this.#recent.clear()
+    this.#startOver()
+  }
+
+  /** Drops the columns that are not in use and were not since the last call. Call it every few minutes. */
+  tidy(): void {
+    const isWanted = (path: string): boolean => this.#inUse.has(path) || this.#recent.has(path)
+    if (!this.#plan.paths.every(isWanted)) this.#startOver()
+    this.#recent.clear()
+  }
+
+  /** Drops the columns that are not in use. */
+  relieveMemory(): void {
+    this.#recent.clear()
+    this.tidy()
+  }
+
+  #startOver(): void {
+    const hadColumns = this.#plan.paths.length > 0
+    this.#plan = planFacts(new Set([...this.#inUse.keys(), ...this.#recent]), this.paths)
     this.#additions.clear()
     this.#rows.clear()
     this.#table = {}
+    if (!hadColumns) return
+    if (this.#stale === null) setImmediate(this.#sweep)
+    this.#stale = this.#objects()[Symbol.iterator]()
+  }
+
+  /** Frees the rows of earlier tables. Most objects are not read again soon, and would keep theirs. */
+  readonly #sweep = (): void => {
+    const slice = new Slice(SWEEP_MS)
+    while (!slice.isOver) {
+      const next = this.#stale!.next()
+      if (next.done === true) {
+        this.#stale = null
+        return
+      }
+      const { notes } = next.value
+      if (notes.facts instanceof FactRow && notes.facts.table !== this.#table) notes.facts = null
+    }
+    setImmediate(this.#sweep)
   }
 
   #hasRoomFor(paths: readonly string[], identity: string): boolean {
-    const added = paths.filter((path) => !this.#inUse.has(path) && !RESERVED.has(path)).length
+    const added = paths.filter((path) => !this.#inUse.has(path) && !this.paths.common.has(path)).length
     if (added === 0) return true
     return this.#counted + added <= MAX_PATHS && (this.#shares.get(identity) ?? 0) + added <= MAX_PATHS_PER_IDENTITY
   }
@@ -195,22 +208,21 @@ export class FactRegistry {
     let columns = 0
     return {
       isKept: true,
-      subject: (object, apiVersion) => {
+      subject: (object, schemaVersion) => {
         if (table !== this.#table) {
           table = this.#table
           columns = Math.max(0, ...paths.map((path) => this.#plan.slotOf.get(path)! + 1))
         }
-        return this.#subject(object, apiVersion, columns)
+        return this.#subject(object, schemaVersion, columns)
       },
       release: () => {
         for (const path of paths) this.#leave(path)
-        // Columns stay in the table until there are too many, so that objects keep their extracted facts.
       },
     }
   }
 
   #bring(path: string, identity: string): void {
-    const counts = !RESERVED.has(path)
+    const counts = !this.paths.common.has(path)
     this.#inUse.set(path, { users: 1, identity: counts ? identity : null })
     if (!counts) return
     this.#counted++
@@ -221,6 +233,7 @@ export class FactRegistry {
     const column = this.#inUse.get(path)!
     if (--column.users > 0) return
     this.#inUse.delete(path)
+    this.#recent.add(path)
     if (column.identity === null) return
     this.#counted--
     const share = this.#shares.get(column.identity)! - 1
@@ -240,20 +253,20 @@ export class FactRegistry {
 
   /** Serves a selector for which the table has no room. */
   #readEachTime(paths: readonly string[]): FactUse {
-    const plan = planFacts(paths)
+    const plan = planFacts(paths, this.paths)
     return {
       isKept: false,
-      subject: (object, apiVersion) => {
-        const stored = this.#extract(object, plan.onlyLabels, '', plan)
-        if (isStoredAs(object, apiVersion)) return stored
-        return new FactsOfVersion(stored, apiVersion, () => this.#extract(object, false, apiVersion, plan))
+      subject: (object, schemaVersion) => {
+        const stored = this.#extract(object, plan.onlyAttributes, '', plan)
+        if (isStoredAs(object, schemaVersion)) return stored
+        return new FactsOfVersion(stored, schemaVersion, () => this.#extract(object, false, schemaVersion, plan))
       },
       release: () => {},
     }
   }
 
   /** @param columns the number of columns that the row must have. */
-  #subject(object: StoredObject, apiVersion: string, columns: number): Facts {
+  #subject(object: StoredObject, schemaVersion: string, columns: number): Facts {
     const { notes } = object
     const { facts } = notes
     let row = facts instanceof FactRow && facts.table === this.#table ? facts : null
@@ -261,12 +274,12 @@ export class FactRegistry {
       row = this.#sharedRow(this.#complete(object, row?.values ?? NO_VALUES))
       notes.facts = row
     }
-    if (isStoredAs(object, apiVersion)) return this.#factsOf(object, row)
-    return this.#otherVersion(object, row, apiVersion)
+    if (isStoredAs(object, schemaVersion)) return this.#factsOf(object, row)
+    return this.#otherVersion(object, row, schemaVersion)
   }
 
   #factsOf(object: StoredObject, { values }: FactRow): Facts {
-    return new Facts(this.#plan, values, null, object)
+    return new Facts(this.#plan, values, object)
   }
 
   #sharedRow(values: Facts['values']): FactRow {
@@ -274,7 +287,7 @@ export class FactRegistry {
     if (rowBytes(row) > SHARED_ROW_BYTES) return row
     const key = values.join('\n')
     const found = this.#rows.get(key)
-    // The key does not distinguish an absent label from an empty one, and a value may contain the separator.
+    // The key does not distinguish an absent attribute from an empty one, and a value may contain the separator.
     if (found !== undefined && isSameRow(found.values, values)) return found
     if (found === undefined) this.#rows.set(key, row)
     return row
@@ -285,31 +298,31 @@ export class FactRegistry {
     const from = before.length
     let addition = this.#additions.get(from)
     if (addition === undefined) {
-      addition = from === 0 ? this.#plan : planFacts(this.#plan.paths.slice(from))
+      addition = from === 0 ? this.#plan : planFacts(this.#plan.paths.slice(from), this.paths)
       this.#additions.set(from, addition)
     }
-    const added = this.#extract(object, addition.onlyLabels, '', addition)
+    const added = this.#extract(object, addition.onlyAttributes, '', addition)
     return from === 0 ? added.values : [...before, ...added.values]
   }
 
-  #otherVersion(object: StoredObject, row: FactRow, apiVersion: string): Facts {
+  #otherVersion(object: StoredObject, row: FactRow, schemaVersion: string): Facts {
     let { others } = row
     if (others === null) {
       const own = new FactRow(row.table, row.values)
       others = own.others = []
       object.notes.facts = own
     }
-    let found = others.find((one) => one.apiVersion === apiVersion)
+    let found = others.find((one) => one.schemaVersion === schemaVersion)
     if (found === undefined) {
       const stored = this.#factsOf(object, row)
-      found = new FactsOfVersion(stored, apiVersion, () => this.#extract(object, false, apiVersion, stored.plan))
+      found = new FactsOfVersion(stored, schemaVersion, () => this.#extract(object, false, schemaVersion, stored.plan))
       others.push(found)
     }
     return found
   }
 
-  #extract(object: StoredObject, onlyMetadata: boolean, apiVersion: string, plan: FactPlan): Facts {
-    const json = plan.paths.length === 0 ? EMPTY : (this.#jsonOf(object, onlyMetadata, apiVersion) ?? EMPTY)
+  #extract(object: StoredObject, onlyAttributes: boolean, schemaVersion: string, plan: FactPlan): Facts {
+    const json = plan.paths.length === 0 ? EMPTY : (this.#source.json(object, onlyAttributes, schemaVersion) ?? EMPTY)
     return extractFacts(json, plan, object)
   }
 }
@@ -324,6 +337,6 @@ function isSameRow(a: Facts['values'], b: Facts['values']): boolean {
 }
 
 /** An object that does not state its version is taken to have the requested one. */
-function isStoredAs(object: StoredObject, apiVersion: string): boolean {
-  return apiVersion === '' || object.apiVersion === '' || object.apiVersion === apiVersion
+function isStoredAs(object: StoredObject, schemaVersion: string): boolean {
+  return schemaVersion === '' || object.schemaVersion === '' || object.schemaVersion === schemaVersion
 }

@@ -14,6 +14,7 @@
 import type { Revision } from '../model/revision.js'
 import { type Checksum, EMPTY_CHECKSUM, joined } from '../../support/crc32.js'
 import type { WriteUnit } from './wire-format.js'
+import { SLICE_BYTES } from '../model/limits.js'
 
 interface Segment {
   readonly buffer: Buffer
@@ -33,6 +34,8 @@ export interface LogUsage {
 export interface LogSlice extends WriteUnit {
   readonly endOffset: number
   readonly revision: Revision
+  /** The revision of the last event. */
+  readonly eventRevision: Revision
   readonly events: number
 }
 
@@ -43,8 +46,6 @@ interface KnownSlice {
   readonly slice: LogSlice
 }
 
-/** Copying this much for one write takes about 20 µs, and a slow socket needs a while to send it. */
-const SLICE_BYTES = 128 * 1024
 const SMALLEST_SEGMENT_BYTES = 2 * 1024
 const LARGEST_SEGMENT_BYTES = 256 * 1024
 
@@ -170,17 +171,19 @@ export class FrameLog {
     const segment = this.#segments[i]!
     let endOffset = segment.start + segment.used
     let revision = headRevision
+    let eventRevision = this.#revisions.at(-1)!
     let countAtEnd = this.#count
     if (endOffset - offset > SLICE_BYTES || endOffset < this.#end) {
       const cut = this.#boundaryAtOrAfter(Math.min(endOffset, offset + SLICE_BYTES))
       endOffset = this.#ends[cut]!
       countAtEnd = this.#counts[cut]!
+      eventRevision = this.#revisions[cut]!
       // A cursor at the end of the log has seen everything up to the head, even if the newest revisions added no frame.
-      if (endOffset < this.#end) revision = this.#revisions[cut]!
+      if (endOffset < this.#end) revision = eventRevision
     }
     const bytes = segment.buffer.subarray(offset - segment.start, endOffset - segment.start)
     const checksum = this.#checksums.length === 0 ? null : this.#checksumOf(offset, endOffset)
-    const slice = { bytes, checksum, endOffset, revision, events: countAtEnd - this.#countAt(offset) }
+    const slice = { bytes, checksum, endOffset, revision, eventRevision, events: countAtEnd - this.#countAt(offset) }
     const known = { at: offset, isHead: endOffset === this.#end, slice }
     const [newest] = this.#slices
     this.#slices = newest === undefined || newest.at === offset ? [known] : [known, newest]

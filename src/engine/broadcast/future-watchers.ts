@@ -9,21 +9,13 @@
  * open until a read succeeds.
  */
 import type { WatchCache } from '../cache/watch-cache.js'
+import { RevisionUnknownError } from '../model/errors.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import type { Cursor } from './cursor.js'
+import { endSoon, expire } from './endings.js'
+import { REVISION_READ_GAP_MS } from '../model/limits.js'
 
-export interface FutureWatchersOptions {
-  readonly cache: Pick<WatchCache, 'sourceRevision' | 'requestProgress'>
-  readonly clock: Clock
-  /** Called when the cache has reached a watcher's revision. */
-  readonly onReached: (cursor: Cursor) => void
-  /** Called when etcd is only at `revision`, below the watcher's revision. */
-  readonly onNeverHad: (cursor: Cursor, revision: Revision) => void
-}
-
-/** Minimum gap between the starts of two reads, however many watchers arrive. */
-const READ_GAP_MS = 200
 /** The delay after a read that failed. */
 const RETRY_MS = 1_000
 /**
@@ -34,23 +26,33 @@ const RETRY_MS = 1_000
 const REPEAT_MS = 30_000
 
 export class FutureWatchers {
-  readonly #options: FutureWatchersOptions
+  readonly #cache: WatchCache
+  readonly #clock: Clock
   readonly #waiting = new Set<Cursor>()
   #isReading = false
   #readMs = Number.NEGATIVE_INFINITY
   #timer: Timer | null = null
 
-  constructor(options: FutureWatchersOptions) {
-    this.#options = options
+  constructor(cache: WatchCache, clock: Clock) {
+    this.#cache = cache
+    this.#clock = clock
   }
 
   get size(): number {
     return this.#waiting.size
   }
 
-  add(cursor: Cursor): void {
-    this.#waiting.add(cursor)
-    this.#readIn(0)
+  /**
+   * Places a cursor in the ring, or makes it wait until the cache reaches its revision. Ends it with 410 if the ring
+   * has already dropped events after its revision.
+   */
+  follow(cursor: Cursor): void {
+    if (cursor.revision > this.#cache.revision) {
+      cursor.wait()
+      this.#waiting.add(cursor)
+      this.#readIn(0)
+    } else if (this.#cache.history.canResumeAfter(cursor.revision)) cursor.lag()
+    else expire(cursor)
   }
 
   remove(cursor: Cursor): void {
@@ -62,9 +64,9 @@ export class FutureWatchers {
   /** The cache has everything at or before `revision`. */
   reached(revision: Revision): void {
     for (const cursor of this.#waiting) {
-      if (cursor.revision > revision) continue
+      if (cursor.revision > revision || cursor.state !== 'waiting') continue
       this.remove(cursor)
-      this.#options.onReached(cursor)
+      this.follow(cursor)
     }
   }
 
@@ -73,30 +75,32 @@ export class FutureWatchers {
     this.#timer = null
     // The read in progress schedules the next one when it ends.
     if (this.#isReading || this.#waiting.size === 0) return
-    const { clock } = this.#options
-    const waitMs = Math.max(delayMs, this.#readMs + READ_GAP_MS - clock.monotonic())
+    const waitMs = Math.max(delayMs, this.#readMs + REVISION_READ_GAP_MS - this.#clock.monotonic())
     if (waitMs <= 0) void this.#read()
-    else this.#timer = clock.setTimer(waitMs, () => void this.#read())
+    else this.#timer = this.#clock.setTimer(waitMs, () => void this.#read())
   }
 
   async #read(): Promise<void> {
-    const { cache, clock, onNeverHad } = this.#options
+    const { reads } = this.#cache
     this.#timer = null
     this.#isReading = true
-    this.#readMs = clock.monotonic()
+    this.#readMs = this.#clock.monotonic()
     const judged = new Set(this.#waiting)
-    const revision = await cache.sourceRevision().catch(() => null)
+    const revision = await reads.sourceRevision().catch(() => null)
     this.#isReading = false
     if (revision === null) return this.#readIn(RETRY_MS)
     for (const cursor of judged) {
-      if (!this.#waiting.has(cursor) || cursor.revision <= revision) continue
-      this.remove(cursor)
-      onNeverHad(cursor, revision)
+      if (cursor.state !== 'waiting') continue
+      if (cursor.revision <= revision) cursor.decide()
+      else {
+        this.remove(cursor)
+        endSoon(cursor, new RevisionUnknownError(cursor.revision, revision), 'too-large')
+      }
     }
     if (this.#waiting.size === 0) return
     // etcd has reached the revisions of the other judged watchers. A cache without events reaches them only through a
     // progress report.
-    cache.requestProgress()
+    reads.requestProgress()
     const isLateComer = (cursor: Cursor): boolean => !judged.has(cursor)
     this.#readIn([...this.#waiting].some(isLateComer) ? 0 : REPEAT_MS)
   }

@@ -3,14 +3,14 @@
  * framed once for all of them and appended to the group's log. Bytes that differ between watchers are written outside
  * the log, on revision boundaries.
  */
-import type { CacheBatch, CacheEvent } from '../cache/cache-batch.js'
+import type { CacheBatch } from '../cache/cache-batch.js'
 import type { Snapshot } from '../cache/store.js'
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
-import type { Status } from '../model/status.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { BodyEncoder } from '../model/body-encoder.js'
 import type { Bookmark } from '../model/bookmark.js'
+import { getOrMake } from '../../support/memo.js'
 import type { Scratch } from '../../support/scratch.js'
 import { FrameLog, type LogUsage } from './frame-log.js'
 import { InitialFrames } from './initial-frames.js'
@@ -29,6 +29,9 @@ import {
 
 /** An initial state begun less than this long ago is shared with new watchers that accept its revision. */
 const INITIAL_SHARE_MS = 2_000
+
+/** The encoded objects of one batch, by encoder: groups that differ only in their wire share them. */
+export type Bodies = Map<BodyEncoder['key'], Map<StoredObject, Buffer | null>>
 
 /** Frames of events, in consecutive parts. */
 interface Frames {
@@ -93,25 +96,36 @@ export class Group<M extends Member = Member> {
   }
 
   /** Returns the frames of one revision's events, or null when there is nothing to deliver. */
-  framesOf(matchedEvents: readonly MatchedEvent[], revision: Revision, isFirst = false): Frames | null {
+  #framesOf(
+    matchedEvents: readonly MatchedEvent[],
+    revision: Revision,
+    bodies: Bodies | null,
+    isFirst = false,
+  ): Frames | null {
     const shown =
       this.encoder.isSame === null ? matchedEvents : matchedEvents.filter((matchedEvent) => this.#isShown(matchedEvent))
     if (shown.length === 0) return null
-    const bodies: (Buffer | null)[] = []
+    const known = bodies === null ? null : getOrMake(bodies, this.encoder.key, () => new Map())
+    const encoded: (Buffer | null)[] = []
     const types: MatchedEvent['type'][] = []
     const parts: Buffer[] = []
     let events = 0
     for (let i = 0; i < shown.length; i++) {
       const { type, object, event } = shown[i]!
-      const isStillFirst = isFirst && bodies.every((body) => body === null)
-      const body = isStillFirst ? this.encoder.encodeFirst!(object, revision) : this.#bodyOf(object, event)
-      bodies.push(body)
+      const isStillFirst = isFirst && encoded.every((body) => body === null)
+      let body = isStillFirst ? this.encoder.encodeFirst!(object, revision) : known?.get(object)
+      if (body === undefined) {
+        const { encodeChange } = this.encoder
+        body = encodeChange === undefined ? this.encoder.encode(object, revision) : encodeChange(event)
+        known?.set(object, body)
+      }
+      encoded.push(body)
       types.push(type)
     }
-    const last = bodies.findLastIndex((body) => body !== null)
+    const last = encoded.findLastIndex((body) => body !== null)
     if (last === -1) return null
     for (let i = 0; i <= last; i++) {
-      const body = bodies[i]!
+      const body = encoded[i]!
       // Only the last frame says where to resume, because a client cannot resume inside a revision.
       if (body === null) continue
       parts.push(...this.wire.frame(types[i]!, body, i === last ? revision : null))
@@ -121,8 +135,8 @@ export class Group<M extends Member = Member> {
   }
 
   /** Appends one revision's events to the log. @returns the number of bytes. */
-  append(batch: CacheBatch, matchedEvents: readonly MatchedEvent[]): number {
-    const frames = this.framesOf(matchedEvents, batch.revision)
+  append(batch: CacheBatch, matchedEvents: readonly MatchedEvent[], bodies: Bodies): number {
+    const frames = this.#framesOf(matchedEvents, batch.revision, bodies)
     if (frames === null) return 0
     const { parts, checksum } = packed(this.wire, frames.parts)
     const length = totalLength(parts)
@@ -138,7 +152,7 @@ export class Group<M extends Member = Member> {
       const matchedEvent = this.matcher.match(event)
       if (matchedEvent !== null) matchedEvents.push(matchedEvent)
     }
-    const frames = this.framesOf(matchedEvents, batch.revision, isFirst)
+    const frames = this.#framesOf(matchedEvents, batch.revision, null, isFirst)
     return frames === null ? NO_EVENTS : { ...writeUnit(this.wire, frames.parts), events: frames.events }
   }
 
@@ -154,13 +168,13 @@ export class Group<M extends Member = Member> {
     return unit
   }
 
-  /** Returns the mark for a revision. Call it only if the wire has marks. */
-  mark(revision: Revision): WriteUnit {
+  /** Returns the mark, as `Mark.frame` does. Call it only if the wire has marks. */
+  mark(revision: Revision | null): WriteUnit {
     return writeUnit(this.wire, [this.wire.mark!.frame(revision)])
   }
 
-  error(status: Status): WriteUnit {
-    return errorUnit(this.wire, this.encoder.status(status), status)
+  error(error: Error): WriteUnit {
+    return errorUnit(this.wire, this.encoder.failure(error))
   }
 
   /** @param minRevision the oldest acceptable revision of a shared state; null accepts only the snapshot's own. */
@@ -193,18 +207,6 @@ export class Group<M extends Member = Member> {
   releaseInitial(frames: InitialFrames): void {
     frames.users--
     if (frames.users === 0 && this.#initial.get(frames.revision) === frames) this.#initial.delete(frames.revision)
-  }
-
-  /** Groups that differ only in their wire share the encoded body. */
-  #bodyOf(object: StoredObject, event: CacheEvent): Buffer | null {
-    // The same event can be MODIFIED for one selector and DELETED, with the previous object, for another.
-    const key = object === event.object ? this.encoder.key : `previous\n${this.encoder.key}`
-    let body = event.bodies?.get(key)
-    if (body === undefined) {
-      body = this.encoder.encode(object, event.revision)
-      event.bodies?.set(key, body)
-    }
-    return body
   }
 
   #isShown({ type, event }: MatchedEvent): boolean {

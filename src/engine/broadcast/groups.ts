@@ -10,16 +10,16 @@ import type { Cursor } from './cursor.js'
 import type { FactRegistry } from './fact-registry.js'
 import type { LogUsage } from './frame-log.js'
 import { Group, watchersLevel } from './group.js'
-import { Matcher, type MatchedEvent, type WatchSelector, matcherKey } from './matcher.js'
+import { Matcher, type WatchSelector, matcherKey } from './matcher.js'
 import { MatcherIndex } from './matcher-index.js'
 import type { WireFormat } from './wire-format.js'
 import { type KeyParts, keyOf } from '../../support/key-of.js'
 
 /** Everything that determines the bytes of a watch. Watchers with equal contents form one group. */
 export interface GroupContents {
-  /** '' for all namespaces. */
-  readonly namespace: string
-  /** The absolute prefix of the keys if it is longer than the namespace's prefix, otherwise null. */
+  /** '' for all scopes. */
+  readonly scope: string
+  /** The absolute prefix of the keys if it is longer than the scope's prefix, otherwise null. */
   readonly prefix: Key | null
   readonly selector: WatchSelector
   readonly encoder: BodyEncoder
@@ -27,10 +27,10 @@ export interface GroupContents {
 }
 
 const GROUP_KEY: KeyParts<GroupContents> = {
-  namespace: (namespace) => namespace,
+  scope: (scope) => scope,
   prefix: (prefix) => prefix,
   selector: ({ canonical }) => canonical,
-  encoder: ({ apiVersion, key }) => `${apiVersion} ${key}`,
+  encoder: ({ schemaVersion, key }) => `${schemaVersion} ${key}`,
   wire: ({ key }) => key,
 }
 
@@ -43,8 +43,6 @@ export class GroupMatcher extends Matcher {
   readonly groups = new Set<Group<Cursor>>()
   /** The sum over all groups of this matcher. */
   watchers = 0
-  /** Matching events of the batch being dispatched. */
-  matchedEvents: MatchedEvent[] = []
 }
 
 export class Groups {
@@ -105,8 +103,8 @@ export class Groups {
 
   #remove(group: Group<Cursor>, headRevision: Revision): void {
     const matcher = matcherOf(group)
-    const { namespace, prefix, selector } = matcher
-    this.#groups.delete(keyOf(GROUP_KEY, { namespace, prefix, selector, encoder: group.encoder, wire: group.wire }))
+    const { scope, prefix, selector } = matcher
+    this.#groups.delete(keyOf(GROUP_KEY, { scope, prefix, selector, encoder: group.encoder, wire: group.wire }))
     group.log.reset(headRevision)
     matcher.groups.delete(group)
     if (matcher.groups.size > 0) return
@@ -115,11 +113,11 @@ export class Groups {
     matcher.close()
   }
 
-  #matcherFor({ namespace, prefix, selector, encoder: { apiVersion }, identity }: GroupRequest): GroupMatcher {
-    const key = matcherKey(namespace, prefix, selector, apiVersion)
+  #matcherFor({ scope, prefix, selector, encoder: { schemaVersion }, identity }: GroupRequest): GroupMatcher {
+    const key = matcherKey(this.#facts, { scope, prefix, selector }, schemaVersion)
     let matcher = this.#matchers.get(key)
     if (matcher === undefined) {
-      matcher = new GroupMatcher(namespace, selector, this.#facts, apiVersion, identity, prefix)
+      matcher = new GroupMatcher(scope, selector, this.#facts, schemaVersion, identity, prefix)
       this.#matchers.set(key, matcher)
       this.index.add(matcher)
     }

@@ -1,13 +1,13 @@
 /**
- * Uses maps to find the matchers that an event may concern: namespace or key prefix → field → value → shard → matchers.
+ * Uses maps to find the matchers that an event may concern: scope or key prefix → field → value → shard → matchers.
  * So the cost of an event depends on how many watchers get it, not on how many exist. The previous version of the
  * object is looked up too, because a change can move an object out of a selector.
  */
 import type { CacheEvent } from '../cache/cache-batch.js'
-import { labelKeyOfPath } from '../facts/field-path.js'
-import type { ShardPath } from '../model/shard.js'
+import { isAttributePath } from '../facts/field-path.js'
+import type { Facts } from '../facts/json-facts.js'
+import type { ShardField } from '../model/shard.js'
 import type { StoredObject } from '../model/stored-object.js'
-import { NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
 import type { Matcher } from './matcher.js'
 import { ShardIndex } from './shard-index.js'
 import { getOrMake } from '../../support/memo.js'
@@ -16,7 +16,7 @@ import { getOrMake } from '../../support/memo.js'
 class Shelf<M extends Matcher> {
   readonly #whole = new Set<M>()
   readonly #sharded = new Set<M>()
-  readonly #shards = new Map<ShardPath, ShardIndex<M>>()
+  readonly #shards = new Map<ShardField, ShardIndex<M>>()
 
   get isEmpty(): boolean {
     return this.#whole.size === 0 && this.#sharded.size === 0
@@ -29,7 +29,7 @@ class Shelf<M extends Matcher> {
       return
     }
     this.#sharded.add(matcher)
-    getOrMake(this.#shards, shard.path, () => new ShardIndex()).add(shard, matcher)
+    getOrMake(this.#shards, shard.field, () => new ShardIndex()).add(shard, matcher)
   }
 
   remove(matcher: M): void {
@@ -39,9 +39,9 @@ class Shelf<M extends Matcher> {
       return
     }
     this.#sharded.delete(matcher)
-    const index = this.#shards.get(shard.path)
+    const index = this.#shards.get(shard.field)
     index?.remove(shard, matcher)
-    if (index?.isEmpty === true) this.#shards.delete(shard.path)
+    if (index?.isEmpty === true) this.#shards.delete(shard.field)
   }
 
   *all(): Iterable<M> {
@@ -71,17 +71,16 @@ class Shelf<M extends Matcher> {
 
 /** Matchers indexed by the value of one field in one version. */
 interface Field<M extends Matcher> {
-  readonly path: string
-  /** '' when the field is the same in every version. */
-  readonly apiVersion: string
+  /** Returns the value of an object; undefined if it has no such attribute. */
+  readonly valueOf: (object: StoredObject) => string | undefined
   readonly byValue: Map<string, Shelf<M>>
 }
 
-function fieldKey({ apiVersion }: Matcher, path: string): string {
-  return `${apiVersion}\n${path}`
+function fieldKey({ schemaVersion }: Matcher, path: string): string {
+  return `${schemaVersion}\n${path}`
 }
 
-/** The matchers of one namespace, of all namespaces, or of one key prefix. */
+/** The matchers of one scope, of all scopes, or of one key prefix. */
 class ScopeIndex<M extends Matcher> {
   /** Matchers without an equality term. */
   readonly unindexed = new Shelf<M>()
@@ -97,9 +96,7 @@ class ScopeIndex<M extends Matcher> {
       this.unindexed.add(matcher)
       return
     }
-    const { apiVersion } = matcher
-    const make = (): Field<M> => ({ path: term.path, apiVersion, byValue: new Map() })
-    const { byValue } = getOrMake(this.fields, fieldKey(matcher, term.path), make)
+    const { byValue } = getOrMake(this.fields, fieldKey(matcher, term.path), () => newField(matcher, term.path))
     getOrMake(byValue, term.value, () => new Shelf<M>()).add(matcher)
   }
 
@@ -119,83 +116,86 @@ class ScopeIndex<M extends Matcher> {
 }
 
 export class MatcherIndex<M extends Matcher> {
-  /** By namespace; '' for matchers of all namespaces. */
-  readonly #namespaces = new Map<string, ScopeIndex<M>>()
+  /** By scope; '' for matchers of all scopes. */
+  readonly #scopes = new Map<string, ScopeIndex<M>>()
   /** By key prefix. */
   readonly #prefixes = new Map<string, ScopeIndex<M>>()
   /** The number of prefixes of each length: an event looks up its key's prefix once per length. */
   readonly #lengths = new Map<number, number>()
-  readonly #found: M[] = []
 
   add(matcher: M): void {
-    const { namespace, prefix } = matcher
-    const [scopes, scope] = prefix === null ? [this.#namespaces, namespace] : [this.#prefixes, prefix]
-    let index = scopes.get(scope)
+    const { scope, prefix } = matcher
+    const [indexes, place] = prefix === null ? [this.#scopes, scope] : [this.#prefixes, prefix]
+    let index = indexes.get(place)
     if (index === undefined) {
-      scopes.set(scope, (index = new ScopeIndex()))
+      indexes.set(place, (index = new ScopeIndex()))
       if (prefix !== null) this.#lengths.set(prefix.length, (this.#lengths.get(prefix.length) ?? 0) + 1)
     }
     index.add(matcher)
   }
 
   remove(matcher: M): void {
-    const { namespace, prefix } = matcher
-    const [scopes, scope] = prefix === null ? [this.#namespaces, namespace] : [this.#prefixes, prefix]
-    const index = scopes.get(scope)
+    const { scope, prefix } = matcher
+    const [indexes, place] = prefix === null ? [this.#scopes, scope] : [this.#prefixes, prefix]
+    const index = indexes.get(place)
     index?.remove(matcher)
     if (index?.isEmpty !== true) return
-    scopes.delete(scope)
+    indexes.delete(place)
     if (prefix === null) return
     const others = this.#lengths.get(prefix.length)! - 1
     if (others === 0) this.#lengths.delete(prefix.length)
     else this.#lengths.set(prefix.length, others)
   }
 
-  /** Returns each candidate once; the array is valid until the next call. */
+  /** Returns each candidate once. */
   candidates(event: CacheEvent): readonly M[] {
-    this.#found.length = 0
-    this.#findIn(this.#namespaces.get(''), event)
-    // Both versions have the same key, and therefore the same namespace.
-    const { namespace, key } = (event.object ?? event.previous)!
-    if (namespace !== '') this.#findIn(this.#namespaces.get(namespace), event)
+    const found: M[] = []
+    this.#findIn(this.#scopes.get(''), event, found)
+    // Both versions have the same key, and therefore the same scope.
+    const { scope, key } = (event.object ?? event.previous)!
+    if (scope !== '') this.#findIn(this.#scopes.get(scope), event, found)
     for (const length of this.#lengths.keys()) {
-      if (length <= key.length) this.#findIn(this.#prefixes.get(key.slice(0, length)), event)
+      if (length <= key.length) this.#findIn(this.#prefixes.get(key.slice(0, length)), event, found)
     }
-    return this.#found
+    return found
   }
 
-  #findIn(index: ScopeIndex<M> | undefined, event: CacheEvent): void {
+  #findIn(index: ScopeIndex<M> | undefined, event: CacheEvent, found: M[]): void {
     if (index === undefined) return
-    index.unindexed.find(event, this.#found)
+    index.unindexed.find(event, found)
     for (const field of index.fields.values()) {
       let value: string | undefined
       let before: string | undefined
       try {
-        value = event.object === null ? undefined : this.#valueOf(event.object, field)
-        before = event.previous === null ? undefined : this.#valueOf(event.previous, field)
+        value = event.object === null ? undefined : field.valueOf(event.object)
+        before = event.previous === null ? undefined : field.valueOf(event.previous)
       } catch {
         // The object cannot be read in that version. Each of these matchers will throw the same error, and its watchers
         // end.
-        for (const shelf of field.byValue.values()) for (const matcher of shelf.all()) this.#found.push(matcher)
+        for (const shelf of field.byValue.values()) for (const matcher of shelf.all()) found.push(matcher)
         continue
       }
-      if (value !== undefined) field.byValue.get(value)?.find(event, this.#found)
-      if (before !== undefined && before !== value) field.byValue.get(before)?.find(event, this.#found)
+      if (value !== undefined) field.byValue.get(value)?.find(event, found)
+      if (before !== undefined && before !== value) field.byValue.get(before)?.find(event, found)
     }
-  }
-
-  #valueOf(object: StoredObject, { path, apiVersion, byValue }: Field<M>): string | undefined {
-    if (path === NAME_PATH) return object.name
-    if (path === NAMESPACE_PATH) return object.namespace
-    const subject = anyOf(byValue).facts.subject(object, apiVersion)
-    const label = labelKeyOfPath(path)
-    return label === null ? subject.field(path) : subject.label(label)
   }
 }
 
-/** Returns any matcher of a field, because all of them read the field in the same way. */
-function anyOf<M extends Matcher>(byValue: ReadonlyMap<string, Shelf<M>>): M {
-  return firstOf(firstOf(byValue.values()).all())
+function newField<M extends Matcher>(matcher: Matcher, path: string): Field<M> {
+  const byValue: Field<M>['byValue'] = new Map()
+  const { name, scope } = matcher.paths
+  if (path === name) return { byValue, valueOf: (object) => object.name }
+  if (path === scope) return { byValue, valueOf: (object) => object.scope }
+  const { schemaVersion } = matcher
+  // Any matcher of the field will do, because all of them read the field in the same way.
+  const subject = (object: StoredObject): Facts =>
+    firstOf(firstOf(byValue.values()).all()).facts.subject(object, schemaVersion)
+  return {
+    byValue,
+    valueOf: isAttributePath(path)
+      ? (object) => subject(object).attribute(path)
+      : (object) => subject(object).field(path),
+  }
 }
 
 function firstOf<T>(all: Iterable<T>): T {

@@ -1,5 +1,5 @@
 /**
- * Decides by namespace (one or all), key prefix and selector which events of a resource a set of watchers sees. A
+ * Decides by scope (one or all), key prefix and selector which events of a resource a set of watchers sees. A
  * matcher is evaluated once per event, however many watchers and encodings share it.
  */
 import type { ChangeType } from '../model/event-type.js'
@@ -10,20 +10,24 @@ import type { Key } from '../model/event.js'
 import type { Shard } from '../model/shard.js'
 import type { StoredObject } from '../model/stored-object.js'
 import type { ShardHashes } from './shard-hashes.js'
-import { type FactRegistry, type FactUse, isSameInEveryVersion, NAMESPACE_PATH, NAME_PATH } from './fact-registry.js'
+import { isAttributePath } from '../facts/field-path.js'
+import type { FactPaths } from '../model/fact-source.js'
+import type { FactRegistry, FactUse } from './fact-registry.js'
 
 /** The dialect's selectors have this shape. */
 export interface WatchSelector {
   /** Equal selectors have equal text. */
   readonly canonical: string
+  /** For people; '' selects everything. */
+  readonly text: string
   readonly isEmpty: boolean
-  /** Whether labels or fields are compared; false for a selector with nothing but a shard. */
+  /** Whether facts are compared; false for a selector with nothing but a shard. */
   readonly hasTerms: boolean
   /** Null for all objects. */
   readonly shard: Shard | null
   /** The facts needed by `matches`. */
   readonly paths: readonly string[]
-  /** Compares labels and fields, not the shard. */
+  /** Compares facts, not the shard. */
   matchesTerms(subject: Facts): boolean
   /** The terms that every match satisfies. */
   equalityTerms(): readonly EqualityTerm[]
@@ -42,38 +46,42 @@ export interface MatchedEvent {
 export class Matcher {
   readonly key: string
   /**
-   * The term by which the index finds this matcher within its namespace; null if the matcher must be tried with every
+   * The term by which the index finds this matcher within its scope; null if the matcher must be tried with every
    * event.
    */
   readonly indexTerm: EqualityTerm | null
   /** The version in which fields are read; '' if none of them differs between versions. */
-  readonly apiVersion: string
+  readonly schemaVersion: string
   /** The facts that the selector reads. The index reads the fact for `indexTerm` here. */
   readonly facts: FactUse
+  /** The index reads names and scopes without facts. */
+  readonly paths: FactPaths
   /** The index reads the hash of the selector's shard here. */
   readonly hashes: ShardHashes
 
   /**
-   * @param apiVersion the requested version.
+   * @param schemaVersion the requested version.
    * @param identity the first caller with this selector.
    */
   constructor(
-    /** '' for all namespaces. */
-    readonly namespace: string,
+    /** '' for all scopes. */
+    readonly scope: string,
     readonly selector: WatchSelector,
     facts: FactRegistry,
-    apiVersion: string,
+    schemaVersion: string,
     identity = '',
-    /** The absolute prefix of the keys; null for the namespace's prefix. */
+    /** The absolute prefix of the keys; null for the scope's prefix. */
     readonly prefix: Key | null = null,
   ) {
-    this.apiVersion = versionRead(selector, apiVersion)
-    this.key = matcherKey(namespace, prefix, selector, apiVersion)
+    this.schemaVersion = facts.versionRead(selector.paths, schemaVersion)
+    this.key = matcherKey(facts, { scope, prefix, selector }, schemaVersion)
     this.facts = facts.use(selector.paths, identity)
     this.hashes = facts.shards
+    this.paths = facts.paths
     const terms = selector.equalityTerms()
     // Without kept facts, the index would read each event's objects again for each such field.
-    this.indexTerm = chooseTerm(this.facts.isKept ? terms : terms.filter(({ path }) => isNamePath(path)))
+    const usable = this.facts.isKept ? terms : terms.filter(({ path }) => facts.isInKey(path))
+    this.indexTerm = chooseTerm(usable, this.paths)
   }
 
   /** Releases the facts used by the selector. */
@@ -82,11 +90,11 @@ export class Matcher {
   }
 
   matches(object: StoredObject): boolean {
-    if (this.namespace !== '' && object.namespace !== this.namespace) return false
+    if (this.scope !== '' && object.scope !== this.scope) return false
     if (this.prefix !== null && !object.key.startsWith(this.prefix)) return false
     const { shard, hasTerms } = this.selector
     if (shard !== null && !this.hashes.has(shard, object)) return false
-    return !hasTerms || this.selector.matchesTerms(this.facts.subject(object, this.apiVersion))
+    return !hasTerms || this.selector.matchesTerms(this.facts.subject(object, this.schemaVersion))
   }
 
   /**
@@ -102,28 +110,24 @@ export class Matcher {
   }
 }
 
-/** Watchers of different API versions share a matcher if its selector reads only what all versions have in common. */
-export function matcherKey(namespace: string, prefix: Key | null, selector: WatchSelector, apiVersion: string): string {
-  return JSON.stringify([versionRead(selector, apiVersion), namespace, prefix, selector.canonical])
-}
-
-function isNamePath(path: string): boolean {
-  return path === NAME_PATH || path === NAMESPACE_PATH
-}
-
-function versionRead({ paths }: WatchSelector, apiVersion: string): string {
-  return paths.every(isSameInEveryVersion) ? '' : apiVersion
+/** Watchers of different schema versions share a matcher if its selector reads only what all versions have in common. */
+export function matcherKey(
+  facts: FactRegistry,
+  { scope, prefix, selector }: Pick<Matcher, 'scope' | 'prefix' | 'selector'>,
+  schemaVersion: string,
+): string {
+  return JSON.stringify([facts.versionRead(selector.paths, schemaVersion), scope, prefix, selector.canonical])
 }
 
 /**
- * Prefers a name to another field, a field to a label, and all of these to a namespace, because an index is better the
+ * Prefers a name to another field, a field to an attribute, and all of these to a scope, because an index is better the
  * fewer objects share a value.
  */
-function chooseTerm(terms: readonly EqualityTerm[]): EqualityTerm | null {
+function chooseTerm(terms: readonly EqualityTerm[], { name, scope }: FactPaths): EqualityTerm | null {
   return (
-    terms.find(({ path }) => path === NAME_PATH) ??
-    terms.find(({ path }) => !path.startsWith('metadata.labels[') && path !== NAMESPACE_PATH) ??
-    terms.find(({ path }) => path !== NAMESPACE_PATH) ??
+    terms.find(({ path }) => path === name) ??
+    terms.find(({ path }) => !isAttributePath(path) && path !== scope) ??
+    terms.find(({ path }) => path !== scope) ??
     terms[0] ??
     null
   )

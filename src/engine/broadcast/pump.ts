@@ -15,7 +15,6 @@
  */
 import type { Cursor } from './cursor.js'
 import type { Group } from './group.js'
-import type { Revision } from '../model/revision.js'
 import type { PumpMetrics } from '../model/stage-metrics.js'
 import { FairQueue } from '../../support/fair-queue.js'
 import { beforeTurns, LoopSlice } from '../../support/turns.js'
@@ -34,8 +33,6 @@ export interface PumpOptions {
 
 /** The operations that the pump performs on cursors. Each dispatcher supplies them for its own cursors. */
 export interface Advance {
-  /** The revision that an active cursor has reached when the whole log has been written to it. */
-  readonly headRevision: Revision
   /** One bounded turn for one cursor, outside a pass. @returns whether the cursor has more to do right away. */
   advance(cursor: Cursor): boolean
   /** Called when a pass over the group is complete. */
@@ -135,7 +132,7 @@ export class Pump {
       const item = this.#groups.take()
       if (item === undefined) return
       const beganMs = nowMs
-      nowMs = this.#passGroup(item.group, item.advance, end)
+      nowMs = this.#passGroup(item.group, end)
       if (item.group.members.isPassComplete) this.#passed(item.group, item.advance)
       else this.#groups.push(item.group.flow, item)
       this.#groups.spent(nowMs - beganMs)
@@ -143,11 +140,11 @@ export class Pump {
   }
 
   /** @returns the time afterwards. If it is not before `end`, the pass may be incomplete. */
-  #passGroup(group: Group<Cursor>, advance: Advance, end: number): number {
+  #passGroup(group: Group<Cursor>, end: number): number {
     let untilClock = CURSORS_PER_CLOCK_READ
     const { members } = group
     for (let cursor = members.nextInPass(); cursor !== undefined; cursor = members.nextInPass()) {
-      cursor.writeLog(advance.headRevision)
+      cursor.writeLog()
       if (--untilClock > 0) continue
       const nowMs = this.#now()
       if (nowMs >= end) return nowMs

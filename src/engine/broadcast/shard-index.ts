@@ -8,14 +8,10 @@
  */
 import { cellOfHead, cellsOf, type Shard } from '../model/shard.js'
 import { getOrMake } from '../../support/memo.js'
+import { MAX_SHARD_NODES } from '../model/limits.js'
 
 /** This makes 4,096 cells. With a hundred shards, two shards are tried for one object in forty. */
 const BITS = 12
-/**
- * A shard that would need more nodes, because it has many scattered ranges, is entered with larger cells and so tried
- * more often.
- */
-export const MAX_NODES = 512
 
 export class ShardIndex<M> {
   /** By node: 1 is the root, and the children of n are 2n and 2n + 1. */
@@ -50,7 +46,7 @@ export class ShardIndex<M> {
 export function nodesOf(shard: Shard): readonly number[] {
   for (let bits = BITS; ; bits--) {
     const nodes = cellsOf(shard, bits).flatMap(({ first, last }) => nodesAbove((1 << bits) + first, (1 << bits) + last))
-    if (nodes.length <= MAX_NODES) return nodes
+    if (nodes.length <= MAX_SHARD_NODES) return nodes
   }
 }
 

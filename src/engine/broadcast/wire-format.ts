@@ -4,11 +4,11 @@
  */
 import type { EventType } from '../model/event-type.js'
 import type { Revision } from '../model/revision.js'
-import type { Status } from '../model/status.js'
+import type { Failure } from '../model/body-encoder.js'
 import { type Checksum, checksumOf, joined } from '../../support/crc32.js'
 import { deflateBlock, storedBlocks } from './gzip.js'
 
-export type TransportKind = 'http1' | 'http2' | 'websocket' | 'sse'
+export type TransportKind = 'http1' | 'http2' | 'websocket' | 'sse' | 'grpc'
 
 /**
  * Which parts of a gzip stream are compressed, once for the whole group. Initial states are large and shared. A single
@@ -34,21 +34,18 @@ export interface WireFormat {
   /**
    * Returns the bytes after an ERROR that tell the client how to reconnect (SSE's `retry:` and `id:`); null for none.
    */
-  afterError(status: Status): Buffer | null
-  /**
-   * The mark for a quiet watcher without bookmarks, also sent after its initial state. null if the client would take a
-   * mark for an event.
-   */
+  afterError(failure: Failure): Buffer | null
+  /** The mark for a quiet watcher, also sent after its initial state. null if the client would take it for an event. */
   readonly mark: Mark | null
   readonly compression: Compression
 }
 
-/**
- * Bytes that are not an event to the client but tell it how far it has come (SSE's `id:`), or merely keep the
- * connection alive.
- */
+/** Bytes that are not an event to the client but show it that the stream is alive, and how far it has come. */
 export interface Mark {
-  frame(revision: Revision): Buffer
+  /** @param revision the watcher's position; null when the client knows it already, or when it is undecided. */
+  frame(revision: Revision | null): Buffer
+  /** Whether marks tell the client its position (SSE's `id:`), so that a quiet watcher needs no bookmark for that. */
+  readonly hasPosition: boolean
   /** The longest silence in milliseconds, because proxies close idle connections. */
   readonly everyMs: number
 }
@@ -107,10 +104,10 @@ export function joinedUnits(units: readonly EventUnit[]): EventUnit {
   return { bytes: Buffer.concat(units.map(({ bytes }) => bytes)), checksum, events }
 }
 
-/** Returns an ERROR with everything that follows it on this wire. @param body the encoded Status. */
-export function errorUnit(wire: WireFormat, body: Buffer, status: Status): WriteUnit {
-  const frame = wire.frame('ERROR', body, null)
-  const after = wire.afterError(status)
+/** Returns an ERROR with everything that follows it on this wire. */
+export function errorUnit(wire: WireFormat, failure: Failure): WriteUnit {
+  const frame = wire.frame('ERROR', failure.body, null)
+  const after = wire.afterError(failure)
   return writeUnit(wire, after === null ? frame : [...frame, after])
 }
 

@@ -7,9 +7,6 @@ import type { RingItem } from './ring-buffer.js'
 const EVENT_OVERHEAD_BYTES = 256
 
 export class CacheEvent {
-  /** Encoded bodies, filled by the broadcast's groups during dispatch and released afterwards. */
-  bodies: Map<string, Buffer | null> | null = null
-
   constructor(
     readonly revision: Revision,
     /** null if the object was deleted or can no longer be served. */
@@ -31,7 +28,8 @@ export class CacheBatch implements RingItem {
   ) {
     let bytes = EVENT_OVERHEAD_BYTES
     // Only the replaced version counts, because the new one is shared with the store, which holds it anyway.
-    for (const { previous } of events) bytes += EVENT_OVERHEAD_BYTES + (previous?.size ?? 0)
+    for (const { previous } of events)
+      bytes += EVENT_OVERHEAD_BYTES + (previous?.size ?? 0) + (previous?.raw?.length ?? 0)
     this.bytes = bytes
   }
 }

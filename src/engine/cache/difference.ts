@@ -19,12 +19,12 @@ export interface DifferenceOptions {
    * Called for objects whose creation revision the source does not report (version 0). By default, no such object
    * counts as recreated.
    */
-  readonly uidOf?: ((object: StoredObject) => string) | undefined
+  readonly identityOf?: ((object: StoredObject) => string) | undefined
 }
 
 /** Returns batches in ascending order, all above `older.revision`. */
 export function differenceBatches(older: Snapshot, newer: Snapshot, options: DifferenceOptions): CacheBatch[] {
-  const { prefix, receivedAtMs, uidOf = () => '' } = options
+  const { prefix, receivedAtMs, identityOf = () => '' } = options
   const byRevision = new Map<Revision, CacheEvent[]>()
   const add = (event: CacheEvent): void => {
     getOrMake(byRevision, event.revision, () => []).push(event)
@@ -35,7 +35,7 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, options: Dif
     // A value that became servable only through a change on our side keeps its mod revision, which may not be above the
     // older state's revision.
     const revision = object.modRevision > older.revision ? object.modRevision : newer.revision
-    if (previous !== null && isRecreated(previous, object, uidOf)) {
+    if (previous !== null && isRecreated(previous, object, identityOf)) {
       add(new CacheEvent(Math.max(revision - 1, older.revision + 1) as Revision, null, previous))
       add(new CacheEvent(revision, object, null))
     } else add(new CacheEvent(revision, object, previous))
@@ -48,7 +48,11 @@ export function differenceBatches(older: Snapshot, newer: Snapshot, options: Dif
     .map(([revision, events]) => new CacheBatch(revision, events, receivedAtMs))
 }
 
-function isRecreated(previous: StoredObject, object: StoredObject, uidOf: (object: StoredObject) => string): boolean {
+function isRecreated(
+  previous: StoredObject,
+  object: StoredObject,
+  identityOf: (object: StoredObject) => string,
+): boolean {
   if (object.version > 0) return previous.createRevision !== object.createRevision
-  return uidOf(previous) !== uidOf(object)
+  return identityOf(previous) !== identityOf(object)
 }

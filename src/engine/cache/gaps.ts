@@ -30,6 +30,11 @@ export class Gaps {
     return this.#gaps.find(({ after, until }) => revision > after && revision < until)
   }
 
+  /** Returns the end of the last gap of which a part lies between the two revisions; null if there is none. */
+  endBetween(after: Revision, until: Revision): Revision | null {
+    return this.#gaps.findLast((gap) => gap.after < until && gap.until > after)?.until ?? null
+  }
+
   clear(): void {
     this.#gaps = []
   }

@@ -17,8 +17,12 @@ const ENCRYPTED =
 /** Remembers this many keys whose values cannot be served, so that each is logged only once. */
 const LOGGED_KEYS = 1_000
 
-/** Converts stored values into objects. For each key whose value cannot be served, logs that once. */
+/**
+ * Converts stored values into objects. For each key whose value cannot be served, logs that once. Until the state is
+ * current, values may be read that were removed long ago; of those, only what is left then is logged.
+ */
 export class Ingester {
+  #early: ReturnType<typeof recentEntries<Key, string>> | null = recentEntries(LOGGED_KEYS)
   readonly #loggedKeys = recentEntries<Key, true>(LOGGED_KEYS)
 
   constructor(
@@ -27,12 +31,29 @@ export class Ingester {
     private readonly logger: Logger,
   ) {}
 
+  /** @param left the keys whose values cannot be served now. */
+  reportLeft(left: ReadonlyMap<Key, Revision>): void {
+    const early = this.#early
+    this.#early = null
+    for (const key of left.keys()) {
+      const reason = early?.get(key)
+      if (reason !== undefined) this.reportUnservable(key, reason)
+    }
+  }
+
   reportUnservable(key: Key, reason: string): void {
+    if (this.#early !== null) return void this.#early.set(key, reason)
     if (this.#loggedKeys.has(key)) return
     this.#loggedKeys.set(key, true)
     this.logger.warn({ resource: this.resource, key: keyToText(key), reason }, 'value cannot be served')
   }
 }
+
+/** What can be asked about the objects as they are now. A read takes a snapshot instead. */
+export type Contents = Pick<
+  HeldObjects,
+  'size' | 'unservable' | 'encrypted' | 'sealedValues' | 'isAllProtobuf' | 'protobufTypes' | 'rawBytes'
+>
 
 interface Listing {
   readonly packer: Packer
@@ -55,17 +76,28 @@ export class HeldObjects {
    */
   readonly #sealed = new Map<Key, { readonly keyValue: KeyValue; readonly encryptionKey: string }>()
   readonly #unreadable = new Map<Key, string>()
+  #rawBytes = 0
   /** Not null only while a state is being listed. */
   #listing: Listing | null = null
 
   constructor(private readonly ingester: Ingester) {}
+
+  /** The number of objects that can be served. */
+  get size(): number {
+    return this.store.size
+  }
 
   /** Keys whose values cannot be served, with each value's revision. */
   get unservable(): ReadonlyMap<Key, Revision> {
     return this.#unservable
   }
 
-  /** The number of encrypted values by the name of their encryption key. */
+  /** Bytes of the values that are also kept exactly as stored. */
+  get rawBytes(): number {
+    return this.#rawBytes
+  }
+
+  /** The number of values encrypted at rest that cannot be decrypted, by the name of their encryption key. */
   get encrypted(): ReadonlyMap<string, number> {
     const counts = new Map<string, number>()
     const names = [...this.#encrypted.values(), ...[...this.#sealed.values()].map((one) => one.encryptionKey)]
@@ -73,13 +105,26 @@ export class HeldObjects {
     return counts
   }
 
-  get encryptedCount(): number {
-    return this.#encrypted.size + this.#sealed.size
-  }
-
   /** Stored values that none of this server's encryption keys can decrypt. */
   get sealedValues(): readonly KeyValue[] {
     return [...this.#sealed.values()].map(({ keyValue }) => keyValue)
+  }
+
+  /** Whether there are objects, and all of them are stored as protobuf. */
+  get isAllProtobuf(): boolean {
+    let count = 0
+    for (const objects of this.store.protobufTypes.values()) count += objects
+    return count > 0 && count === this.size
+  }
+
+  /** The kinds of objects stored as protobuf: `schemaVersion typeName`, each once. */
+  get protobufTypes(): Iterable<string> {
+    return this.store.protobufTypes.keys()
+  }
+
+  /** The number of keys, including those whose values cannot be served. */
+  countKeys(): number {
+    return this.size + this.#unservable.size
   }
 
   /** Returns why the value under `key` cannot be decrypted; undefined if there is no such value. */
@@ -186,6 +231,7 @@ export class HeldObjects {
     if (object === null) this.store.delete(key)
     else this.store.set(key, object)
     if (before !== undefined) this.#leave(before)
+    this.#rawBytes += (object?.raw?.length ?? 0) - (before?.raw?.length ?? 0)
   }
 
   /**
@@ -205,16 +251,21 @@ export class HeldObjects {
    * from the held one.
    */
   contradictingKey(earlier: HeldObjects, revision: Revision, prefix: Key): Key | null {
-    for (const { key, modRevision, createRevision, bytes } of this.store.snapshot(revision, 0).objects(prefix)) {
+    for (const object of this.store.snapshot(revision, 0).objects(prefix)) {
+      const { key, modRevision, createRevision } = object
       if (createRevision > revision || earlier.unservable.has(key)) continue
       const held = earlier.store.get(key)
       if (held?.createRevision !== createRevision) return key
       if (modRevision > revision) continue
-      if (held.modRevision !== modRevision || !held.bytes.equals(bytes)) return key
+      if (held.modRevision !== modRevision || !isSameValue(held, object)) return key
     }
     for (const [key, modRevision] of this.#unservable) {
       if (modRevision <= revision && earlier.unservable.get(key) !== modRevision) return key
     }
     return null
   }
+}
+
+function isSameValue(one: StoredObject, other: StoredObject): boolean {
+  return one.wholeChecksum === other.wholeChecksum && one.bytes.equals(other.bytes)
 }

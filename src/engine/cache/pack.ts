@@ -26,7 +26,7 @@ const MAX_KEY_BYTES = PACK_BYTES / 4
 const KEY_AT = 0
 const VALUE_AT = 1
 const NAME_OFFSET = 2
-const METADATA_OFFSET = 3
+const REVISION_OFFSET = 3
 const CREATE_REVISION = 4
 const MOD_REVISION = 5
 const VERSION = 6
@@ -34,13 +34,13 @@ const TYPE = 7
 const COLUMNS = 8
 
 /** Properties that most objects of a pack have in common. */
-type Type = Pick<StoredObject, 'namespace' | 'leaseId' | 'encoding' | 'apiVersion' | 'kind'>
+type Type = Pick<StoredObject, 'scope' | 'leaseId' | 'encoding' | 'schemaVersion' | 'typeName'>
 
-function isType(type: Type, { namespace, leaseId, encoding, apiVersion, kind }: Type): boolean {
+function isType(type: Type, { scope, leaseId, encoding, schemaVersion, typeName }: Type): boolean {
   return (
-    type.namespace === namespace &&
-    type.kind === kind &&
-    type.apiVersion === apiVersion &&
+    type.scope === scope &&
+    type.typeName === typeName &&
+    type.schemaVersion === schemaVersion &&
     type.encoding === encoding &&
     type.leaseId === leaseId
   )
@@ -59,6 +59,8 @@ export class Pack {
     rows: readonly number[],
     bytes: Buffer,
     readonly types: readonly Type[],
+    /** `wholeChecksum` of each object; null if all are 0. */
+    readonly checksums: Int32Array | null,
   ) {
     this.count = rows.length / COLUMNS
     const buffer = new ArrayBuffer((rows.length + 1) * Float64Array.BYTES_PER_ELEMENT + bytes.length)
@@ -88,7 +90,7 @@ export class Pack {
 
   notesOf(at: number): ObjectNotes {
     this.#notes ??= Array.from({ length: this.count })
-    return (this.#notes[at] ??= { facts: null, conformsTo: null, uidHead: -1 })
+    return (this.#notes[at] ??= { facts: null, conformsTo: null, identityHead: -1 })
   }
 
   /**
@@ -125,8 +127,8 @@ class PackedObject implements StoredObject {
     return this.key.slice(this.number(NAME_OFFSET))
   }
 
-  get namespace(): string {
-    return this.type.namespace
+  get scope(): string {
+    return this.type.scope
   }
 
   get createRevision(): Revision {
@@ -149,16 +151,20 @@ class PackedObject implements StoredObject {
     return this.type.encoding
   }
 
-  get apiVersion(): string {
-    return this.type.apiVersion
+  get schemaVersion(): string {
+    return this.type.schemaVersion
   }
 
-  get kind(): string {
-    return this.type.kind
+  get typeName(): string {
+    return this.type.typeName
   }
 
-  get metadataOffset(): number {
-    return this.number(METADATA_OFFSET)
+  get revisionOffset(): number {
+    return this.number(REVISION_OFFSET)
+  }
+
+  get wholeChecksum(): number {
+    return this.pack.checksums?.[this.at] ?? 0
   }
 
   get size(): number {
@@ -193,8 +199,8 @@ export function loosened(object: StoredObject): StoredObject {
   const loose = new LooseObject(object)
   const bytes = Buffer.allocUnsafeSlow(loose.bytes.length)
   loose.bytes.copy(bytes)
-  const { facts, conformsTo, uidHead } = object.notes
-  return Object.assign(loose, { bytes, facts, conformsTo, uidHead })
+  const { facts, conformsTo, identityHead } = object.notes
+  return Object.assign(loose, { bytes, facts, conformsTo, identityHead })
 }
 
 /** One or more consecutive objects of a pack that are all current, with no other current object between them. */
@@ -254,6 +260,7 @@ export class Packer {
   #used = 0
   #rows: number[] = []
   #types: Type[] = []
+  #checksums: number[] = []
 
   /** Copies an object. @returns false if there is no room for it in this pack. */
   add(object: StoredObject): boolean {
@@ -263,20 +270,23 @@ export class Packer {
     const valueAt = keyAt + this.#bytes.write(key, keyAt, 'latin1')
     bytes.copy(this.#bytes, valueAt)
     this.#used = valueAt + bytes.length
-    const { createRevision, modRevision, version, metadataOffset } = object
+    const { createRevision, modRevision, version, revisionOffset, wholeChecksum } = object
     const nameOffset = key.length - object.name.length
     const type = this.#typeOf(object)
-    this.#rows.push(keyAt, valueAt, nameOffset, metadataOffset, createRevision, modRevision, version, type)
+    this.#rows.push(keyAt, valueAt, nameOffset, revisionOffset, createRevision, modRevision, version, type)
+    this.#checksums.push(wholeChecksum)
     return true
   }
 
   /** Returns all objects added since the last call; null if there are none. */
   take(): Run | null {
     if (this.#rows.length === 0) return null
-    const pack = new Pack(this.#rows, this.#bytes.subarray(0, this.#used), this.#types)
+    const checksums = this.#checksums.every((one) => one === 0) ? null : Int32Array.from(this.#checksums)
+    const pack = new Pack(this.#rows, this.#bytes.subarray(0, this.#used), this.#types, checksums)
     this.#used = 0
     this.#rows = []
     this.#types = []
+    this.#checksums = []
     return new Run(pack, 0, pack.count)
   }
 
@@ -284,12 +294,15 @@ export class Packer {
   #typeOf(object: StoredObject): number {
     const known = this.#types.findLastIndex((type) => isType(type, object))
     if (known !== -1) return known
-    const { namespace, leaseId, encoding, apiVersion, kind } = object
-    return this.#types.push({ namespace, leaseId, encoding, apiVersion, kind }) - 1
+    const { scope, leaseId, encoding, schemaVersion, typeName } = object
+    return this.#types.push({ scope, leaseId, encoding, schemaVersion, typeName }) - 1
   }
 }
 
-/** An object must be loose if its value is large, its key is long, or its key does not end in its name. */
-export function canPack({ key, name, size }: StoredObject): boolean {
-  return size <= MAX_VALUE_BYTES && key.length <= MAX_KEY_BYTES && key.endsWith(name)
+/**
+ * An object must be loose if its value is large or also kept as stored, its key is long, or its key does not end in its
+ * name.
+ */
+export function canPack({ key, name, size, raw }: StoredObject): boolean {
+  return raw === undefined && size <= MAX_VALUE_BYTES && key.length <= MAX_KEY_BYTES && key.endsWith(name)
 }

@@ -26,19 +26,10 @@ import type { Revision } from '../model/revision.js'
 import type { StoredObject } from '../model/stored-object.js'
 import { turns } from '../../support/turns.js'
 import type { CacheBatch } from './cache-batch.js'
+import type { RingBuffer } from './ring-buffer.js'
 import type { Snapshot } from './store.js'
 
 const LANES = 64
-
-/** The current state, and the batches before it. */
-export interface Past {
-  readonly floorRevision: Revision
-  snapshot(): Snapshot
-  /** Returns the first batch after the revision. */
-  batchAfter(revision: Revision): CacheBatch | undefined
-  /** Returns the last batch at or before the revision. */
-  batchUpTo(revision: Revision): CacheBatch | undefined
-}
 
 /** The sum of the digests of a set of objects. */
 class StateSum {
@@ -92,7 +83,8 @@ function lanesOf({ key, createRevision, modRevision, version, leaseId, encoding,
 }
 
 export class Positions {
-  readonly #past: Past
+  readonly #ring: RingBuffer<CacheBatch>
+  readonly #present: { snapshot(): Snapshot }
   /** The sum of the state at `#at`; null before the first request. */
   #sum: StateSum | null = null
   #at: Revision
@@ -101,9 +93,11 @@ export class Positions {
   /** One request is processed at a time, because most requests need the same sum. */
   #work: Promise<void> = Promise.resolve()
 
-  constructor(past: Past) {
-    this.#past = past
-    this.#at = past.floorRevision
+  /** @param ring the batches before the present state. */
+  constructor(ring: RingBuffer<CacheBatch>, present: { snapshot(): Snapshot }) {
+    this.#ring = ring
+    this.#present = present
+    this.#at = ring.floorRevision
   }
 
   /** Called when the ring's batches no longer belong to this history. */
@@ -123,16 +117,16 @@ export class Positions {
   }
 
   #knownAt(revision: Revision): string | null {
-    if (this.#isClosed || revision < this.#past.floorRevision) return null
-    const next = this.#past.batchAfter(revision)
+    if (this.#isClosed || revision < this.#ring.floorRevision) return null
+    const next = this.#ring.after(revision)
     if (next !== undefined) return next.digestBefore
     // No batch follows the revision, so its state is the current one.
-    const isCaughtUp = this.#sum !== null && this.#past.batchAfter(this.#at) === undefined
+    const isCaughtUp = this.#sum !== null && this.#ring.after(this.#at) === undefined
     return isCaughtUp ? this.#digest : null
   }
 
   async #catchUp(): Promise<void> {
-    if (this.#sum === null || this.#at < this.#past.floorRevision) await this.#begin()
+    if (this.#sum === null || this.#at < this.#ring.floorRevision) await this.#begin()
     const sum = this.#sum
     if (sum === null) return
     for (let batch = this.#next(); batch !== undefined; batch = this.#next()) {
@@ -146,22 +140,22 @@ export class Positions {
       if (!turns.isOver) continue
       await turns.take()
       // In the meantime, the ring has dropped batches that were not added to the sum.
-      if (this.#at < this.#past.floorRevision) return
+      if (this.#at < this.#ring.floorRevision) return
     }
   }
 
   #next(): CacheBatch | undefined {
-    return this.#isClosed ? undefined : this.#past.batchAfter(this.#at)
+    return this.#isClosed ? undefined : this.#ring.after(this.#at)
   }
 
   /** Adds up the current state, then walks back from it as far as the ring reaches. */
   async #begin(): Promise<void> {
     this.#sum = null
-    const snapshot = this.#past.snapshot()
+    const snapshot = this.#present.snapshot()
     const sum = await sumOf(snapshot)
     if (this.#isClosed) return
     const earlier = sum.clone()
-    let batch = this.#past.batchUpTo(snapshot.revision)
+    let batch = this.#ring.upTo(snapshot.revision)
     while (batch !== undefined) {
       for (const { object, previous } of batch.events) {
         if (object !== null) earlier.subtract(object)
@@ -171,7 +165,7 @@ export class Positions {
       const { revision }: CacheBatch = batch
       if (turns.isOver) await turns.take()
       if (this.#isClosed) return
-      batch = this.#past.batchUpTo((revision - 1) as Revision)
+      batch = this.#ring.upTo((revision - 1) as Revision)
     }
     this.#sum = sum
     this.#at = snapshot.revision

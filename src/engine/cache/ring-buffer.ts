@@ -103,6 +103,22 @@ export class RingBuffer<T extends RingItem> {
     this.#evictBeyond(item.receivedAtMs)
   }
 
+  /**
+   * Puts older items, in ascending order, before the oldest. As many of them as the byte limit allows are kept.
+   * @param floor the history with all of them begins after this revision.
+   */
+  prepend(older: readonly T[], floor: Revision): void {
+    for (const item of older.toReversed()) {
+      if (this.#bytes + item.bytes > this.#bounds.maxBytes) return void (this.#floor = item.revision)
+      if (this.#length === this.#slots.length) this.#grow()
+      this.#head = (this.#head - 1) & (this.#slots.length - 1)
+      this.#slots[this.#head] = item
+      this.#length++
+      this.#bytes += item.bytes
+    }
+    this.#floor = floor
+  }
+
   #evictBeyond(nowMs: number): void {
     const { maxItems, maxBytes, maxAgeMs, keepAgeMs = 0 } = this.#bounds
     const keptSinceMs = nowMs - keepAgeMs
@@ -134,15 +150,22 @@ export class RingBuffer<T extends RingItem> {
     this.#floor = floor
   }
 
-  /**
-   * Returns the index of the first item whose revision is above `afterRevision`; `length` when there is none. O(log n).
-   */
-  indexAfter(afterRevision: Revision): number {
+  /** Returns the first item whose revision is above `revision`; undefined if there is none. O(log n). */
+  after(revision: Revision): T | undefined {
+    return this.at(this.#indexAfter(revision))
+  }
+
+  /** Returns the last item whose revision is not above `revision`; undefined if there is none. O(log n). */
+  upTo(revision: Revision): T | undefined {
+    return this.at(this.#indexAfter(revision) - 1)
+  }
+
+  #indexAfter(revision: Revision): number {
     let low = 0
     let high = this.#length
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (this.at(middle)!.revision <= afterRevision) low = middle + 1
+      if (this.at(middle)!.revision <= revision) low = middle + 1
       else high = middle
     }
     return low

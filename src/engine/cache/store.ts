@@ -13,10 +13,10 @@ import type { Pack, Run } from './pack.js'
 const ENTRIES_PER_YIELD = 256
 
 /**
- * The number of objects stored as protobuf, by `apiVersion kind`, with one entry for each version in which some object
+ * The number of objects stored as protobuf, by `schemaVersion typeName`, with one entry for each version in which some object
  * is stored.
  */
-export type ProtobufKinds = ReadonlyMap<string, number>
+export type ProtobufTypes = ReadonlyMap<string, number>
 
 const NONE_SEALED: ReadonlyMap<Key, string> = new Map()
 
@@ -26,8 +26,8 @@ function endOf(prefix: Key): Key | null {
   return end === '\0' ? null : end
 }
 
-function protobufKind(object: StoredObject): string {
-  return `${object.apiVersion} ${object.kind}`
+function protobufType(object: StoredObject): string {
+  return `${object.schemaVersion} ${object.typeName}`
 }
 
 /** An immutable state at one revision. */
@@ -39,7 +39,7 @@ export class Snapshot implements ObjectState {
     tree: ObjectTree,
     /** The number of keys whose values in etcd could not be served at that revision. */
     readonly unservableCount: number,
-    readonly protobufKinds: ProtobufKinds,
+    readonly protobufTypes: ProtobufTypes,
     /** The name of the history to which the revision belongs; '' for a state that is used only for comparison. */
     readonly history: string,
     /** The keys whose values cannot be decrypted, with the reason for each. They are not among the objects. */
@@ -82,22 +82,22 @@ export class Snapshot implements ObjectState {
 
   /** Returns a store that starts with this state. Changes to the store leave the snapshot untouched. */
   toStore(): Store {
-    return new Store(this.#tree.clone(), new Map(this.protobufKinds))
+    return new Store(this.#tree.clone(), new Map(this.protobufTypes))
   }
 }
 
 export class Store {
   readonly #tree: ObjectTree
 
-  readonly #protobufKinds: Map<string, number>
+  readonly #protobufTypes: Map<string, number>
 
-  constructor(tree = new ObjectTree(), protobufKinds = new Map<string, number>()) {
+  constructor(tree = new ObjectTree(), protobufTypes = new Map<string, number>()) {
     this.#tree = tree
-    this.#protobufKinds = protobufKinds
+    this.#protobufTypes = protobufTypes
   }
 
-  get protobufKinds(): ProtobufKinds {
-    return this.#protobufKinds
+  get protobufTypes(): ProtobufTypes {
+    return this.#protobufTypes
   }
 
   get size(): number {
@@ -131,22 +131,22 @@ export class Store {
   }
 
   snapshot(revision: Revision, unservableCount: number, history = '', sealed = NONE_SEALED): Snapshot {
-    return new Snapshot(revision, this.#tree.clone(), unservableCount, new Map(this.#protobufKinds), history, sealed)
+    return new Snapshot(revision, this.#tree.clone(), unservableCount, new Map(this.#protobufTypes), history, sealed)
   }
 
   #count(object: StoredObject): void {
     if (object.encoding !== 'protobuf') return
-    const kind = protobufKind(object)
-    this.#protobufKinds.set(kind, (this.#protobufKinds.get(kind) ?? 0) + 1)
+    const type = protobufType(object)
+    this.#protobufTypes.set(type, (this.#protobufTypes.get(type) ?? 0) + 1)
   }
 
   #uncount(key: Key): void {
-    if (this.#protobufKinds.size === 0) return
+    if (this.#protobufTypes.size === 0) return
     const before = this.#tree.get(key)
     if (before?.encoding !== 'protobuf') return
-    const kind = protobufKind(before)
-    const count = this.#protobufKinds.get(kind)! - 1
-    if (count === 0) this.#protobufKinds.delete(kind)
-    else this.#protobufKinds.set(kind, count)
+    const type = protobufType(before)
+    const count = this.#protobufTypes.get(type)! - 1
+    if (count === 0) this.#protobufTypes.delete(type)
+    else this.#protobufTypes.set(type, count)
   }
 }

@@ -7,14 +7,16 @@ import type { CacheMetrics } from '../model/stage-metrics.js'
 import type { Clock } from '../../support/clock.js'
 
 export interface WaitersOptions {
-  /** The position that the cache has reached. */
-  readonly position: () => Revision
   readonly freshness: () => FreshnessSource
   readonly clock: Clock
   readonly metrics: CacheMetrics
-  readonly limitMs: number
 }
 
+/**
+ * How long a read waits for a revision, or for the first state. The API server waits equally long, and some clients
+ * give up after five seconds.
+ */
+const WAIT_LIMIT_MS = 3_000
 export interface WaitOptions {
   readonly signal?: AbortSignal | undefined
   /** Whether to ask the source for its progress repeatedly. */
@@ -37,12 +39,15 @@ interface Waiter {
 
 export class Waiters {
   readonly #options: WaitersOptions
+  readonly #position: () => Revision
   readonly #waiters = new Set<Waiter>()
   #requestedAtMs = Number.NEGATIVE_INFINITY
   #isRequestDue = false
 
-  constructor(options: WaitersOptions) {
+  /** @param position the position that the cache has reached. */
+  constructor(options: WaitersOptions, position: () => Revision) {
     this.#options = options
+    this.#position = position
   }
 
   get size(): number {
@@ -55,12 +60,9 @@ export class Waiters {
   }
 
   /** @returns whether everything at or before `revision` has arrived within the limit. */
-  async wait(
-    revision: Revision,
-    { signal, requestsProgress, limitMs = this.#options.limitMs }: WaitOptions,
-  ): Promise<boolean> {
-    const { clock, metrics, position } = this.#options
-    if (revision <= position()) return true
+  async wait(revision: Revision, { signal, requestsProgress, limitMs = WAIT_LIMIT_MS }: WaitOptions): Promise<boolean> {
+    const { clock, metrics } = this.#options
+    if (revision <= this.#position()) return true
     if (signal?.aborted) return false
     const startedMs = clock.monotonic()
     const intervalMs = requestsProgress ? Math.min(PROGRESS_REPEAT_MS, limitMs) : limitMs
@@ -69,7 +71,7 @@ export class Waiters {
         this.#waiters.delete(waiter)
         timer.cancel()
         signal?.removeEventListener('abort', finish)
-        resolve(revision <= position())
+        resolve(revision <= this.#position())
       }
       const waiter: Waiter = { revision, wake: finish }
       const repeat = (): void => {

@@ -2,8 +2,9 @@
  * The notation for a field of an object: keys joined by dots, such as `spec.nodeName` or `data.tier`. A dot inside a
  * key has a backslash before it, as in kubectl's JSONPath and custom columns:
  * `metadata.annotations.example\.com/owner`. The other escapes are `\\`, `\[` and `\]`. A path never leads into a list.
- * Unescaped brackets are refused, because `metadata.labels[KEY]` stands for a label. A missing label has no fact,
- * whereas a missing field has an empty one.
+ * Unescaped brackets are refused in a field's path, because `metadata.labels[KEY]` stands for an attribute: a member of
+ * a map of strings that is the same in every version of the object. A missing attribute has no fact, whereas a missing
+ * field has an empty one.
  */
 
 /**
@@ -43,14 +44,19 @@ export function formatFieldPath(segments: readonly string[]): string {
   return segments.map((segment) => segment.replaceAll(/[.\\[\]]/g, (char) => `\\${char}`)).join('.')
 }
 
-const LABEL_PREFIX = 'metadata.labels['
-
-/** Returns the path of a label's fact. No field path has this form. */
-export function labelPath(key: string): string {
-  return `${LABEL_PREFIX}${key}]`
+/** Returns the path of an attribute. No field path has this form. @param map the path of the map, without brackets. */
+export function attributePath(map: string, key: string): string {
+  return `${map}[${key}]`
 }
 
-/** Returns the label key in a label's path; null if the path is a field path. */
-export function labelKeyOfPath(path: string): string | null {
-  return path.startsWith(LABEL_PREFIX) && path.endsWith(']') ? path.slice(LABEL_PREFIX.length, -1) : null
+export function isAttributePath(path: string): boolean {
+  const bracketAt = path.indexOf('[')
+  return bracketAt > 0 && path[bracketAt - 1] !== '\\'
+}
+
+/** Returns the keys of an attribute's path from the top down, like `parseFieldPath`. */
+export function parseAttributePath(path: string): readonly string[] | null {
+  const bracketAt = path.indexOf('[')
+  const map = parseFieldPath(path.slice(0, bracketAt))
+  return map === null ? null : [...map, path.slice(bracketAt + 1, -1)]
 }

@@ -321,11 +321,13 @@ class Comparison {
   }
 
   /** Reservoir sampling gives every candidate the same chance without knowing in advance how many there will be. */
-  #consider({ key, modRevision, value }: CheckedKey): void {
-    if (value === undefined || this.#sampleSize === 0) return
+  #consider(ours: CheckedKey): void {
+    if (!('value' in ours) || this.#sampleSize === 0) return
     const index = this.#sampled < this.#sampleSize ? this.#sampled : randomInteger(this.#random, 0, this.#sampled)
     this.#sampled++
-    if (index < this.#sampleSize) this.sample[index] = { key, modRevision, value }
+    if (index >= this.#sampleSize) return
+    const { key, modRevision, value } = ours
+    this.sample[index] = { key, modRevision, value }
   }
 
   #pull(): CheckedKey | null {

@@ -36,8 +36,6 @@ export interface ConsistencyRow {
 }
 
 export interface ConsistencyReport {
-  readonly kind: 'ConsistencyReport'
-  readonly apiVersion: 'distributary.io/v1'
   /** `incomplete`: no difference was found, but not everything could be compared. */
   readonly outcome: 'equal' | 'different' | 'incomplete'
   readonly resources: readonly ConsistencyRow[]
@@ -77,8 +75,6 @@ export class ConsistencyOnRequest {
     const resources = await Promise.all(rows)
     const any = (kind: CheckOutcome['kind']): boolean => resources.some(({ outcome }) => outcome === kind)
     return {
-      kind: 'ConsistencyReport',
-      apiVersion: 'distributary.io/v1',
       outcome: any('different') ? 'different' : any('skipped') ? 'incomplete' : 'equal',
       resources,
     }

@@ -3,7 +3,6 @@ import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { BackoffOptions } from '../../support/backoff.js'
 import type { Clock } from '../../support/clock.js'
-import type { Semaphore } from '../../support/semaphore.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
@@ -11,6 +10,7 @@ import type { FeedSink } from '../model/feed-sink.js'
 import type { FeedMetrics } from '../model/stage-metrics.js'
 import type { FeedState } from './feed-state.js'
 import type { Outage } from './outage.js'
+import type { SharedLists } from './shared-lists.js'
 
 export interface FeedOptions {
   /** The name in logs. */
@@ -22,8 +22,8 @@ export interface FeedOptions {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: FeedMetrics
-  /** Limits how many feeds list at once. All feeds of one etcd share it. */
-  readonly listSlots: Semaphore
+  /** All feeds of one etcd share it. */
+  readonly lists: SharedLists
   /**
    * Wakes the feed when etcd is back. All feeds of one etcd share it. Without it, each feed waits for the end of its
    * own back-off.

@@ -27,7 +27,7 @@ import type { ReplaceReason } from '../model/feed-sink.js'
  * A connection that lasted this long was healthy, so the back-off after its failure starts again with the shortest
  * wait.
  */
-export const HEALTHY_MS = 10_000
+const HEALTHY_MS = 10_000
 
 /**
  * The most revisions that a resumed watch of etcd may go back. etcd reads every revision of every key in that range, so
@@ -36,10 +36,7 @@ export const HEALTHY_MS = 10_000
 export const REPLAY_REVISIONS = 1_000
 
 /** After this many lists in a row that a compaction has interrupted, the next list waits for a back-off. */
-export const LIST_RESTARTS = 5
-
-/** With etcd's default request limit of 1.5 MB, this many revisions fit into one response whatever they contain. */
-export const SAFE_REPLAY_REVISIONS = 40
+const LIST_RESTARTS = 5
 
 /** How far the sink has got: `settled <= position`. */
 export interface FeedPlace {
@@ -61,8 +58,6 @@ export type FeedState =
       readonly floor: Revision | null
       /** How many times in a row a compaction has restarted this list. */
       readonly restarts: number
-      /** How many revisions the watch after this list may replay; null means no limit. */
-      readonly replay: number | null
       readonly attempt: number
       readonly place: FeedPlace | null
     }
@@ -117,7 +112,6 @@ export type FeedState =
 interface ListPlan {
   readonly reason: ReplaceReason
   readonly floor: Revision | null
-  readonly replay: number | null
 }
 
 export type FeedInput =
@@ -161,8 +155,8 @@ export type FeedInput =
       readonly compactRevision: Revision
       readonly at: number
     }
-  /** The events with which the watch must catch up exceed the largest message. */
-  | { readonly kind: 'watch-too-large'; readonly message: string; readonly at: number }
+  /** The events with which the watch must catch up exceed the largest message, so they are requested in parts. */
+  | { readonly kind: 'watch-too-large'; readonly message: string }
   | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
   /** The member that served the watch is unusable, and the upstream has switched to one that responds. */
   | { readonly kind: 'watch-left'; readonly why: string }
@@ -179,10 +173,10 @@ export type FeedEffect =
       readonly reason: ReplaceReason
       readonly floor: Revision | null
       readonly restarts: number
-      readonly replay: number | null
       readonly place: FeedPlace | null
     }
-  | { readonly kind: 'watch'; readonly startRevision: Revision }
+  /** `inParts` as in `UpstreamWatchOptions`. */
+  | { readonly kind: 'watch'; readonly startRevision: Revision; readonly inParts: boolean }
   | { readonly kind: 'close-watch' }
   | { readonly kind: 'verify'; readonly after: Cause; readonly place: FeedPlace; readonly startRevision: Revision }
   /** Seek proof that the replay has reached `target`, as described in `feed.ts`. */
@@ -250,7 +244,7 @@ function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: Feed
       if (input.isContinued) {
         return {
           state: { kind: 'watching', place, openedAt: null, attempt: state.attempt },
-          effects: [{ kind: 'watch', startRevision: nextRevision(place.position) }, { kind: 'synced' }],
+          effects: [{ kind: 'watch', startRevision: nextRevision(place.position), inParts: false }, { kind: 'synced' }],
         }
       }
       return verify(input.isPresent ? 'list-of-present' : 'list', place, state.attempt, rules)
@@ -259,21 +253,21 @@ function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: Feed
       const floor = input.compactRevision ?? state.floor
       const restarts = state.restarts + 1
       if (restarts < LIST_RESTARTS) {
-        const { reason, replay, place, attempt } = state
+        const { reason, place, attempt } = state
         return {
-          state: { kind: 'listing', reason, floor, restarts, replay, attempt, place },
-          effects: [{ kind: 'list', reason, floor, restarts, replay, place }],
+          state: { kind: 'listing', reason, floor, restarts, attempt, place },
+          effects: [{ kind: 'list', reason, floor, restarts, place }],
         }
       }
       const why = `etcd compacted its history during ${restarts} lists in a row`
-      return backOff(state.place, state.attempt + 1, why, { reason: state.reason, floor, replay: state.replay }, NONE)
+      return backOff(state.place, state.attempt + 1, why, { reason: state.reason, floor }, NONE)
     }
     case 'list-failed': {
       const attempt = state.attempt + 1
       if (!isRefusal(input.code)) {
         const why = `cannot list: ${input.message}`
-        const { reason, floor, replay } = state
-        return backOff(state.place, attempt, why, { reason, floor, replay }, NONE)
+        const { reason, floor } = state
+        return backOff(state.place, attempt, why, { reason, floor }, NONE)
       }
       const why = `${input.code}: ${input.message}`
       return {
@@ -325,7 +319,7 @@ function fromOpen(
       return disconnected(why, verifyFrom(nextRevision(place.position), 'loss', place, attempt))
     }
     case 'watch-too-large':
-      return tooLarge(state.place, attemptAfter(state, input.at), input.message, rules)
+      return verifyAgain('loss', state.place, state.attempt, input.message, rules, true)
     case 'watch-failed':
       return backOff(state.place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
     default:
@@ -374,7 +368,7 @@ function fromVerifying(
       return gap(place, attempts, input.compactRevision, rules, isWaited)
     }
     case 'watch-too-large':
-      return tooLarge(place, attemptAfter(state, input.at), input.message, rules)
+      return verifyAgain(after, place, attempt, input.message, rules, true)
     case 'watch-left':
       return verifyAgain(after, place, attempt, input.why, rules)
     case 'watch-failed':
@@ -390,27 +384,39 @@ function stay(state: FeedState): Transition {
 }
 
 function listPlan(reason: ReplaceReason, floor: Revision | null): ListPlan {
-  return { reason, floor, replay: null }
+  return { reason, floor }
 }
 
 const FIRST_LIST = listPlan('initial', null)
 
-function list({ reason, floor, replay }: ListPlan, place: FeedPlace | null, attempt: number): Transition {
+function list({ reason, floor }: ListPlan, place: FeedPlace | null, attempt: number): Transition {
   return {
-    state: { kind: 'listing', reason, floor, restarts: 0, replay, attempt, place },
-    effects: [{ kind: 'list', reason, floor, restarts: 0, replay, place }],
+    state: { kind: 'listing', reason, floor, restarts: 0, attempt, place },
+    effects: [{ kind: 'list', reason, floor, restarts: 0, place }],
   }
 }
 
-function verify(after: Cause, place: FeedPlace, attempt: number, { replayRevisions }: FeedRules): Transition {
+function verify(
+  after: Cause,
+  place: FeedPlace,
+  attempt: number,
+  { replayRevisions }: FeedRules,
+  inParts = false,
+): Transition {
   const isNear = place.position - place.settled <= replayRevisions
-  return verifyFrom(nextRevision(isNear ? place.settled : place.position), after, place, attempt)
+  return verifyFrom(nextRevision(isNear ? place.settled : place.position), after, place, attempt, inParts)
 }
 
-function verifyFrom(startRevision: Revision, after: Cause, place: FeedPlace, attempt: number): Transition {
+function verifyFrom(
+  startRevision: Revision,
+  after: Cause,
+  place: FeedPlace,
+  attempt: number,
+  inParts = false,
+): Transition {
   return {
     state: { kind: 'verifying', after, place, startRevision, openedAt: null, attempt },
-    effects: [{ kind: 'watch', startRevision }],
+    effects: [{ kind: 'watch', startRevision, inParts }],
   }
 }
 
@@ -418,8 +424,15 @@ function verifyFrom(startRevision: Revision, after: Cause, place: FeedPlace, att
  * Verifies again with another watch, without a back-off, because this input does not suggest that the next attempt will
  * fail.
  */
-function verifyAgain(after: Cause, place: FeedPlace, attempt: number, why: string, rules: FeedRules): Transition {
-  return disconnected(why, verify(after, place, attempt, rules))
+function verifyAgain(
+  after: Cause,
+  place: FeedPlace,
+  attempt: number,
+  why: string,
+  rules: FeedRules,
+  inParts = false,
+): Transition {
+  return disconnected(why, verify(after, place, attempt, rules, inParts))
 }
 
 function disconnected(reason: string, { state, effects }: Transition): Transition {
@@ -476,16 +489,6 @@ function gap(
 ): Transition {
   const why = `etcd has compacted the events after revision ${place.position}`
   return relist(place, attempt, listPlan(gapReason(rules), compactRevision), why, isWaited)
-}
-
-/**
- * A list replaces the older part of the history. The first time, the next watch replays the newest revisions, as many
- * as are safe; the second time, it replays none.
- */
-function tooLarge(place: FeedPlace, attempt: number, message: string, rules: FeedRules): Transition {
-  const replay = attempt > 1 ? 0 : SAFE_REPLAY_REVISIONS
-  const why = `the watch backlog after revision ${place.position} is too large: ${message}`
-  return relist(place, attempt, { reason: gapReason(rules), floor: null, replay }, why)
 }
 
 function gapReason({ onGap }: FeedRules): ReplaceReason {

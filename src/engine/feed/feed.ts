@@ -18,13 +18,14 @@ import { backoffMs } from '../../support/backoff.js'
 import { sleep, type Timer } from '../../support/clock.js'
 import { UpstreamError, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
 import type { FeedOptions, FeedStatus } from './feed-options.js'
+import { readEarlier } from './earlier-history.js'
 import { IDLE, next, type FeedEffect, type FeedInput, type FeedState } from './feed-state.js'
 import { HeldBatches } from './held-batches.js'
 import { asUpstreamError, type FeedResume, HistoryReader } from './history-reader.js'
-import { ListSlot } from './list-slot.js'
 import type { KeysSummary } from '../model/freshness-source.js'
 import { READ_TIMEOUT_MS, summariseKeys } from './read-pages.js'
 import { screen } from './screen.js'
+import { ListSlot } from './shared-lists.js'
 
 /** The wait between attempts to list after a refusal. */
 const REFUSED = { firstMs: 30_000, capMs: 30_000 }
@@ -44,6 +45,7 @@ const CONFIRM_AGAIN_MS = 250
 interface OpenWatch {
   watch: UpstreamWatch | null
   readonly startRevision: Revision
+  readonly inParts: boolean
   readonly timer: Timer
 }
 
@@ -70,11 +72,14 @@ export class Feed {
   /** The later state with which the delivered one is compared in `catching-up`. */
   #later: KeysSummary | null = null
   #initialisingSince: number | null = null
+  /** Whether history from before the first state has been sought. */
+  #hasSought = false
+  readonly #stopped = new AbortController()
 
   constructor(options: FeedOptions) {
-    const { listSlots, sink } = options
+    const { lists, sink } = options
     this.#options = options
-    this.#slot = new ListSlot(listSlots, () => sink.isAwaited === true)
+    this.#slot = new ListSlot(lists.slots, () => sink.isAwaited === true)
     this.#history = new HistoryReader(options, this.#slot, (input) => this.#send(input))
   }
 
@@ -91,6 +96,7 @@ export class Feed {
   /** The sink is not called after this call. Resolves when nothing runs any more. */
   async stop(): Promise<void> {
     this.#send({ kind: 'stop' })
+    this.#stopped.abort(new UpstreamError('unavailable', 'stopped'))
     while (this.#jobs.size > 0) await Promise.allSettled(this.#jobs)
   }
 
@@ -150,7 +156,7 @@ export class Feed {
 
   /** Asks etcd for the progress of the watch. The request may go unanswered: ask again. */
   requestProgress(): void {
-    this.#watch?.watch?.requestProgress()
+    this.#watch?.watch?.requestProgress(this.#state.kind === 'watching')
   }
 
   #send(input: QueuedInput): void {
@@ -205,7 +211,7 @@ export class Feed {
         this.#initialisingSince ??= clock.monotonic()
         return this.#run((signal) => this.#history.list(effect, signal))
       case 'watch':
-        return this.#open(effect.startRevision)
+        return this.#open(effect)
       case 'close-watch':
         return this.#close()
       case 'verify':
@@ -229,6 +235,7 @@ export class Feed {
           metrics.initialised()
           metrics.initialisationSeconds((clock.monotonic() - this.#initialisingSince) / 1_000)
           this.#initialisingSince = null
+          this.#seekEarlier()
         }
         return sink.synced()
       case 'disconnected':
@@ -292,13 +299,13 @@ export class Feed {
 
   // The watch
 
-  #open(startRevision: Revision): void {
+  #open({ startRevision, inParts }: Extract<FeedEffect, { kind: 'watch' }>): void {
     const { upstream, prefix, clock } = this.#options
     const onTimeout = (): void => this.#failed(entry, `etcd did not accept the watch within ${READ_TIMEOUT_MS} ms`)
-    const entry: OpenWatch = { watch: null, startRevision, timer: clock.setTimer(READ_TIMEOUT_MS, onTimeout) }
+    const entry: OpenWatch = { watch: null, startRevision, inParts, timer: clock.setTimer(READ_TIMEOUT_MS, onTimeout) }
     this.#watch = entry
     const watch = upstream.watch(
-      { prefix, startRevision },
+      { prefix, startRevision, inParts },
       {
         onOpen: () => {
           entry.timer.cancel()
@@ -326,12 +333,10 @@ export class Feed {
     if (end.kind === 'contradicted') return this.#send({ kind: 'contradicted', revision: end.revision, at })
     const { code, message } = end.error
     if (end.kind === 'left') return this.#send({ kind: 'watch-left', why: message })
-    if (code !== 'too-large') return this.#failed(entry, message)
-    this.#options.logger.warn(
-      { resource: this.#options.name, why: message },
-      'the watch backlog exceeds the message limit of etcd; relisting',
-    )
-    this.#send({ kind: 'watch-too-large', message, at })
+    if (code !== 'too-large' || entry.inParts) return this.#failed(entry, message)
+    const fields = { resource: this.#options.name, why: message }
+    this.#options.logger.info(fields, 'the watch backlog exceeds the message limit; requesting it in parts')
+    this.#send({ kind: 'watch-too-large', message })
   }
 
   #failed(entry: OpenWatch, message: string): void {
@@ -362,8 +367,20 @@ export class Feed {
     this.#giveUpJob()
     const controller = new AbortController()
     this.#job = controller
-    const done = job(controller.signal).finally(() => this.#jobs.delete(done))
+    this.#track(job(controller.signal))
+  }
+
+  #track(job: Promise<void>): void {
+    const done = job.finally(() => this.#jobs.delete(done))
     this.#jobs.add(done)
+  }
+
+  /** Seeks the history before the first state, beside the watch. */
+  #seekEarlier(): void {
+    const until = this.position
+    if (this.#hasSought || until === null || !this.#history.keepsEvents) return
+    this.#hasSought = true
+    this.#track(readEarlier(this.#options, until, this.#stopped.signal))
   }
 
   #giveUpJob(): void {

@@ -3,12 +3,8 @@
  * is bounded and ordered, and remembers whether it had to drop batches.
  */
 import type { Batch } from '../model/event.js'
+import { MAX_HELD_BYTES } from '../model/limits.js'
 
-/**
- * The buffer needs a bound because a comparison may take as long as a read, and any amount of data may arrive in that
- * time.
- */
-const MAX_HELD_BYTES = 64 * 1_048_576
 /** The approximate memory of an event without its value: key, numbers, and the objects around them. */
 const EVENT_BYTES = 256
 
@@ -40,7 +36,8 @@ export class HeldBatches {
   }
 }
 
-function sizeOf(batch: Batch): number {
+/** Returns the approximate size in bytes. */
+export function sizeOf(batch: Batch): number {
   let bytes = 0
   for (const event of batch.events) bytes += EVENT_BYTES + (event.type === 'put' ? event.keyValue.value.length : 0)
   return bytes

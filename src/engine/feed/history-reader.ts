@@ -3,6 +3,7 @@
  * delivered one. The delivered history is identified by the cluster id and by its fingerprint.
  */
 import type { Revision } from '../model/revision.js'
+import { orAborted } from '../../support/deadline.js'
 import { failSpan, inSpan, type Span } from '../../support/tracing.js'
 import { UpstreamError, type UpstreamStatus } from '../upstream/upstream.js'
 import { addInTurns } from './add-in-turns.js'
@@ -10,10 +11,10 @@ import type { FeedOptions } from './feed-options.js'
 import type { Replacement, ReplaceReason } from '../model/feed-sink.js'
 import { type FeedEffect, type FeedInput, type FeedPlace, REPLAY_REVISIONS } from './feed-state.js'
 import { HistoryFingerprint } from './history-fingerprint.js'
-import { affordableReplay, learnCompactRevision, planList, SAMPLE_KEYS } from './list-plan.js'
-import type { ListSlot } from './list-slot.js'
+import { learnCompactRevision, planList } from './list-plan.js'
 import { READ_TIMEOUT_MS, readInTime, readPages } from './read-pages.js'
 import { canBridge, compareHistory } from './same-history.js'
+import { FIRST_KEYS, type ListSlot } from './shared-lists.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface FeedResume {
@@ -33,6 +34,8 @@ export class HistoryReader {
   trustsProgress = false
   /** Whether reading history is expensive, as the source reported at the same time. */
   #isHistoryDear = false
+  /** As in `UpstreamStatus`, as the source reported it at the same time. */
+  keepsEvents = false
   /** The fingerprint of everything delivered. */
   fingerprint = new HistoryFingerprint()
 
@@ -69,26 +72,23 @@ export class HistoryReader {
   }
 
   async #list(effect: Extract<FeedEffect, { kind: 'list' }>, signal: AbortSignal, span: Span): Promise<void> {
-    const { name, upstream, prefix, sink, clock, logger, metrics } = this.#options
-    const { backfillRevisions } = this.#options
+    const { name, upstream, prefix, sink, clock, logger, metrics, lists } = this.#options
     let replacement: Replacement | null = null
     let revision: Revision | null = null
+    const ended = lists.begin()
+    let giveBack = noop
     try {
-      await this.#slot.take(signal)
-      const status = await readInTime(clock, signal, (inner) => upstream.status(inner))
+      giveBack = await lists.firstPages.acquire(signal, () => sink.isAwaited === true)
+      const { status, now } = await this.#readPresent(signal)
       const isSameCluster = this.clusterId === null || this.clusterId === status.clusterId
       let reason: ReplaceReason | null = null
       // The current state is read without a revision, because a source over HTTP can read it more cheaply that way.
       let at: Revision | null = null
-      if (status.isHistoryDear !== true) {
-        // The probe reads this prefix, because our etcd user may not be allowed to read anything else.
-        const probe = await readInTime(clock, signal, (inner) =>
-          upstream.read({ prefix, limit: SAMPLE_KEYS, signal: inner }),
-        )
-        const now = probe.currentRevision
-        const affordable = effect.replay ?? affordableReplay(probe.keyValues)
-        const backfill = Math.min(backfillRevisions, affordable)
-        const plan = planList({ ...effect, now, backfillRevisions: backfill, isSameCluster })
+      if (now === null) await this.#slot.take(signal)
+      else {
+        const floor = maxOf(effect.floor, lists.floor)
+        const { backfillRevisions } = this.#options
+        const plan = planList({ ...effect, floor, now, backfillRevisions, isSameCluster })
         revision = plan.revision
         reason = await this.#confirm(effect, plan.reason, revision, signal)
         if (plan.revision !== now) at = plan.revision
@@ -96,7 +96,18 @@ export class HistoryReader {
 
       const fingerprint = new HistoryFingerprint()
       let isContinued = false
-      for await (const page of readPages({ upstream, prefix, revision: at, willWatch: true, clock, signal })) {
+      const beforeMore = (): Promise<void> => this.#slot.take(signal)
+      const first = now === null ? {} : { firstKeys: FIRST_KEYS, beforeMore }
+      for await (const page of readPages({
+        upstream,
+        prefix,
+        revision: at,
+        willWatch: true,
+        clock,
+        signal,
+        ...first,
+      })) {
+        giveBack()
         revision = page.revision
         isContinued = page.isContinued === true
         reason ??= planList({ ...effect, now: revision, backfillRevisions: 0, isSameCluster }).reason
@@ -116,6 +127,11 @@ export class HistoryReader {
         metrics.relisted(reason)
         logger.info({ resource: name, reason, revision }, 'relisted')
       }
+      ended()
+      if (at !== null) {
+        this.#slot.release()
+        await lists.allEnded(signal)
+      }
       this.#send({ kind: 'listed', revision, isPresent: at === null, isContinued })
     } catch (cause) {
       replacement?.abort()
@@ -128,7 +144,28 @@ export class HistoryReader {
       metrics.compacted()
       const compactRevision = error.compactRevision ?? (await this.#learnFloor(revision, signal))
       if (!signal.aborted) this.#send({ kind: 'list-compacted', compactRevision })
+    } finally {
+      giveBack()
+      ended()
     }
+  }
+
+  /** @returns `now` of null if reading a past state is expensive, so that the list should read the current one. */
+  async #readPresent(signal: AbortSignal): Promise<{ status: UpstreamStatus; now: Revision | null }> {
+    const { upstream, prefix, clock } = this.#options
+    // This prefix is read, because our etcd user may not be allowed to read anything else.
+    const readNow = async (): Promise<Revision> => {
+      const limits = { limit: 1, keysOnly: true }
+      return (await readInTime(clock, signal, (inner) => upstream.read({ prefix, ...limits, signal: inner })))
+        .currentRevision
+    }
+    const readStatus = (): Promise<UpstreamStatus> => readInTime(clock, signal, (inner) => upstream.status(inner))
+    if (upstream.areKeysCheap === true) {
+      const [status, now] = await Promise.all([readStatus(), readNow()])
+      return { status, now: status.isHistoryDear === true ? null : now }
+    }
+    const status = await readStatus()
+    return { status, now: status.isHistoryDear === true ? null : await readNow() }
   }
 
   /**
@@ -147,9 +184,14 @@ export class HistoryReader {
   }
 
   async #learnFloor(revision: Revision | null, signal: AbortSignal): Promise<Revision | null> {
-    const { upstream, prefix, clock } = this.#options
+    const { upstream, prefix, clock, lists } = this.#options
     if (revision === null) return null
-    return learnCompactRevision(upstream, { prefix, revision, clock, timeoutMs: READ_TIMEOUT_MS, signal })
+    // The attempt is shared and short, so it is not cancelled when this feed stops.
+    const { signal: never } = new AbortController()
+    const learning = lists.learnFloor(() =>
+      learnCompactRevision(upstream, { prefix, revision, clock, timeoutMs: READ_TIMEOUT_MS, signal: never }),
+    )
+    return await orAborted(learning, signal)
   }
 
   /** Compares etcd's history with ours and sends the verdict. Sends nothing if the signal has aborted. */
@@ -179,13 +221,15 @@ export class HistoryReader {
   #comparison(place: { readonly settled: Revision; readonly position: Revision }, signal: AbortSignal) {
     const { upstream, prefix, clock } = this.#options
     const clusterId = this.clusterId ?? ''
-    return { upstream, prefix, clusterId, place, fingerprint: this.fingerprint, clock, signal }
+    const isHistoryDear = this.#isHistoryDear
+    return { upstream, prefix, clusterId, isHistoryDear, place, fingerprint: this.fingerprint, clock, signal }
   }
 
   #learned(status: UpstreamStatus): void {
     this.clusterId = status.clusterId
     this.trustsProgress = status.trustsProgress
     this.#isHistoryDear = status.isHistoryDear === true
+    this.keepsEvents = status.keepsEvents === true
   }
 }
 
@@ -198,3 +242,9 @@ export function asUpstreamError(cause: unknown, { logger, name }: Pick<FeedOptio
   logger.error({ resource: name, err: cause }, 'unexpected error in a feed')
   return new UpstreamError('protocol', errorMessage(cause), { cause })
 }
+
+function maxOf(one: Revision | null, other: Revision | null): Revision | null {
+  return one === null || other === null ? (one ?? other) : one > other ? one : other
+}
+
+function noop(): void {}

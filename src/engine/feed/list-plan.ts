@@ -1,26 +1,10 @@
-/** Chooses the revision of a list so that the watch after it replays as much history as requested and affordable. */
-import type { Key, KeyValue } from '../model/event.js'
+/** Chooses the revision of a list so that the watch after it replays as much history as requested and available. */
+import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import type { Clock } from '../../support/clock.js'
 import type { UpstreamWatch, UpstreamWatcher } from '../upstream/upstream.js'
 import type { ReplaceReason } from '../model/feed-sink.js'
 import type { FeedPlace } from './feed-state.js'
-
-/** Estimated limit for the bytes that a watch replays after a list. A ring holds this much by default. */
-const REPLAY_BYTES = 64 * 1_048_576
-
-/** The number of keys that are read to estimate the size of values. */
-export const SAMPLE_KEYS = 16
-
-/**
- * Returns how many revisions a watch may replay if their values are as large as in the sample. Older changes are part
- * of the listed state.
- */
-export function affordableReplay(sample: readonly KeyValue[]): number {
-  let bytes = 0
-  for (const { value } of sample) bytes += value.length
-  return bytes === 0 ? Number.POSITIVE_INFINITY : Math.floor((REPLAY_BYTES * sample.length) / bytes)
-}
 
 export interface ListPlan {
   readonly revision: Revision

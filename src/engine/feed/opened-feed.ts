@@ -11,7 +11,7 @@ import type { FreshnessSource, StateAtRevision } from '../model/freshness-source
 import type { KeyValue } from '../model/event.js'
 import { openAll, openBatches, type ValueTransform } from '../model/value-transform.js'
 import type { Clock } from '../../support/clock.js'
-import { InOrder } from '../../support/in-order.js'
+import { InOrder } from '../upstream/in-order.js'
 import { turns } from '../../support/turns.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
 import { getOrMake } from '../../support/memo.js'

@@ -20,6 +20,10 @@ export interface PagesOptions {
   readonly keysOnly?: boolean
   /** As in `ReadOptions`. */
   readonly willWatch?: boolean
+  /** The most keys in the first page. */
+  readonly firstKeys?: number
+  /** Called when the first page is not the last. The next one is read when its promise resolves. */
+  readonly beforeMore?: () => Promise<void>
   readonly clock: Clock
   readonly signal?: AbortSignal
 }
@@ -54,8 +58,11 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
   const about = { 'distributary.prefix': keyToText(prefix) }
   const span = beginSpan('upstream list', { kind: 'client', attributes: about })
   const done = new AbortController()
-  const signal = options.signal === undefined ? done.signal : AbortSignal.any([options.signal, done.signal])
-  const reader = new PageReader(options, signal)
+  // Not `AbortSignal.any`: on Node 20 each call leaves something behind with a signal that lives long.
+  const onAbort = (): void => done.abort(options.signal?.reason)
+  options.signal?.addEventListener('abort', onAbort, { once: true })
+  if (options.signal?.aborted === true) onAbort()
+  const reader = new PageReader(options, done.signal)
   try {
     let ahead: Promise<Page> | null = reader.first(revision)
     while (ahead !== null) {
@@ -85,6 +92,7 @@ export async function* readPages(options: PagesOptions): AsyncGenerator<Page, vo
     failSpan(span, errorMessage(error))
     throw error
   } finally {
+    options.signal?.removeEventListener('abort', onAbort)
     done.abort(new UpstreamError('unavailable', 'given up'))
     span.setAttributes({
       'distributary.keys': keys,
@@ -119,10 +127,12 @@ class PageReader {
   readonly #signal: AbortSignal
   #stream: OpenStream | null = null
   #streamsLeft = MAX_STREAMS
+  #beforeMore: (() => Promise<void>) | undefined
 
   constructor(options: PagesOptions, signal: AbortSignal) {
     this.#options = options
     this.#signal = signal
+    this.#beforeMore = options.beforeMore
   }
 
   /** @param revision null for the current revision. */
@@ -133,6 +143,8 @@ class PageReader {
   /** Continues after a page that has keys. */
   async after(page: Page): Promise<Page> {
     const { revision } = page
+    await this.#beforeMore?.()
+    this.#beforeMore = undefined
     const startKey = (page.keyValues.at(-1)!.key + '\0') as Key
     const stream = (this.#stream ??= this.#open(startKey, revision))
     if (stream === null) return this.#page({ startKey, revision })
@@ -181,8 +193,9 @@ class PageReader {
   }
 
   #read(place: Place, signal: AbortSignal): Promise<Page> {
-    const { upstream, prefix, keysOnly = false, willWatch = false } = this.#options
-    return upstream.read({ prefix, limit: PAGE_KEYS, keysOnly, willWatch, signal, ...place })
+    const { upstream, prefix, keysOnly = false, willWatch = false, firstKeys = PAGE_KEYS } = this.#options
+    const limit = place.startKey === undefined ? firstKeys : PAGE_KEYS
+    return upstream.read({ prefix, limit, keysOnly, willWatch, signal, ...place })
   }
 
   #inTime<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {

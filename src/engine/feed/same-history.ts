@@ -5,6 +5,7 @@
  * cluster ids and revisions was rejected because it would accept a history that has overtaken ours, and two histories
  * would be served as one.
  */
+import { setMaxListeners } from 'node:events'
 import type { Key, KeyValue } from '../model/event.js'
 import { nextRevision, type Revision } from '../model/revision.js'
 import type { Clock } from '../../support/clock.js'
@@ -28,49 +29,58 @@ export interface SameHistoryOptions {
   /** The start revision of the watch. Revisions that the watch replays need not be compared here. */
   readonly startRevision: Revision
   readonly fingerprint: HistoryFingerprint
+  /** As in `UpstreamStatus`. */
+  readonly isHistoryDear: boolean
   readonly clock: Clock
   readonly signal: AbortSignal
 }
 
-const READS_AT_ONCE = 8
+/** Node warns of a leak when a signal has more listeners than this. Each read adds one, and there are about 20 reads. */
+const LISTENERS = 50
 
-/** @throws UpstreamError when no decision is possible now. */
+/**
+ * The reads do not depend on each other, so they are made side by side.
+ * @throws UpstreamError when no decision is possible now.
+ */
 export async function compareHistory(options: SameHistoryOptions): Promise<HistoryVerdict> {
-  const { upstream, place, fingerprint, prefix } = options
-  const status = await inTime(options, (signal) => upstream.status(signal))
+  setMaxListeners(LISTENERS, options.signal)
+  const comparing = compareContent(options)
+  comparing.catch(noop) // thrown below, unless the cluster is another one
+  const status = await inTime(options, (signal) => options.upstream.status(signal))
   if (status.clusterId !== options.clusterId) {
     return { kind: 'other', why: `cluster id ${status.clusterId} instead of ${options.clusterId}` }
   }
+  const verdict = await comparing
+  return verdict.kind === 'same' ? { ...verdict, status } : verdict
+}
+
+type ContentVerdict = Exclude<HistoryVerdict, { kind: 'same' }> | { readonly kind: 'same'; readonly now: Revision }
+
+async function compareContent(options: SameHistoryOptions): Promise<ContentVerdict> {
+  const { upstream, prefix, place, fingerprint, isHistoryDear } = options
   // A small prefix is compared as a whole, with a single request instead of one for each key.
-  const whole = status.isHistoryDear === true ? null : await readWhole(options)
+  const whole = isHistoryDear ? null : await readWhole(options)
+  const facts = readFacts(options, whole)
+  facts.catch(noop) // thrown below, unless etcd is behind us
   const now = whole?.currentRevision ?? (await inTime(options, (signal) => upstream.currentRevision(signal)))
   if (now < place.position)
     return { kind: 'other', why: `etcd is at revision ${now}, behind this server's ${place.position}` }
 
   try {
-    // If reading history is expensive and the watch replays everything after our newest event, comparing that event is
-    // enough. Another history contains it only if it has repeated the event byte for byte, and comparing the other puts
-    // would rule out nothing else.
-    const isReplayed = options.startRevision <= nextRevision(place.settled)
-    const isBrief = status.isHistoryDear === true && isReplayed && fingerprint.puts.length > 0
-    const puts = isBrief ? fingerprint.puts.slice(-1) : fingerprint.puts
-    const { lastDelete, keyCount } = fingerprint
-    const found = await readAtPosition(options, puts, whole)
+    const { puts, found, wasDeleted, count } = await facts
     const differing = puts.findLastIndex((put, i) => !isSamePut(put, found[i]!))
     if (differing !== -1) {
       return { kind: 'other', why: differenceOf(puts[differing]!, found[differing]!, place.position) }
     }
-    if (lastDelete !== null && !(await isDeleted(options, lastDelete.key, lastDelete.revision))) {
-      return { kind: 'other', why: `a key deleted at revision ${lastDelete.revision} still exists, or never existed` }
+    const { lastDelete, keyCount } = fingerprint
+    if (!wasDeleted) {
+      return { kind: 'other', why: `a key deleted at revision ${lastDelete?.revision} still exists, or never existed` }
     }
-    if (isBrief) return { kind: 'same', now, status }
     const { position: revision } = place
-    const limits = { limit: 1, keysOnly: true }
-    const page = whole ?? (await inTime(options, (signal) => upstream.read({ prefix, revision, ...limits, signal })))
-    if (keyCount !== null && page.count !== keyCount) {
-      return { kind: 'other', why: `${page.count} keys at revision ${revision} instead of ${keyCount}` }
+    if (keyCount !== null && count !== null && count !== keyCount) {
+      return { kind: 'other', why: `${count} keys at revision ${revision} instead of ${keyCount}` }
     }
-    if (!isReplayed) {
+    if (!isReplayed(options)) {
       const keys = await summariseKeys({ upstream, prefix, revision, clock: options.clock, signal: options.signal })
       if (keys.maxModRevision > place.settled) {
         return { kind: 'other', why: `a change at revision ${keys.maxModRevision} never arrived here` }
@@ -80,7 +90,39 @@ export async function compareHistory(options: SameHistoryOptions): Promise<Histo
     if (error instanceof UpstreamError && error.code === 'compacted') return { kind: 'compacted' }
     throw error
   }
-  return { kind: 'same', now, status }
+  return { kind: 'same', now }
+}
+
+/** Whether the watch replays everything after our newest event. */
+function isReplayed({ startRevision, place }: SameHistoryOptions): boolean {
+  return startRevision <= nextRevision(place.settled)
+}
+
+interface Facts {
+  /** The compared puts, and what etcd has in their place at our revision. */
+  readonly puts: readonly KnownPut[]
+  readonly found: readonly (KeyValue | null)[]
+  readonly wasDeleted: boolean
+  /** The number of keys at our revision; null if it is not compared. */
+  readonly count: number | null
+}
+
+async function readFacts(options: SameHistoryOptions, whole: Page | null): Promise<Facts> {
+  const { upstream, prefix, fingerprint, isHistoryDear } = options
+  const { lastDelete } = fingerprint
+  const { position: revision } = options.place
+  // If reading history is expensive and the watch replays everything after our newest event, comparing that event is
+  // enough. Another history contains it only if it has repeated the event byte for byte, and comparing the other puts
+  // would rule out nothing else.
+  const isBrief = isHistoryDear && isReplayed(options) && fingerprint.puts.length > 0
+  const puts = isBrief ? fingerprint.puts.slice(-1) : fingerprint.puts
+  const limits = { limit: 1, keysOnly: true }
+  const [found, wasDeleted, page] = await Promise.all([
+    readAtPosition(options, puts, whole),
+    lastDelete === null || isDeleted(options, lastDelete.key, lastDelete.revision),
+    isBrief ? null : (whole ?? inTime(options, (signal) => upstream.read({ prefix, revision, ...limits, signal }))),
+  ])
+  return { puts, found, wasDeleted, count: page?.count ?? null }
 }
 
 /**
@@ -119,22 +161,14 @@ async function readWhole(options: SameHistoryOptions): Promise<Page | null> {
   }
 }
 
-/**
- * Reads the keys of our newest puts at our revision, in order. Only a few are read at a time, because each read adds a
- * listener to the same signal.
- */
+/** Reads the keys of our newest puts at our revision, in order. */
 async function readAtPosition(
   options: SameHistoryOptions,
   puts: readonly KnownPut[],
   whole: Page | null,
-): Promise<(KeyValue | null)[]> {
+): Promise<readonly (KeyValue | null)[]> {
   if (whole !== null) return puts.map(({ key }) => whole.keyValues.find((found) => found.key === key) ?? null)
-  const found: (KeyValue | null)[] = []
-  for (let i = 0; i < puts.length; i += READS_AT_ONCE) {
-    const reads = puts.slice(i, i + READS_AT_ONCE)
-    found.push(...(await Promise.all(reads.map(({ key }) => readFingerprint(options, key, options.place.position)))))
-  }
-  return found
+  return await Promise.all(puts.map(({ key }) => readFingerprint(options, key, options.place.position)))
 }
 
 /**
@@ -142,13 +176,16 @@ async function readAtPosition(
  * is compacted, absence is enough.
  */
 async function isDeleted(options: SameHistoryOptions, key: Key, revision: Revision): Promise<boolean> {
-  if ((await readFingerprint(options, key, options.place.position)) !== null) return false
-  try {
-    return (await readFingerprint(options, key, (revision - 1) as Revision)) !== null
-  } catch (error) {
-    if (error instanceof UpstreamError && error.code === 'compacted') return true
-    throw error
+  const existed = async (): Promise<boolean> => {
+    try {
+      return (await readFingerprint(options, key, (revision - 1) as Revision)) !== null
+    } catch (error) {
+      if (error instanceof UpstreamError && error.code === 'compacted') return true
+      throw error
+    }
   }
+  const [found, didExist] = await Promise.all([readFingerprint(options, key, options.place.position), existed()])
+  return found === null && didExist
 }
 
 function readFingerprint(
@@ -173,3 +210,5 @@ function differenceOf(ours: KnownPut, theirs: KeyValue | null, revision: Revisio
   }
   return `a key written at revision ${ours.modRevision} has a different value in etcd`
 }
+
+function noop(): void {}

@@ -2,9 +2,8 @@
  * The usual source of a cache: this process lists and watches the upstream itself, and reads it when the cache cannot
  * answer.
  */
-import { resourceId } from '../model/resource.js'
+import { type Resource, resourceId } from '../model/resource.js'
 import type { Clock } from '../../support/clock.js'
-import type { Semaphore } from '../../support/semaphore.js'
 import type { Logger } from '../../support/log.js'
 import type { Random } from '../../support/random.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
@@ -15,16 +14,17 @@ import { UpstreamFreshness } from './upstream-freshness.js'
 import type { FreshnessSource } from '../model/freshness-source.js'
 import { Outage } from './outage.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from './resource-feed.js'
+import type { SharedLists } from './shared-lists.js'
 
 export interface UpstreamFeedOptions {
   readonly upstream: UpstreamReader & UpstreamWatcher
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** Limits how many feeds list at once. All feeds share it. */
-  readonly listSlots: Semaphore
+  /** All feeds of one etcd share it. */
+  readonly lists: SharedLists
   readonly backfillRevisions: number
-  readonly onGap: 'expire' | 'coalesce'
+  readonly onGap: (resource: Resource) => 'expire' | 'coalesce'
   /** As in `ConsistencyCheckOptions`. */
   readonly countsOnly?: () => boolean
 }
@@ -46,7 +46,7 @@ export class UpstreamFeed implements ResourceFeed {
   readonly #check: ConsistencyCheck | null
 
   constructor({ resource, sink, metrics, checked }: FeedRequest, options: UpstreamFeedOptions, outage?: Outage) {
-    const { upstream, clock, random, logger, listSlots, backfillRevisions, onGap } = options
+    const { upstream, clock, random, logger, lists, backfillRevisions, onGap } = options
     const prefix = resource.etcdPrefix
     const feed = new Feed({
       name: resourceId(resource),
@@ -57,10 +57,10 @@ export class UpstreamFeed implements ResourceFeed {
       random,
       logger,
       metrics,
-      listSlots,
+      lists,
       ...(outage === undefined ? {} : { outage }),
       backfillRevisions,
-      onGap,
+      onGap: onGap(resource),
       backoff: { firstMs: 100, capMs: 10_000 },
     })
     this.freshness = new UpstreamFreshness({ upstream, prefix, feed, clock })

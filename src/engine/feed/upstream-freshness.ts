@@ -9,13 +9,14 @@
 import type { FreshnessSource, KeysSummary, StateAtRevision } from '../model/freshness-source.js'
 import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
-import { TooManyRequestsError } from '../model/status.js'
+import { BusyError } from '../model/errors.js'
 import type { Clock } from '../../support/clock.js'
 import { orAborted, withDeadline } from '../../support/deadline.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { UpstreamError, type StateReader } from '../upstream/upstream.js'
 import { readPages, summariseKeys } from './read-pages.js'
+import { KEY_READS } from '../model/limits.js'
 
 export interface ProgressSource {
   readonly trustsProgress: boolean
@@ -41,8 +42,6 @@ const OBJECT_TIMEOUT_MS = 10_000
 const STATE_TIMEOUT_MS = 30_000
 /** How many reads of old revisions run at once, because each holds a whole state in memory. Further reads wait. */
 const EXACT_READS = 2
-/** How many objects are read at once, because some are larger than a megabyte. */
-const KEY_READS = 32
 /** Limits how many different old revisions may be waiting or being read: this number for each of the `EXACT_READS`. */
 const WAITING_PER_READ = 16
 
@@ -161,7 +160,7 @@ export class UpstreamFreshness implements FreshnessSource {
     let reading = this.#exact.get(revision)
     if (reading === undefined) {
       if (this.#exact.size >= EXACT_READS * WAITING_PER_READ) {
-        return Promise.reject(new TooManyRequestsError('too many reads of old revisions at once', 1))
+        return Promise.reject(new BusyError('too many reads of old revisions at once', 1))
       }
       reading = this.#readState(revision).finally(() => this.#exact.delete(revision))
       this.#exact.set(revision, reading)

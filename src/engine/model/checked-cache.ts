@@ -6,7 +6,10 @@ import type { Revision } from './revision.js'
 export interface CheckedKey {
   readonly key: Key
   readonly modRevision: Revision
-  /** The value in the form that `comparable` returns. Absent if the cache holds no value; such a key is not sampled. */
+  /**
+   * The value in the form that `comparable` returns, made when it is read. Absent if the cache holds no value; such a
+   * key is not sampled.
+   */
   readonly value?: Buffer
 }
 

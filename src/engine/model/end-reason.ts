@@ -4,6 +4,7 @@ export type EndReason =
   | 'expired'
   | 'too-large'
   | 'drain'
+  | 'rebalance'
   | 'closed'
   | 'stuck'
   | 'slow'

@@ -1,6 +1,6 @@
 /** A term that every object matching a selector satisfies. The broadcast finds selectors by such terms. */
 export interface EqualityTerm {
-  /** A field path, or `metadata.labels[KEY]` for a label; no field path has that form. */
+  /** The path of a field or of an attribute, in the notation of `engine/facts/field-path.ts`. */
   readonly path: string
   readonly value: string
 }

@@ -27,6 +27,10 @@ export type KeyEvent =
   | { readonly type: 'put'; readonly keyValue: KeyValue }
   | { readonly type: 'delete'; readonly key: Key }
 
+export function eventKey(event: KeyEvent): Key {
+  return event.type === 'put' ? event.keyValue.key : event.key
+}
+
 /** Every event of one revision, in etcd's order. A batch is never split between deliveries and never empty. */
 export interface Batch {
   readonly revision: Revision

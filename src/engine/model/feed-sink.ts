@@ -28,6 +28,17 @@ export interface Replacement {
   abort(): void
 }
 
+/** Takes the history from before the first state: the state at its start, and then the events, oldest first. */
+export interface EarlierHistory extends Omit<Replacement, 'abort'> {
+  apply(batches: readonly Batch[]): void
+}
+
+/**
+ * The usual `validMs` of a confirmation. This is less than two intervals of etcd's pulse, and of a publisher's status,
+ * yet long enough that data does not count as old after one slightly late reply.
+ */
+export const CONFIRMED_FOR_MS = 1_800
+
 export interface FeedSink {
   /** Whether a client asked for the resource before its first state was complete. */
   readonly isAwaited?: boolean
@@ -60,8 +71,19 @@ export interface FeedSink {
    */
   confirmed?(ageMs: number, validMs: number): void
   /**
-   * The resource cannot be listed at all, for instance for lack of permission. Clients get the reason, and readiness
-   * does not wait for the resource.
+   * Reports whether history from before the first state is being read back. Meanwhile, a client that resumes from before that
+   * state waits.
+   */
+  seeking?(isSeeking: boolean): void
+  /**
+   * Delivers the history between two revisions. `until` is the revision of the first state. Of the state at `after`,
+   * only the keys of the events are delivered. Nothing becomes visible before `commit`, and nothing at all if the sink
+   * has lost the history after `until`, or holds another state there.
+   */
+  earlier?(after: Revision, until: Revision): EarlierHistory
+  /**
+   * The resource cannot be listed at all, for instance for lack of permission. Readiness shows the reason and does not
+   * wait for the resource.
    */
   refused(reason: string): void
 }

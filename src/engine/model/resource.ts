@@ -1,40 +1,19 @@
-/**
- * A served resource: how clients name it and which etcd keys hold it. This file defines the type and converts between a
- * key and (namespace, name). The resources themselves are defined elsewhere
- * (`kubernetes/dialect/well-known-resources.ts`, the configuration).
- */
-import { type Key, keyFromText } from './event.js'
-import { nameOfRest, restOfName } from './key-name.js'
+/** What the engine knows of a served resource: its names and the keys that hold it. The dialect knows more. */
+import type { Key } from './event.js'
 
 export interface Resource {
-  /** '' for the core group. */
+  /** '' for a resource without a group. */
   readonly group: string
   readonly version: string
   /** The plural name in lower case, as in paths. */
   readonly plural: string
-  readonly singular: string
-  readonly kind: string
-  readonly listKind: string
-  readonly shortNames: readonly string[]
-  readonly categories: readonly string[]
-  readonly namespaced: boolean
-  /** Absolute. It ends in '/', because `/registry/pods` would also match `/registry/podsecuritypolicy/`. */
+  /**
+   * Absolute, and never empty. It ends in '/', because `/registry/pods` would also match `/registry/podsecuritypolicy/`.
+   * Only a declared prefix may end in another separator, or be declared exact.
+   */
   readonly etcdPrefix: Key
-  readonly holds: Holding
-}
-
-/**
- * The contents of the prefix. `kubernetes`: objects stored by a kube-apiserver, whose keys have one segment for each
- * name. The other two are for declared prefixes, where the name spells the rest of the key (`key-name.ts`). `values`:
- * values of any kind, each served as a member of an object created here. `objects`: whole objects, whose own names
- * match their keys.
- */
-export type Holding = 'kubernetes' | 'values' | 'objects'
-
-export interface ObjectName {
-  /** '' when the resource is cluster-scoped. */
-  readonly namespace: string
-  readonly name: string
+  /** The fields that are left out of every object of this resource, as sorted paths; absent if there are none. */
+  readonly stripped?: readonly string[]
 }
 
 /**
@@ -45,73 +24,7 @@ export function resourceId(resource: Pick<Resource, 'group' | 'plural'>): string
   return resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`
 }
 
-/** Returns a version such as `v1` or `apps/v1`. */
-export function apiVersion(resource: Pick<Resource, 'group' | 'version'>): string {
+/** Returns a version such as `v1` or `apps/v1`, which tells apart the forms in which an object can be written. */
+export function schemaVersion(resource: Pick<Resource, 'group' | 'version'>): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`
-}
-
-/** Returns null for a stray key: one under the prefix that does not have the form of the resource's keys. */
-export function nameOfKey(resource: Resource, key: Key): ObjectName | null {
-  const bytes = key.slice(resource.etcdPrefix.length)
-  if (resource.holds !== 'kubernetes') {
-    if (!resource.namespaced) return { namespace: '', name: nameOfRest(bytes) }
-    const slash = bytes.indexOf('/')
-    if (slash === -1) return null
-    return { namespace: nameOfRest(bytes.slice(0, slash)), name: nameOfRest(bytes.slice(slash + 1)) }
-  }
-  const rest = Buffer.from(bytes, 'latin1').toString('utf8')
-  if (rest === '') return null
-  const slash = rest.indexOf('/')
-  if (!resource.namespaced) return slash === -1 ? { namespace: '', name: rest } : null
-  if (slash <= 0 || slash === rest.length - 1) return null
-  const name = rest.slice(slash + 1)
-  if (name.includes('/')) return null
-  return { namespace: rest.slice(0, slash), name }
-}
-
-/**
- * Whether a key with this name can exist. Under a declared prefix each key has exactly one spelling, and other names
- * have no key.
- */
-export function hasKey(resource: Resource, { namespace, name }: ObjectName): boolean {
-  if (resource.holds === 'kubernetes') return true
-  return isNamespaceSpelled(resource, namespace) && restOfName(name) !== null
-}
-
-/** Whether such a namespace can exist, if the resource is namespaced. */
-export function isNamespaceSpelled({ holds, namespaced }: Resource, namespace: string): boolean {
-  if (holds === 'kubernetes' || !namespaced) return true
-  return restOfName(namespace)?.includes('/') === false
-}
-
-/** @throws RangeError if `hasKey` is false, because such a name must never be taken for another key. */
-export function keyOfName(resource: Resource, { namespace, name }: ObjectName): Key {
-  const prefix = resource.namespaced ? namespacePrefix(resource, namespace) : resource.etcdPrefix
-  return (prefix + (resource.holds === 'kubernetes' ? keyFromText(name) : spelledRest(name))) as Key
-}
-
-/**
- * Returns the prefix of one namespace. It ends in '/', because namespace `a` is a prefix of `ab`.
- * @throws RangeError like `keyOfName`.
- */
-export function namespacePrefix(resource: Resource, namespace: string): Key {
-  if (!isNamespaceSpelled(resource, namespace)) throw new RangeError(`no key is in namespace ${namespace}`)
-  const segment = resource.holds === 'kubernetes' ? keyFromText(namespace) : spelledRest(namespace)
-  return `${resource.etcdPrefix}${segment}/` as Key
-}
-
-/**
- * Returns the prefix of a list or watch: of the whole resource, of one of its namespaces, or of the part whose keys
- * begin with `rest` after that.
- * @param namespace '' for all namespaces.
- * @throws RangeError like `keyOfName`.
- */
-export function listedPrefix(resource: Resource, namespace: string, rest = '' as Key): Key {
-  return ((namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)) + rest) as Key
-}
-
-function spelledRest(name: string): string {
-  const rest = restOfName(name)
-  if (rest === null) throw new RangeError(`no key is spelled ${name}`)
-  return rest
 }

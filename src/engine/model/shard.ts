@@ -15,11 +15,14 @@ export interface HashRange {
   readonly end: Hash
 }
 
-/** The hashed field. Each of these two is the same in every version of an object. */
-export type ShardPath = 'metadata.uid' | 'metadata.namespace'
+/**
+ * The hashed field. Each of these two is the same in every version of an object; the identity distinguishes an object from
+ * earlier ones with its name.
+ */
+export type ShardField = 'identity' | 'scope'
 
 export interface Shard {
-  readonly path: ShardPath
+  readonly field: ShardField
   /** At least one, in ascending order and without overlaps. */
   readonly ranges: readonly HashRange[]
 }

@@ -14,7 +14,7 @@ export interface IdentitySemaphore {
   tryAcquire(identity: string): (() => void) | null
   /**
    * @returns a function that releases the slot.
-   * @throws TooManyRequestsError; the signal's reason when it aborts.
+   * @throws BusyError; the signal's reason when it aborts.
    */
   acquire(identity: string, signal?: AbortSignal): Promise<() => void>
   /**
@@ -38,7 +38,7 @@ export type IdentitySemaphores = Readonly<Record<SemaphoreName, IdentitySemaphor
 
 /** The rates of one identity, per second. */
 export interface Rates {
-  /** Counts a request. @throws TooManyRequestsError, synchronously or by rejecting. */
+  /** Counts a request. @throws BusyError, synchronously or by rejecting. */
   countRequest(identity: string): void | Promise<void>
   /**
    * Counts bytes of lists and initial states that are about to be sent.
@@ -54,7 +54,7 @@ export interface CountedRates extends Rates {
   /**
    * Draws requests on behalf of another process.
    * @returns how many requests it may accept, at least one.
-   * @throws TooManyRequestsError
+   * @throws BusyError
    */
   drawRequests(identity: string, draw: Draw): number
 }

@@ -9,7 +9,7 @@ import type { Revision } from './revision.js'
 
 export interface StoredObject {
   readonly key: Key
-  readonly namespace: string
+  readonly scope: string
   readonly name: string
   readonly createRevision: Revision
   readonly modRevision: Revision
@@ -20,10 +20,10 @@ export interface StoredObject {
    * As stated in the bytes; '' if the bytes do not contain it. These strings are shared, because many objects have the
    * same ones.
    */
-  readonly apiVersion: string
-  readonly kind: string
+  readonly schemaVersion: string
+  readonly typeName: string
   /** `json` only: the offset just after the `{` of `metadata`, where `"resourceVersion":"N"` is inserted. */
-  readonly metadataOffset: number
+  readonly revisionOffset: number
   /** The number of bytes. */
   readonly size: number
   /**
@@ -33,10 +33,17 @@ export interface StoredObject {
    */
   readonly bytes: Buffer
   /**
+   * The CRC-32 of the whole value if parts of it were left out, so that checks against the source still notice a
+   * difference in those; 0 if none was.
+   */
+  readonly wholeChecksum: number
+  /**
    * Values that other modules keep for this version of the object. Use the notes, not the object, as the key of a
    * `WeakMap`: an object in a pack is a new JavaScript object each time it is read, but its notes stay the same.
    */
   readonly notes: ObjectNotes
+  /** The value exactly as stored, for a resource whose clients also get that. Absent for all others. */
+  readonly raw?: Buffer
 }
 
 export interface ObjectNotes {
@@ -50,43 +57,51 @@ export interface ObjectNotes {
    * sets it.
    */
   conformsTo: object | null
-  /** The first 31 bits of the uid's hash; -1 until `engine/broadcast/shard-hashes.ts` first needs them. */
-  uidHead: number
+  /** The first 31 bits of the identity's hash; -1 until `engine/broadcast/shard-hashes.ts` first needs them. */
+  identityHead: number
 }
+
+type LooseContent = Omit<StoredObject, 'size' | 'notes' | 'wholeChecksum'> &
+  Partial<Pick<StoredObject, 'wholeChecksum'>>
 
 /** An object that is not in a pack. Listed objects are kept in packs; see `engine/cache/pack.ts`. */
 export class LooseObject implements StoredObject, ObjectNotes {
   readonly key: Key
-  readonly namespace: string
+  readonly scope: string
   readonly createRevision: Revision
   readonly modRevision: Revision
   readonly version: number
   readonly leaseId: string
   readonly encoding: 'json' | 'protobuf'
-  readonly apiVersion: string
-  readonly kind: string
+  readonly schemaVersion: string
+  readonly typeName: string
   readonly bytes: Buffer
-  readonly metadataOffset: number
+  readonly revisionOffset: number
+  readonly wholeChecksum: number
   facts: object | null = null
   conformsTo: object | null = null
-  uidHead = -1
+  identityHead = -1
+  declare readonly raw?: Buffer
   /** The offset of the name in the key, or the name itself if the key does not end in it. */
   private readonly named: string | number
 
-  constructor(object: Omit<StoredObject, 'size' | 'notes'>) {
+  constructor(object: LooseContent) {
     const { key, name } = object
     this.key = key
-    this.namespace = object.namespace
+    this.scope = object.scope
     this.createRevision = object.createRevision
     this.modRevision = object.modRevision
     this.version = object.version
     this.leaseId = object.leaseId
     this.encoding = object.encoding
-    this.apiVersion = object.apiVersion
-    this.kind = object.kind
+    this.schemaVersion = object.schemaVersion
+    this.typeName = object.typeName
     this.bytes = object.bytes
-    this.metadataOffset = object.metadataOffset
+    this.revisionOffset = object.revisionOffset
+    this.wholeChecksum = object.wholeChecksum ?? 0
     this.named = key.endsWith(name) ? key.length - name.length : name
+    // Few resources have it, and the objects of all others stay smaller without.
+    if (object.raw !== undefined) this.raw = object.raw
   }
 
   get name(): string {
@@ -110,9 +125,9 @@ export class LooseObject implements StoredObject, ObjectNotes {
 export interface Unservable {
   readonly unservable: string
   /**
-   * Set for the value of a Kubernetes object. Without the object, a list would look complete and a watch would report
-   * it deleted, so nothing of the resource is served while such a value exists. `encrypted`: only the API server has
-   * the key. `sealed`: the key is missing here.
+   * Set for the value of an object that the cluster stored. Without the object, a list would look complete and a watch
+   * would report it deleted, so nothing of the resource is served while such a value exists. `encrypted`: only the
+   * cluster has the key. `sealed`: the key is missing here.
    */
   readonly withholds?: 'encrypted' | 'sealed' | 'unreadable'
   /** The name of an encrypted value's key, with its provider, such as `aescbc:v1:key1`. */

@@ -8,6 +8,11 @@ import type { Resource } from '../model/resource.js'
 export const RESOURCE_GAUGES = {
   objects: gauge('max', 'cache_objects', 'Objects in the cache.'),
   unservable: gauge('max', 'cache_unservable_values', 'Values in etcd that cannot be served.'),
+  rawBytes: gauge(
+    'max',
+    'cache_raw_bytes',
+    'Bytes of values that the cache keeps exactly as stored, beside the form in which they are served (--etcd-api).',
+  ),
   encrypted: gauge<[key: string]>(
     'max',
     'cache_encrypted_values',
@@ -15,6 +20,11 @@ export const RESOURCE_GAUGES = {
     'key',
   ),
   revision: gauge('min', 'cache_resource_version', 'Revision up to which the cache is complete.'),
+  floor: gauge(
+    'max',
+    'cache_floor_resource_version',
+    'Revision from which the history in the cache reaches to the present: a watch resumes from it or any later one.',
+  ),
   ringBatches: gauge('min', 'cache_ring_batches', 'Revisions of history in the cache.'),
   ringBytes: gauge('sum', 'cache_ring_bytes', 'Bytes of history in the cache.'),
   ringAgeSeconds: gauge(
@@ -49,7 +59,7 @@ type Rows = typeof RESOURCE_GAUGES
  * For a counter, the value is its total since the start. For a metric with labels, it is a map from the label values,
  * joined by a space, to the value of each series.
  */
-export type ResourceGauges = { readonly resource: Resource } & {
+export type ResourceGauges<R extends Resource = Resource> = { readonly resource: R } & {
   readonly [Name in keyof Rows]: Rows[Name] extends Metric<'gauge' | 'counter', []>
     ? number
     : ReadonlyMap<string, number>

@@ -4,16 +4,16 @@
  */
 import { Dispatcher, type DispatcherBounds } from '../broadcast/dispatcher.js'
 import type { Pump } from '../broadcast/pump.js'
-import { uidOf } from '../broadcast/uid.js'
+import { checkedCache } from '../cache/checked.js'
 import { KEPT_HISTORY_MS, type RingBounds } from '../cache/ring-buffer.js'
 import { WatchCache } from '../cache/watch-cache.js'
 import { openedFeed } from '../feed/opened-feed.js'
 import type { FeedRequest, OpenFeed, ResourceFeed } from '../feed/resource-feed.js'
 import { type Resource, resourceId } from '../model/resource.js'
-import type { StatusError } from '../model/status.js'
 import type { ResourceMetrics } from '../model/stage-metrics.js'
+import type { FactSource } from '../model/fact-source.js'
 import type { Served } from '../model/served.js'
-import type { Ingest, StoredObject } from '../model/stored-object.js'
+import type { Ingest } from '../model/stored-object.js'
 import { openAll, type ValueTransform } from '../model/value-transform.js'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
@@ -25,22 +25,20 @@ export interface PipelineMetrics {
   forResource(resource: Resource): ResourceMetrics
 }
 
-export interface ResourcePipelineOptions {
+/** `R` is what the dialect knows of a resource. */
+export interface ResourcePipelineOptions<R extends Resource> {
   readonly openFeed: OpenFeed
-  /** Returns an object's JSON for selectors, as described at `JsonOf`. @param apiVersion as in `JsonOf`. */
-  readonly jsonOf: (
-    resource: Resource,
-    object: StoredObject,
-    onlyMetadata: boolean,
-    apiVersion: string,
-  ) => Buffer | null
+  /** What its feed does after a gap. */
+  readonly onGap: (resource: R) => 'expire' | 'coalesce'
+  /** Returns the functions that read facts from the resource's objects. */
+  readonly factsOf: (resource: R) => FactSource
   /** Returns the function that reads stored values of a resource. */
-  readonly ingestOf: (resource: Resource) => Ingest
+  readonly ingestOf: (resource: R) => Ingest
   /**
    * Returns the transform that decrypts the stored values of a resource; null if they are not encrypted. Default: null.
    */
-  readonly transformOf?: (resource: Resource) => ValueTransform | null
-  readonly onInternalError: (error: StatusError) => void
+  readonly transformOf?: (resource: R) => ValueTransform | null
+  readonly onUnencodable: (error: Error) => void
   readonly pump: Pump
   readonly clock: Clock
   readonly random: Random
@@ -60,7 +58,7 @@ const REPLAY_SHARE = 1 / 8
 /** The share of the ring's bytes that is kept even when memory is short. */
 const KEPT_SHARE = 1 / 8
 
-export class ResourcePipeline {
+export class ResourcePipeline<R extends Resource = Resource> {
   readonly cache: WatchCache
   readonly dispatcher: Dispatcher
   #keptBytes: number
@@ -74,12 +72,14 @@ export class ResourcePipeline {
    * of keys.
    */
   constructor(
-    readonly resource: Resource,
-    options: ResourcePipelineOptions,
+    readonly resource: R,
+    options: ResourcePipelineOptions<R>,
   ) {
     const { clock, random, logger, ring } = options
     const name = resourceId(resource)
     const prefix = resource.etcdPrefix
+    const ingest = options.ingestOf(resource)
+    const facts = options.factsOf(resource)
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
     this.#clock = clock
     this.#transform = options.transformOf?.(resource) ?? null
@@ -87,19 +87,20 @@ export class ResourcePipeline {
     this.cache = new WatchCache({
       name,
       prefix,
-      ingest: options.ingestOf(resource),
-      uidOf: (object) => uidOf(options.jsonOf(resource, object, true, '')),
+      ingest,
+      identityOf: (object) => facts.identity(object),
       // The feed is opened below, because it needs the cache to write to.
       freshness: () => this.feed.freshness,
       ring: { keepAgeMs: KEPT_HISTORY_MS, ...ring },
+      onGap: options.onGap(resource),
       clock,
       logger,
       metrics: this.metrics.cache,
     })
     this.dispatcher = new Dispatcher({
       cache: this.cache,
-      jsonOf: (object, onlyMetadata, version) => options.jsonOf(resource, object, onlyMetadata, version),
-      onInternalError: options.onInternalError,
+      facts,
+      onUnencodable: options.onUnencodable,
       pump: options.pump,
       clock,
       random,
@@ -108,7 +109,8 @@ export class ResourcePipeline {
       ...dispatcherBounds(ring),
     })
     const { openFeed } = options
-    const request: FeedRequest = { resource, sink: this.cache, metrics: this.metrics.feed, checked: this.cache }
+    const checked = checkedCache(this.cache, ingest)
+    const request: FeedRequest = { resource, sink: this.cache, metrics: this.metrics.feed, checked }
     const onSealed = (): void => void this.reopen()
     const transform = this.#transform
     this.feed = transform === null ? openFeed(request) : openedFeed(openFeed, request, { transform, clock, onSealed })
@@ -128,7 +130,7 @@ export class ResourcePipeline {
 
   /** Tries again to decrypt the values that none of the encryption keys could decrypt. */
   async reopen(): Promise<void> {
-    const { sealedValues } = this.cache
+    const { sealedValues } = this.cache.contents
     if (this.#transform === null || sealedValues.length === 0) return
     const opened = await openAll(this.#transform, sealedValues)
     this.cache.reveal(opened.filter(({ sealed }, i) => sealed !== sealedValues[i]!.sealed))
@@ -152,25 +154,25 @@ export class ResourcePipeline {
   /** Changes the limits of the history and its encoded events. Smaller limits evict at once. */
   setRingBounds(ring: RingBounds): void {
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
-    this.cache.setRingBounds({ keepAgeMs: KEPT_HISTORY_MS, ...ring })
+    this.cache.history.setBounds({ keepAgeMs: KEPT_HISTORY_MS, ...ring })
     this.dispatcher.setBounds(dispatcherBounds(ring))
   }
 
   /** Drops a quarter of the history, but keeps a minimum, so that clients need not relist after a short break. */
   relieveMemory(): void {
-    const { cache } = this
-    if (cache.ringStats.bytes > this.#keptBytes)
-      cache.shrinkRing(Math.max(this.#keptBytes, cache.ringStats.bytes * 0.75))
+    const { history } = this.cache
+    if (history.stats.bytes > this.#keptBytes) history.shrinkTo(Math.max(this.#keptBytes, history.stats.bytes * 0.75))
     this.dispatcher.relieveMemory()
   }
 
-  gauges(): ResourceGauges {
+  gauges(): ResourceGauges<R> {
     const { cache, dispatcher } = this
-    const { ringStats: ring } = cache
+    const { contents, history } = cache
+    const { stats: ring } = history
     const watchers = new Map<string, number>()
     let blockedBytes = 0
     for (const cursor of dispatcher.cursors) {
-      const key = `${cursor.group.wire.transport} ${cursor.state}`
+      const key = `${cursor.group.wire.transport} ${cursor.shownState}`
       watchers.set(key, (watchers.get(key) ?? 0) + 1)
       if (cursor.isBlocked) blockedBytes += cursor.output.pendingBytes
     }
@@ -182,15 +184,17 @@ export class ResourcePipeline {
     }
     return {
       resource: this.resource,
-      objects: cache.size,
-      unservable: cache.unservableCount,
-      encrypted: cache.encrypted,
+      objects: contents.size,
+      unservable: contents.unservable.size,
+      rawBytes: contents.rawBytes,
+      encrypted: contents.encrypted,
       revision: cache.revision,
+      floor: history.floorRevision,
       ringBatches: ring.batches,
       ringBytes: ring.bytes,
       ringAgeSeconds: ring.oldestMs === null ? 0 : (this.#clock.monotonic() - ring.oldestMs) / 1000,
-      waiting: cache.waiting,
-      stalenessSeconds: cache.stalenessMs / 1000,
+      waiting: cache.reads.waiting,
+      stalenessSeconds: cache.source.ageMs / 1000,
       ready: Number(cache.readiness.kind === 'ready'),
       groups,
       logBytes,

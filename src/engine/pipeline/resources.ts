@@ -3,9 +3,8 @@
  * watched at once; when one disappears, its watchers end cleanly. Resources under one etcd prefix (versions of a kind,
  * the two kinds of events) share one pipeline.
  */
-import type { Dispatcher } from '../broadcast/dispatcher.js'
 import type { WatchCache } from '../cache/watch-cache.js'
-import { type Resource, apiVersion } from '../model/resource.js'
+import { type Resource, schemaVersion } from '../model/resource.js'
 import type { Served, ServedChange, ServedList } from '../model/served.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
 import type { LiveResource, UncachedResource } from './live-resource.js'
@@ -13,36 +12,38 @@ import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipel
 import type { RingBounds } from '../cache/ring-buffer.js'
 import { UncachedResources } from './uncached-resources.js'
 
-export interface ResourcesOptions extends ResourcePipelineOptions {
+export interface ResourcesOptions<R extends Resource> extends ResourcePipelineOptions<R> {
+  /** Returns the same text for resources that share a pipeline. */
+  readonly sourceOf: (resource: R) => string
   /**
    * Returns how many batches of history to keep for a resource. 0 means that it is not cached; null means as many as
    * `ring` says.
    */
-  readonly historySize: (resource: Resource) => number | null
+  readonly historySize: (resource: R) => number | null
   /**
    * Returns the upstream from which a resource that is not cached is read and watched. Its values are already
    * decrypted.
    */
-  readonly directUpstream: (resource: Resource) => UpstreamReader & UpstreamWatcher
+  readonly directUpstream: (resource: R) => UpstreamReader & UpstreamWatcher
 }
 
-interface Shared {
-  readonly pipeline: ResourcePipeline
+interface Shared<R extends Resource> {
+  readonly pipeline: ResourcePipeline<R>
   /** The number of served resources that share the pipeline. */
   users: number
 }
 
 export class Resources<S extends Served> {
-  readonly #options: ResourcesOptions
+  readonly #options: ResourcesOptions<S['resource']>
   #ring: RingBounds
   /** Keyed by `sourceOf`. */
-  readonly #pipelines = new Map<string, Shared>()
+  readonly #pipelines = new Map<string, Shared<S['resource']>>()
   readonly #byPath = new Map<string, LiveResource<S> | UncachedResource<S>>()
   readonly #uncached: UncachedResources<S>
-  readonly #retiring = new Map<ResourcePipeline, Promise<void>>()
+  readonly #retiring = new Map<ResourcePipeline<S['resource']>, Promise<void>>()
   #isStarted = false
 
-  constructor(registry: ServedList<S>, options: ResourcesOptions) {
+  constructor(registry: ServedList<S>, options: ResourcesOptions<S['resource']>) {
     this.#options = options
     this.#ring = options.ring
     const { transformOf: _opened, ...uncached } = options
@@ -68,15 +69,15 @@ export class Resources<S extends Served> {
     else if (found !== undefined) yield* this.#uncached.cachesOf(found.served.resource)
   }
 
-  /** The dispatchers of all watchers, including those of uncached resources. */
-  *dispatchers(): Generator<Dispatcher> {
-    for (const { dispatcher } of this.pipelines()) yield dispatcher
-    for (const { dispatcher } of this.#retiring.keys()) yield dispatcher
-    yield* this.#uncached.dispatchers()
+  /** The pipelines of all watchers, including those of uncached resources. */
+  *allPipelines(): Generator<ResourcePipeline<S['resource']>> {
+    yield* this.pipelines()
+    yield* this.#retiring.keys()
+    yield* this.#uncached.pipelines()
   }
 
   /** The pipelines, one for each cached etcd prefix. */
-  *pipelines(): Generator<ResourcePipeline> {
+  *pipelines(): Generator<ResourcePipeline<S['resource']>> {
     for (const { pipeline } of this.#pipelines.values()) yield pipeline
   }
 
@@ -106,14 +107,14 @@ export class Resources<S extends Served> {
   #follow({ added, removed }: ServedChange<S>): void {
     const addedPaths = new Set(added.map(pathOf))
     for (const served of added) this.#byPath.set(pathOf(served), this.#open(served))
-    const reread = new Set<ResourcePipeline>()
+    const reread = new Set<ResourcePipeline<S['resource']>>()
     const released: { readonly served: S; readonly isReplaced: boolean }[] = []
     for (const served of removed) {
       const isReplaced = addedPaths.has(pathOf(served))
       if (!isReplaced) this.#byPath.delete(pathOf(served))
       if (!this.#isUncached(served)) released.push({ served, isReplaced })
       else if (!isReplaced || served.definition !== null) this.#uncached.end(served.resource)
-      const pipeline = this.#pipelines.get(sourceOf(served.resource))?.pipeline
+      const pipeline = this.#pipelines.get(this.#options.sourceOf(served.resource))?.pipeline
       if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
     }
     this.#release(released)
@@ -124,12 +125,12 @@ export class Resources<S extends Served> {
     return this.#isUncached(served) ? this.#uncached.resource(served) : this.#share(served).live(served)
   }
 
-  #isUncached({ resource, isUncached = false }: Served): boolean {
+  #isUncached({ resource, isUncached = false }: S): boolean {
     return isUncached || this.#options.historySize(resource) === 0
   }
 
-  #share({ resource }: Served): ResourcePipeline {
-    const source = sourceOf(resource)
+  #share({ resource }: S): ResourcePipeline<S['resource']> {
+    const source = this.#options.sourceOf(resource)
     let shared = this.#pipelines.get(source)
     if (shared === undefined) {
       const ring = this.#ringOf(resource)
@@ -141,7 +142,7 @@ export class Resources<S extends Served> {
     return shared.pipeline
   }
 
-  #ringOf(resource: Resource): RingBounds {
+  #ringOf(resource: S['resource']): RingBounds {
     return { ...this.#ring, maxItems: this.#options.historySize(resource) ?? this.#ring.maxItems }
   }
 
@@ -151,16 +152,16 @@ export class Resources<S extends Served> {
    */
   #release(released: readonly { readonly served: S; readonly isReplaced: boolean }[]): void {
     for (const { served } of released) {
-      const shared = this.#pipelines.get(sourceOf(served.resource))
+      const shared = this.#pipelines.get(this.#options.sourceOf(served.resource))
       if (shared !== undefined) shared.users--
     }
     for (const { served, isReplaced } of released) {
-      const source = sourceOf(served.resource)
+      const source = this.#options.sourceOf(served.resource)
       const shared = this.#pipelines.get(source)
       if (shared === undefined) continue
       const { pipeline, users } = shared
       if (users > 0) {
-        if (!isReplaced) pipeline.dispatcher.endVersion(apiVersion(served.resource))
+        if (!isReplaced) pipeline.dispatcher.endVersion(schemaVersion(served.resource))
         continue
       }
       this.#pipelines.delete(source)
@@ -170,17 +171,6 @@ export class Resources<S extends Served> {
       )
     }
   }
-}
-
-/**
- * Returns the identity of a pipeline. The cached objects of a declared prefix depend on its declaration, so another
- * declaration of the same prefix gets a new pipeline. A definition may be deleted and recreated with another scope, and
- * then its keys have another shape.
- */
-function sourceOf(resource: Resource): string {
-  const { holds, etcdPrefix, kind, namespaced } = resource
-  const shape = holds === 'kubernetes' ? [] : [apiVersion(resource), kind]
-  return JSON.stringify([etcdPrefix, holds, namespaced, ...shape])
 }
 
 function pathOf({ resource }: Served): string {

@@ -1,8 +1,10 @@
 /**
  * The feed of a cache that lives for one request. It reads the state with which the request begins, and for a watch it
- * opens one watch on the upstream. It never reconnects. When the upstream's watch is lost, the client's watch ends, as
- * in an API server without a watch cache.
+ * opens one watch on the upstream. It never reconnects. When the upstream's watch is lost, the client's watch ends
+ * without an error, and the client resumes it. An informer lists everything again after any error in a watch, and after
+ * any refusal to open one except 429, so a watch that cannot reach the upstream is refused with 429.
  */
+import { unansweredRead } from '../cache/reads.js'
 import type { FreshnessSource } from '../model/freshness-source.js'
 import { addInTurns } from '../feed/add-in-turns.js'
 import type { FeedRequest, ResourceFeed } from '../feed/resource-feed.js'
@@ -10,8 +12,9 @@ import type { FeedStatus } from '../feed/feed-options.js'
 import { learnCompactRevision } from '../feed/list-plan.js'
 import { readPages } from '../feed/read-pages.js'
 import type { Key, KeyValue } from '../model/event.js'
+import { resourceId } from '../model/resource.js'
 import { nextRevision, type Revision, ZERO_REVISION } from '../model/revision.js'
-import { ExpiredError, ServiceUnavailableError, type StatusError, TimeoutError } from '../model/status.js'
+import { BusyError, type EngineError, RevisionExpiredError } from '../model/errors.js'
 import type { Clock } from '../../support/clock.js'
 import {
   UpstreamError,
@@ -23,11 +26,12 @@ import {
 
 export interface UncachedFeedOptions {
   readonly upstream: UpstreamReader & UpstreamWatcher
-  /** The prefix of the resource, or of one of its namespaces. */
+  /** The prefix of the resource, or of one of its scopes. */
   readonly prefix: Key
+  readonly isWatch: boolean
   readonly clock: Clock
-  /** Called when the upstream's watch is lost. */
-  readonly onLost: (error: StatusError) => void
+  /** Called when the upstream's watch is lost, with a RevisionExpiredError if the client cannot resume. */
+  readonly onLost: (error: EngineError) => void
 }
 
 const FLOOR_TIMEOUT_MS = 2_000
@@ -66,12 +70,12 @@ export class UncachedFeed implements ResourceFeed {
     this.#watch = null
   }
 
-  /** Loads the current state. @throws StatusError */
+  /** Loads the current state. @throws EngineError */
   async loadNow(signal: AbortSignal): Promise<void> {
     await this.#hold(await this.#orUnavailable(this.#read(null, signal)), signal)
   }
 
-  /** Loads one object, or an empty state if it does not exist. @throws StatusError */
+  /** Loads one object, or an empty state if it does not exist. @throws EngineError */
   async loadOne(key: Key, signal: AbortSignal): Promise<void> {
     const { upstream } = this.#options
     // The object is read after the revision, so it is not older than that.
@@ -84,7 +88,7 @@ export class UncachedFeed implements ResourceFeed {
   /**
    * Loads the state at `afterRevision`, with which the watch begins. If that revision is compacted, loads the oldest
    * readable state, and the cache then rejects the revision as too old.
-   * @throws StatusError
+   * @throws EngineError
    */
   async loadAt(afterRevision: Revision, signal: AbortSignal): Promise<void> {
     const now = await this.#orUnavailable(this.#options.upstream.currentRevision(signal))
@@ -92,7 +96,7 @@ export class UncachedFeed implements ResourceFeed {
     try {
       await this.#hold(await this.#read(revision, signal), signal)
     } catch (error) {
-      if (!(error instanceof UpstreamError) || error.code !== 'compacted') throw unavailable(error)
+      if (!(error instanceof UpstreamError) || error.code !== 'compacted') throw this.#unanswered(error)
       const { upstream, prefix, clock } = this.#options
       const floor = await learnCompactRevision(upstream, {
         prefix,
@@ -154,22 +158,25 @@ export class UncachedFeed implements ResourceFeed {
     try {
       return await work
     } catch (error) {
-      throw unavailable(error)
+      throw this.#unanswered(error)
     }
+  }
+
+  #unanswered(error: unknown): unknown {
+    if (!(error instanceof UpstreamError)) return error
+    const isAway = error.code === 'unavailable' && this.#options.isWatch
+    return isAway
+      ? lost('the storage did not answer', error)
+      : unansweredRead(error, resourceId(this.#request.resource))
   }
 }
 
-function unavailable(cause: unknown): unknown {
-  if (!(cause instanceof UpstreamError)) return cause
-  const details = { retryAfterSeconds: 1 }
-  return new TimeoutError('Timeout: the storage did not answer', { cause, details })
+function lost(message: string, cause: unknown): BusyError {
+  return new BusyError(message, 1, { cause })
 }
 
-function errorOf(end: WatchEnd, revision: Revision): StatusError {
-  if (end.kind === 'compacted') return ExpiredError.tooOld(revision, end.compactRevision)
-  if (end.kind === 'contradicted') return ExpiredError.tooOld(revision, nextRevision(end.revision))
-  return new ServiceUnavailableError('the watch on the storage is lost', {
-    cause: end.error,
-    details: { retryAfterSeconds: 1 },
-  })
+function errorOf(end: WatchEnd, revision: Revision): EngineError {
+  if (end.kind === 'compacted') return new RevisionExpiredError(revision, end.compactRevision)
+  if (end.kind === 'contradicted') return new RevisionExpiredError(revision, nextRevision(end.revision))
+  return lost('the watch on the storage is lost', end.error)
 }

@@ -2,41 +2,43 @@
  * Resources that are not cached (`--watch-cache-sizes=…#0`). Every request reads the upstream itself, into a small
  * pipeline that lives as long as the request.
  */
-import type { Dispatcher } from '../broadcast/dispatcher.js'
 import type { WatchCache } from '../cache/watch-cache.js'
-import { type Resource, keyOfName, namespacePrefix } from '../model/resource.js'
+import type { Resource } from '../model/resource.js'
 import type { Served } from '../model/served.js'
-import type { StatusError } from '../model/status.js'
+import type { EngineError } from '../model/errors.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
 import type { OpenedResource, UncachedRequest, UncachedResource } from './live-resource.js'
 import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipeline.js'
 import { UncachedFeed } from './uncached-feed.js'
 
-export interface UncachedResourcesOptions extends Omit<ResourcePipelineOptions, 'openFeed' | 'ring' | 'transformOf'> {
+export interface UncachedResourcesOptions<R extends Resource> extends Omit<
+  ResourcePipelineOptions<R>,
+  'openFeed' | 'ring' | 'transformOf'
+> {
   /** Returns the upstream of a resource. Its values are already decrypted. */
-  readonly upstreamOf: (resource: Resource) => UpstreamReader & UpstreamWatcher
+  readonly upstreamOf: (resource: R) => UpstreamReader & UpstreamWatcher
 }
 
 /** The history for one watch. It may be short because its only reader is at the head. */
 const RING = { maxItems: 1_024, maxBytes: 4 * 2 ** 20, maxAgeMs: 5 * 60_000 }
 
-interface Opening {
-  readonly resource: Resource
-  readonly pipeline: ResourcePipeline
+interface Opening<R extends Resource> {
+  readonly resource: R
+  readonly pipeline: ResourcePipeline<R>
   readonly isWatch: boolean
 }
 
 export class UncachedResources<S extends Served> {
-  readonly #options: UncachedResourcesOptions
+  readonly #options: UncachedResourcesOptions<S['resource']>
   /** The running requests. */
-  readonly #open = new Set<Opening>()
+  readonly #open = new Set<Opening<S['resource']>>()
 
-  constructor(options: UncachedResourcesOptions) {
+  constructor(options: UncachedResourcesOptions<S['resource']>) {
     this.#options = options
   }
 
-  *dispatchers(): Generator<Dispatcher> {
-    for (const { pipeline } of this.#open) yield pipeline.dispatcher
+  *pipelines(): Generator<ResourcePipeline<S['resource']>> {
+    for (const { pipeline } of this.#open) yield pipeline
   }
 
   resource(served: S): UncachedResource<S> {
@@ -63,11 +65,11 @@ export class UncachedResources<S extends Served> {
 
   async #openFor(served: S, request: UncachedRequest, signal: AbortSignal): Promise<OpenedResource<S>> {
     const { resource } = served
-    const { pipeline, feed } = this.#connect(resource, request.namespace)
+    const { pipeline, feed } = this.#connect(resource, request)
     const opening = { resource, pipeline, isWatch: request.isWatch }
     this.#open.add(opening)
     try {
-      if (request.name !== '') await feed.loadOne(keyOfName(resource, request), signal)
+      if (request.key !== null) await feed.loadOne(request.key, signal)
       else if (request.afterRevision === null) await feed.loadNow(signal)
       else await feed.loadAt(request.afterRevision, signal)
       if (request.isWatch) feed.watch()
@@ -78,21 +80,23 @@ export class UncachedResources<S extends Served> {
     return { live: pipeline.live(served), close: () => this.#close(opening) }
   }
 
-  #connect(resource: Resource, namespace: string): { pipeline: ResourcePipeline; feed: UncachedFeed } {
+  #connect(
+    resource: S['resource'],
+    { prefix, isWatch }: UncachedRequest,
+  ): { pipeline: ResourcePipeline<S['resource']>; feed: UncachedFeed } {
     const { clock, upstreamOf } = this.#options
-    const prefix = namespace === '' ? resource.etcdPrefix : namespacePrefix(resource, namespace)
-    const onLost = (error: StatusError): void => pipeline.dispatcher.lose(error)
+    const onLost = (error: EngineError): void => pipeline.dispatcher.lose(error)
     let feed: UncachedFeed | undefined
-    const pipeline: ResourcePipeline = new ResourcePipeline(resource, {
+    const pipeline: ResourcePipeline<S['resource']> = new ResourcePipeline(resource, {
       ...this.#options,
       ring: RING,
       openFeed: (request) =>
-        (feed = new UncachedFeed(request, { upstream: upstreamOf(resource), prefix, clock, onLost })),
+        (feed = new UncachedFeed(request, { upstream: upstreamOf(resource), prefix, isWatch, clock, onLost })),
     })
     return { pipeline, feed: feed! }
   }
 
-  #close(opening: Opening): void {
+  #close(opening: Opening<S['resource']>): void {
     if (this.#open.delete(opening)) void opening.pipeline.stop()
   }
 }

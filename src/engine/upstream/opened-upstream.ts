@@ -5,7 +5,7 @@
 import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { openAll, openBatches, type ValueTransform } from '../model/value-transform.js'
-import { InOrder } from '../../support/in-order.js'
+import { InOrder } from './in-order.js'
 import type {
   Compare,
   Page,

@@ -83,6 +83,11 @@ export interface UpstreamStatus {
    * backfill, and histories should be compared with few reads.
    */
   readonly isHistoryDear?: boolean
+  /**
+   * Whether watches from recent revisions are cheap anyway, because the source keeps its latest events in memory. A
+   * watch from before them ends with `compacted`.
+   */
+  readonly keepsEvents?: boolean
 }
 
 /** Reads the state. A publisher and a primary process provide this interface to other processes. */
@@ -107,22 +112,42 @@ export interface StateReader {
   currentRevision(signal?: AbortSignal): Promise<Revision>
 }
 
-export interface UpstreamReader extends StateReader {
-  /** @throws UpstreamError */
-  status(signal?: AbortSignal): Promise<UpstreamStatus>
-  /** Set if this is redetermined between two calls of `status`. It takes precedence over the last status. */
-  readonly trustsProgress?: boolean
+/** Problems of a source that still feeds its resources. */
+export interface SourceProblems {
   /**
    * Why reads that were allowed before are refused now; null if no such refusal is known. Absent if the source does not
    * keep track of refusals.
    */
-  readonly refusedReads?: string | null
+  readonly refusedReads?: string | null | undefined
+  /** Why the source's roles do not protect it; null if that is not known. Absent if the source has no roles. */
+  readonly bypassedRoles?: string | null | undefined
+}
+
+/** Returns the first problem of each kind. */
+export function problemsOf(sources: readonly SourceProblems[]): SourceProblems {
+  const firstOf = (kind: keyof SourceProblems): string | null | undefined => {
+    const found = sources.map((source) => source[kind]).filter((problem) => problem !== undefined)
+    return found.find((problem) => problem !== null) ?? found[0]
+  }
+  return { refusedReads: firstOf('refusedReads'), bypassedRoles: firstOf('bypassedRoles') }
+}
+
+export interface UpstreamReader extends StateReader, SourceProblems {
+  /** @throws UpstreamError */
+  status(signal?: AbortSignal): Promise<UpstreamStatus>
+  /** Set if this is redetermined between two calls of `status`. It takes precedence over the last status. */
+  readonly trustsProgress?: boolean
 }
 
 export interface UpstreamWatchOptions {
   readonly prefix: Key
   /** Inclusive, as in etcd, so after a list it is the list's revision + 1. It may be a future revision. */
   readonly startRevision: Revision
+  /**
+   * Whether to request a large response in parts. Splitting takes etcd time quadratic in the number of events, so this
+   * is for watches of which a response was `too-large`.
+   */
+  readonly inParts?: boolean
 }
 
 /**
@@ -170,8 +195,9 @@ export interface UpstreamWatch {
   /**
    * Asks for an `onProgress` soon. Does nothing if `trustsProgress` is false. The request may go unanswered, so ask
    * again.
+   * @param isCaughtUp false while the watch may still lag, so that a missing answer means nothing. Default: true.
    */
-  requestProgress(): void
+  requestProgress(isCaughtUp?: boolean): void
   close(): void
 }
 
@@ -208,7 +234,41 @@ export interface UpstreamWriter {
   dropLease(leaseId: string): Promise<void>
 }
 
+/** A stream of messages in both directions, as they are on the wire. */
+export interface RawStream {
+  send(message: Uint8Array): void
+  /** Stops reading until `resume`, so that etcd has to wait. */
+  pause(): void
+  resume(): void
+  cancel(): void
+}
+
+export interface RawHandlers {
+  onMessage(message: Buffer): void
+  /** Called once, with null if etcd ended the stream without an error. Not called after `cancel`. */
+  onEnd(error: Error | null): void
+}
+
+/** Calls in etcd's own protocol, for requests that are passed on as they are. They go with this server's user. */
+export interface RawUpstream {
+  /** Whether the answer to a range of keys without values shows their leases, as etcd's did before 3.7. */
+  showsLeasesOfKeys(this: void): boolean
+  /**
+   * @param options.isRepeatable whether the call changes nothing, so that it may be repeated at another endpoint.
+   * @throws RpcError with the code and the text of etcd; UpstreamError when no endpoint answers.
+   */
+  call(
+    path: string,
+    request: Uint8Array,
+    options: { readonly isRepeatable: boolean; readonly signal?: AbortSignal },
+  ): Promise<Buffer>
+  /** @throws UpstreamError when no endpoint can be reached. */
+  stream(path: string, handlers: RawHandlers): Promise<RawStream>
+}
+
 export interface Upstream extends UpstreamReader, UpstreamWatcher, UpstreamWriter {
+  /** Absent if the source does not speak etcd's protocol. */
+  readonly raw?: RawUpstream
   close(): Promise<void>
 }
 
@@ -226,6 +286,10 @@ export type UpstreamErrorCode =
   | 'too-large'
   /** etcd's NOSPACE alarm. */
   | 'no-space'
+  /** The lease of a write has expired. */
+  | 'lease-not-found'
+  /** A store that speaks etcd's protocol lacks this kind of transaction, as kine does. */
+  | 'unsupported'
   /** The response breaks the contract, for instance with a revision above 2^53 or a malformed message. */
   | 'protocol'
 

@@ -4,7 +4,10 @@
  * Values are read only from a stream's leader. A direct get would not do, because any replica may answer it, even one
  * that is far behind.
  */
-import { DiscardPolicy, type JetStreamClient, type JetStreamManager, type KV, nanos, type ObjectStore } from 'nats'
+import { DiscardPolicy, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream'
+import { type KV, Kvm } from '@nats-io/kv'
+import { Objm, type ObjectStore } from '@nats-io/obj'
+import { nanos } from 'nats'
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { BrokerError, type Bucket, type BucketLimits, type KvEntry } from '../broker.js'
@@ -36,13 +39,10 @@ const CHUNK_BYTES = 128 * 1024
 const UNTAKEN_BYTES = 256 * 1024
 
 export class NatsBucket implements Bucket {
-  readonly #options: NatsBucketOptions
   #kv: Promise<KV> | null = null
   #store: Promise<ObjectStore> | null = null
 
-  constructor(options: NatsBucketOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: NatsBucketOptions) {}
 
   // Values
 
@@ -68,7 +68,7 @@ export class NatsBucket implements Bucket {
     await this.#attempt(async () => {
       const store = await this.#openStore()
       const iterator = chunks[Symbol.iterator]()
-      const { flushed } = this.#options
+      const { flushed } = this.options
       let untaken = 0
       const stream = new ReadableStream<Uint8Array>(
         {
@@ -87,7 +87,7 @@ export class NatsBucket implements Bucket {
         { highWaterMark: 0 },
       )
       await store.put(
-        { name, options: { max_chunk_size: Math.min(CHUNK_BYTES, this.#options.maxPayloadBytes()) } },
+        { name, options: { max_chunk_size: Math.min(CHUNK_BYTES, this.options.maxPayloadBytes()) } },
         stream,
       )
     })
@@ -132,31 +132,31 @@ export class NatsBucket implements Bucket {
     } catch (error) {
       const failure = asBrokerError(error)
       if (failure.code !== 'conflict') this.#kv = this.#store = null
-      if (isNoResponse(failure)) this.#options.onNoResponse()
+      if (isNoResponse(failure)) this.options.onNoResponse()
       throw failure
     }
   }
 
   async #hasChunks(nuid: string): Promise<boolean> {
-    const { manager, name } = this.#options
+    const { manager, name } = this.options
     const { streams } = await manager()
     return (await ifFound(streams.getMessage(`OBJ_${name}`, { last_by_subj: `$O.${name}.C.${nuid}` }))) !== null
   }
 
   #inTime<T>(work: Promise<T>, what: string): Promise<T> {
     const late = (): Error => new BrokerError('unavailable', `${what} within ${CHUNK_TIMEOUT_MS} ms`)
-    return withDeadline(this.#options.clock, CHUNK_TIMEOUT_MS, undefined, late, () => work)
+    return withDeadline(this.options.clock, CHUNK_TIMEOUT_MS, undefined, late, () => work)
   }
 
   #openKv(): Promise<KV> {
-    const { jetStream, name, limits } = this.#options
-    this.#kv ??= jetStream.views.kv(name, { history: 1, replicas: limits.replicas, allow_direct: false })
+    const { jetStream, name, limits } = this.options
+    this.#kv ??= new Kvm(jetStream).create(name, { history: 1, replicas: limits.replicas, allow_direct: false })
     return this.#kv
   }
 
   #openStore(): Promise<ObjectStore> {
-    const { jetStream, name } = this.#options
-    this.#store ??= this.#ensureStore().then(() => jetStream.views.os(name))
+    const { jetStream, name } = this.options
+    this.#store ??= this.#ensureStore().then(() => new Objm(jetStream).open(name))
     return this.#store
   }
 
@@ -165,7 +165,7 @@ export class NatsBucket implements Bucket {
    * its own limits, as streams do.
    */
   async #ensureStore(): Promise<void> {
-    const { manager, name, limits } = this.#options
+    const { manager, name, limits } = this.options
     const { streams } = await manager()
     const stream = `OBJ_${name}`
     if ((await ifFound(streams.info(stream))) !== null) return

@@ -1,20 +1,24 @@
-/** A connection to NATS as the broker of a fleet. Only this folder imports the package `nats`. */
+/** A connection to NATS as the broker of a fleet. Only this folder imports NATS' packages. */
 import { createSecureContext } from 'node:tls'
+import {
+  DiscardPolicy,
+  jetstream,
+  type JetStreamClient,
+  type JetStreamManager,
+  jetstreamManager,
+  RetentionPolicy,
+  StorageType,
+} from '@nats-io/jetstream'
 import {
   type Authenticator,
   connect,
   createInbox,
   credsAuthenticator,
-  DiscardPolicy,
-  Events,
-  type JetStreamClient,
-  type JetStreamManager,
+  errors,
   type Msg,
   nanos,
   type NatsConnection,
   nkeyAuthenticator,
-  RetentionPolicy,
-  StorageType,
   type TlsOptions,
   usernamePasswordAuthenticator,
 } from 'nats'
@@ -70,12 +74,12 @@ const PART_HEADER_BYTES = 4
 const RECONNECT_MS = 250
 /** If the clock is set back by less than this, the next attempt just waits that much longer. */
 const SET_BACK_MS = 1_000
+/** Without `checkAPI`, a connection is usable before JetStream has a leader. */
+const JETSTREAM = { timeout: RESPONSE_TIMEOUT_MS, checkAPI: false }
 const CLOSED = 'the connection is closed'
 const NOTHING: Closable = { close: () => {} }
 
 export class NatsClient implements Broker {
-  readonly #connection: NatsConnection
-  readonly #clock: Clock
   readonly #servers: readonly string[]
   #onDoubt: () => void = () => {}
   /** Buckets by name. All resources of a cluster share one bucket. */
@@ -116,11 +120,13 @@ export class NatsClient implements Broker {
     }
   }
 
-  private constructor(connection: NatsConnection, options: NatsConnectOptions, clock: Clock) {
-    this.#connection = connection
+  private constructor(
+    private readonly connection: NatsConnection,
+    options: NatsConnectOptions,
+    private readonly clock: Clock,
+  ) {
     this.#servers = options.servers
-    this.#clock = clock
-    this.#jetStream = connection.jetstream({ timeout: RESPONSE_TIMEOUT_MS })
+    this.#jetStream = jetstream(connection, JETSTREAM)
     void this.#watchStatus(options)
   }
 
@@ -129,19 +135,19 @@ export class NatsClient implements Broker {
   }
 
   get maxPayloadBytes(): number {
-    return (this.#connection.info?.max_payload ?? 2 ** 20) - ENVELOPE_BYTES
+    return (this.connection.info?.max_payload ?? 2 ** 20) - ENVELOPE_BYTES
   }
 
   // Servers
 
   /** The number of known servers, configured or advertised. */
   get servers(): number {
-    return new Set([...this.#servers, ...(this.#connection.info?.connect_urls ?? [])].map(addressOf)).size
+    return new Set([...this.#servers, ...(this.connection.info?.connect_urls ?? [])].map(addressOf)).size
   }
 
   /** Connects to the next server. */
   moveOn(): void {
-    if (!this.#connection.isClosed()) void this.#connection.reconnect()
+    if (!this.connection.isClosed()) void this.connection.reconnect()
   }
 
   /** @param onDoubt called when a request stays unanswered although the connection looks healthy. */
@@ -154,7 +160,7 @@ export class NatsClient implements Broker {
   }
 
   async close(): Promise<void> {
-    await this.#connection.close()
+    await this.connection.close()
   }
 
   // Streams
@@ -194,15 +200,15 @@ export class NatsClient implements Broker {
 
   openWriter(subject: string): StreamWriter {
     const onNoResponse = (): void => this.doubt()
-    return new StreamWriter({ jetStream: this.#jetStream, subject, clock: this.#clock, onNoResponse })
+    return new StreamWriter({ jetStream: this.#jetStream, subject, clock: this.clock, onNoResponse })
   }
 
   follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable {
-    if (this.#connection.isClosed()) {
+    if (this.connection.isClosed()) {
       queueMicrotask(() => handlers.onEnd(CLOSED))
       return NOTHING
     }
-    const follower = new StreamFollower(this.#connection, this.#clock, {
+    const follower = new StreamFollower(this.connection, this.clock, {
       ...handlers,
       onSilent: () => this.doubt(),
     })
@@ -224,9 +230,9 @@ export class NatsClient implements Broker {
         jetStream: this.#jetStream,
         manager: () => this.#manager(),
         maxPayloadBytes: () => this.maxPayloadBytes,
-        flushed: () => this.#connection.flush(),
+        flushed: () => this.connection.flush(),
         onNoResponse: () => this.doubt(),
-        clock: this.#clock,
+        clock: this.clock,
       })
       this.#buckets.set(name, bucket)
     }
@@ -236,12 +242,12 @@ export class NatsClient implements Broker {
   // Subjects
 
   publish(subject: string, data: Buffer): void {
-    if (!this.#connection.isClosed()) this.#connection.publish(subject, data)
+    if (!this.connection.isClosed()) this.connection.publish(subject, data)
   }
 
   subscribe(subject: string, onMessage: (data: Buffer) => void): Closable {
-    if (this.#connection.isClosed()) return NOTHING
-    const subscription = this.#connection.subscribe(subject, {
+    if (this.connection.isClosed()) return NOTHING
+    const subscription = this.connection.subscribe(subject, {
       callback: (error, message) => {
         if (error === null) onMessage(bufferOf(message.data))
       },
@@ -251,13 +257,13 @@ export class NatsClient implements Broker {
 
   /** A response larger than a message is sent in parts. */
   respond(subject: string, handle: (request: Buffer) => Promise<Buffer | null>): Closable {
-    if (this.#connection.isClosed()) return NOTHING
+    if (this.connection.isClosed()) return NOTHING
     const reply = async (message: Msg): Promise<void> => {
       const whole = await handle(bufferOf(message.data))
       if (whole === null) return
       const partBytes = this.maxPayloadBytes - PART_HEADER_BYTES
       const count = Math.max(1, Math.ceil(whole.length / partBytes))
-      for (let index = 0; index < count && !this.#connection.isClosed(); index++) {
+      for (let index = 0; index < count && !this.connection.isClosed(); index++) {
         const part = whole.subarray(index * partBytes, (index + 1) * partBytes)
         const data = Buffer.allocUnsafe(PART_HEADER_BYTES + part.length)
         data.writeUInt16BE(index, 0)
@@ -266,7 +272,7 @@ export class NatsClient implements Broker {
         message.respond(data)
       }
     }
-    const subscription = this.#connection.subscribe(subject, {
+    const subscription = this.connection.subscribe(subject, {
       callback: (error, message) => {
         if (error === null) void reply(message)
       },
@@ -275,7 +281,7 @@ export class NatsClient implements Broker {
   }
 
   request(subject: string, payload: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer> {
-    if (this.#connection.isClosed()) return Promise.reject(new BrokerError('unavailable', CLOSED))
+    if (this.connection.isClosed()) return Promise.reject(new BrokerError('unavailable', CLOSED))
     return new Promise((resolve, reject) => {
       const parts: Buffer[] = []
       const inbox = createInbox()
@@ -288,8 +294,8 @@ export class NatsClient implements Broker {
       }
       const late = (): void => finish(new BrokerError('unavailable', `no answer within ${timeoutMs} ms`))
       const onAbort = (): void => finish(signal?.reason as Error)
-      const timer = this.#clock.setTimer(timeoutMs, late)
-      const subscription = this.#connection.subscribe(inbox, {
+      const timer = this.clock.setTimer(timeoutMs, late)
+      const subscription = this.connection.subscribe(inbox, {
         callback: (error, message) => {
           if (error !== null) return finish(asBrokerError(error))
           if (message.headers?.code === 503) return finish(new BrokerError('unavailable', 'no publisher responds'))
@@ -304,7 +310,7 @@ export class NatsClient implements Broker {
         },
       })
       signal?.addEventListener('abort', onAbort, { once: true })
-      this.#connection.publish(subject, payload, { reply: inbox })
+      this.connection.publish(subject, payload, { reply: inbox })
     })
   }
 
@@ -313,24 +319,28 @@ export class NatsClient implements Broker {
     onReconnect = () => {},
     onDenied = onError,
   }: NatsConnectOptions): Promise<void> {
-    for await (const { type, data, permissionContext } of this.#connection.status()) {
-      if (permissionContext !== undefined) onDenied(`${permissionContext.operation} ${permissionContext.subject}`)
-      else if (type === Events.Error) onError(typeof data === 'string' ? data : JSON.stringify(data))
-      if (type === Events.Disconnect) this.#isConnected = false
-      if (type !== Events.Reconnect) continue
-      this.#isConnected = true
-      onReconnect()
+    for await (const status of this.connection.status()) {
+      if (status.type === 'error') {
+        const { error } = status
+        if (error instanceof errors.PermissionViolationError) onDenied(`${error.operation} ${error.subject}`)
+        else onError(asConnectError(error).message)
+      } else if (status.type === 'disconnect') {
+        this.#isConnected = false
+      } else if (status.type === 'reconnect') {
+        this.#isConnected = true
+        onReconnect()
+      }
     }
     this.#isConnected = false
   }
 
   #ifFound<T>(send: (manager: JetStreamManager) => Promise<T>): Promise<T | null> {
-    const retryOptions = { clock: this.#clock, onNoResponse: (): void => this.doubt() }
+    const retryOptions = { clock: this.clock, onNoResponse: (): void => this.doubt() }
     return ifFound(this.#manager().then((manager) => retryRequest(() => send(manager), retryOptions)))
   }
 
   #manager(): Promise<JetStreamManager> {
-    this.#jsm ??= this.#connection.jetstreamManager({ timeout: RESPONSE_TIMEOUT_MS, checkAPI: false })
+    this.#jsm ??= jetstreamManager(this.connection, JETSTREAM)
     return this.#jsm
   }
 }

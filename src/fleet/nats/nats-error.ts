@@ -1,5 +1,8 @@
-/** Converts the errors of the package `nats` into those that the fleet distinguishes. */
-import type { NatsError } from 'nats'
+/**
+ * Converts the errors of NATS' packages into those that the fleet distinguishes. Classes are compared by name, because
+ * importing them would load the packages, even in a server without NATS.
+ */
+import type { JetStreamApiError } from '@nats-io/jetstream'
 import { BrokerError, type BrokerErrorCode } from '../broker.js'
 
 /** The server's error code for a write that expected a different last sequence. */
@@ -13,18 +16,20 @@ const NO_RESPONSE: readonly (number | undefined)[] = [10_008, 10_158]
 export function asBrokerError(error: unknown): BrokerError {
   if (error instanceof BrokerError) return error
   const cause = error instanceof Error ? error : new Error(String(error))
-  const api = isNatsError(cause) ? cause.api_error : undefined
+  const api = apiErrorOf(cause)
   const code: BrokerErrorCode =
-    api?.err_code === WRONG_LAST_SEQUENCE || cause.message.includes('wrong last sequence')
+    api?.code === WRONG_LAST_SEQUENCE || cause.message.includes('wrong last sequence')
       ? 'conflict'
-      : api?.code === 404 || cause.message === '404'
+      : api?.status === 404
         ? 'not-found'
         : /digest|corrupt/.test(cause.message)
           ? 'corrupt'
-          : api !== undefined && !NO_RESPONSE.includes(api.err_code)
+          : api !== null && !NO_RESPONSE.includes(api.code)
             ? 'refused'
             : 'unavailable'
-  return new BrokerError(code, cause.message, { cause })
+  // The library calls this `jetstream is not enabled`, although a cluster without a leader is more likely.
+  const message = hasNoResponder(cause) ? 'no JetStream server responds' : cause.message
+  return new BrokerError(code, message, { cause })
 }
 
 /** Resolves to null when NATS reports that the requested item does not exist. @throws BrokerError */
@@ -39,40 +44,50 @@ export async function ifFound<T>(request: Promise<T>): Promise<T | null> {
 }
 
 /** Whether the request went unanswered. Another NATS server may be able to reach the one that can answer it. */
-export function isNoResponse({ code, cause }: BrokerError): boolean {
-  if (code !== 'unavailable' || !(cause instanceof Error) || !isNatsError(cause)) return false
-  if (cause.api_error !== undefined) return NO_RESPONSE.includes(cause.api_error.err_code)
-  return cause.code === 'TIMEOUT' || cause.code === '503'
+export function isNoResponse(failure: BrokerError): boolean {
+  const { code, cause } = failure
+  if (code !== 'unavailable' || !(cause instanceof Error)) return false
+  const api = apiErrorOf(cause)
+  if (api !== null) return NO_RESPONSE.includes(api.code)
+  return cause.name === 'TimeoutError' || isNoResponder(failure)
 }
 
 /** Whether nothing listens to the subject. The stream that stores it may have no leader at the moment. */
 export function isNoResponder({ cause }: BrokerError): boolean {
-  return cause instanceof Error && isNatsError(cause) && cause.code === '503' && cause.api_error === undefined
+  return hasNoResponder(cause)
 }
 
-/** Compares names, because importing the class would load the whole package, even in a server without NATS. */
-function isNatsError(error: Error): error is NatsError {
-  return error.name === 'NatsError'
+/** The error of a request without a listener is wrapped, by JetStream twice. */
+function hasNoResponder(error: unknown): boolean {
+  return error instanceof Error && (error.name === 'NoResponders' || hasNoResponder(error.cause))
 }
 
-/** Matches refusals by the error codes of NATS and TLS, and by the messages of the credential parsers. */
+const API_ERRORS: readonly string[] = ['JetStreamApiError', 'ConsumerNotFoundError', 'StreamNotFoundError']
+
+/** The server's own answer; null if the request failed otherwise. */
+function apiErrorOf(error: Error): JetStreamApiError | null {
+  if (API_ERRORS.includes(error.name)) return error as JetStreamApiError
+  return error.name === 'JetStreamNotEnabled' && error.cause instanceof Error ? apiErrorOf(error.cause) : null
+}
+
+/** Matches refusals by the messages and error codes of NATS, TLS and the credential parsers. */
 const REFUSALS =
-  /AUTHORIZATION_VIOLATION|AUTHENTICATION|BAD_AUTHENTICATION|BAD_CREDS|EXPIRED|CERT|SELF_SIGNED|TLS|SSL|SERVER_OPT|nkey|seed|credentials|certificate/i
+  /Authorization|authentication|CERT|SELF_SIGNED|TLS|SSL|nkey|seed|credentials|certificate|ERR_OSSL|permissions violation/i
 
-/** Explanations of codes that tell an operator too little. */
-const EXPLANATIONS: Readonly<Record<string, string>> = {
-  AUTHORIZATION_VIOLATION: 'the server rejected the credentials, or requires some',
-  BAD_CREDS: 'the credentials file is not a valid NATS credentials file',
-  SERVER_OPT_NA: 'TLS is required here, but the server does not offer it',
-}
+/** Explanations of errors that tell an operator too little. */
+const EXPLANATIONS: readonly (readonly [error: RegExp, explanation: string])[] = [
+  [/^AuthorizationError/, 'the server rejected the credentials, or requires some'],
+  [/unable to parse credentials/, 'the credentials file is not a valid NATS credentials file'],
+  [/does not support 'tls'/, 'TLS is required here, but the server does not offer it'],
+]
 
 /** Converts a connection error into one that tells the operator what to fix. */
 export function asConnectError(error: unknown): BrokerError {
   const cause = error instanceof Error ? error : new Error(String(error))
-  const { code } = cause as { readonly code?: unknown }
-  const word = typeof code === 'string' ? code : ''
-  const explanation = EXPLANATIONS[word]
+  const { code = '' } = cause as { readonly code?: unknown }
+  const text = `${cause.name} ${String(code)} ${cause.message}`
+  const explanation = EXPLANATIONS.find(([pattern]) => pattern.test(text))?.[1]
   const message = explanation === undefined ? cause.message : `${explanation} (${cause.message})`
-  const isRefusal = explanation !== undefined || REFUSALS.test(`${word} ${cause.message}`)
+  const isRefusal = explanation !== undefined || REFUSALS.test(text)
   return new BrokerError(isRefusal ? 'refused' : 'unavailable', message, { cause })
 }

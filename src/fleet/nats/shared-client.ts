@@ -4,33 +4,26 @@
  * A server that refuses the connection is retried like an unreachable one, because passwords and certificates change on
  * one side before the other. Each reason is logged only once, however many resources and attempts fail for it.
  */
+import type { Ambient } from '../../support/ambient.js'
 import { backoffMs } from '../../support/backoff.js'
-import { type Clock, sleep } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
+import { sleep } from '../../support/clock.js'
 import { BrokerError, type SharedBroker } from '../broker.js'
 import type { NatsClient, NatsConnectOptions } from './nats-client.js'
 import { SilentServer } from './silent-server.js'
 
-export interface SharedClientOptions {
+export interface SharedClientOptions extends Ambient {
   readonly connection: NatsConnectOptions
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
 }
 
 const RETRY = { firstMs: 250, capMs: 5_000 }
 
 export class SharedClient implements SharedBroker {
-  readonly #options: SharedClientOptions
   readonly #users = new Set<(reason: string) => void>()
   #opening: Promise<NatsClient | null> | null = null
   #closing = new AbortController()
   #reported: string | null = null
 
-  constructor(options: SharedClientOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: SharedClientOptions) {}
 
   use(onError: (reason: string) => void): Promise<NatsClient | null> {
     this.#users.add(onError)
@@ -53,7 +46,7 @@ export class SharedClient implements SharedBroker {
   }
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
-    const { connection, clock, random, logger } = this.#options
+    const { connection, clock, random, logger } = this.options
     // Loaded on demand, because most servers run without NATS, and its package is a tenth of the code loaded at
     // startup.
     const { NatsClient } = await import('./nats-client.js')
@@ -90,17 +83,17 @@ export class SharedClient implements SharedBroker {
     return (denied) => {
       if (isReported) return
       isReported = true
-      const { servers } = this.#options.connection
-      this.#options.logger.error({ servers, denied }, 'the NATS user lacks a permission')
+      const { servers } = this.options.connection
+      this.options.logger.error({ servers, denied }, 'the NATS user lacks a permission')
     }
   }
 
   #report(reason: string, kind: 'refused' | 'away'): void {
     if (this.#reported === reason) return
     this.#reported = reason
-    const { servers } = this.#options.connection
+    const { servers } = this.options.connection
     const fields = { servers, reason }
-    if (kind === 'refused') this.#options.logger.error(fields, 'NATS refuses the connection; retrying')
-    else this.#options.logger.warn(fields, 'NATS cannot be reached; retrying')
+    if (kind === 'refused') this.options.logger.error(fields, 'NATS refuses the connection; retrying')
+    else this.options.logger.warn(fields, 'NATS cannot be reached; retrying')
   }
 }

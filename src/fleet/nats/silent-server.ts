@@ -7,17 +7,12 @@
  * rejected, because it takes a connection to every server. If a move does not help, because NATS is electing a leader
  * or there is no publisher, further moves wait longer.
  */
+import type { Ambient } from '../../support/ambient.js'
 import { backoffMs } from '../../support/backoff.js'
-import type { Clock } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
 import type { NatsClient } from './nats-client.js'
 
-export interface SilentServerOptions {
+export interface SilentServerOptions extends Ambient {
   readonly client: Pick<NatsClient, 'isConnected' | 'servers' | 'moveOn'>
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
 }
 
 /**
@@ -35,17 +30,14 @@ interface Spell {
 }
 
 export class SilentServer {
-  readonly #options: SilentServerOptions
   #spell: Spell | null = null
   #doubtedMs = 0
 
-  constructor(options: SilentServerOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: SilentServerOptions) {}
 
   /** Called for each unanswered request, and for each expected message that does not arrive. */
   doubt(): void {
-    const { client, clock, logger } = this.#options
+    const { client, clock, logger } = this.options
     const nowMs = clock.monotonic()
     if (!client.isConnected || client.servers < 2) return
     if (nowMs - this.#doubtedMs > WELL_AFTER_MS) this.#spell = null
@@ -59,7 +51,7 @@ export class SilentServer {
 
   /** The pauses between moves grow only after every server has been tried. */
   #next(moves: number, nowMs: number): Spell {
-    const { client, random } = this.#options
+    const { client, random } = this.options
     const attempt = Math.max(1, moves - client.servers + 1)
     return { moves, moveAtMs: nowMs + backoffMs(PATIENCE, attempt, random) }
   }

@@ -4,17 +4,8 @@
  * The library's ordered consumer was rejected, because its iterator is unbounded and it recovers silently. Here any
  * sign of trouble (a gap, a missing heartbeat) ends the follower, and the subscriber decides where to continue.
  */
-import {
-  AckPolicy,
-  createInbox,
-  DeliverPolicy,
-  type JetStreamManager,
-  type Msg,
-  nanos,
-  type NatsConnection,
-  ReplayPolicy,
-  type Subscription,
-} from 'nats'
+import { AckPolicy, DeliverPolicy, type JetStreamManager, ReplayPolicy } from '@nats-io/jetstream'
+import { createInbox, type Msg, nanos, type NatsConnection, type Subscription } from 'nats'
 import type { Clock } from '../../support/clock.js'
 import { Silence } from '../silence.js'
 import { asBrokerError, isNoResponse } from './nats-error.js'
@@ -34,8 +25,6 @@ interface FollowerHandlers extends FollowHandlers {
 }
 
 export class StreamFollower implements Closable {
-  readonly #handlers: FollowerHandlers
-  readonly #connection: NatsConnection
   readonly #subscription: Subscription
   #stream = ''
   #consumer: string | null = null
@@ -44,9 +33,11 @@ export class StreamFollower implements Closable {
   #delivered = 0
   #isOver = false
 
-  constructor(connection: NatsConnection, clock: Clock, handlers: FollowerHandlers) {
-    this.#connection = connection
-    this.#handlers = handlers
+  constructor(
+    private readonly connection: NatsConnection,
+    clock: Clock,
+    private readonly handlers: FollowerHandlers,
+  ) {
     this.#subscription = connection.subscribe(createInbox(), {
       callback: (error, message) => {
         if (error !== null) this.end(error.message)
@@ -84,7 +75,7 @@ export class StreamFollower implements Closable {
       if (this.#isOver) this.#forget()
     } catch (error) {
       const failure = asBrokerError(error)
-      if (isNoResponse(failure)) this.#handlers.onSilent()
+      if (isNoResponse(failure)) this.handlers.onSilent()
       this.end(failure.message)
     }
   }
@@ -100,12 +91,12 @@ export class StreamFollower implements Closable {
   end(reason: string): void {
     if (this.#isOver) return
     this.close()
-    this.#handlers.onEnd(reason)
+    this.handlers.onEnd(reason)
   }
 
   /** Deletes the consumer at once. The server would also delete it, but later. */
   #forget(): void {
-    if (this.#consumer === null || this.#connection.isClosed()) return
+    if (this.#consumer === null || this.connection.isClosed()) return
     void this.#manager?.consumers.delete(this.#stream, this.#consumer).catch(() => {})
   }
 
@@ -122,15 +113,15 @@ export class StreamFollower implements Closable {
     if (tokens.length < 9 || !Number.isSafeInteger(sequence)) return this.end('a message has no sequence number')
     if (delivered !== this.#delivered + 1) return this.end(`message ${this.#delivered + 1} of the consumer is missing`)
     this.#delivered = delivered
-    this.#handlers.onMessage(sequence, bufferOf(message.data))
+    this.handlers.onMessage(sequence, bufferOf(message.data))
   }
 
   #control(message: Msg): void {
     if (message.reply !== undefined && message.reply !== '') message.respond()
     const stalled = message.headers?.get('Nats-Consumer-Stalled') ?? ''
-    if (stalled !== '') this.#connection.publish(stalled)
+    if (stalled !== '') this.connection.publish(stalled)
     const last = message.headers?.get('Nats-Last-Consumer') ?? ''
     if (last !== '' && Number(last) > this.#delivered) return this.end('messages of the consumer are missing')
-    this.#handlers.onIdle()
+    this.handlers.onIdle()
   }
 }

@@ -14,7 +14,8 @@
  * that response was lost, the rejection of the second copy ends the session, and the next session finds the message at
  * the end of the stream.
  */
-import { type JetStreamClient, type JetStreamPublishOptions, nuid } from 'nats'
+import type { JetStreamClient, JetStreamPublishOptions } from '@nats-io/jetstream'
+import { nuid } from 'nats'
 import type { Clock } from '../../support/clock.js'
 import { type Appender, BrokerError } from '../broker.js'
 import { RESPONSE_TIMEOUT_MS, retryRequest } from './retry-request.js'
@@ -28,7 +29,6 @@ export interface StreamWriterOptions {
 }
 
 export class StreamWriter implements Appender {
-  readonly #options: StreamWriterOptions
   readonly #closing = new AbortController()
   /** Unique, so that messages of other writers are never mistaken for messages of this writer. */
   readonly #session = nuid.next()
@@ -36,9 +36,7 @@ export class StreamWriter implements Appender {
   /** Rejects after the first failure, so that every later write fails too. */
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(options: StreamWriterOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: StreamWriterOptions) {}
 
   write(data: Buffer, lastSequence: number): Promise<number> {
     const msgID = `${this.#session}.${this.#next++}`
@@ -55,7 +53,7 @@ export class StreamWriter implements Appender {
   }
 
   #write(data: Buffer, options: Partial<JetStreamPublishOptions>): Promise<number> {
-    const { jetStream, subject, clock, onNoResponse } = this.#options
+    const { jetStream, subject, clock, onNoResponse } = this.options
     // If a second copy arrives while the first is still being written, NATS 2.9 responds without a sequence, and later
     // releases reject the copy.
     const send = (): Promise<number | null> => jetStream.publish(subject, data, options).then(({ seq }) => seq || null)

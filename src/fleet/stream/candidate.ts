@@ -47,15 +47,13 @@ type State =
   | { readonly kind: 'stopped' }
 
 export class Candidate {
-  readonly #options: CandidateOptions
   readonly #election: Election
   #state: State = { kind: 'waiting' }
   /** The number of consecutive publishers that were not healthy, and the reason why the last one ended. */
   #failures = NO_FAILURES
   readonly #ending = new Set<Promise<void>>()
 
-  constructor(options: CandidateOptions) {
-    this.#options = options
+  constructor(private readonly options: CandidateOptions) {
     this.#election = new Election({
       ...options,
       onElected: () => {
@@ -74,7 +72,7 @@ export class Candidate {
   }
 
   start(): void {
-    this.#options.onPublishing(false)
+    this.options.onPublishing(false)
     this.#election.start()
   }
 
@@ -89,19 +87,19 @@ export class Candidate {
     if (this.#state.kind === 'stopped' || !this.#election.isLeader) return
     // Another candidate may hold the lease by now, and this one must not take the stream away from it.
     if (!this.#election.isCertain) return this.#retryIn(RETRY.firstMs)
-    const publisher = this.#options.openPublisher((reason) => this.#ended(publisher, reason))
+    const publisher = this.options.openPublisher((reason) => this.#ended(publisher, reason))
     const publishing: State = { kind: 'publishing', publisher, startedMs: Number.POSITIVE_INFINITY }
     this.#state = publishing
-    this.#options.onPublishing(true)
+    this.options.onPublishing(true)
     void publisher.start().then(() => {
-      publishing.startedMs = this.#options.clock.monotonic()
+      publishing.startedMs = this.options.clock.monotonic()
     })
   }
 
   #ended(publisher: Publisher, reason: string): void {
     const state = this.#state
     if (state.kind !== 'publishing' || state.publisher !== publisher) return
-    const { logger, random, names } = this.#options
+    const { logger, random, names } = this.options
     this.#leave({ kind: 'waiting' })
     // Publishing is retried indefinitely; each reason is logged once.
     const level = reason === this.#failures.reason ? 'debug' : 'warn'
@@ -112,7 +110,7 @@ export class Candidate {
   }
 
   #rest(): void {
-    const { clock, leaseMs } = this.#options
+    const { clock, leaseMs } = this.options
     this.#untilEnded(
       this.#election.stop().then(() => {
         if (this.#state.kind === 'stopped') return
@@ -122,7 +120,7 @@ export class Candidate {
   }
 
   #retryIn(delayMs: number): void {
-    this.#state = { kind: 'retrying', timer: this.#options.clock.setTimer(delayMs, () => this.#publish()) }
+    this.#state = { kind: 'retrying', timer: this.options.clock.setTimer(delayMs, () => this.#publish()) }
   }
 
   /** Changes the state, and ends whatever the previous state was running. */
@@ -132,8 +130,8 @@ export class Candidate {
     this.#state = next
     if (state.kind === 'retrying') state.timer.cancel()
     if (state.kind !== 'publishing') return
-    if (this.#options.clock.monotonic() - state.startedMs >= WELL_AFTER_MS) this.#failures = NO_FAILURES
-    this.#options.onPublishing(false)
+    if (this.options.clock.monotonic() - state.startedMs >= WELL_AFTER_MS) this.#failures = NO_FAILURES
+    this.options.onPublishing(false)
     this.#untilEnded(state.publisher.stop())
   }
 
@@ -144,7 +142,7 @@ export class Candidate {
 
   /** Logs at debug level after a failure, because the same lines would recur, and the reason is logged elsewhere. */
   #log(level: 'info' | 'warn', message: string, reason?: string): void {
-    const { logger, names } = this.#options
+    const { logger, names } = this.options
     const fields = { stream: names.stream, ...(reason === undefined ? {} : { reason }) }
     logger[this.#failures.count === 0 ? level : 'debug'](fields, message)
   }

@@ -11,6 +11,7 @@
  * other publishers arrive.
  */
 import type { PublisherStatus } from './publisher-status.js'
+import { MOST_PUBLISHERS, MOST_WAITING_STATUSES } from '../limits.js'
 
 interface Waiting {
   readonly sequence: number
@@ -18,15 +19,8 @@ interface Waiting {
   readonly confirmedMs: number
 }
 
-/**
- * The most statuses that wait for their messages (one arrives each second). Beyond this limit, each new status replaces
- * the one before it.
- */
-const MOST_WAITING = 64
 /** Two clocks drift apart by less than this fraction of the elapsed time. */
 const DRIFT = 0.0005
-/** The most publishers whose clocks are remembered; statuses from forgotten publishers are ignored. */
-const MOST_PUBLISHERS = 64
 
 type Publisher = Pick<PublisherStatus, 'epoch' | 'session'>
 
@@ -69,7 +63,7 @@ export class Confirmations {
    * have arrived.
    */
   expect({ sequence, epoch }: PublisherStatus, confirmedMs: number): void {
-    if (this.#waiting.length === MOST_WAITING) this.#waiting.pop()
+    if (this.#waiting.length === MOST_WAITING_STATUSES) this.#waiting.pop()
     this.#waiting.push({ sequence, epoch, confirmedMs })
   }
 

@@ -48,7 +48,6 @@ const RELEASED = ''
 const RESPONSE_SHARE = 1 / 4
 
 export class Election {
-  readonly #options: ElectionOptions
   #timer: Timer | null = null
   #isStopped = true
   #state: LeaseState = NOT_SEEN
@@ -58,8 +57,7 @@ export class Election {
   /** The lease's value while this process holds it: its name, and a mark that makes the value unique. */
   readonly #mine: string
 
-  constructor(options: ElectionOptions) {
-    this.#options = options
+  constructor(private readonly options: ElectionOptions) {
     this.#mine = `${options.holder} ${randomBytes(8).toString('hex')}`
   }
 
@@ -70,7 +68,7 @@ export class Election {
 
   /** Whether no other candidate can hold the lease now. */
   get isCertain(): boolean {
-    const { clock, leaseMs } = this.#options
+    const { clock, leaseMs } = this.options
     return isCertain(this.#state, clock.monotonic(), leaseMs)
   }
 
@@ -80,7 +78,7 @@ export class Election {
 
   start(): void {
     this.#isStopped = false
-    this.#schedule(this.#options.leaseMs * 0.1 * this.#options.random.next())
+    this.#schedule(this.options.leaseMs * 0.1 * this.options.random.next())
   }
 
   /** Releases the lease, so that other candidates need not wait for it to expire. The election may be started again. */
@@ -98,14 +96,14 @@ export class Election {
   #schedule(delayMs: number): void {
     if (this.#isStopped) return
     this.#timer?.cancel()
-    this.#timer = this.#options.clock.setTimer(delayMs, () => {
+    this.#timer = this.options.clock.setTimer(delayMs, () => {
       this.#working = this.#working.then(() => this.#round())
     })
   }
 
   async #round(): Promise<void> {
     if (this.#isStopped) return
-    const { leaseMs, random, clock } = this.#options
+    const { leaseMs, random, clock } = this.options
     let pauseMs = leaseMs / 4
     if (isHopeless(this.#state, clock.monotonic(), leaseMs)) this.#lose('the lease could not be renewed')
     // After a lost request, little time is left to renew the lease, so the next attempt comes sooner.
@@ -134,7 +132,7 @@ export class Election {
   }
 
   async #renewAt(revision: number): Promise<void> {
-    const requestedAtMs = this.#options.clock.monotonic()
+    const requestedAtMs = this.options.clock.monotonic()
     const written = this.#write(this.#mine, revision)
     // A late response is accepted as well.
     await this.#inTime(written.then((renewed) => this.#next({ kind: 'renewed', revision: renewed, requestedAtMs })))
@@ -153,7 +151,7 @@ export class Election {
   }
 
   async #tryToTake(): Promise<void> {
-    const { clock, leaseMs } = this.#options
+    const { clock, leaseMs } = this.options
     const found = await this.#read()
     const nowMs = clock.monotonic()
     const revision = found?.revision ?? 0
@@ -168,7 +166,7 @@ export class Election {
       return
     }
     this.#next({ kind: 'taken', revision: taken, requestedAtMs: nowMs })
-    this.#options.onElected()
+    this.options.onElected()
   }
 
   /**
@@ -179,7 +177,7 @@ export class Election {
     if (!(error instanceof BrokerError)) return this.#bug(error)
     if (error.code !== 'refused' || error.message === this.#refusal) return
     this.#refusal = error.message
-    const { logger, names } = this.#options
+    const { logger, names } = this.options
     logger.warn({ stream: names.stream, reason: error.message }, 'NATS refuses the publisher lease; retrying')
   }
 
@@ -189,29 +187,29 @@ export class Election {
   }
 
   #bug(error: unknown): void {
-    const { logger, names } = this.#options
+    const { logger, names } = this.options
     logger.error({ stream: names.stream, err: error }, 'unexpected error in an election')
   }
 
   #lose(reason: string): void {
     if (!this.isLeader) return
     this.#next({ kind: 'lost' })
-    this.#options.onLost(reason)
+    this.options.onLost(reason)
   }
 
   #read(): Promise<KvEntry | null> {
-    const { leases, names } = this.#options
+    const { leases, names } = this.options
     return this.#inTime(leases.kvGet(names.leaseKey))
   }
 
   #write(value: string, expected: number): Promise<number> {
-    const { leases, names } = this.#options
+    const { leases, names } = this.options
     return leases.kvUpdate(names.leaseKey, Buffer.from(value, 'utf8'), expected)
   }
 
   /** @throws BrokerError `unavailable` when there is no response in time; the request may still be performed. */
   #inTime<T>(request: Promise<T>): Promise<T> {
-    const { onLate, clock, leaseMs } = this.#options
+    const { onLate, clock, leaseMs } = this.options
     const late = (): Error => {
       onLate()
       return new BrokerError('unavailable', 'NATS did not answer in time')

@@ -39,13 +39,10 @@ type State =
   | { readonly kind: 'stopped' }
 
 export class Fallback {
-  readonly #options: FallbackOptions
   #state: State = { kind: 'idle' }
   readonly #ending = new Set<Promise<void>>()
 
-  constructor(options: FallbackOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: FallbackOptions) {}
 
   /** The feed that reads etcd; null while the stream feeds the sink. */
   get direct(): UpstreamFeed | null {
@@ -54,7 +51,7 @@ export class Fallback {
 
   /** Called when the stream no longer confirms the content. */
   unconfirmed(): void {
-    if (this.#state.kind === 'idle') this.#wait(this.#options.content()?.ageMs ?? 0)
+    if (this.#state.kind === 'idle') this.#wait(this.options.content()?.ageMs ?? 0)
   }
 
   /** Called when the stream confirms that the sink has everything. */
@@ -70,7 +67,7 @@ export class Fallback {
     const { feed } = this.#state
     // However old the content is, the stream gets the full time to confirm it.
     this.#wait(0)
-    const { sink, onStream } = this.#options
+    const { sink, onStream } = this.options
     const isFresh = feed.status.state === 'watching'
     this.#end(feed)
     sink.etcd = null
@@ -89,7 +86,7 @@ export class Fallback {
   }
 
   #wait(passedMs: number): void {
-    const { afterMs, feed } = this.#options
+    const { afterMs, feed } = this.options
     this.#state = { kind: 'idle' }
     if (afterMs === null) return
     const waitMs = afterMs * (1 + (SPREAD - 1) * feed.random.next()) - passedMs
@@ -97,7 +94,7 @@ export class Fallback {
   }
 
   #begin(): void {
-    const { request, sink, feed: options, content, onDirect } = this.#options
+    const { request, sink, feed: options, content, onDirect } = this.options
     const { writtenMs = null, clusterId = null, isLoading = false } = content() ?? {}
     if (isLoading) return this.#wait(0)
     const { place } = sink

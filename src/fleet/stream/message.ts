@@ -18,7 +18,7 @@ import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readBatches, writeBatches } from '../key-value-codec.js'
 import { BrokerError } from '../broker.js'
-import { isSealed } from './envelope.js'
+import { isSealed } from './signed-envelope.js'
 
 export interface Header {
   /** The publisher's number. Each publisher that takes over the stream increments it. */

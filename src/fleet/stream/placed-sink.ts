@@ -5,7 +5,6 @@ import type { Batch } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
 
 export class PlacedSink implements FeedSink {
-  readonly #sink: FeedSink
   /** The sink's position; null before the first state. */
   place: { readonly settled: Revision; readonly position: Revision } | null = null
   lastBatch: Batch | null = null
@@ -13,12 +12,10 @@ export class PlacedSink implements FeedSink {
   etcd: { readonly clusterId: string | null } | null = null
   #fingerprint = new HistoryFingerprint()
 
-  constructor(sink: FeedSink) {
-    this.#sink = sink
-  }
+  constructor(private readonly sink: FeedSink) {}
 
   get isAwaited(): boolean {
-    return this.#sink.isAwaited === true
+    return this.sink.isAwaited === true
   }
 
   /** Returns the fingerprint by which a feed that continues here recognizes the history. */
@@ -27,7 +24,7 @@ export class PlacedSink implements FeedSink {
   }
 
   replace(revision: Revision, reason: ReplaceReason): Replacement {
-    const replacement = this.#sink.replace(revision, reason)
+    const replacement = this.sink.replace(revision, reason)
     const fingerprint = new HistoryFingerprint()
     return {
       add: (keyValues) => {
@@ -50,27 +47,27 @@ export class PlacedSink implements FeedSink {
     this.#fingerprint.applied(batches)
     this.place = { settled: last.revision, position: last.revision }
     this.lastBatch = last
-    this.#sink.apply(batches)
+    this.sink.apply(batches)
   }
 
   progress(revision: Revision): void {
     if (this.place !== null) this.place = { settled: this.place.settled, position: revision }
-    this.#sink.progress(revision)
+    this.sink.progress(revision)
   }
 
   synced(): void {
-    this.#sink.synced()
+    this.sink.synced()
   }
 
   disconnected(reason: string): void {
-    this.#sink.disconnected(reason)
+    this.sink.disconnected(reason)
   }
 
   confirmed(ageMs: number, validMs: number): void {
-    this.#sink.confirmed?.(ageMs, validMs)
+    this.sink.confirmed?.(ageMs, validMs)
   }
 
   refused(reason: string): void {
-    this.#sink.refused(reason)
+    this.sink.refused(reason)
   }
 }

@@ -59,7 +59,6 @@ const MARK_BYTES = 64
 const PROGRESS_GAP_MS = 50
 
 export class PublishQueue {
-  readonly #clock: Clock
   readonly #items: Queued[] = []
   #bytes = 0
   /** The newest progress, which comes after all items; null if there is none. */
@@ -73,9 +72,7 @@ export class PublishQueue {
   /** Ends the wait for an item. */
   #wake = (): void => {}
 
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
+  constructor(private readonly clock: Clock) {}
 
   get bytes(): number {
     return this.#bytes
@@ -144,16 +141,16 @@ export class PublishQueue {
         this.#bytes -= item.kind === 'batches' ? item.bytes : MARK_BYTES
         return item
       }
-      const leftMs = this.#progress === null ? null : this.#progressedMs + PROGRESS_GAP_MS - this.#clock.monotonic()
+      const leftMs = this.#progress === null ? null : this.#progressedMs + PROGRESS_GAP_MS - this.clock.monotonic()
       if (this.#progress !== null && leftMs !== null && leftMs <= 0) {
         const revision = this.#progress
         this.#progress = null
-        this.#progressedMs = this.#clock.monotonic()
+        this.#progressedMs = this.clock.monotonic()
         return { kind: 'progress', revision }
       }
       this.#isAwaited = true
       await new Promise<void>((resolve) => {
-        const timer = leftMs === null ? null : this.#clock.setTimer(leftMs, resolve)
+        const timer = leftMs === null ? null : this.clock.setTimer(leftMs, resolve)
         this.#wake = () => {
           timer?.cancel()
           resolve()

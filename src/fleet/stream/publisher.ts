@@ -22,13 +22,14 @@ import { type Appender, BrokerError, type Closable, type StreamLimits } from '..
 import { type Body, encodeMessage } from './message.js'
 import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
 import { edgeRequestHandler } from './remote-reader.js'
-import { beginAfter, isFingerprintDue, nextMessage, NOT_STARTED, type Session, written } from './session.js'
+import { beginAfter, isFingerprintDue, nextMessage, NOT_STARTED, type Session, written } from './publisher-session.js'
 import { SnapshotWriter } from './snapshot-store.js'
 import { type SnapshotPlace, SnapshotTaker } from './snapshot-taker.js'
 import { StatusSender } from './status-sender.js'
 import type { StreamContext } from './stream-context.js'
 import { readTail, type StreamEnd } from './tail.js'
 import { errorMessage } from '../../support/error-message.js'
+import { NATS_QUEUE_BYTES } from '../limits.js'
 
 /** The part of a feed that a publisher drives. */
 type PublishedFeed = Pick<
@@ -51,13 +52,7 @@ export interface PublisherOptions extends StreamContext {
   readonly onEnd: (reason: string) => void
 }
 
-/**
- * If the queue grows beyond this, the session ends, and the next session reads from etcd what this one could not hold.
- */
-const QUEUE_BYTES = 64 * 2 ** 20
-
 export class Publisher {
-  readonly #options: PublisherOptions
   readonly #stopping = new AbortController()
   readonly #writer: Appender
   readonly #feed: PublishedFeed
@@ -72,8 +67,7 @@ export class Publisher {
   /** When the last message was sent, in monotonic milliseconds. */
   #sentMs = 0
 
-  constructor(options: PublisherOptions) {
-    this.#options = options
+  constructor(private readonly options: PublisherOptions) {
     const { client, names, clock } = options
     this.#writer = client.openWriter(names.log)
     this.#feed = options.openFeed(this.#sink())
@@ -112,7 +106,7 @@ export class Publisher {
   }
 
   async #begin(): Promise<void> {
-    const { client, names, envelope, limits } = this.#options
+    const { client, names, envelope, limits } = this.options
     await client.ensureStream(names.stream, names.log, limits)
     const tail = await readTail(client, names, envelope)
     const { end } = tail
@@ -147,7 +141,7 @@ export class Publisher {
   }
 
   #openResponder(): Closable {
-    const { client, names, envelope, prefix, upstream } = this.#options
+    const { client, names, envelope, prefix, upstream } = this.options
     const handlerOptions = {
       upstream,
       prefix,
@@ -169,14 +163,14 @@ export class Publisher {
     this.#status.stop()
     void this.#snapshots.stop()
     this.#queue.close()
-    this.#options.metrics.queued(0)
+    this.options.metrics.queued(0)
   }
 
   #failed(error: unknown): void {
     if (this.#isOver) return
-    if (!(error instanceof BrokerError)) this.#options.logger.error({ err: error }, 'unexpected error in a publisher')
+    if (!(error instanceof BrokerError)) this.options.logger.error({ err: error }, 'unexpected error in a publisher')
     this.#halt()
-    this.#options.onEnd(errorMessage(error))
+    this.options.onEnd(errorMessage(error))
   }
 
   // Calls from the feed
@@ -191,8 +185,8 @@ export class Publisher {
         this.#queue.addSynced()
         this.#queueGrew()
       },
-      disconnected: (reason) => this.#status.troubled(reason, false),
-      refused: (reason) => this.#status.troubled(reason, true),
+      disconnected: (reason) => this.#status.failed(reason, false),
+      refused: (reason) => this.#status.failed(reason, true),
     }
   }
 
@@ -220,8 +214,8 @@ export class Publisher {
 
   #queueGrew(): void {
     const { bytes } = this.#queue
-    if (bytes <= QUEUE_BYTES) return this.#options.metrics.queued(bytes)
-    this.#failed(new BrokerError('unavailable', `more than ${QUEUE_BYTES} bytes wait to be published`))
+    if (bytes <= NATS_QUEUE_BYTES) return this.options.metrics.queued(bytes)
+    this.#failed(new BrokerError('unavailable', `more than ${NATS_QUEUE_BYTES} bytes wait to be published`))
   }
 
   // Writing
@@ -229,7 +223,7 @@ export class Publisher {
   async #run(): Promise<void> {
     try {
       for (let item = await this.#queue.next(); item !== null; item = await this.#queue.next()) {
-        this.#options.metrics.queued(this.#queue.bytes)
+        this.options.metrics.queued(this.#queue.bytes)
         await this.#publish(item)
       }
     } catch (error) {
@@ -265,7 +259,7 @@ export class Publisher {
 
   /** Uploads the snapshot before it writes the mark, so that every reader of the mark finds the snapshot. */
   async #publishState({ revision, reason, snapshot, fingerprint }: QueuedState): Promise<void> {
-    const { names, clock, store } = this.#options
+    const { names, clock, store } = this.options
     const clusterId = this.#feed.clusterId ?? this.#session.clusterId
     this.#session = { ...this.#session, isSynced: false, clusterId }
     this.#fingerprint = fingerprint
@@ -283,7 +277,7 @@ export class Publisher {
    */
   async #write(body: Body, changes: Partial<Pick<Session, 'revision' | 'isSynced'>> = {}): Promise<void> {
     this.#stopping.signal.throwIfAborted()
-    const { client, clock, metrics, envelope } = this.#options
+    const { client, clock, metrics, envelope } = this.options
     const { trustsProgress } = this.#feed
     const session = this.#session
     const fingerprint = isFingerprintDue(session, body) ? { fingerprint: this.#fingerprint.digested() } : {}
@@ -319,7 +313,7 @@ export class Publisher {
    */
   #asOf(): number {
     const { ageMs } = this.#status
-    const now = this.#options.clock.now()
+    const now = this.options.clock.now()
     return ageMs === null ? (this.#session.continuedAt ?? now) : now - ageMs
   }
 
@@ -328,7 +322,7 @@ export class Publisher {
    * discarded message.
    */
   #keepAlive(): void {
-    const { clock, limits } = this.#options
+    const { clock, limits } = this.options
     if (!this.#session.isSynced || this.#status.trouble !== null) return
     if (clock.monotonic() - this.#sentMs <= limits.maxAgeMs / 4) return
     this.#queue.addProgress(ZERO_REVISION)

@@ -21,7 +21,8 @@ import { Semaphore } from '../../support/semaphore.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, readKeyValues, writeKeyValue, writeKeyValues } from '../key-value-codec.js'
 import { type Broker, BrokerError } from '../broker.js'
-import type { Envelope } from './envelope.js'
+import type { Envelope } from './signed-envelope.js'
+import { PAGES_AT_ONCE } from '../limits.js'
 
 /**
  * A request from an edge that gets no reply. `progress` asks for etcd's progress in the stream, `snapshot` for a
@@ -58,8 +59,6 @@ const HANDLER_TIMEOUT_MS = 10_000
 /** The largest page that a publisher holds for an edge. */
 const MOST_KEYS = 1_000
 const MOST_PAGE_BYTES = 8 * 2 ** 20
-/** The number of pages that a publisher reads and encodes at once, which limits the memory for many edges. */
-const PAGES_AT_ONCE = 8
 /**
  * The values of one response are sent in at most this many messages, because the client rejects replies with many more.
  */
@@ -190,16 +189,12 @@ function readFailure(reader: ByteReader): UpstreamError {
 
 /** Reads etcd through the publisher. */
 export class RemoteReader implements StateReader {
-  readonly #client: () => Broker | null
-  readonly #subject: string
-  readonly #envelope: Envelope
-
   /** @param client returns the connection; null while there is none. */
-  constructor(client: () => Broker | null, subject: string, envelope: Envelope) {
-    this.#client = client
-    this.#subject = subject
-    this.#envelope = envelope
-  }
+  constructor(
+    private readonly client: () => Broker | null,
+    private readonly subject: string,
+    private readonly envelope: Envelope,
+  ) {}
 
   async read({ startKey, revision, limit, keysOnly, signal }: ReadOptions): Promise<Page> {
     const request: EdgeRequest = {
@@ -229,24 +224,24 @@ export class RemoteReader implements StateReader {
   }
 
   sendOneWay(kind: OneWayRequest): void {
-    this.#client()?.publish(this.#subject, this.#bytesOf({ kind }))
+    this.client()?.publish(this.subject, this.#bytesOf({ kind }))
   }
 
   #bytesOf(request: EdgeRequest): Buffer {
-    const unique = this.#envelope.isSigning ? { ...request, nonce: randomBytes(12).toString('base64') } : request
-    return this.#envelope.seal('question', '', Buffer.from(JSON.stringify(unique)))
+    const unique = this.envelope.isSigning ? { ...request, nonce: randomBytes(12).toString('base64') } : request
+    return this.envelope.seal('question', '', Buffer.from(JSON.stringify(unique)))
   }
 
   async #request(request: EdgeRequest, signal: AbortSignal | undefined): Promise<ByteReader> {
-    const client = this.#client()
+    const client = this.client()
     if (client === null) throw new UpstreamError('unavailable', 'not connected to NATS')
     const sealed = this.#bytesOf(request)
     let response: Buffer | null
     try {
-      response = this.#envelope.open(
+      response = this.envelope.open(
         'answer',
         placeOf(sealed),
-        await client.request(this.#subject, sealed, REQUEST_TIMEOUT_MS, signal),
+        await client.request(this.subject, sealed, REQUEST_TIMEOUT_MS, signal),
       )
     } catch (error) {
       if (!(error instanceof BrokerError)) throw error

@@ -13,7 +13,7 @@ import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
 import { BrokerError, type Bucket } from '../broker.js'
 import type { StreamPlace } from './message.js'
 import type { Names } from './names.js'
-import type { Envelope } from './envelope.js'
+import type { Envelope } from './signed-envelope.js'
 
 /** The snapshot holds everything up to its place in the stream. */
 export interface SnapshotEntry extends StreamPlace {
@@ -76,25 +76,16 @@ export class SnapshotWriter {
 }
 
 export class SnapshotStore {
-  readonly #bucket: Bucket
-  readonly #names: Names
-  readonly #envelope: Envelope
-  readonly #onUnusable: (name: string, reason: string) => void
   /** Snapshots that were unreadable. They are not read again. */
   readonly #unusable = recentEntries<string, true>(MOST_UNUSABLE)
 
   /** @param onUnusable called with the name of each unreadable snapshot. */
   constructor(
-    bucket: Bucket,
-    names: Names,
-    envelope: Envelope,
-    onUnusable: (name: string, reason: string) => void = () => {},
-  ) {
-    this.#bucket = bucket
-    this.#names = names
-    this.#envelope = envelope
-    this.#onUnusable = onUnusable
-  }
+    private readonly bucket: Bucket,
+    private readonly names: Names,
+    private readonly envelope: Envelope,
+    private readonly onUnusable: (name: string, reason: string) => void = () => {},
+  ) {}
 
   isUsable(name: string): boolean {
     return !this.#unusable.has(name)
@@ -102,8 +93,8 @@ export class SnapshotStore {
 
   /** @throws BrokerError */
   async put(name: string, snapshot: SnapshotWriter): Promise<void> {
-    const chunks = this.#envelope.sealChunks('snapshot', name, snapshot.finish())
-    await this.#bucket.putObject(name, chunks)
+    const chunks = this.envelope.sealChunks('snapshot', name, snapshot.finish())
+    await this.bucket.putObject(name, chunks)
   }
 
   /**
@@ -116,7 +107,7 @@ export class SnapshotStore {
     } catch (error) {
       if (!(error instanceof BrokerError) || (error.code !== 'corrupt' && error.code !== 'not-found')) throw error
       this.#unusable.set(entry.name, true)
-      this.#onUnusable(entry.name, error.message)
+      this.onUnusable(entry.name, error.message)
       throw error
     }
   }
@@ -143,9 +134,9 @@ export class SnapshotStore {
   }
 
   async *#pages(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {
-    const object = await this.#bucket.getObject(entry.name)
+    const object = await this.bucket.getObject(entry.name)
     if (object === null) throw new BrokerError('not-found', `there is no snapshot ${entry.name}`)
-    const blob = this.#envelope.open('snapshot', entry.name, object)
+    const blob = this.envelope.open('snapshot', entry.name, object)
     if (blob === null) throw new BrokerError('corrupt', `snapshot ${entry.name} was not signed by this fleet`)
     const reader = new ByteReader(blob, 'copied')
     let page: KeyValue[] = []
@@ -186,12 +177,12 @@ export class SnapshotStore {
       const sorted = [...useful, entry].sort((a, b) => a.sequence - b.sequence)
       const kept = sorted.length <= KEPT ? sorted : [...sorted.slice(0, 1), ...sorted.slice(1 - KEPT)]
       try {
-        const { indexKey } = this.#names
-        const value = this.#envelope.seal('index', indexKey, Buffer.from(JSON.stringify(kept)))
-        await this.#bucket.kvUpdate(indexKey, value, revision)
+        const { indexKey } = this.names
+        const value = this.envelope.seal('index', indexKey, Buffer.from(JSON.stringify(kept)))
+        await this.bucket.kvUpdate(indexKey, value, revision)
         for (const { name } of others) {
           if (kept.some((other) => other.name === name)) continue
-          await this.#bucket.deleteObject(name).catch(() => {})
+          await this.bucket.deleteObject(name).catch(() => {})
         }
         return
       } catch (error) {
@@ -201,10 +192,10 @@ export class SnapshotStore {
   }
 
   async #readIndex(): Promise<{ readonly entries: readonly SnapshotEntry[]; readonly revision: number }> {
-    const { indexKey } = this.#names
-    const found = await this.#bucket.kvGet(indexKey)
+    const { indexKey } = this.names
+    const found = await this.bucket.kvGet(indexKey)
     if (found === null) return { entries: [], revision: 0 }
-    const index = this.#envelope.open('index', indexKey, found.value)
+    const index = this.envelope.open('index', indexKey, found.value)
     return { entries: index === null ? [] : readEntries(index), revision: found.revision }
   }
 }

@@ -40,7 +40,6 @@ const STREAM_SHARE = 0.5
 const NOTHING = { messages: 0, bytes: 0, allBytes: 0 }
 
 export class SnapshotTaker {
-  readonly #options: SnapshotTakerOptions
   readonly #stopping = new AbortController()
   /** Bytes and messages written to the stream since the last snapshot. */
   #since = NOTHING
@@ -51,9 +50,7 @@ export class SnapshotTaker {
   #taking: Promise<void> | null = null
   #retryTimer: Timer | null = null
 
-  constructor(options: SnapshotTakerOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: SnapshotTakerOptions) {}
 
   /** Resolves when nothing is running any more. */
   async stop(): Promise<void> {
@@ -74,7 +71,7 @@ export class SnapshotTaker {
    * cause another read of etcd when a fleet starts.
    */
   requestForSubscriber(): void {
-    if (this.#listing === 0 && this.#taking === null && this.#options.place() !== null) this.request()
+    if (this.#listing === 0 && this.#taking === null && this.options.place() !== null) this.request()
   }
 
   /**
@@ -108,7 +105,7 @@ export class SnapshotTaker {
 
   /** Takes a snapshot if one is due and there is a place for it. */
   consider(): void {
-    const { snapshotMessages, snapshotBytes, limits, place } = this.#options
+    const { snapshotMessages, snapshotBytes, limits, place } = this.options
     const { messages, bytes, allBytes } = this.#since
     if (bytes >= Math.max(snapshotBytes, this.#lastBytes) || messages >= snapshotMessages) this.#isDue = true
     if (allBytes >= limits.maxBytes * STREAM_SHARE) this.#isDue = true
@@ -124,7 +121,7 @@ export class SnapshotTaker {
   }
 
   async #take(place: SnapshotPlace): Promise<void> {
-    const { names, clock, prefix, upstream, logger, metrics } = this.#options
+    const { names, clock, prefix, upstream, logger, metrics } = this.options
     this.#since = NOTHING
     const { signal } = this.#stopping
     try {
@@ -132,7 +129,7 @@ export class SnapshotTaker {
       const { revision, epoch } = place
       for await (const page of readPages({ upstream, prefix, revision, clock, signal })) snapshot.add(page.keyValues)
       const name = names.snapshot(epoch, revision, clock.now())
-      await this.#options.store.put(name, snapshot)
+      await this.options.store.put(name, snapshot)
       await this.#publish(name, snapshot, place, false)
       this.#lastBytes = snapshot.bytes
       metrics.snapshot()
@@ -148,8 +145,8 @@ export class SnapshotTaker {
   }
 
   async #publish(name: string, snapshot: SnapshotWriter, place: SnapshotPlace, replacesAll: boolean): Promise<void> {
-    const { client, names } = this.#options
+    const { client, names } = this.options
     const entry: SnapshotEntry = { ...place, name, keys: snapshot.keys }
-    await this.#options.store.add(entry, (await client.streamState(names.stream))?.first ?? 1, replacesAll)
+    await this.options.store.add(entry, (await client.streamState(names.stream))?.first ?? 1, replacesAll)
   }
 }

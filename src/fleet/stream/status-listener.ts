@@ -6,7 +6,7 @@
  * deliver nothing, because its server has lost contact with the others. So the end of the stream in each status is
  * compared with what has arrived.
  */
-import type { FeedSink } from '../../engine/model/feed-sink.js'
+import { CONFIRMED_FOR_MS, type FeedSink } from '../../engine/model/feed-sink.js'
 import type { Timer } from '../../support/clock.js'
 import type { Broker, Closable } from '../broker.js'
 import { Confirmations } from './confirmations.js'
@@ -45,11 +45,8 @@ const CHECK_MS = 500
  * which share the connection and whose publishers may be fine.
  */
 const SERVER_DOUBTED_MS = 2 * 60_000
-/** A confirmation of the age is valid for this long, which is less than two of the publisher's status intervals. */
-export const CONFIRMED_FOR_MS = 1_800
 
 export class StatusListener {
-  readonly #options: StatusListenerOptions
   readonly #confirmations = new Confirmations()
   /** When the last status of the current publisher arrived. */
   #lastReceivedMs: number
@@ -68,15 +65,14 @@ export class StatusListener {
   #subscription: Closable | null = null
   #timer: Timer | null = null
 
-  constructor(options: StatusListenerOptions) {
-    this.#options = options
+  constructor(private readonly options: StatusListenerOptions) {
     this.#lastReceivedMs = options.clock.monotonic()
   }
 
   /** How far the sink may be behind etcd, in milliseconds; null before the publisher has reported it. */
   get ageMs(): number | null {
     const { confirmedMs } = this.#confirmations
-    return confirmedMs === null ? null : this.#options.clock.monotonic() - confirmedMs
+    return confirmedMs === null ? null : this.options.clock.monotonic() - confirmedMs
   }
 
   /**
@@ -86,11 +82,11 @@ export class StatusListener {
   get writtenMs(): number | null {
     if (this.ageMs !== null || this.#written === null) return this.ageMs
     const { ageMs, cameMs } = this.#written
-    return ageMs + (this.#options.clock.monotonic() - cameMs)
+    return ageMs + (this.options.clock.monotonic() - cameMs)
   }
 
   start(): void {
-    const { client, names, clock } = this.#options
+    const { client, names, clock } = this.options
     this.#subscription = client.subscribe(names.status, (data) => this.#received(data))
     this.#lastReceivedMs = clock.monotonic()
     this.#check()
@@ -103,7 +99,7 @@ export class StatusListener {
 
   /** Called when the sink has everything that etcd has now. Older statuses then say nothing about its age. */
   contentIsFresh(): void {
-    this.#confirmations.confirm(this.#options.clock.monotonic())
+    this.#confirmations.confirm(this.options.clock.monotonic())
     this.#reportAge()
   }
 
@@ -128,7 +124,7 @@ export class StatusListener {
 
   /** Called when following the stream begins. */
   following(): void {
-    this.#followedSinceMs = this.#options.clock.monotonic()
+    this.#followedSinceMs = this.options.clock.monotonic()
     this.consider()
   }
 
@@ -143,7 +139,7 @@ export class StatusListener {
    * @param writtenAt when the content there was written; null if unknown, or if the sink had it before.
    */
   moved({ sequence, epoch }: StreamPosition, writtenAt: number | null): void {
-    const { clock } = this.#options
+    const { clock } = this.options
     if (writtenAt !== null) {
       this.#written = { ageMs: Math.max(0, clock.now() - writtenAt), cameMs: clock.monotonic() }
     }
@@ -152,7 +148,7 @@ export class StatusListener {
 
   /** Reports changes to the sink: reads may be answered, or no publisher confirms the content any more. */
   consider(): void {
-    const { sink, clock, isCurrent, onConfirmed } = this.#options
+    const { sink, clock, isCurrent, onConfirmed } = this.options
     const nowMs = clock.monotonic()
     const before = this.#reported
     this.#reported = nextReportedFreshness(before, {
@@ -178,7 +174,7 @@ export class StatusListener {
   }
 
   #received(data: Buffer): void {
-    const { clock, position, envelope } = this.#options
+    const { clock, position, envelope } = this.options
     const opened = envelope.open('status', '', data)
     const status = opened === null ? null : readPublisherStatus(opened)
     if (status === null) return
@@ -208,7 +204,7 @@ export class StatusListener {
   #reached(sequence: number, epoch: number): void {
     if (!this.#confirmations.reached(sequence, epoch)) return
     this.#reportAge()
-    this.#options.onReached()
+    this.options.onReached()
   }
 
   /** Messages that were written a while ago but have not arrived must be requested again. */
@@ -217,15 +213,15 @@ export class StatusListener {
       this.#behind = null
       return
     }
-    const nowMs = this.#options.clock.monotonic()
+    const nowMs = this.options.clock.monotonic()
     if (this.#behind?.at !== place.sequence) this.#behind = { at: place.sequence, sinceMs: nowMs }
     if (nowMs - this.#behind.sinceMs < SILENT_MS) return
     this.#behind = null
-    this.#options.onStuck(`message ${sequence} was written, but only messages up to ${place.sequence} have arrived`)
+    this.options.onStuck(`message ${sequence} was written, but only messages up to ${place.sequence} have arrived`)
   }
 
   #check(): void {
-    const { client, clock, onConfirmed } = this.#options
+    const { client, clock, onConfirmed } = this.options
     if (this.#followedSinceMs !== null) {
       const silentMs = clock.monotonic() - this.#lastReceivedMs
       const isSilent = silentMs > SILENT_MS
@@ -242,13 +238,13 @@ export class StatusListener {
 
   #reportAge(): void {
     const { ageMs } = this
-    const { sink } = this.#options
+    const { sink } = this.options
     // While etcd feeds the sink, the stream says nothing about its age.
     if (ageMs !== null && sink.etcd === null) sink.confirmed?.(ageMs, CONFIRMED_FOR_MS)
   }
 
   #reportTrouble(): void {
-    const { sink, clock } = this.#options
+    const { sink, clock } = this.options
     if (this.#trouble !== null) {
       const { reason, isRefusal } = this.#trouble
       if (isRefusal) sink.refused(reason)

@@ -40,7 +40,6 @@ const RETRY_MS = 500
 const REQUEST_GAP_MS = 200
 
 export class StatusSender {
-  readonly #options: StatusSenderOptions
   readonly #stopping = new AbortController()
   #timer: Timer | null = null
   #sentAtMs = Number.NEGATIVE_INFINITY
@@ -52,10 +51,9 @@ export class StatusSender {
    * The latest monotonic time for which the stream is known to have everything that etcd had then; null before the
    * first proof.
    */
-  #vouchedMs: number | null = null
+  #provenMs: number | null = null
 
-  constructor(options: StatusSenderOptions) {
-    this.#options = options
+  constructor(private readonly options: StatusSenderOptions) {
     this.#session = options.clock.now()
   }
 
@@ -65,7 +63,7 @@ export class StatusSender {
 
   /** The age of the stream, in milliseconds; null before the first proof. */
   get ageMs(): number | null {
-    return this.#vouchedMs === null ? null : this.#options.clock.monotonic() - this.#vouchedMs
+    return this.#provenMs === null ? null : this.options.clock.monotonic() - this.#provenMs
   }
 
   start(): void {
@@ -79,18 +77,18 @@ export class StatusSender {
 
   /** Sends a status soon, because an edge asked. */
   request(): void {
-    this.#sendIn(Math.max(0, this.#sentAtMs + REQUEST_GAP_MS - this.#options.clock.monotonic()))
+    this.#sendIn(Math.max(0, this.#sentAtMs + REQUEST_GAP_MS - this.options.clock.monotonic()))
   }
 
   /** Called when the feed has caught up with etcd. */
   caughtUp(): void {
     this.#trouble = null
-    this.#caughtUpAtMs = this.#options.clock.monotonic()
+    this.#caughtUpAtMs = this.options.clock.monotonic()
     if (this.#timer !== null) this.#sendIn(0)
   }
 
   /** Called when etcd is unreachable, or refuses requests. */
-  troubled(reason: string, isRefusal: boolean): void {
+  failed(reason: string, isRefusal: boolean): void {
     this.#trouble = { reason, isRefusal }
     this.#publish()
   }
@@ -99,18 +97,18 @@ export class StatusSender {
    * Called when the stream has everything received before this response, if that was too late for the regular status.
    */
   proven(requestedAtMs: number): void {
-    this.#vouch(requestedAtMs)
+    this.#recordProof(requestedAtMs)
     this.#publish()
   }
 
   #sendIn(delayMs: number): void {
     if (this.#stopping.signal.aborted) return
     this.#timer?.cancel()
-    this.#timer = this.#options.clock.setTimer(delayMs, () => void this.#send())
+    this.#timer = this.options.clock.setTimer(delayMs, () => void this.#send())
   }
 
   async #send(): Promise<void> {
-    const { feed, clock } = this.#options
+    const { feed, clock } = this.options
     const { signal } = this.#stopping
     this.#sendIn(INTERVAL_MS)
     const late = (): Error => new BrokerError('unavailable', `no answer within ${PATIENCE_MS} ms`)
@@ -118,25 +116,25 @@ export class StatusSender {
     if (signal.aborted) return
     this.#proveAge()
     this.#publish()
-    this.#options.onSent()
+    this.options.onSent()
   }
 
   #proveAge(): void {
-    const { feed, clock, prove } = this.#options
+    const { feed, clock, prove } = this.options
     const { ageMs } = feed
     if (ageMs === null) return
     const requestedAtMs = clock.monotonic() - ageMs
     if (requestedAtMs < this.#caughtUpAtMs) return this.#sendIn(RETRY_MS)
-    if (prove(requestedAtMs)) this.#vouch(requestedAtMs)
+    if (prove(requestedAtMs)) this.#recordProof(requestedAtMs)
   }
 
-  #vouch(requestedAtMs: number): void {
-    this.#vouchedMs = Math.max(this.#vouchedMs ?? requestedAtMs, requestedAtMs)
+  #recordProof(requestedAtMs: number): void {
+    this.#provenMs = Math.max(this.#provenMs ?? requestedAtMs, requestedAtMs)
   }
 
   #publish(): void {
     if (this.#stopping.signal.aborted) return
-    const { client, names, envelope, clock, position } = this.#options
+    const { client, names, envelope, clock, position } = this.options
     const { epoch, sequence } = position()
     this.#sentAtMs = clock.monotonic()
     const status: PublisherStatus = {

@@ -18,7 +18,7 @@ import type { FeedRequest, OpenFeed, ResourceFeed } from '../../engine/feed/reso
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
 import type { Broker, SharedBroker, StreamLimits } from '../broker.js'
-import { Envelope, type SigningKeys } from './envelope.js'
+import { Envelope, type SigningKeys } from './signed-envelope.js'
 import { Candidate } from './candidate.js'
 import { Fallback } from './fallback.js'
 import { type Names, namesOf } from './names.js'
@@ -29,9 +29,7 @@ import { SnapshotStore } from './snapshot-store.js'
 import type { StreamContext } from './stream-context.js'
 import { Subscriber } from './subscriber.js'
 
-export type FleetRole = 'auto' | 'edge' | 'origin'
-
-export const SERVES_NO_CLIENTS = 'this replica is an origin: it publishes and serves no clients'
+export type FleetRole = 'auto' | 'edge'
 
 export interface StreamFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'> {
   readonly broker: SharedBroker
@@ -79,8 +77,6 @@ export function streamFeeds(options: StreamFeedOptions): OpenFeed {
 
 export class StreamFeed implements ResourceFeed {
   readonly #remoteFreshness: FreshnessSource
-  readonly #request: FeedRequest
-  readonly #options: StreamFeedOptions
   readonly #names: Names
   readonly #envelope: Envelope
   readonly #sink: PlacedSink
@@ -95,10 +91,11 @@ export class StreamFeed implements ResourceFeed {
   readonly #fallback: Fallback
   #reason: string | null = 'not connected to NATS yet'
 
-  constructor(request: FeedRequest, options: StreamFeedOptions) {
+  constructor(
+    private readonly request: FeedRequest,
+    private readonly options: StreamFeedOptions,
+  ) {
     const { resource, sink } = request
-    this.#request = request
-    this.#options = options
     this.#names = namesOf(options.cluster, resource)
     this.#sink = new PlacedSink(sink)
     const fleet = options.fleetMetrics(resource)
@@ -157,7 +154,6 @@ export class StreamFeed implements ResourceFeed {
   start(): void {
     if (this.#isStarted) return
     this.#isStarted = true
-    if (this.#options.role === 'origin') this.#sink.refused(SERVES_NO_CLIENTS)
     this.#check?.start()
     this.#noteAway('not connected yet')
     void this.#connect()
@@ -167,7 +163,7 @@ export class StreamFeed implements ResourceFeed {
     if (!this.#isStarted || this.#isStopped) return
     this.#isStopped = true
     await Promise.all([this.#check?.stop(), this.#candidate?.stop(), this.#fallback.stop(), this.#subscriber?.stop()])
-    this.#options.broker.release(this.#onError)
+    this.options.broker.release(this.#onError)
   }
 
   /**
@@ -181,9 +177,9 @@ export class StreamFeed implements ResourceFeed {
   }
 
   #openCheck(): ConsistencyCheck | null {
-    const { checked, resource, metrics } = this.#request
-    const { clock, random, logger, role, upstream } = this.#options
-    if (checked === undefined || role === 'origin') return null
+    const { checked, resource, metrics } = this.request
+    const { clock, random, logger, upstream } = this.options
+    if (checked === undefined) return null
     return new ConsistencyCheck({
       upstream: () => (this.#fallback.direct === null ? this.#reader : upstream),
       prefix: resource.etcdPrefix,
@@ -214,10 +210,10 @@ export class StreamFeed implements ResourceFeed {
   }
 
   async #connect(): Promise<void> {
-    const client = await this.#options.broker.use(this.#onError)
+    const client = await this.options.broker.use(this.#onError)
     if (this.#isStopped || client === null) return
     this.#client = client
-    const { role, clock, random, logger, limits } = this.#options
+    const { role, clock, random, logger, limits } = this.options
     const blobAgeMs = SNAPSHOT_AGES * limits.maxAgeMs + UPLOAD_MS
     const bucket = client.bucket(this.#names.bucket, { replicas: limits.replicas, blobAgeMs })
     const [names, envelope, metrics] = [this.#names, this.#envelope, this.#metrics]
@@ -227,28 +223,26 @@ export class StreamFeed implements ResourceFeed {
       this.#reader.sendOneWay('snapshot')
     })
     const context: StreamContext = { client, names, envelope, store, clock, random, logger, metrics }
-    if (role !== 'origin') {
-      this.#subscriber = new Subscriber({
-        ...context,
-        sink: this.#sink,
-        sendOneWay: (kind) => this.#reader.sendOneWay(kind),
-        onFollowing: () => this.#following(),
-        onConfirmed: (isConfirmed) => (isConfirmed ? this.#fallback.confirmed() : this.#fallback.unconfirmed()),
-        onAway: (reason) => this.#noteAway(reason),
-        feedMetrics: this.#request.metrics,
-        refillMessages: this.#options.refillMessages,
-        onGap: this.#options.onGap,
-        stayMs: this.#options.fallbackAfterMs * STAY_SHARE,
-      })
-      this.#subscriber.start()
-    }
+    this.#subscriber = new Subscriber({
+      ...context,
+      sink: this.#sink,
+      sendOneWay: (kind) => this.#reader.sendOneWay(kind),
+      onFollowing: () => this.#following(),
+      onConfirmed: (isConfirmed) => (isConfirmed ? this.#fallback.confirmed() : this.#fallback.unconfirmed()),
+      onAway: (reason) => this.#noteAway(reason),
+      feedMetrics: this.request.metrics,
+      refillMessages: this.options.refillMessages,
+      onGap: this.options.onGap(this.request.resource),
+      stayMs: this.options.fallbackAfterMs * STAY_SHARE,
+    })
+    this.#subscriber.start()
     if (role === 'edge') return
     this.#candidate = new Candidate({
       ...context,
       leases: bucket,
       onLate: () => client.doubt(),
-      holder: this.#options.holder,
-      leaseMs: this.#options.leaseMs,
+      holder: this.options.holder,
+      leaseMs: this.options.leaseMs,
       openPublisher: (onEnd) => this.#openPublisher(context, onEnd),
       onPublishing: (isPublishing) => this.#metrics.publishing(Number(isPublishing)),
     })
@@ -256,13 +250,13 @@ export class StreamFeed implements ResourceFeed {
   }
 
   #openPublisher(context: StreamContext, onEnd: (reason: string) => void): Publisher {
-    const { upstream, limits, snapshotBytes, snapshotMessages } = this.#options
-    const { resource, metrics } = this.#request
+    const { upstream, limits, snapshotBytes, snapshotMessages } = this.options
+    const { resource, metrics } = this.request
     return new Publisher({
       ...context,
       prefix: resource.etcdPrefix,
       upstream,
-      openFeed: (sink) => new UpstreamFeed({ resource, sink, metrics }, this.#options).feed,
+      openFeed: (sink) => new UpstreamFeed({ resource, sink, metrics }, this.options).feed,
       limits,
       snapshotMessages,
       snapshotBytes,
@@ -275,12 +269,11 @@ export class StreamFeed implements ResourceFeed {
    */
   readonly #onError = (reason: string): void => {
     this.#noteAway(reason)
-    if (this.#fallback.direct === null && this.#options.role !== 'origin') this.#sink.disconnected(reason)
+    if (this.#fallback.direct === null) this.#sink.disconnected(reason)
   }
 
   #noteAway(reason: string): void {
     this.#reason = reason
-    if (this.#options.role === 'origin') return
     if (this.#fallback.direct === null && this.#sink.place !== null) this.#sink.disconnected(reason)
     this.#fallback.unconfirmed()
   }

@@ -86,7 +86,6 @@ const BACKOFF = { firstMs: 100, capMs: 2_000 }
 const LONGEST_STAY = 2
 
 export class Subscriber {
-  readonly #options: SubscriberOptions
   readonly #status: StatusListener
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
@@ -99,8 +98,7 @@ export class Subscriber {
   /** Whether the last snapshot could not be loaded. */
   #hasFailedToLoad = false
 
-  constructor(options: SubscriberOptions) {
-    this.#options = options
+  constructor(private readonly options: SubscriberOptions) {
     this.#status = new StatusListener({
       ...options,
       position: () => this.#state.chain,
@@ -149,7 +147,7 @@ export class Subscriber {
   /** Called when the content of the sink is wrong. The sink then gets the next snapshot. */
   rebuild(reason: string): void {
     this.#end({ kind: 'broken', reason, sequence: this.#sequence })
-    this.#options.sendOneWay('snapshot')
+    this.options.sendOneWay('snapshot')
   }
 
   /** Called when the sink has everything that etcd has now, whichever source fed it. */
@@ -186,7 +184,7 @@ export class Subscriber {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { clock, random, logger, names } = this.#options
+    const { clock, random, logger, names } = this.options
     for (let attempt = 1; !signal.aborted;) {
       let outcome: Outcome | null
       try {
@@ -209,13 +207,13 @@ export class Subscriber {
       }
       if (signal.aborted) return
       if (outcome?.kind === 'broken') this.#broke(outcome)
-      else if (outcome?.kind === 'ended') this.#away(outcome.reason)
+      else if (outcome?.kind === 'ended') this.options.onAway(`NATS: ${outcome.reason}`)
       await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)
     }
   }
 
   #broke(end: Extract<Outcome, { kind: 'broken' }>): void {
-    const { logger, metrics, names } = this.#options
+    const { logger, metrics, names } = this.options
     const { kind, state } = chainBroke(this.#state, end)
     this.#state = state
     const fields = { stream: names.stream, reason: end.reason, sequence: end.sequence }
@@ -229,7 +227,7 @@ export class Subscriber {
    * improvement. Each useless return makes the next wait longer.
    */
   async #worthFollowing(signal: AbortSignal): Promise<void> {
-    const { clock, random, sink, stayMs } = this.#options
+    const { clock, random, sink, stayMs } = this.options
     this.#phase = READING
     if (sink.etcd === null) return
     const stay = { firstMs: stayMs, capMs: stayMs * LONGEST_STAY }
@@ -241,23 +239,23 @@ export class Subscriber {
   /** Whether etcd took over while the stream was being read. */
   get #isOvertaken(): boolean {
     const { kind } = this.#phase
-    return this.#options.sink.etcd !== null && !(kind === 'reading' && this.#phase.isWorthReturning)
+    return this.options.sink.etcd !== null && !(kind === 'reading' && this.#phase.isWorthReturning)
   }
 
   // Where to begin
 
   /** Begins a new chain, unless the stream still has the messages that follow the current one. @throws BrokerError */
   async #findPlace(): Promise<void> {
-    const { client, names } = this.#options
+    const { client, names } = this.options
     const stream = await client.streamState(names.stream)
     if (stream === null) throw new BrokerError('not-found', 'nothing has been published yet')
     if (stream.created !== this.#state.created) this.#status.forget()
     this.#state = foundStream(this.#state, stream)
-    const { sink, store } = this.#options
+    const { sink, store } = this.options
     // Etcd may have fed the sink from another cluster in the meantime.
     const isSameEtcd = this.#held?.clusterId === this.#state.clusterId
     if (goesOn(this.#state, stream) && isSameEtcd) this.#state = sinkIsAt(this.#state, sink.lastBatch)
-    else await this.#begin(chooseStart(this.#state, stream, await store.index(), this.#held, this.#options))
+    else await this.#begin(chooseStart(this.#state, stream, await store.index(), this.#held, this.options))
   }
 
   /** @throws BrokerError */
@@ -268,7 +266,7 @@ export class Subscriber {
       case 'bridge':
         return await this.#bridge(start.entry)
       case 'wait':
-        this.#options.sendOneWay('snapshot')
+        this.options.sendOneWay('snapshot')
         throw new BrokerError('not-found', start.reason)
       default:
         start satisfies never
@@ -276,14 +274,14 @@ export class Subscriber {
   }
 
   get #held(): Held | null {
-    const { place, etcd } = this.#options.sink
+    const { place, etcd } = this.options.sink
     if (place === null) return null
     const clusterId = etcd?.clusterId ?? this.#state.clusterId
     return { position: place.position, clusterId, isFromEtcd: etcd !== null }
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
-    const { sink, metrics, feedMetrics, logger, names, onFollowing } = this.#options
+    const { sink, metrics, feedMetrics, logger, names, onFollowing } = this.options
     const { sequence, revision } = entry
     const pages = await this.#download(entry)
     if (this.#stopping.signal.aborted) return
@@ -315,9 +313,9 @@ export class Subscriber {
   /** @throws BrokerError, also when no part of it arrives for a while. */
   async #download(entry: SnapshotEntry): Promise<readonly (readonly KeyValue[])[]> {
     const pages: (readonly KeyValue[])[] = []
-    this.#isFirstArriving = this.#options.sink.place === null
+    this.#isFirstArriving = this.options.sink.place === null
     try {
-      for await (const page of this.#options.store.read(entry)) pages.push(page)
+      for await (const page of this.options.store.read(entry)) pages.push(page)
       this.#hasFailedToLoad = false
       return pages
     } catch (error) {
@@ -333,9 +331,9 @@ export class Subscriber {
    * @throws BrokerError
    */
   async #bridge(entry: SnapshotEntry): Promise<void> {
-    const last = this.#options.sink.lastBatch
+    const last = this.options.sink.lastBatch
     const isAhead = last !== null && last.revision > entry.revision
-    if (!isAhead && last !== null && !(await this.#options.store.canFollow(entry, last))) {
+    if (!isAhead && last !== null && !(await this.options.store.canFollow(entry, last))) {
       return await this.#load(entry, 'history-changed')
     }
     this.#state = chainBegan(this.#state, entry, isAhead ? last : null)
@@ -348,7 +346,7 @@ export class Subscriber {
       await this.#begin(startAtState(message, sequence, this.#held))
       return null
     } catch (error) {
-      if (this.#options.store.isUsable(message.snapshot)) throw error
+      if (this.options.store.isUsable(message.snapshot)) throw error
       const broken = { kind: 'broken', reason: 'the snapshot that the stream names cannot be read', sequence } as const
       return message.reason === 'history-changed' ? { ...broken, isOtherHistory: true } : broken
     }
@@ -357,7 +355,7 @@ export class Subscriber {
   // Following
 
   #follow(signal: AbortSignal): Promise<Outcome> {
-    const { client, names, envelope } = this.#options
+    const { client, names, envelope } = this.options
     const { chain, target } = this.#state
     if (chain === null) return Promise.resolve({ kind: 'ended', reason: 'no position in the stream' })
     if (this.#isOvertaken) return Promise.resolve({ kind: 'ended', reason: 'no status has arrived from a publisher' })
@@ -376,8 +374,8 @@ export class Subscriber {
       const onAlive = (): void => {
         if (this.#phase.kind !== 'opening') return
         this.#phase = { kind: 'following', end: finish }
-        this.#options.onFollowing()
-        this.#options.sendOneWay('word')
+        this.options.onFollowing()
+        this.options.sendOneWay('word')
         this.#status.following()
       }
       const consumer = client.follow(names.stream, chain.sequence + 1, {
@@ -410,7 +408,7 @@ export class Subscriber {
   }
 
   #take(sequence: number, message: Message): ChainEnd | null {
-    const { sink, clock, metrics } = this.#options
+    const { sink, clock, metrics } = this.options
     const position = sink.place?.position ?? ZERO_REVISION
     const step = followed(this.#state.chain as Chain, sequence, message, position)
     if (step.kind !== 'follows') return step
@@ -423,9 +421,5 @@ export class Subscriber {
     this.#state = { ...this.#state, chain: step.chain, trustsProgress }
     this.#status.moved(step.chain, step.writtenAt)
     return null
-  }
-
-  #away(reason: string): void {
-    this.#options.onAway(`NATS: ${reason}`)
   }
 }

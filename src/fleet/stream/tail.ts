@@ -5,7 +5,7 @@
 import type { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import { type Broker, BrokerError } from '../broker.js'
 import { decodePart, joinParts, type Message, type Part } from './message.js'
-import type { Envelope } from './envelope.js'
+import type { Envelope } from './signed-envelope.js'
 import type { Names } from './names.js'
 import { FINGERPRINT_EVERY, recallHistory } from './recall-history.js'
 

@@ -116,7 +116,6 @@ export function decodeFrame(frame: Buffer): { readonly message: unknown; readonl
 }
 
 export class Link<Received extends { readonly kind: string }, Handled extends Methods, Requested extends Methods> {
-  readonly #options: LinkOptions<Received, Handled>
   readonly #frames = frameSplitter((frame) => this.#frame(frame))
   readonly #pending = new Map<number, PendingRequest>()
   readonly #handling = new Map<number, AbortController>()
@@ -127,8 +126,7 @@ export class Link<Received extends { readonly kind: string }, Handled extends Me
   #nextId = 1
   #closed: UpstreamError | null = null
 
-  constructor(options: LinkOptions<Received, Handled>) {
-    this.#options = options
+  constructor(private readonly options: LinkOptions<Received, Handled>) {
     const { socket } = options
     socket.on('data', (chunk: Buffer) => this.#received(chunk))
     socket.on('drain', () => this.#drained())
@@ -139,7 +137,7 @@ export class Link<Received extends { readonly kind: string }, Handled extends Me
 
   /** The bytes that the socket holds. */
   get queuedBytes(): number {
-    return this.#closed === null ? this.#options.socket.writableLength : 0
+    return this.#closed === null ? this.options.socket.writableLength : 0
   }
 
   get isClosed(): boolean {
@@ -152,8 +150,8 @@ export class Link<Received extends { readonly kind: string }, Handled extends Me
 
   write(frame: Buffer): void {
     if (this.#closed !== null) return
-    this.#options.socket.write(frame)
-    this.#options.onWritten?.()
+    this.options.socket.write(frame)
+    this.options.onWritten?.()
   }
 
   /** Sends frames that are produced one by one while the socket has room. */
@@ -204,12 +202,12 @@ export class Link<Received extends { readonly kind: string }, Handled extends Me
     this.fail(this.#closed)
     this.#responses.length = 0
     this.#states.length = 0
-    this.#options.socket.destroy()
-    this.#options.onClosed(this.#closed)
+    this.options.socket.destroy()
+    this.options.onClosed(this.#closed)
   }
 
   #drained(): void {
-    while (this.#closed === null && this.#options.socket.writableLength < ROOM_BYTES) {
+    while (this.#closed === null && this.options.socket.writableLength < ROOM_BYTES) {
       const response = this.#responses.shift()
       const frames = response ?? this.#states[0]
       if (frames === undefined) return
@@ -224,7 +222,7 @@ export class Link<Received extends { readonly kind: string }, Handled extends Me
     try {
       this.#frames.push(chunk)
     } catch (error) {
-      this.#options.onBug(error)
+      this.options.onBug(error)
       this.close(`a message could not be processed: ${errorMessage(error)}`)
     }
   }
@@ -236,7 +234,7 @@ export class Link<Received extends { readonly kind: string }, Handled extends Me
   }
 
   #dispatch(message: Received | Call, body: ByteReader): void {
-    if (!isCall(message)) return this.#options.onMessage(message, body)
+    if (!isCall(message)) return this.options.onMessage(message, body)
     switch (message.kind) {
       case 'ask':
         return void this.#handle(message.id, message.method, message.args)
@@ -260,7 +258,7 @@ export class Link<Received extends { readonly kind: string }, Handled extends Me
     const controller = new AbortController()
     this.#handling.set(id, controller)
     const { signal } = controller
-    const handler = (this.#options.handlers as Handlers<Methods>)[method]
+    const handler = (this.options.handlers as Handlers<Methods>)[method]
     try {
       if (handler === undefined) throw new RangeError(`unknown method ${method}`)
       const { value, keyValues = [] } = await handler(signal, ...args)
@@ -269,7 +267,7 @@ export class Link<Received extends { readonly kind: string }, Handled extends Me
     } catch (error) {
       this.#handling.delete(id)
       const isExpected = error instanceof UpstreamError
-      if (!isExpected && !signal.aborted) this.#options.onBug(error)
+      if (!isExpected && !signal.aborted) this.options.onBug(error)
       const { code, message, compactRevision } = isExpected
         ? error
         : new UpstreamError('unavailable', errorMessage(error))

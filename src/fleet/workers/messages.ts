@@ -2,6 +2,7 @@
  * The messages and requests between the primary and its workers over a `Link`. The primary gives each feed a number,
  * the same for all workers, so that a batch is encoded only once, however many workers there are.
  */
+import { partsOf } from '../../support/turns.js'
 import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
 import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { ReplaceReason } from '../../engine/model/feed-sink.js'
@@ -12,6 +13,7 @@ import type {
   Compare,
   Page,
   ReadOptions,
+  SourceProblems,
   UpstreamStatus,
   WriteOperation,
   WriteResult,
@@ -24,6 +26,10 @@ export type FeedMessage =
   /** `page` messages follow, each with a page in its frame's body, and then a `commit`. */
   | { readonly kind: 'replace'; readonly feed: number; readonly revision: Revision; readonly reason: ReplaceReason }
   | { readonly kind: 'page' | 'commit'; readonly feed: number }
+  | { readonly kind: 'seeking'; readonly feed: number; readonly isSeeking: boolean }
+  /** `page` and `earlier-batches` messages follow, and then an `earlier-commit`. */
+  | { readonly kind: 'earlier'; readonly feed: number; readonly after: Revision; readonly until: Revision }
+  | { readonly kind: 'earlier-batches' | 'earlier-commit'; readonly feed: number }
   /** The batches are in the frame's body. */
   | { readonly kind: 'batches'; readonly feed: number }
   | { readonly kind: 'progress'; readonly feed: number; readonly revision: Revision }
@@ -40,7 +46,7 @@ export type ToWorker =
   | FeedMessage
   | LimitMessage
   | { readonly kind: 'subscribed'; readonly feed: number; readonly prefix: Key }
-  | { readonly kind: 'pong'; readonly isProof: boolean }
+  | { readonly kind: 'pong'; readonly isProof: boolean; readonly problems: SourceProblems }
 
 export type LimitReport =
   | { readonly kind: 'hold'; readonly slot: number; readonly name: SemaphoreName; readonly identity: string }
@@ -96,17 +102,18 @@ export type WorkerMethods = {
   status(): unknown
 }
 
+/** The approximate size of a frame without batches. */
+const FRAME_BYTES = 16
+
 /** Packs whole batches into frames of about `PAGE_BYTES`. */
-export function* batchFrames(feed: number, batches: readonly Batch[]): Generator<Buffer, void, void> {
-  let first = 0
-  let bytes = 0
-  for (let i = 0; i < batches.length; i++) {
-    bytes += batchBytes(batches[i]!)
-    if (bytes < PAGE_BYTES && i < batches.length - 1) continue
-    const packed = batches.slice(first, i + 1)
-    yield feedFrame({ kind: 'batches', feed }, (writer) => writeBatches(writer, packed), bytes + 16)
-    first = i + 1
-    bytes = 0
+export function* batchFrames(
+  feed: number,
+  batches: readonly Batch[],
+  kind: 'batches' | 'earlier-batches' = 'batches',
+): Generator<Buffer, void, void> {
+  for (const packed of partsOf(batches, batchBytes, PAGE_BYTES)) {
+    const bytes = packed.reduce((sum, batch) => sum + batchBytes(batch), FRAME_BYTES)
+    yield feedFrame({ kind, feed }, (writer) => writeBatches(writer, packed), bytes)
   }
 }
 

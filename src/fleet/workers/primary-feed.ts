@@ -2,7 +2,7 @@
 import type { FeedStatus } from '../../engine/feed/feed-options.js'
 import type { FeedRequest, ResourceFeed } from '../../engine/feed/resource-feed.js'
 import type { Key } from '../../engine/model/event.js'
-import type { FeedSink, Replacement } from '../../engine/model/feed-sink.js'
+import type { EarlierHistory, FeedSink, Replacement } from '../../engine/model/feed-sink.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Clock } from '../../support/clock.js'
@@ -24,8 +24,8 @@ export class PrimaryFeed implements ResourceFeed {
   /** The number that the primary gave the feed; null until the primary has sent it. */
   id: number | null = null
   readonly #sink: FeedSink
-  readonly #link: PrimaryFeedLink
   #replacement: Replacement | null = null
+  #earlier: EarlierHistory | null = null
   #replacingAt: Revision | null = null
   #revision: Revision | null = null
   #status: Omit<FeedStatus, 'revision'> = { state: 'idle', reason: null }
@@ -39,10 +39,12 @@ export class PrimaryFeed implements ResourceFeed {
    */
   #lost: Omit<FeedStatus, 'revision'> | null = null
 
-  constructor({ resource, sink }: FeedRequest, link: PrimaryFeedLink) {
+  constructor(
+    { resource, sink }: FeedRequest,
+    private readonly link: PrimaryFeedLink,
+  ) {
     this.prefix = resource.etcdPrefix
     this.#sink = sink
-    this.#link = link
     this.freshness = link.freshness
   }
 
@@ -52,14 +54,14 @@ export class PrimaryFeed implements ResourceFeed {
 
   start(): void {
     this.#status = { ...this.#status, state: 'listing' }
-    this.#link.start()
+    this.link.start()
   }
 
   async stop(): Promise<void> {
     this.#replacement?.abort()
     this.#replacement = null
     this.#status = { state: 'idle', reason: null }
-    this.#link.stop()
+    this.link.stop()
   }
 
   /** Called when the primary has fallen silent. Its last frame was the last confirmation of the content. */
@@ -92,22 +94,34 @@ export class PrimaryFeed implements ResourceFeed {
         return sink.progress(message.revision)
       case 'replace':
         this.#replacement?.abort()
+        this.#earlier = null
         this.#replacement = sink.replace(message.revision, message.reason)
         this.#replacingAt = message.revision
         return
       case 'page':
-        return this.#replacement?.add(readKeyValues(body))
+        return (this.#earlier ?? this.#replacement)?.add(readKeyValues(body))
       case 'commit':
         this.#replacement?.commit()
         this.#replacement = null
         return this.#moved(this.#replacingAt)
+      case 'seeking':
+        return sink.seeking?.(message.isSeeking)
+      case 'earlier':
+        this.#earlier = sink.earlier?.(message.after, message.until) ?? null
+        return
+      case 'earlier-batches':
+        return this.#earlier?.apply(readBatches(body))
+      case 'earlier-commit':
+        this.#earlier?.commit()
+        this.#earlier = null
+        return
       case 'synced':
         this.#lost = null
-        this.#link.freshness.trustsProgress = message.trustsProgress
+        this.link.freshness.trustsProgress = message.trustsProgress
         this.#status = { ...this.#status, state: 'watching', reason: null }
         return sink.synced()
       case 'confirmed': {
-        const ageMs = Math.max(0, this.#link.clock.monotonic() - message.atMs)
+        const ageMs = Math.max(0, this.link.clock.monotonic() - message.atMs)
         this.#reportsAge = message.validMs !== Number.POSITIVE_INFINITY
         return sink.confirmed?.(ageMs, message.validMs)
       }

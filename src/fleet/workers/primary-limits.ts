@@ -3,7 +3,7 @@
  * when the worker is gone.
  */
 import type { CountedRates, Draw, IdentitySemaphores, Resets, SemaphoreName } from '../../engine/model/shared-limits.js'
-import { StatusError } from '../../engine/model/status.js'
+import { BusyError } from '../../engine/model/errors.js'
 import type { LimitReport, LimitMessage, Refusal } from './messages.js'
 
 /** The limits that the primary counts for all workers. */
@@ -14,30 +14,28 @@ export interface CountedLimits {
 }
 
 export class PrimaryLimits {
-  readonly #limits: CountedLimits
-  readonly #send: (message: LimitMessage) => void
   /** Releases each slot that is held; keyed by the number that the worker gave the slot. */
   readonly #held = new Map<number, () => void>()
 
-  constructor(limits: CountedLimits, send: (message: LimitMessage) => void) {
-    this.#limits = limits
-    this.#send = send
-  }
+  constructor(
+    private readonly limits: CountedLimits,
+    private readonly send: (message: LimitMessage) => void,
+  ) {}
 
   receive(message: LimitReport): void {
     switch (message.kind) {
       case 'hold':
-        this.#held.set(message.slot, this.#limits.semaphores[message.name].hold(message.identity))
+        this.#held.set(message.slot, this.limits.semaphores[message.name].hold(message.identity))
         return
       case 'leave':
         return this.#leave(message.slot)
       case 'spend': {
         const { identity, bytes } = message
-        const waitMs = this.#limits.rates.spendInitialBytes(identity, bytes)
-        return this.#send({ kind: 'spent', identity, waitMs })
+        const waitMs = this.limits.rates.spendInitialBytes(identity, bytes)
+        return this.send({ kind: 'spent', identity, waitMs })
       }
       case 'resets':
-        return this.#limits.resets.countOf(message.network, message.resets)
+        return this.limits.resets.countOf(message.network, message.resets)
       default:
         throw new RangeError(`unknown message ${(message satisfies never as LimitReport).kind}`)
     }
@@ -51,7 +49,7 @@ export class PrimaryLimits {
   /** @param signal aborts when the worker gives up waiting for the slot, and when the worker is gone. */
   async enter(slot: number, name: SemaphoreName, identity: string, signal: AbortSignal): Promise<Refusal | null> {
     try {
-      const leave = await this.#limits.semaphores[name].acquire(identity, signal)
+      const leave = await this.limits.semaphores[name].acquire(identity, signal)
       if (signal.aborted) leave()
       else this.#held.set(slot, leave)
       return null
@@ -62,7 +60,7 @@ export class PrimaryLimits {
 
   drawRequests(identity: string, draw: Draw): number | Refusal {
     try {
-      return this.#limits.rates.drawRequests(identity, draw)
+      return this.limits.rates.drawRequests(identity, draw)
     } catch (error) {
       return refusalOf(error)
     }
@@ -74,7 +72,10 @@ export class PrimaryLimits {
   }
 }
 
+/** A limit could not be counted, because the worker is gone or because of a bug. */
+const UNCOUNTED: Refusal = { message: 'an internal error occurred', retryAfterSeconds: 1 }
+
 function refusalOf(error: unknown): Refusal {
-  const { message, details } = StatusError.from(error)
-  return { message, retryAfterSeconds: details?.retryAfterSeconds ?? 1 }
+  if (!(error instanceof BusyError)) return UNCOUNTED
+  return { message: error.message, retryAfterSeconds: error.retryAfterSeconds || 1 }
 }

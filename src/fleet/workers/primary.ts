@@ -15,21 +15,26 @@ import type { Clock, Timer } from '../../support/clock.js'
 import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
-import type { Upstream } from '../../engine/upstream/upstream.js'
+import { problemsOf, type SourceProblems, type Upstream } from '../../engine/upstream/upstream.js'
 import type { RingBounds } from '../../engine/cache/ring-buffer.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import type { CountedLimits } from './primary-limits.js'
 import { Relay } from './relay.js'
 import { upstreamHandlers } from './upstream-calls.js'
 import { WorkerLink } from './worker-link.js'
+import { WORKER_QUEUE_BYTES } from '../limits.js'
 
 export interface PrimaryOptions {
   readonly openFeed: OpenFeed
   /** Answers the workers' requests that do not concern a feed. */
   readonly upstream: Upstream
   readonly feedMetrics: (resource: Resource) => FeedMetrics
+  /** Called with the resources that are still watched when one no longer is. */
+  readonly onWatched: (resources: readonly Resource[]) => void
   /** Merges the primary's own metrics with those of the workers that answered into one scrape. */
   readonly mergeMetrics: (workers: readonly string[]) => Promise<string>
+  /** Report to the workers' readiness what is wrong with them. */
+  readonly sources: readonly SourceProblems[]
   /** Returns the primary's own status. */
   readonly status: () => unknown
   /** The limits shared by all workers. */
@@ -40,8 +45,6 @@ export interface PrimaryOptions {
   readonly maxQueuedBytes?: number
 }
 
-/** Enough for a worker that reads nothing during one second of a busy cluster (100,000 events of 1 KiB). */
-const MAX_QUEUED_BYTES = 128 * 1024 * 1024
 /** A feed that no worker needs keeps running for this long, because a restarting worker may need it again. */
 const LINGER_MS = 60_000
 
@@ -60,7 +63,6 @@ interface OpenRelay {
 }
 
 export class Primary {
-  readonly #options: PrimaryOptions
   #history: RingBounds
   readonly #relays = new Map<Key, OpenRelay>()
   readonly #links = new Set<WorkerLink>()
@@ -70,8 +72,7 @@ export class Primary {
   readonly #checks = new ConsistencyOnRequest(() => this.relays())
   #nextId = 1
 
-  constructor(options: PrimaryOptions) {
-    this.#options = options
+  constructor(private readonly options: PrimaryOptions) {
     this.#history = options.history
   }
 
@@ -90,7 +91,7 @@ export class Primary {
   }
 
   attach(socket: Duplex, { onStarted, onBug, onClosed }: LinkEvents): WorkerLink {
-    const { upstream, limits, clock, maxQueuedBytes = MAX_QUEUED_BYTES } = this.#options
+    const { upstream, sources, limits, clock, maxQueuedBytes = WORKER_QUEUE_BYTES } = this.options
     const link: WorkerLink = new WorkerLink({
       socket,
       clock,
@@ -102,6 +103,7 @@ export class Primary {
         status: async () => ({ value: await this.#statuses.join() }),
         checkConsistency: async () => ({ value: await this.checkConsistency() }),
       },
+      problems: () => problemsOf(sources),
       limits,
       maxQueuedBytes,
       onStarted,
@@ -137,12 +139,12 @@ export class Primary {
 
   async #exposeMetrics(): Promise<string> {
     const collected = await Promise.all([...this.#links].map((link) => link.collect('metrics')))
-    return await this.#options.mergeMetrics(collected.filter((text) => text !== null))
+    return await this.options.mergeMetrics(collected.filter((text) => text !== null))
   }
 
   async #exposeStatus(): Promise<readonly unknown[]> {
     const collected = await Promise.all([...this.#links].map((link) => link.collect('status')))
-    return [this.#options.status(), ...collected.filter((status) => status !== null)]
+    return [this.options.status(), ...collected.filter((status) => status !== null)]
   }
 
   #open(resource: Resource): Relay {
@@ -152,7 +154,7 @@ export class Primary {
       open.linger = null
       return open.relay
     }
-    const { openFeed, feedMetrics, clock } = this.#options
+    const { openFeed, feedMetrics, clock } = this.options
     const metrics = feedMetrics(resource)
     const relay = new Relay({ id: this.#nextId++, resource, openFeed, metrics, history: this.#history, clock })
     this.#relays.set(resource.etcdPrefix, { relay, linger: null })
@@ -164,13 +166,16 @@ export class Primary {
     const open = this.#relays.get(relay.prefix)
     if (open === undefined || relay.subscribers > 0) return
     open.linger?.cancel()
-    open.linger = this.#options.clock.setTimer(LINGER_MS, () => this.#end(relay))
+    open.linger = this.options.clock.setTimer(LINGER_MS, () => this.#end(relay))
   }
 
   #end(relay: Relay): void {
     this.#relays.delete(relay.prefix)
     const stopped = relay.feed.stop()
     this.#stopping.add(stopped)
-    void stopped.finally(() => this.#stopping.delete(stopped))
+    void stopped.finally(() => {
+      this.#stopping.delete(stopped)
+      this.options.onWatched([...this.relays()].map(({ resource }) => resource))
+    })
   }
 }

@@ -12,7 +12,7 @@ import type { Clock } from '../../support/clock.js'
 import type { RingBounds } from '../../engine/cache/ring-buffer.js'
 import type { CheckedCache } from '../../engine/model/checked-cache.js'
 import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
-import type { FeedSink, ReplaceReason, Replacement } from '../../engine/model/feed-sink.js'
+import type { EarlierHistory, FeedSink, ReplaceReason, Replacement } from '../../engine/model/feed-sink.js'
 import type { OpenFeed, ResourceFeed } from '../../engine/feed/resource-feed.js'
 import { bytesOf, pagesOf, writeKeyValues } from '../key-value-codec.js'
 import { batchFrames, type FeedMessage, feedFrame } from './messages.js'
@@ -56,6 +56,7 @@ export class Relay implements FeedSink {
   #position: Revision = ZERO_REVISION
   #hasState = false
   #isSynced = false
+  #isSeeking = false
   #confirmation: Extract<FeedMessage, { kind: 'confirmed' }> | null = null
   #trouble: Extract<FeedMessage, { kind: 'disconnected' | 'refused' }> | null = null
 
@@ -84,6 +85,11 @@ export class Relay implements FeedSink {
   get disconnectedReason(): string | null {
     if (this.#trouble === null || (this.#trouble.kind === 'refused' && !this.#hasState)) return null
     return this.#trouble.reason
+  }
+
+  /** Whether there is a state to serve. */
+  get isLoaded(): boolean {
+    return this.#hasState
   }
 
   get subscribers(): number {
@@ -142,6 +148,28 @@ export class Relay implements FeedSink {
     for (const frame of batchFrames(this.id, batches)) this.#broadcast(frame)
   }
 
+  seeking(isSeeking: boolean): void {
+    this.#isSeeking = isSeeking
+    this.#broadcast(this.#seekingFrame())
+  }
+
+  earlier(after: Revision, until: Revision): EarlierHistory {
+    const replaced: KeyValue[] = []
+    const batches: Batch[] = []
+    return {
+      add: (part) => void replaced.push(...part.map(inOwnMemory)),
+      apply: (part) => void batches.push(...part),
+      commit: () => {
+        const isTaken = this.#state.precede({ after, until, replaced, batches }, this.#clock.monotonic())
+        if (!isTaken || this.#subscribers.size === 0) return
+        this.#broadcast(feedFrame({ kind: 'earlier', feed: this.id, after, until }))
+        for (const page of pagesOf(replaced)) this.#broadcast(pageFrame(this.id, page))
+        for (const frame of batchFrames(this.id, batches, 'earlier-batches')) this.#broadcast(frame)
+        this.#broadcast(feedFrame({ kind: 'earlier-commit', feed: this.id }))
+      },
+    }
+  }
+
   progress(revision: Revision): void {
     this.#trouble = null
     this.#position = revision
@@ -187,6 +215,7 @@ export class Relay implements FeedSink {
     const position = this.#position
     const after: Buffer[] = []
     if (position > (batches.at(-1)?.revision ?? revision)) after.push(this.#progressFrame())
+    if (this.#isSeeking) after.push(this.#seekingFrame())
     if (this.#isSynced) after.push(this.#syncedFrame())
     after.push(...this.#statusFrames())
     const committed = (): void => {
@@ -195,7 +224,7 @@ export class Relay implements FeedSink {
     return (function* () {
       yield feedFrame({ kind: 'replace', feed: id, revision, reason })
       for (const page of pagesOf(keyValues)) {
-        yield feedFrame({ kind: 'page', feed: id }, (writer) => writeKeyValues(writer, page), bytesOf(page))
+        yield pageFrame(id, page)
       }
       // From here on the worker holds this state, so the next replacement has its own reason.
       committed()
@@ -213,10 +242,18 @@ export class Relay implements FeedSink {
     return feedFrame({ kind: 'synced', feed: this.id, trustsProgress: this.feed.freshness.trustsProgress })
   }
 
+  #seekingFrame(): Buffer {
+    return feedFrame({ kind: 'seeking', feed: this.id, isSeeking: this.#isSeeking })
+  }
+
   /** The frames of the last confirmation and the last trouble, if there are any. */
   #statusFrames(): Buffer[] {
     return [this.#confirmation, this.#trouble].flatMap((message) => (message === null ? [] : [feedFrame(message)]))
   }
+}
+
+function pageFrame(feed: number, page: readonly KeyValue[]): Buffer {
+  return feedFrame({ kind: 'page', feed }, (writer) => writeKeyValues(writer, page), bytesOf(page))
 }
 
 /** Returns the reason for a worker to which an earlier replacement is still being sent. */

@@ -7,7 +7,7 @@
  *        ▲               └──┬─┘
  *        └── a batch that the ring evicts is folded in
  */
-import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
+import { type Batch, eventKey, type Key, type KeyValue } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import { RingBuffer, type RingBounds, type RingItem } from '../../engine/cache/ring-buffer.js'
 import { createSortedMap, type SortedMap } from '../../support/sorted-map.js'
@@ -21,6 +21,14 @@ export interface StateWithHistory {
   readonly revision: Revision
   readonly keyValues: Iterable<KeyValue>
   /** In ascending order, all after `revision`. */
+  readonly batches: readonly Batch[]
+}
+
+export interface EarlierBatches {
+  readonly after: Revision
+  readonly until: Revision
+  /** The values, at `after`, of the keys that the batches change. */
+  readonly replaced: readonly KeyValue[]
   readonly batches: readonly Batch[]
 }
 
@@ -49,7 +57,26 @@ export class ReplayableState {
   }
 
   append(batch: Batch, receivedAtMs: number): void {
-    this.#history.append({ batch, revision: batch.revision, bytes: batchBytes(batch), receivedAtMs })
+    this.#history.append(keptOf(batch, receivedAtMs))
+  }
+
+  /**
+   * Puts batches before the oldest. @returns false if the history no longer begins where they end, or with another state.
+   */
+  precede({ after, until, replaced, batches }: EarlierBatches, receivedAtMs: number): boolean {
+    if (this.#history.floorRevision !== until) return false
+    const base = this.#base
+    const reached = new Map(replaced.map(({ key, modRevision }) => [key, modRevision as Revision | null]))
+    for (const { events } of batches) {
+      for (const event of events) reached.set(eventKey(event), event.type === 'put' ? event.keyValue.modRevision : null)
+    }
+    for (const [key, revision] of reached) if ((base.get(key)?.modRevision ?? null) !== revision) return false
+    for (const { events } of batches) for (const event of events) base.delete(eventKey(event))
+    for (const keyValue of replaced) base.set(keyValue.key, keyValue)
+    const older = batches.map((batch) => keptOf(batch, this.#history.at(0)?.receivedAtMs ?? receivedAtMs))
+    this.#history.prepend(older, after)
+    for (const batch of batches) if (batch.revision <= this.#history.floorRevision) applyTo(base, batch)
+    return true
   }
 
   /** Returns the current content, which later calls do not change, because the tree is copy-on-write. */
@@ -68,6 +95,10 @@ export class ReplayableState {
   *#batches(): Generator<Batch, void, void> {
     for (let i = 0; i < this.#history.length; i++) yield this.#history.at(i)!.batch
   }
+}
+
+function keptOf(batch: Batch, receivedAtMs: number): Kept {
+  return { batch, revision: batch.revision, bytes: batchBytes(batch), receivedAtMs }
 }
 
 function applyTo(state: SortedMap<Key, KeyValue>, { events }: Batch): void {

@@ -7,12 +7,11 @@
  * any worker has served, the server ends, because the reason (a port in use, a bad file) would be the same for the next
  * worker.
  */
+import type { Ambient } from '../../support/ambient.js'
 import cluster, { type Worker } from 'node:cluster'
 import type { Duplex } from 'node:stream'
 import { backoffMs } from '../../support/backoff.js'
-import { type Clock, sleep } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
+import { sleep } from '../../support/clock.js'
 import type { Primary } from './primary.js'
 import type { WorkerLink } from './worker-link.js'
 
@@ -21,7 +20,7 @@ export const LINK_DESCRIPTOR = 4
 /** The environment variable that passes a worker the information it needs before it begins. */
 export const HELLO_VARIABLE = 'DISTRIBUTARY_WORKER_HELLO'
 
-export interface SupervisorOptions {
+export interface SupervisorOptions extends Ambient {
   readonly workers: number
   readonly primary: Primary
   /**
@@ -29,16 +28,13 @@ export interface SupervisorOptions {
    * @param isReplacement whether other workers already serve, so this one may take its time.
    */
   readonly hello: (isReplacement: boolean) => string
-  readonly logger: Logger
-  readonly clock: Clock
-  readonly random: Random
   /** Workers that have not ended after this time are killed. */
   readonly graceMs: number
   readonly onRestart: () => void
   /** Called when clients can connect to the first worker. */
   readonly onServing: () => void
-  /** Called when no worker could begin to serve. */
-  readonly onGivenUp: () => void
+  /** Called when no worker could begin to serve, with the exit code of the one that gave up. */
+  readonly onGivenUp: (code: number) => void
 }
 
 interface Running {
@@ -54,22 +50,19 @@ const RESTART = { firstMs: 100, capMs: 10_000 }
 const HEALTHY_MS = 10_000
 
 export class Supervisor {
-  readonly #options: SupervisorOptions
   readonly #running = new Map<number, Running>()
   #attempt = 0
   #hasServed = false
   #isStopping = false
 
-  constructor(options: SupervisorOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: SupervisorOptions) {}
 
   start(): void {
     // With round robin the primary accepts connections, and one that it passes to a dying worker stays open and is
     // never answered. So the workers accept connections themselves, from the same socket.
     cluster.schedulingPolicy = cluster.SCHED_NONE
     cluster.setupPrimary({ stdio: ['inherit', 'inherit', 'inherit', 'ipc', 'pipe'] })
-    for (let i = 0; i < this.#options.workers; i++) this.#fork(false)
+    for (let i = 0; i < this.options.workers; i++) this.#fork(false)
   }
 
   /**
@@ -86,7 +79,7 @@ export class Supervisor {
   /** Ends the workers, which end their watches first, spread over the grace period; kills those that are late. */
   async stop(): Promise<void> {
     this.#isStopping = true
-    const { clock, graceMs, logger } = this.#options
+    const { clock, graceMs, logger } = this.options
     const ended = [...this.#running.values()].map(
       ({ worker }) => new Promise<void>((resolve) => void worker.once('exit', () => resolve())),
     )
@@ -102,7 +95,7 @@ export class Supervisor {
   }
 
   #fork(isReplacement: boolean): void {
-    const { primary, hello, clock, logger } = this.#options
+    const { primary, hello, clock, logger } = this.options
     const worker = cluster.fork({ [HELLO_VARIABLE]: hello(isReplacement) })
     // `stdio` is absent if the process could not be created (out of descriptors or processes).
     const stdio = worker.process.stdio as readonly unknown[] | undefined
@@ -127,10 +120,13 @@ export class Supervisor {
     worker.on('error', (error) => logger.warn({ worker: worker.process.pid, reason: error.message }, 'worker failed'))
   }
 
-  /** @throws Error while nothing is served yet, so that the operator sees it. */
   #notMade(isReplacement: boolean): void {
-    const { clock, logger, random } = this.#options
-    if (!isReplacement && !this.#hasServed) throw new Error('a worker process could not be started')
+    const { clock, logger, random, onGivenUp } = this.options
+    if (!isReplacement && !this.#hasServed) {
+      logger.error({}, 'a worker process could not be started')
+      this.#isStopping = true
+      return onGivenUp(1)
+    }
     const delayMs = backoffMs(RESTART, ++this.#attempt, random)
     logger.warn({ restartMs: Math.round(delayMs) }, 'worker process could not be started; retrying')
     clock.setTimer(delayMs, () => {
@@ -146,18 +142,18 @@ export class Supervisor {
     }
     if (this.#hasServed) return
     this.#hasServed = true
-    this.#options.onServing()
+    this.options.onServing()
   }
 
   #ended(id: number, code: number | null, signal: string | null): void {
-    const { clock, logger, random, onRestart, onGivenUp } = this.#options
+    const { clock, logger, random, onRestart, onGivenUp } = this.options
     const running = this.#running.get(id)
     this.#running.delete(id)
     if (running === undefined || this.#isStopping) return
     running.link.close('the process ended')
     if (!this.#hasServed && signal === null && code !== 0) {
       this.#isStopping = true
-      return onGivenUp()
+      return onGivenUp(code ?? 1)
     }
     const wasHealthy = clock.monotonic() - running.startedMs >= HEALTHY_MS
     this.#attempt = wasHealthy ? 0 : this.#attempt + 1

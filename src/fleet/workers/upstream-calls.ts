@@ -1,5 +1,5 @@
 /** The calls of a worker to the primary's upstream, and their responses. */
-import type { Upstream } from '../../engine/upstream/upstream.js'
+import type { SourceProblems, Upstream } from '../../engine/upstream/upstream.js'
 import type { Handlers, Link } from './link.js'
 import type { UpstreamMethods } from './messages.js'
 
@@ -19,10 +19,20 @@ export function upstreamHandlers(upstream: Upstream): Handlers<UpstreamMethods> 
 /**
  * The upstream of a worker, without watches, because only the primary has those.
  * @param request sends a request to the primary.
+ * @param problems returns what is wrong with the primary's sources.
  */
-export function primaryUpstream(request: Link<never, never, UpstreamMethods>['request']): Upstream {
+export function primaryUpstream(
+  request: Link<never, never, UpstreamMethods>['request'],
+  problems: () => SourceProblems,
+): Upstream {
   const valueOf: Calls = async (...call) => (await request(...call)).value
   return {
+    get refusedReads() {
+      return problems().refusedReads
+    },
+    get bypassedRoles() {
+      return problems().bypassedRoles
+    },
     read: ({ signal, ...options }) => valueOf('readPage', [options], signal),
     readKey: (key, { signal, ...at } = {}) => valueOf('readStored', [key, at], signal),
     currentRevision: (signal) => valueOf('storedRevision', [], signal),

@@ -18,7 +18,7 @@ import {
   type Resets,
   type SharedLimits,
 } from '../../engine/model/shared-limits.js'
-import { TooManyRequestsError } from '../../engine/model/status.js'
+import { BusyError } from '../../engine/model/errors.js'
 import type { Clock } from '../../support/clock.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import type { Link } from './link.js'
@@ -50,12 +50,11 @@ interface Grant {
   spare: number
   waiting: number
   /** Resolves to `granted`, or to the refusal. */
-  drawing: Promise<PrimaryReply<'granted' | TooManyRequestsError>> | null
+  drawing: Promise<PrimaryReply<'granted' | BusyError>> | null
 }
 
 export class WorkerLimits implements SharedLimits {
   readonly processes: number
-  readonly #options: WorkerLimitsOptions
   /** The time until which each identity that has sent too many bytes must wait. */
   readonly #waitUntil = recentEntries<string, number>(MAX_IDENTITIES)
   readonly #unsentResets = new Map<string, number>()
@@ -63,8 +62,7 @@ export class WorkerLimits implements SharedLimits {
   #nextSlot = 1
   #isPrimarySilent = false
 
-  constructor(options: WorkerLimitsOptions) {
-    this.#options = options
+  constructor(private readonly options: WorkerLimitsOptions) {
     this.processes = options.processes
   }
 
@@ -81,7 +79,7 @@ export class WorkerLimits implements SharedLimits {
     }
     const hold = (identity: string, leaveOwn: () => void): (() => void) => {
       const slot = this.#nextSlot++
-      this.#options.send({ kind: 'hold', slot, name, identity })
+      this.options.send({ kind: 'hold', slot, name, identity })
       return held(slot, leaveOwn)
     }
     return {
@@ -100,7 +98,7 @@ export class WorkerLimits implements SharedLimits {
 
   rates(own: CountedRates): Rates {
     const grants = recentEntries<string, Grant>(MAX_IDENTITIES)
-    const { clock, send } = this.#options
+    const { clock, send } = this.options
     return {
       countRequest: (identity) => {
         if (this.#isPrimarySilent) return own.countRequest(identity)
@@ -128,7 +126,7 @@ export class WorkerLimits implements SharedLimits {
 
   receive(message: LimitMessage): void {
     if (message.kind === 'suspect') return this.#resets?.suspect(message.client)
-    this.#waitUntil.set(message.identity, this.#options.clock.monotonic() + message.waitMs)
+    this.#waitUntil.set(message.identity, this.options.clock.monotonic() + message.waitMs)
   }
 
   /** Called when the primary no longer answers. Requests are then decided here. */
@@ -140,7 +138,7 @@ export class WorkerLimits implements SharedLimits {
     this.#isPrimarySilent = false
   }
 
-  /** @returns the number of the slot. @throws TooManyRequestsError; the signal's reason when it aborts. */
+  /** @returns the number of the slot. @throws BusyError; the signal's reason when it aborts. */
   async #acquire(
     name: SemaphoreName,
     identity: string,
@@ -150,11 +148,11 @@ export class WorkerLimits implements SharedLimits {
     if (this.#isPrimarySilent) return 'away'
     const slot = this.#nextSlot++
     try {
-      const { value: refusal } = await this.#options.request('enter', [slot, name, identity], signal)
+      const { value: refusal } = await this.options.request('enter', [slot, name, identity], signal)
       if (refusal === null) return slot
       throw errorOf(refusal)
     } catch (error) {
-      if (error instanceof TooManyRequestsError) throw error
+      if (error instanceof BusyError) throw error
       // The primary may have granted it, or still grant it when it resumes reading.
       this.#leave(slot)
       if (error instanceof UpstreamError) return 'away'
@@ -163,16 +161,16 @@ export class WorkerLimits implements SharedLimits {
   }
 
   #leave(slot: number): void {
-    this.#options.send({ kind: 'leave', slot })
+    this.options.send({ kind: 'leave', slot })
   }
 
   #take(grant: Grant): boolean {
-    if (grant.left === 0 || this.#options.clock.monotonic() > grant.untilMs) return false
+    if (grant.left === 0 || this.options.clock.monotonic() > grant.untilMs) return false
     grant.left--
     return true
   }
 
-  /** @throws TooManyRequestsError */
+  /** @throws BusyError */
   async #waitForGrant(identity: string, grant: Grant, own: CountedRates): Promise<void> {
     grant.waiting++
     try {
@@ -187,18 +185,18 @@ export class WorkerLimits implements SharedLimits {
     }
   }
 
-  async #draw(identity: string, grant: Grant): Promise<PrimaryReply<'granted' | TooManyRequestsError>> {
+  async #draw(identity: string, grant: Grant): Promise<PrimaryReply<'granted' | BusyError>> {
     // A grant used up in time is followed by a larger one; otherwise the rest is returned.
-    const isUsedUp = grant.left === 0 && this.#options.clock.monotonic() <= grant.untilMs
+    const isUsedUp = grant.left === 0 && this.options.clock.monotonic() <= grant.untilMs
     grant.spare = isUsedUp ? Math.min(MAX_SPARE, grant.spare * 2 + 1) : 0
     const unused = grant.left
     grant.left = 0
     try {
       const draw = { needed: grant.waiting, spare: grant.spare, unused }
-      const { value: granted } = await this.#options.request('drawRequests', [identity, draw])
+      const { value: granted } = await this.options.request('drawRequests', [identity, draw])
       if (typeof granted !== 'number') return errorOf(granted)
       grant.left = granted
-      grant.untilMs = this.#options.clock.monotonic() + GRANT_MS
+      grant.untilMs = this.options.clock.monotonic() + GRANT_MS
       return 'granted'
     } catch {
       return 'away'
@@ -209,12 +207,12 @@ export class WorkerLimits implements SharedLimits {
 
   #sendResets(): void {
     for (const [network, resets] of this.#unsentResets) {
-      this.#options.send({ kind: 'resets', network, resets })
+      this.options.send({ kind: 'resets', network, resets })
     }
     this.#unsentResets.clear()
   }
 }
 
-function errorOf({ message, retryAfterSeconds }: Refusal): TooManyRequestsError {
-  return new TooManyRequestsError(message, retryAfterSeconds)
+function errorOf({ message, retryAfterSeconds }: Refusal): BusyError {
+  return new BusyError(message, retryAfterSeconds)
 }

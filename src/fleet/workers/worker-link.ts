@@ -16,7 +16,7 @@ import type { Resource } from '../../engine/model/resource.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
-import { UpstreamError } from '../../engine/upstream/upstream.js'
+import { type SourceProblems, UpstreamError } from '../../engine/upstream/upstream.js'
 import { type Handlers, Link } from './link.js'
 import type { PrimaryMethods, ToPrimary, ToWorker, UpstreamMethods, WorkerMethods } from './messages.js'
 import { type CountedLimits, PrimaryLimits } from './primary-limits.js'
@@ -32,6 +32,8 @@ export interface WorkerLinkOptions {
   readonly find: (prefix: Key) => Relay | undefined
   /** Answers the requests that concern neither a feed nor a limit. */
   readonly handlers: Pick<Handlers<PrimaryMethods>, keyof UpstreamMethods | 'metrics' | 'status' | 'checkConsistency'>
+  /** Returns what is wrong with the sources, for the worker's readiness. */
+  readonly problems: () => SourceProblems
   /** The limits shared by all workers. */
   readonly limits: CountedLimits
   /** Called when clients can connect to the worker. */
@@ -65,7 +67,6 @@ interface Whole {
 }
 
 export class WorkerLink implements RelaySubscriber {
-  readonly #options: WorkerLinkOptions
   readonly #link: Link<ToPrimary, PrimaryMethods, WorkerMethods>
   /** The whole states being sent, by feed number. */
   readonly #wholes = new Map<number, Whole>()
@@ -76,8 +77,7 @@ export class WorkerLink implements RelaySubscriber {
   /** null before the first ping, because a worker that is still loading is silent for a long time. */
   #silence: Silence | null = null
 
-  constructor(options: WorkerLinkOptions) {
-    this.#options = options
+  constructor(private readonly options: WorkerLinkOptions) {
     const limits = new PrimaryLimits(options.limits, (message) => this.#send(message))
     this.#limits = limits
     this.#link = new Link<ToPrimary, PrimaryMethods, WorkerMethods>({
@@ -119,7 +119,7 @@ export class WorkerLink implements RelaySubscriber {
     const late = (): Error => new UpstreamError('unavailable', 'the worker does not answer')
     const request = async (signal: AbortSignal): Promise<ReturnType<WorkerMethods[What]>> =>
       (await this.#link.request(what, [] as never, signal)).value
-    return await withDeadline(this.#options.clock, COLLECT_TIMEOUT_MS, undefined, late, request).catch(() => null)
+    return await withDeadline(this.options.clock, COLLECT_TIMEOUT_MS, undefined, late, request).catch(() => null)
   }
 
   close(reason: string): void {
@@ -167,7 +167,7 @@ export class WorkerLink implements RelaySubscriber {
   }
 
   #checkBound(): void {
-    const { maxQueuedBytes } = this.#options
+    const { maxQueuedBytes } = this.options
     if (this.queuedBytes > maxQueuedBytes) this.close(`it is more than ${maxQueuedBytes} bytes behind the primary`)
   }
 
@@ -175,7 +175,7 @@ export class WorkerLink implements RelaySubscriber {
     this.#silence?.received()
     switch (message.kind) {
       case 'subscribe': {
-        const relay = this.#options.open(message.resource)
+        const relay = this.options.open(message.resource)
         this.#relays.add(relay)
         this.#send({ kind: 'subscribed', feed: relay.id, prefix: relay.prefix })
         // The frame just sent may have exceeded the limit.
@@ -183,24 +183,24 @@ export class WorkerLink implements RelaySubscriber {
         return
       }
       case 'unsubscribe': {
-        const relay = this.#options.find(message.prefix)
+        const relay = this.options.find(message.prefix)
         if (relay === undefined || !this.#relays.has(relay)) return
         this.#drop(relay.id)
         return this.#leave(relay)
       }
       case 'requestProgress':
-        return this.#options.find(message.prefix)?.feed.freshness.requestProgress()
+        return this.options.find(message.prefix)?.feed.freshness.requestProgress()
       case 'started':
         this.#isServing = true
-        return this.#options.onStarted()
+        return this.options.onStarted()
       case 'ping':
         this.#silence ??= new Silence({
-          clock: this.#options.clock,
+          clock: this.options.clock,
           tickMs: TICK_MS,
           ticks: SILENT_TICKS,
           onSilent: (silentMs) => this.close(`it has not responded for ${Math.round(silentMs / 1_000)} s`),
         })
-        return this.#send({ kind: 'pong', isProof: message.isProof })
+        return this.#send({ kind: 'pong', isProof: message.isProof, problems: this.options.problems() })
       default:
         return this.#limits.receive(message)
     }
@@ -211,17 +211,17 @@ export class WorkerLink implements RelaySubscriber {
     for (const relay of this.#relays) this.#leave(relay)
     this.#limits.close()
     this.#wholes.clear()
-    this.#options.onClosed(reason)
+    this.options.onClosed(reason)
   }
 
   #leave(relay: Relay): void {
     this.#relays.delete(relay)
     relay.unsubscribe(this)
-    this.#options.onRelayLeft(relay)
+    this.options.onRelayLeft(relay)
   }
 
   #freshness(prefix: Key): FreshnessSource {
-    const relay = this.#options.find(prefix)
+    const relay = this.options.find(prefix)
     if (relay === undefined) throw new UpstreamError('unavailable', 'the prefix is not watched here')
     return relay.feed.freshness
   }

@@ -15,9 +15,8 @@ import type { Clock } from '../../support/clock.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
-import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
-import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
+import { type SourceProblems, type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
 import type { ByteReader } from '../byte-codec.js'
 import { Link } from './link.js'
 import type { PrimaryMethods, ToPrimary, ToWorker, WorkerMethods } from './messages.js'
@@ -25,6 +24,7 @@ import { PrimaryFeed } from './primary-feed.js'
 import { Silence } from '../silence.js'
 import { primaryUpstream } from './upstream-calls.js'
 import { WorkerLimits } from './worker-limits.js'
+import { WORKER_REQUESTS_AT_ONCE } from '../limits.js'
 
 export interface WorkerChannelOptions {
   readonly socket: Duplex
@@ -40,22 +40,22 @@ export interface WorkerChannelOptions {
   readonly onBug: (error: unknown) => void
 }
 
-/** The most unanswered requests; further ones wait here to be sent. */
-const REQUESTS_AT_ONCE = 256
 const TICK_MS = 500
 const SILENT_TICKS = 6
 const SILENT = 'the primary process does not answer'
 
 export class WorkerChannel {
   /** The primary's upstream, without watches. */
-  readonly upstream: Upstream = primaryUpstream((...request) => this.#request(...request))
+  readonly upstream: Upstream = primaryUpstream(
+    (...request) => this.#request(...request),
+    () => this.#problems,
+  )
   /** The client limits, shared by all workers. */
   readonly limits: WorkerLimits
-  readonly #options: WorkerChannelOptions
   readonly #link: Link<ToWorker, WorkerMethods, PrimaryMethods>
   readonly #feeds = new Map<Key, PrimaryFeed>()
   readonly #feedsById = new Map<number, PrimaryFeed>()
-  readonly #slots = new Semaphore(REQUESTS_AT_ONCE)
+  readonly #slots = new Semaphore(WORKER_REQUESTS_AT_ONCE)
   readonly #silence: Silence
   /**
    * Whether the response to a ping is pending. The response proves that the primary is back only if the ping was sent
@@ -63,9 +63,10 @@ export class WorkerChannel {
    */
   #isPinging = false
   #isPrimarySilent = false
+  /** As the primary last reported them. */
+  #problems: SourceProblems = {}
 
-  constructor(options: WorkerChannelOptions) {
-    this.#options = options
+  constructor(private readonly options: WorkerChannelOptions) {
     const { socket, clock, workers, collectMetrics, collectStatus, onBug } = options
     this.#link = new Link<ToWorker, WorkerMethods, PrimaryMethods>({
       socket,
@@ -106,7 +107,7 @@ export class WorkerChannel {
     }
     const states = new SingleFlight(() => readState(null))
     const feed: PrimaryFeed = new PrimaryFeed(request, {
-      clock: this.#options.clock,
+      clock: this.options.clock,
       start: () => {
         this.#feeds.set(feed.prefix, feed)
         this.#send({ kind: 'subscribe', resource: request.resource })
@@ -130,19 +131,11 @@ export class WorkerChannel {
     return feed
   }
 
-  /** Returns the metrics of the primary and of all its workers. @throws UpstreamError */
-  async exposeMetrics(): Promise<string> {
-    return (await this.#request('metrics', [])).value
-  }
-
-  /** Returns the statuses of all processes, the primary's first. @throws UpstreamError */
-  async exposeStatus(): Promise<readonly unknown[]> {
-    return (await this.#request('status', [])).value
-  }
-
-  /** Has the primary compare what it watches with etcd. @throws UpstreamError */
-  async checkConsistency(): Promise<ConsistencyReport> {
-    return (await this.#request('checkConsistency', [])).value
+  /** Asks the primary for what concerns all processes (`PrimaryMethods`). @throws UpstreamError */
+  async ask<What extends 'metrics' | 'status' | 'checkConsistency'>(
+    what: What,
+  ): Promise<ReturnType<PrimaryMethods[What]>> {
+    return (await this.#request(what, [] as never)).value
   }
 
   /** Reports to the primary that clients can connect. */
@@ -197,6 +190,7 @@ export class WorkerChannel {
         return
       }
       case 'pong':
+        this.#problems = message.problems
         return this.#ponged(message.isProof)
       case 'spent':
       case 'suspect':

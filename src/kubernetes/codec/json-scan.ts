@@ -11,21 +11,16 @@
 import { isUtf8 } from 'node:buffer'
 
 import type { Revision } from '../../engine/model/revision.js'
-import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import type { Scratch } from '../../support/scratch.js'
 import { decodeString } from '../../engine/facts/json-strings.js'
-
-/**
- * The maximum accepted depth, and the size of the scanner's stack. No API object comes close: CRDs nest a few dozen
- * levels.
- */
-export const MAX_JSON_DEPTH = 512
+import { MAX_JSON_DEPTH } from '../model/limits.js'
 
 export interface ScannedObject {
   /** An exactly sized copy without white space between tokens and without `metadata.resourceVersion`. */
   readonly bytes: Buffer
   /** Index in `bytes` just after the `{` of the top-level `metadata`; -1 when there is none or it is not an object. */
-  readonly metadataOffset: number
+  readonly revisionOffset: number
   /** '' when the member is absent or not a string. */
   readonly apiVersion: string
   /** '' when the member is absent or not a string. */
@@ -280,15 +275,15 @@ function scan(value: Buffer, opening: number, numbers: JsonNumbers, scratch?: Sc
   spaces += i - stop
   if (hasHighBytes >= 0x80 && !isUtf8(value)) return null
 
-  if (!readsMembers && spaces === 0) return { bytes: value, metadataOffset: -1, apiVersion: '', kind: '' }
+  if (!readsMembers && spaces === 0) return { bytes: value, revisionOffset: -1, apiVersion: '', kind: '' }
   const kind = kindStart === -1 ? '' : decodeString(value, kindStart, kindEnd)
   const apiVersion = apiVersionStart === -1 ? '' : decodeString(value, apiVersionStart, apiVersionEnd)
   const compact = copyCompact(value, removed ?? NOTHING, spaces > 0, metadataStart, scratch)
-  return { bytes: compact.bytes, metadataOffset: compact.offset, apiVersion, kind }
+  return { bytes: compact.bytes, revisionOffset: compact.offset, apiVersion, kind }
 }
 
 /** The parts of a scanned object that are needed to serve it. */
-export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
+export type Spliceable = Pick<ScannedObject, 'bytes' | 'revisionOffset'>
 
 /**
  * Returns the object's JSON as served, with its resourceVersion as the first member of metadata:
@@ -298,20 +293,20 @@ export type Spliceable = Pick<ScannedObject, 'bytes' | 'metadataOffset'>
  * @throws RangeError when the object has no metadata object. Such a value is served wrapped instead.
  */
 export function spliceResourceVersion(object: Spliceable, revision: Revision, scratch?: Scratch): Buffer {
-  const { bytes, metadataOffset } = object
-  const member = insertion(bytes, metadataOffset, revision)
+  const { bytes, revisionOffset } = object
+  const member = insertion(bytes, revisionOffset, revision)
   const length = bytes.length + member.length
   const target = scratch === undefined ? Buffer.allocUnsafe(length) : scratch.take(length)
-  bytes.copy(target, 0, 0, metadataOffset)
-  target.write(member, metadataOffset, 'latin1')
-  bytes.copy(target, metadataOffset + member.length, metadataOffset)
+  bytes.copy(target, 0, 0, revisionOffset)
+  target.write(member, revisionOffset, 'latin1')
+  bytes.copy(target, revisionOffset + member.length, revisionOffset)
   return target
 }
 
-function insertion(bytes: Buffer, metadataOffset: number, revision: Revision): string {
-  if (metadataOffset < 0) throw new RangeError('no metadata object to put a resourceVersion into')
+function insertion(bytes: Buffer, revisionOffset: number, revision: Revision): string {
+  if (revisionOffset < 0) throw new RangeError('no metadata object to put a resourceVersion into')
   const member = `"resourceVersion":"${formatResourceVersion(revision)}"`
-  return bytes[metadataOffset] === CLOSE_BRACE ? member : `${member},`
+  return bytes[revisionOffset] === CLOSE_BRACE ? member : `${member},`
 }
 
 const NOTHING: readonly number[] = []

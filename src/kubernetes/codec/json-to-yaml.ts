@@ -11,7 +11,7 @@
  */
 import { decodeString } from '../../engine/facts/json-strings.js'
 import { JsonCursor } from './json-cursor.js'
-import { sortSteps } from '../../support/sort-steps.js'
+import { sortSteps } from './sort-steps.js'
 
 /** Values read, or lines written, between two yields. */
 const STEPS_PER_YIELD = 256

@@ -9,11 +9,13 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { ARRAY, JsonCursor, OBJECT } from './json-cursor.js'
-import { type JsonNumbers, MAX_JSON_DEPTH } from './json-scan.js'
+import { type JsonNumbers } from './json-scan.js'
 import { decodeString } from '../../engine/facts/json-strings.js'
+import { encodedNumber, goNumber } from '../../engine/facts/numbers.js'
+import { MAX_JSON_DEPTH } from '../model/limits.js'
 
 /** A value that is written as it was read. */
-export class JsonText {
+class JsonText {
   constructor(readonly text: string) {}
 
   toString(): string {
@@ -53,6 +55,32 @@ export function record(members: Readonly<Record<string, Json>> = {}): JsonRecord
 export function numberFromText(text: string): number | JsonNumber {
   const value = Number(text)
   return String(value) === text && Number.isFinite(value) ? value : new JsonNumber(text)
+}
+
+/** Returns the number as Go stores it: integers of 64 bits with all their digits, others as doubles, and no `-0`. */
+export function storedNumber(number: JsonNumber): number | JsonNumber {
+  const text = encodedNumber(goNumber(number))
+  return numberFromText(text === '-0' ? '0' : text)
+}
+
+/** Writes all numbers and text inside as Go does, which knows no halves of surrogate pairs. @param value is changed. */
+export function goJson(value: JsonRecord | Json[]): void {
+  if (Array.isArray(value)) value.forEach((item, i) => (value[i] = goOne(item)))
+  else {
+    for (const name of Object.keys(value)) {
+      const member = goOne(value[name]!)
+      const text = name.toWellFormed()
+      if (text !== name) delete value[name]
+      value[text] = member
+    }
+  }
+}
+
+function goOne(value: Json): Json {
+  if (typeof value === 'string') return value.toWellFormed()
+  if (value instanceof JsonNumber) return storedNumber(value)
+  if (Array.isArray(value) || isRecord(value)) goJson(value)
+  return value
 }
 
 /**

@@ -4,7 +4,7 @@
  *
  * Source: ObjectMeta of k8s.io/apimachinery, and how k8s.io/apiextensions-apiserver reads it.
  */
-import { timeProblem } from './go-formats.js'
+import { goTime, timeProblem } from './go-formats.js'
 import { isNumber, isRecord, type Json, type JsonRecord, record } from './json-tree.js'
 
 /** @returns undefined to drop the value; the value itself when nothing changes. */
@@ -24,9 +24,7 @@ const anything: Reading = (value) => value ?? undefined
 
 const time: Reading = (value) => {
   if (typeof value !== 'string' || timeProblem(value) !== null) return undefined
-  if (value.length === 'YYYY-MM-DDThh:mm:ssZ'.length) return value
-  const moment = new Date(value.replace(',', '.'))
-  return Number.isNaN(moment.getTime()) ? undefined : moment.toISOString().replace(/\.\d{3}Z$/, 'Z')
+  return goTime(value) ?? undefined
 }
 
 /** One item of a wrong type invalidates the whole list. */

@@ -39,8 +39,8 @@ interface View extends ViewTarget {
   readonly json: Spliceable | null
 }
 
-/** The memory that a view takes in addition to its bytes. */
-const VIEW_OVERHEAD_BYTES = 128
+/** The memory that a view takes in addition to its bytes: mostly its buffer, and its entry in the cache. */
+const VIEW_OVERHEAD_BYTES = 750
 const NO_FIELDS: readonly string[] = []
 
 export class ObjectViews {
@@ -64,7 +64,7 @@ export class ObjectViews {
   /** Returns null when the object has no JSON in that version; `onUnreadable` has then been called. */
   json(object: StoredObject, target: ViewTarget): Spliceable | null {
     // A value without a version is assumed to have the served one.
-    const isThatVersion = object.apiVersion === target.apiVersion || object.apiVersion === ''
+    const isThatVersion = object.schemaVersion === target.apiVersion || object.schemaVersion === ''
     const rules = isThatVersion || target.convertsByName ? rulesFor(object, target) : null
     if (object.encoding === 'json' && isThatVersion && (rules === null || object.notes.conformsTo === rules))
       return object
@@ -113,32 +113,34 @@ export class ObjectViews {
   }
 
   /** Whether objects stored in this kind and version can be shown in the target version at all. */
-  canShow(object: Pick<StoredObject, 'encoding' | 'apiVersion' | 'kind'>, target: ViewTarget): boolean {
+  canShow(object: Pick<StoredObject, 'encoding' | 'schemaVersion' | 'typeName'>, target: ViewTarget): boolean {
     if (
       object.encoding === 'protobuf' &&
-      this.#options.schema.messageOfKind(object.apiVersion, object.kind) === undefined
+      this.#options.schema.messageOfKind(object.schemaVersion, object.typeName) === undefined
     ) {
       return false
     }
     return (
-      target.convertsByName || object.apiVersion === '' || canConvert(object.apiVersion, target.apiVersion, object.kind)
+      target.convertsByName ||
+      object.schemaVersion === '' ||
+      canConvert(object.schemaVersion, target.apiVersion, object.typeName)
     )
   }
 
   #make(object: StoredObject, target: ViewTarget, rules: ReadRules | null): Spliceable | null {
     try {
       const decoded: Spliceable = object.encoding === 'json' ? object : this.#decode(object)
-      const read = rules === null ? null : rules.readJson(decoded.bytes, object.apiVersion, target.apiVersion)
+      const read = rules === null ? null : rules.readJson(decoded.bytes, object.schemaVersion, target.apiVersion)
       if (read !== null) return read
-      if (object.apiVersion === target.apiVersion || object.apiVersion === '') return decoded
+      if (object.schemaVersion === target.apiVersion || object.schemaVersion === '') return decoded
       const converted = target.convertsByName
         ? withApiVersion(decoded.bytes, target.apiVersion)
-        : convert(decoded.bytes, object.apiVersion, target.apiVersion, object.kind)
+        : convert(decoded.bytes, object.schemaVersion, target.apiVersion, object.typeName)
       const scanned = converted === null ? null : scanObject(converted, undefined, 'any')
-      if (scanned !== null && scanned.metadataOffset >= 0) return scanned
+      if (scanned !== null && scanned.revisionOffset >= 0) return scanned
       this.#options.onUnreadable(
         object,
-        `${object.kind} of ${object.apiVersion} cannot be converted to ${target.apiVersion}`,
+        `${object.typeName} of ${object.schemaVersion} cannot be converted to ${target.apiVersion}`,
       )
     } catch (error) {
       if (!(error instanceof CodecError)) throw error
@@ -151,7 +153,7 @@ export class ObjectViews {
     const decoded = decodeObject(object.bytes, this.#options.schema)
     if (decoded.unknownFields > 0) this.unknownFields(object)
     else object.notes.conformsTo = this.#options.schema
-    if (decoded.metadataOffset < 0) throw new CodecError('malformed', `${decoded.kind} has no metadata`)
+    if (decoded.revisionOffset < 0) throw new CodecError('malformed', `${decoded.kind} has no metadata`)
     return decoded
   }
 }

@@ -8,7 +8,7 @@
  *
  * Source: kubernetes 1.37, pkg/apis/{core,batch,networking}/v1/defaults.go and pkg/registry/core/service/storage.
  */
-import { MAX_JSON_DEPTH, type ScannedObject, scanObject } from './json-scan.js'
+import { type ScannedObject, scanObject } from './json-scan.js'
 import {
   encodeJsonTree,
   isRecord,
@@ -21,9 +21,10 @@ import {
 } from './json-tree.js'
 import { appendAt, contentsAt, removeAt } from './protobuf/edit.js'
 import { openEnvelope, rawOf } from './protobuf/envelope.js'
-import { enveloped } from './protobuf/resource-version.js'
+import { enveloped } from './protobuf/resource-version-splice.js'
 import { kubernetesSchema } from './protobuf/schema.js'
 import { lengthField } from './protobuf/wire.js'
+import { MAX_JSON_DEPTH } from '../model/limits.js'
 
 const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name'
 

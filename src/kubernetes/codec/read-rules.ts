@@ -3,6 +3,7 @@
  * defaults; then the schema of the shown version prunes them again. Defaults come only from the stored version, as in
  * the API server.
  */
+import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { DefinedSchema } from './defined-schema.js'
 import { type Spliceable, scanObject } from './json-scan.js'
 import { encodeJsonTree, hasUsualNumbers, isRecord, type Json, type JsonRecord, parseJsonTree } from './json-tree.js'
@@ -29,8 +30,8 @@ export class ReadRules {
   }
 
   /** Whether these rules apply to objects of that type at all. */
-  appliesTo({ apiVersion, kind }: { readonly apiVersion: string; readonly kind: string }): boolean {
-    return kind === this.#options.kind && apiVersion.startsWith(`${this.#options.group}/`)
+  appliesTo({ schemaVersion, typeName }: Pick<StoredObject, 'schemaVersion' | 'typeName'>): boolean {
+    return typeName === this.#options.kind && schemaVersion.startsWith(`${this.#options.group}/`)
   }
 
   /**

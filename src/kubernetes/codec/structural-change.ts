@@ -49,6 +49,8 @@ const MAX_REPORTED = 64
  * @param isRoot whether the value is a whole object, whose type and metadata stay.
  *
  * @param unknown receives the removed paths.
+ * @param keeps whether the value keeps its unknown members (`x-kubernetes-preserve-unknown-fields`): only the contents
+ * of declared members are pruned then.
  * @returns whether something was removed.
  */
 export function pruneUnknown(
@@ -56,22 +58,25 @@ export function pruneUnknown(
   schema: Structural | null,
   isRoot = false,
   unknown: UnknownFields | null = null,
+  keeps = schema?.keepsUnknown === true,
 ): boolean {
-  if (schema?.keepsUnknown === true) return pruneDeclared(value, schema, isRoot, unknown)
   let isChanged = false
   if (Array.isArray(value)) {
+    const items = schema?.items ?? null
+    if (keeps && items === null) return false
     for (let i = 0; i < value.length; i++) {
       unknown?.path.push(`[${i}]`)
-      isChanged = pruneUnknown(value[i]!, schema?.items ?? null, false, unknown) || isChanged
+      isChanged = pruneUnknown(value[i]!, items, false, unknown, keeps || items?.keepsUnknown === true) || isChanged
       unknown?.path.pop()
     }
     return isChanged
   }
-  if (!isRecord(value)) return false
+  if (!isRecord(value) || (keeps && schema?.properties.size === 0 && schema.additional === null)) return false
   const keepsMeta = isRoot || schema?.isEmbedded === true
   for (const name of Object.keys(value)) {
     if (keepsMeta && META.has(name)) continue
     const inner = memberSchema(schema, name)
+    if (inner === undefined && keeps) continue
     unknown?.path.push(name)
     if (inner !== undefined) isChanged = pruneUnknown(value[name]!, inner, false, unknown) || isChanged
     else {
@@ -79,33 +84,6 @@ export function pruneUnknown(
       isChanged = true
       if (unknown !== null && unknown.found.length < MAX_REPORTED) unknown.found.push(joinPath(unknown.path))
     }
-    unknown?.path.pop()
-  }
-  return isChanged
-}
-
-/**
- * Under `x-kubernetes-preserve-unknown-fields`, only the contents of declared members are pruned. Everything else
- * stays.
- */
-function pruneDeclared(value: Json, schema: Structural, isRoot: boolean, unknown: UnknownFields | null): boolean {
-  let isChanged = false
-  if (Array.isArray(value)) {
-    if (schema.items === null) return false
-    for (let i = 0; i < value.length; i++) {
-      unknown?.path.push(`[${i}]`)
-      isChanged = pruneDeclared(value[i]!, schema.items, false, unknown) || isChanged
-      unknown?.path.pop()
-    }
-    return isChanged
-  }
-  if (!isRecord(value) || (schema.properties.size === 0 && schema.additional === null)) return false
-  for (const name of Object.keys(value)) {
-    if ((isRoot || schema.isEmbedded) && META.has(name)) continue
-    const inner = memberSchema(schema, name)
-    if (inner === undefined) continue
-    unknown?.path.push(name)
-    isChanged = pruneUnknown(value[name]!, inner, false, unknown) || isChanged
     unknown?.path.pop()
   }
   return isChanged

@@ -24,12 +24,8 @@ type Piece = NodeRecord | Properties
 
 const HEAD_VALUES = 4
 
-const KEEPS_UNKNOWN = 1
-const IS_EMBEDDED = 2
-const IS_NULLABLE = 4
-const HAS_DEFAULTS = 8
-const HAS_LONG_NUMBERS = 16
-const HAS_EMBEDDED = 32
+/** Members that are bits of `flags`, the first the lowest. */
+const FLAGS = ['keepsUnknown', 'isEmbedded', 'isNullable', 'hasDefaults', 'hasLongNumbers', 'hasEmbedded'] as const
 
 const NONE = -1
 const NOTHING = -2
@@ -88,15 +84,8 @@ class PieceWriter {
   }
 }
 
-function flagsOf(own: Omit<Structural, 'properties' | 'additional' | 'items'>): number {
-  return (
-    (own.keepsUnknown ? KEEPS_UNKNOWN : 0) |
-    (own.isEmbedded ? IS_EMBEDDED : 0) |
-    (own.isNullable ? IS_NULLABLE : 0) |
-    (own.hasDefaults ? HAS_DEFAULTS : 0) |
-    (own.hasLongNumbers ? HAS_LONG_NUMBERS : 0) |
-    (own.hasEmbedded ? HAS_EMBEDDED : 0)
-  )
+function flagsOf(own: Pick<Structural, (typeof FLAGS)[number]>): number {
+  return FLAGS.reduce((flags, name, i) => (own[name] ? flags | (1 << i) : flags), 0)
 }
 
 interface Node extends Structural {
@@ -116,18 +105,14 @@ export async function structuralFrom(pieces: readonly string[]): Promise<Structu
 function addRecord(nodes: Node[], record: Piece): void {
   if (!isNode(record)) return addProperties(nodes, nodes.at(-1)!, record, 0)
   const [flags, additional, items, byDefault] = record
+  const own = FLAGS.map((name, i) => [name, (flags & (1 << i)) !== 0] as const)
   const node: Node = {
     properties: new Map(),
     additional: additional === NONE ? null : additional === NOTHING ? 'nothing' : nodes[additional]!,
     items: items === NONE ? null : nodes[items]!,
-    keepsUnknown: (flags & KEEPS_UNKNOWN) !== 0,
-    isEmbedded: (flags & IS_EMBEDDED) !== 0,
-    isNullable: (flags & IS_NULLABLE) !== 0,
     defaultValue: byDefault === null ? undefined : parseJsonTree(Buffer.from(byDefault)).value,
     defaulted: [],
-    hasDefaults: (flags & HAS_DEFAULTS) !== 0,
-    hasLongNumbers: (flags & HAS_LONG_NUMBERS) !== 0,
-    hasEmbedded: (flags & HAS_EMBEDDED) !== 0,
+    ...(Object.fromEntries(own) as Pick<Structural, (typeof FLAGS)[number]>),
   }
   nodes.push(node)
   addProperties(nodes, node, record, HEAD_VALUES)

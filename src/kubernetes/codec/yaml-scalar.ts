@@ -15,11 +15,14 @@ const MAX_INT64 = 2n ** 63n - 1n
 const MAX_UINT64 = 2n ** 64n - 1n
 const DECIMAL = /^[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?$/
 
+const NOT_JSON: ReadonlySet<string> = new Set(['tag:yaml.org,2002:binary', 'tag:yaml.org,2002:timestamp'])
+
 /** Returns the value of a scalar. @throws SyntaxError if JSON cannot express it. */
 export function scalar(node: Scalar): Json {
   const { value, source = '', tag } = node
   const plain = plainScalar(node)
   if (plain !== null) return plain
+  if (tag !== undefined && NOT_JSON.has(tag)) throw new SyntaxError(`${source} has no JSON form`)
   if (typeof value === 'string' || typeof value === 'boolean') return value
   if (value === null || value === undefined) return null
   if (typeof value !== 'number') throw new SyntaxError(`${source || typeof value} has no JSON form`)

@@ -4,24 +4,21 @@
  */
 import {
   type Alias,
-  createLineCounter,
   isAlias,
   isMap,
   isNode,
   isScalar,
   isSeq,
   type Node,
-  parseAllDocuments,
+  parseYaml,
+  throwFirstError,
   type YAMLMap,
 } from '../../support/yaml.js'
-import { MAX_JSON_DEPTH } from './json-scan.js'
 import { extendPath, type Json, type JsonRecord, MAX_DUPLICATES, type ParsedJson, record } from './json-tree.js'
 import { keyText, scalar } from './yaml-scalar.js'
+import { MAX_ALIASED_VALUES, MAX_JSON_DEPTH } from '../model/limits.js'
+import { MAX_ALIASES } from '../../support/limits.js'
 
-/** The most aliases resolved in one document, because a few lines of them can expand to gigabytes. */
-const MAX_ALIASES = 100
-/** The most values that aliases may expand to in one document; a long text counts as several. */
-const MAX_ALIASED = 200_000
 /** Bytes of text that count as one more value. */
 const BYTES_PER_VALUE = 64
 
@@ -30,14 +27,8 @@ export const YAML_PROBLEMS = 'yaml: unmarshal errors:\n  '
 
 /** @throws SyntaxError with the position, if it is known. */
 export function parseYamlTree(text: string): ParsedJson {
-  const lineCounter = createLineCounter()
-  const documents = parseAllDocuments(text, { lineCounter, uniqueKeys: false })
-  const list = Array.isArray(documents) ? documents : []
-  if (list.length > 1) throw new SyntaxError('it holds more than one document')
-  const document = list[0]
-  if (document === undefined) return { value: null, duplicates: [] }
-  const [error] = document.errors
-  if (error !== undefined) throw new SyntaxError(error.message)
+  const parsed = parseYaml(text, { uniqueKeys: false })
+  throwFirstError(parsed)
   const duplicates: string[] = []
   let aliases = 0
   let aliased = 0
@@ -45,6 +36,7 @@ export function parseYamlTree(text: string): ParsedJson {
   const anchors = new Map<string, Node>()
   let aliasDepth = 0
   const path: string[] = []
+  /** Counts each alias that is followed: a few lines of aliases to aliases can expand to gigabytes. */
   const followed = <T>({ source }: Alias, then: (target: Node) => T): T => {
     if (++aliases > MAX_ALIASES) throw new SyntaxError(`it has more than ${MAX_ALIASES} aliases`)
     const target = anchors.get(source)
@@ -60,7 +52,8 @@ export function parseYamlTree(text: string): ParsedJson {
       return
     }
     aliased += 1 + (isScalar(node) && typeof node.value === 'string' ? node.value.length / BYTES_PER_VALUE : 0)
-    if (aliased > MAX_ALIASED) throw new SyntaxError(`its aliases expand to more than ${MAX_ALIASED} values`)
+    if (aliased > MAX_ALIASED_VALUES)
+      throw new SyntaxError(`its aliases expand to more than ${MAX_ALIASED_VALUES} values`)
   }
   const toTree = (node: unknown): Json => {
     if (path.length > MAX_JSON_DEPTH) throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`)
@@ -95,7 +88,7 @@ export function parseYamlTree(text: string): ParsedJson {
       if (Object.hasOwn(members, name) && duplicates.length < MAX_DUPLICATES) {
         const at = (isNode(value) ? value : isNode(key) ? key : null)?.range?.[0] ?? 0
         duplicates.push(
-          `line ${lineCounter.linePos(at).line}: key ${JSON.stringify(extendPath('', name))} already set in map`,
+          `line ${parsed.lines.linePos(at).line}: key ${JSON.stringify(extendPath('', name))} already set in map`,
         )
       }
       path.push(name)
@@ -119,7 +112,7 @@ export function parseYamlTree(text: string): ParsedJson {
     entered(map)
     fill(members, map)
   }
-  const value = toTree(document.contents)
+  const value = toTree(parsed.document.contents)
   return { value, duplicates: duplicates.length === 0 ? [] : [`${YAML_PROBLEMS}${duplicates.join('\n  ')}`] }
 }
 

@@ -4,25 +4,23 @@
  * skipped, so that `application/json;as=Table;…,application/json` degrades as intended. If no clause is left, the
  * response is a 406 that lists the available media types.
  *
- * Source: negotiation in kubernetes/apiserver, with two differences: q=0 refuses (RFC 9110), and a watch tries the
+ * Source: negotiation in kubernetes/apiserver and KEP-5958 (`drop`), with two differences: q=0 refuses (RFC 9110), and a watch tries the
  * next clause where the API server would respond with 406.
  */
-import { NotAcceptableError } from '../../engine/model/status.js'
+import { MANAGED_FIELDS } from '../codec/left-out-fields.js'
+import { NotAcceptableError } from '../model/status.js'
 import { type AcceptClause, parseAccept } from './media-type.js'
 import { type Query, parameter } from './query.js'
 
-export type Encoding = 'json' | 'yaml' | 'protobuf' | 'cbor'
+export type Encoding = 'json' | 'yaml' | 'protobuf'
 export type Transform = 'none' | 'table' | 'partial'
 /** A verb whose response has a form of the client's choice. A poll is a watch whose response is one JSON document. */
 export type FormVerb = 'get' | 'list' | 'watch' | 'poll'
-export type Stream = 'none' | 'json-lines' | 'protobuf-frames' | 'cbor-sequence' | 'sse'
+export type Stream = 'none' | 'json-lines' | 'protobuf-frames' | 'sse'
 
 export const JSON_MEDIA_TYPE = 'application/json'
 export const YAML_MEDIA_TYPE = 'application/yaml'
 export const PROTOBUF_MEDIA_TYPE = 'application/vnd.kubernetes.protobuf'
-export const CBOR_MEDIA_TYPE = 'application/cbor'
-/** RFC 8742. As at the API server, a client requests it with the media type of a single document. */
-const CBOR_SEQUENCE_MEDIA_TYPE = 'application/cbor-seq'
 const SSE_MEDIA_TYPE = 'text/event-stream'
 /** The parameters of aggregated discovery, in every encoding. */
 const AGGREGATED_DISCOVERY = ';g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
@@ -40,6 +38,8 @@ export interface Negotiated {
   readonly contentType: string
   /** Whether the clause itself requests indented output (`;pretty=1`). @see isPretty */
   readonly pretty: boolean
+  /** Whether the clause leaves out `metadata.managedFields` (`;drop=metadata.managedFields`). */
+  readonly dropsManagedFields: boolean
 }
 
 export interface Servable {
@@ -50,8 +50,6 @@ export interface Servable {
   readonly protobufObjects?: boolean
   /** Whether there are objects that can be transformed. Default true; false for documents such as discovery. */
   readonly hasObjects?: boolean
-  /** Whether CBOR is offered, for everything that has JSON. Default false, as in Kubernetes. */
-  readonly cbor?: boolean
 }
 
 interface Format {
@@ -67,7 +65,6 @@ const WHOLE_FORMATS: readonly Format[] = [
   { mediaType: JSON_MEDIA_TYPE, encoding: 'json', stream: 'none', contentType: JSON_MEDIA_TYPE },
   { mediaType: YAML_MEDIA_TYPE, encoding: 'yaml', stream: 'none', contentType: YAML_MEDIA_TYPE },
   { mediaType: PROTOBUF_MEDIA_TYPE, encoding: 'protobuf', stream: 'none', contentType: PROTOBUF_MEDIA_TYPE },
-  { mediaType: CBOR_MEDIA_TYPE, encoding: 'cbor', stream: 'none', contentType: CBOR_MEDIA_TYPE },
 ]
 
 const WATCH_FORMATS: readonly Format[] = [
@@ -78,7 +75,6 @@ const WATCH_FORMATS: readonly Format[] = [
     stream: 'protobuf-frames',
     contentType: `${PROTOBUF_MEDIA_TYPE};stream=watch`,
   },
-  { mediaType: CBOR_MEDIA_TYPE, encoding: 'cbor', stream: 'cbor-sequence', contentType: CBOR_SEQUENCE_MEDIA_TYPE },
   { mediaType: SSE_MEDIA_TYPE, encoding: 'json', stream: 'sse', contentType: SSE_MEDIA_TYPE },
 ]
 
@@ -89,23 +85,19 @@ const FORMATS: Readonly<Record<FormVerb, readonly Format[]>> = {
   poll: WATCH_FORMATS.filter(({ stream }) => stream === 'json-lines'),
 }
 
-function offered(formats: readonly Format[], cbor: boolean): readonly Format[] {
-  return cbor ? formats : formats.filter(({ encoding }) => encoding !== 'cbor')
-}
-
 /**
  * @param accept the header; JSON when it is absent or empty.
  * @throws NotAcceptableError naming the available media types; BadRequestError when the header is too long to read.
  */
 export function negotiate(accept: string | undefined, verb: FormVerb, servable: Servable = {}): Negotiated {
-  const formats = offered(FORMATS[verb], servable.cbor === true)
+  const formats = FORMATS[verb]
   const chosen = choose<Negotiated>(accept, formats, (clause, format) => {
     const stream = clause.parameters.get('stream') ?? ''
     if (stream !== '' && stream !== 'watch') return null
     const transform = transformOf(clause, verb)
     const metaVersion = clause.parameters.get('v') === 'v1beta1' ? 'meta.k8s.io/v1beta1' : 'meta.k8s.io/v1'
     if (transform === null || (transform !== 'none' && servable.hasObjects === false)) return null
-    if (transform === 'table' && (format.encoding === 'protobuf' || format.encoding === 'cbor')) return null
+    if (transform === 'table' && format.encoding === 'protobuf') return null
     if (format.encoding === 'protobuf' && transform === 'none' && servable.protobufObjects === false) return null
     return {
       encoding: format.encoding,
@@ -114,6 +106,8 @@ export function negotiate(accept: string | undefined, verb: FormVerb, servable: 
       stream: format.stream,
       contentType: format.contentType,
       pretty: clause.parameters.get('pretty') === '1',
+      // Targets that a later release may know are ignored.
+      dropsManagedFields: (clause.parameters.get('drop') ?? '').split('+').includes(MANAGED_FIELDS),
     }
   })
   if (chosen !== null) return chosen
@@ -139,9 +133,9 @@ function transformOf(clause: AcceptClause, verb: FormVerb): Transform | null {
  * Returns the encoding of an error. An error is never refused or transformed, and is JSON if the requested encoding is
  * unavailable.
  */
-export function negotiateStatus(accept: string | undefined, cbor = false): Encoding {
+export function negotiateStatus(accept: string | undefined): Encoding {
   try {
-    return choose(accept, offered(WHOLE_FORMATS, cbor), (_clause, format) => format.encoding) ?? 'json'
+    return choose(accept, WHOLE_FORMATS, (_clause, format) => format.encoding) ?? 'json'
   } catch {
     return 'json'
   }
@@ -156,9 +150,8 @@ export interface NegotiatedDiscovery extends Negotiated {
  * Negotiates `/api` and `/apis`. Aggregated discovery is served only as v2; v2beta1 is skipped.
  * @throws like `negotiate`
  */
-export function negotiateDiscovery(accept: string | undefined, cbor = false): NegotiatedDiscovery {
-  const formats = offered(WHOLE_FORMATS, cbor)
-  const chosen = choose<NegotiatedDiscovery>(accept, formats, ({ parameters }, { encoding, contentType }) => {
+export function negotiateDiscovery(accept: string | undefined): NegotiatedDiscovery {
+  const chosen = choose<NegotiatedDiscovery>(accept, WHOLE_FORMATS, ({ parameters }, { encoding, contentType }) => {
     const [kind, group, version] = ['as', 'g', 'v'].map((name) => parameters.get(name))
     const isPlain = kind === undefined && group === undefined && version === undefined
     const isKnown = kind === 'APIGroupDiscoveryList' && group === 'apidiscovery.k8s.io' && version === 'v2'
@@ -170,11 +163,12 @@ export function negotiateDiscovery(accept: string | undefined, cbor = false): Ne
       stream: 'none',
       contentType: isPlain ? contentType : contentType + AGGREGATED_DISCOVERY,
       pretty: parameters.get('pretty') === '1',
+      dropsManagedFields: false,
       aggregated: !isPlain,
     }
   })
   if (chosen !== null) return chosen
-  throw notAcceptable(formats.map(({ contentType }) => contentType))
+  throw notAcceptable(WHOLE_FORMATS.map(({ contentType }) => contentType))
 }
 
 export interface NegotiatedOpenApi {

@@ -10,7 +10,9 @@
  */
 import { type Key, keyFromText, keyToBytes, keyToText } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
-import { BadRequestError, ExpiredError } from '../../engine/model/status.js'
+import { BadRequestError, ExpiredError } from '../model/status.js'
+import { MAX_PAGE_TOKEN_LENGTH } from '../model/limits.js'
+import { jsonIn } from '../../support/json-text.js'
 
 export interface ContinueToken {
   /**
@@ -22,8 +24,6 @@ export interface ContinueToken {
   readonly start: Key
 }
 
-/** The URL is part of the request head, of which Node reads 16 KB. */
-const MAX_TOKEN_LENGTH = 16_384
 const VERSION = 'meta.k8s.io/v1'
 
 /** @param lastKey the last key of this page, absolute. @throws RangeError when it is not under the prefix. */
@@ -46,14 +46,10 @@ export function encodeContinueToken({ revision, start }: ContinueToken): string 
 
 /** @throws BadRequestError when it is not a token, or when its start leaves the prefix. */
 export function decodeContinueToken(token: string): ContinueToken {
-  if (token.length > MAX_TOKEN_LENGTH) throw invalid(`it is longer than ${MAX_TOKEN_LENGTH} characters`)
+  if (token.length > MAX_PAGE_TOKEN_LENGTH) throw invalid(`it is longer than ${MAX_PAGE_TOKEN_LENGTH} characters`)
   if (!/^[A-Za-z0-9_-]*$/.test(token)) throw invalid('it is not unpadded base64url')
-  let content: unknown
-  try {
-    content = JSON.parse(Buffer.from(token, 'base64url').toString('utf8'))
-  } catch {
-    throw invalid('it does not hold JSON')
-  }
+  const content = jsonIn(Buffer.from(token, 'base64url').toString('utf8'))
+  if (content === undefined) throw invalid('it does not hold JSON')
   if (typeof content !== 'object' || content === null) throw invalid('it does not hold an object')
   const { v, rv, start, startBytes } = content as Record<string, unknown>
   if (v !== VERSION) throw invalid(`server does not recognize this encoded version ${JSON.stringify(v)?.slice(0, 64)}`)

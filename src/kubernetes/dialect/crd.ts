@@ -11,7 +11,7 @@ import { createHash } from 'node:crypto'
 import { DefinedSchema } from '../codec/defined-schema.js'
 import { exactText } from '../codec/exact-json.js'
 import { keyFromText } from '../../engine/model/event.js'
-import type { Resource } from '../../engine/model/resource.js'
+import type { ApiResource } from '../model/api-resource.js'
 import { compareVersions } from './discovery.js'
 import {
   type CustomDefinition,
@@ -33,8 +33,11 @@ export type DefinitionReading =
       readonly storageVersion: string
       readonly conversion: 'None' | 'Webhook'
     }
-  /** The API server does not serve the definition (yet) either, or the object is not a definition. */
-  | { readonly kind: 'not-served'; readonly reason: string }
+  /**
+   * The API server does not serve the definition (yet) either, or the object is not a definition. `isPending`: its
+   * controllers have yet to decide.
+   */
+  | { readonly kind: 'not-served'; readonly reason: string; readonly isPending?: boolean }
 
 /** Returns the owner for `ResourceRegistry.set`. @param name of the CustomResourceDefinition object. */
 export function ownerOfDefinition(name: string): string {
@@ -60,13 +63,13 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
   if (!LABEL.test(plural)) return notServed(`spec.names.plural ${JSON.stringify(plural)} is not a DNS label`)
   if (!KIND.test(kind)) return notServed(`spec.names.kind ${JSON.stringify(kind)} is not a kind`)
   const waiting = notYetEstablished(definition)
-  if (waiting !== null) return notServed(waiting)
+  if (waiting !== null) return waiting
 
   const versions = versionsOf(spec)
   const stored = versions.find(({ storage }) => storage)
   if (stored === undefined) return notServed('no version is marked as the storage version')
   const conversion = textAt(spec, 'conversion', 'strategy') === 'Webhook' ? 'Webhook' : 'None'
-  const resource: Omit<Resource, 'version'> = {
+  const resource: Omit<ApiResource, 'version'> = {
     group,
     plural,
     singular: textAt(names, 'singular') || kind.toLowerCase(),
@@ -134,22 +137,23 @@ function deprecationOf(version: Version, all: readonly Version[], group: string,
   return `${group}/${name} ${kind} is deprecated${use}`
 }
 
-function notServed(reason: string): DefinitionReading {
+function notServed(reason: string): Extract<DefinitionReading, { kind: 'not-served' }> {
   return { kind: 'not-served', reason }
 }
 
 /**
- * Returns why a definition is not established. The API server serves a definition once its controllers have accepted
+ * Says why a definition is not established. The API server serves a definition once its controllers have accepted
  * its names and established it. A definition without conditions was not written by an API server and counts as
  * established.
  */
-function notYetEstablished(definition: unknown): string | null {
+function notYetEstablished(definition: unknown): DefinitionReading | null {
   if (listAt(definition, 'status', 'conditions').length === 0) return null
   const established = textAt(conditionOf(definition, 'Established'), 'status')
   if (established === 'True') return null
   const refused = conditionOf(definition, 'NamesAccepted')
-  if (textAt(refused, 'status') === 'False') return `its names are not accepted: ${textAt(refused, 'message')}`
-  return 'it is not established'
+  if (textAt(refused, 'status') === 'False')
+    return notServed(`its names are not accepted: ${textAt(refused, 'message')}`)
+  return { ...notServed('it is not established'), isPending: true }
 }
 
 interface Version {

@@ -5,19 +5,20 @@
  * - `--resource secrets` adds a well-known resource that is off by default.
  * - `--resource resource.k8s.io/v1beta1` adds all resources of a version.
  * - `--resource flags=/config/flags/` declares a prefix as `flags.distributary.io/v1`. It is cluster-scoped, of kind
- *   `Flag`, and an object's name spells the rest of its key.
+ *   `Flag`, and an object's name spells the rest of its key. A prefix is any bytes that end in a separator.
  * - `--resource=-events` omits a resource whose objects are elsewhere, under every group and version with the same
  *   keys.
  *
  * Two served prefixes must not overlap, because each key would be held and sent twice, and `x=/` would publish
  * Secrets that the operator has not named.
  */
-import { keyFromText, keyToText } from '../../engine/model/event.js'
-import { resourceId, type Resource } from '../../engine/model/resource.js'
+import { type Key, keyFromBytes, keyFromText, keyToText } from '../../engine/model/event.js'
+import { resourceId, type ApiResource } from '../model/api-resource.js'
 import { servedResource, type ServedResource } from './resource-registry.js'
 import {
   DEFAULT_ETCD_PREFIX,
   findWellKnown,
+  normalizeEtcdPrefix,
   previewsOf,
   qualifiedName,
   storageVersionOf,
@@ -26,11 +27,15 @@ import {
   wellKnownSubresources,
 } from './well-known-resources.js'
 
-/** One entry of the config's resource table. Only name and prefix are required. */
+/** One entry of the config's resource table. Only the name and one form of the prefix are required. */
 export interface ResourceDeclaration {
   /** The plural, which is also the path segment. */
   readonly name: string
-  readonly prefix: string
+  readonly prefix?: string
+  /** The prefix in base64, for one that is not text. */
+  readonly prefixBytes?: string
+  /** Whether the prefix may end in something else than a separator: `a` then also covers `ab`. */
+  readonly exact?: boolean
   /** The group: `distributary.io` when absent; '' is the core group. */
   readonly group?: string
   /** The version: `v1` when absent. */
@@ -58,6 +63,8 @@ const LABEL = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/
 const VERSION = /^v[1-9][0-9]{0,3}((alpha|beta)[1-9][0-9]{0,3})?$/
 const KIND = /^[A-Z][A-Za-z0-9]{0,62}$/
+/** ASCII except letters, digits, `-` and `_`, which are within names more often than between them. */
+const ENDS_IN_SEPARATOR = /[^-\w\x80-\xff]$/
 
 /**
  * @param options.names values of `--resource`: `NAME`, `NAME=/prefix/` or `-NAME`; `-NAME` overrides the other two.
@@ -69,7 +76,9 @@ export function resolveResources(options: {
   readonly declarations?: readonly ResourceDeclaration[]
 }): ResolvedResources {
   const problems: string[] = []
-  const table = wellKnownResources(options.etcdPrefix ?? DEFAULT_ETCD_PREFIX)
+  const etcdPrefix = options.etcdPrefix ?? DEFAULT_ETCD_PREFIX
+  const root = keyFromText(`${normalizeEtcdPrefix(etcdPrefix)}/`)
+  const table = wellKnownResources(etcdPrefix)
   const wanted = new Set(table.filter(({ served }) => served === 'default'))
   const declarations: ResourceDeclaration[] = [...(options.declarations ?? [])]
 
@@ -102,7 +111,7 @@ export function resolveResources(options: {
   const resources = table.filter((row) => wanted.has(row)).map(({ resource }) => wellKnown(resource))
   const held = table.map(({ resource }) => resource)
   for (const declaration of declarations) {
-    const found = problemsOf(declaration)
+    const found = problemsOf(declaration, root)
     if (found.length === 0) {
       const resource = toResource(declaration)
       found.push(...clashesOf(resource, held))
@@ -139,7 +148,7 @@ export const BASIC_RESOURCES: ReadonlySet<string> = new Set([
  * Returns the ids that `-NAME` omits: everything with the same keys, or the custom resource of that name; nothing for
  * an unknown name.
  */
-function idsOf(name: string, known: readonly Resource[]): readonly string[] {
+function idsOf(name: string, known: readonly ApiResource[]): readonly string[] {
   const named = known.find((one) => resourceId(one) === name) ?? known.find((one) => one.plural === name)
   if (named !== undefined) return known.filter((one) => one.etcdPrefix === named.etcdPrefix).map(resourceId)
   const isVersion = known.some((one) => qualifiedName(one) === name)
@@ -156,7 +165,7 @@ export function mayBeCustom(id: string): boolean {
 }
 
 /** Returns a built-in resource with everything known about it. */
-export function wellKnown(resource: Resource): ServedResource {
+export function wellKnown(resource: ApiResource): ServedResource {
   return servedResource(resource, 'well-known', {
     subresources: wellKnownSubresources(resource),
     deprecation: wellKnownDeprecation(resource),
@@ -164,18 +173,13 @@ export function wellKnown(resource: Resource): ServedResource {
   })
 }
 
-function problemsOf(declaration: ResourceDeclaration): string[] {
-  const { name, prefix, group, version, kind, shortNames } = declaration
+/** @param root the prefix of everything that Kubernetes stores. */
+function problemsOf(declaration: ResourceDeclaration, root: Key): string[] {
+  const { name, group, version, kind, shortNames } = declaration
   const problems: string[] = []
   const check = (ok: boolean, problem: string): void => void (ok || problems.push(problem))
   check(LABEL.test(name), 'the name must be at most 63 lower-case letters, digits and "-", and begin with a letter')
-  check(prefix.startsWith('/'), `prefix ${quote(prefix)} must begin with "/"`)
-  check(
-    prefix.endsWith('/'),
-    `prefix ${quote(prefix)} must end in "/": otherwise it would also match keys of other prefixes`,
-  )
-  check(!prefix.includes('//'), `prefix ${quote(prefix)} has an empty segment`)
-  check(!prefix.includes('\0'), 'the prefix contains a NUL')
+  problems.push(...prefixProblems(declaration, root))
   check(
     group === undefined || group === '' || (group.length <= 253 && SUBDOMAIN.test(group)),
     `group ${quote(group ?? '')} is not a DNS name`,
@@ -192,19 +196,49 @@ function problemsOf(declaration: ResourceDeclaration): string[] {
   return problems
 }
 
-function clashesOf(resource: Resource, others: readonly Resource[]): string[] {
+function prefixProblems(declaration: ResourceDeclaration, root: Key): string[] {
+  const { prefix: text = '', prefixBytes, exact = false } = declaration
+  if (prefixBytes !== undefined) {
+    if (declaration.prefix !== undefined) return ['"prefix" and "prefixBytes" cannot be combined']
+    const isBase64 = Buffer.from(prefixBytes, 'base64').toString('base64') === prefixBytes
+    if (!isBase64) return [`"prefixBytes" ${quote(prefixBytes)} is not base64`]
+  }
+  const prefix = prefixOf(declaration)
+  const shown = quote(keyToText(prefix))
+  if (prefix === '') return ['the prefix is empty, and would publish everything in etcd']
+  // Bytes of a flag or file that are not UTF-8 have already become this character.
+  if (!text.isWellFormed() || text.includes('\ufffd'))
+    return [
+      `prefix ${shown} contains U+FFFD, which stands for bytes that are not text: give the bytes as "prefixBytes"`,
+    ]
+  if (prefix.startsWith(root)) {
+    const under = `under ${keyToText(root)}, where Kubernetes stores its objects`
+    if (!prefix.endsWith('/')) return [`prefix ${shown} must end in "/", because it is ${under}`]
+    return prefix.includes('//') ? [`prefix ${shown} has an empty segment, and is ${under}`] : []
+  }
+  if (exact || ENDS_IN_SEPARATOR.test(prefix)) return []
+  const why = 'otherwise it would also match keys of other prefixes; if that is meant, declare it "exact"'
+  return [`prefix ${shown} must end in a separator such as "/": ${why}`]
+}
+
+function prefixOf({ prefix = '', prefixBytes }: ResourceDeclaration): Key {
+  return prefixBytes === undefined ? keyFromText(prefix) : keyFromBytes(Buffer.from(prefixBytes, 'base64'))
+}
+
+function clashesOf(resource: ApiResource, others: readonly ApiResource[]): string[] {
   const problems = new Set<string>()
-  const prefix = keyToText(resource.etcdPrefix)
+  const prefix = resource.etcdPrefix
   for (const other of others) {
-    const otherPrefix = keyToText(other.etcdPrefix)
+    const otherPrefix = other.etcdPrefix
+    const otherText = keyToText(otherPrefix)
     const sameVersion = other.group === resource.group && other.version === resource.version
     if (sameVersion && other.plural === resource.plural) {
-      problems.add(`${resourceId(resource)} is already the name of ${otherPrefix}; choose another name or group`)
+      problems.add(`${resourceId(resource)} is already the name of ${otherText}; choose another name or group`)
     } else if (sameVersion && other.kind === resource.kind) {
       problems.add(`kind ${resource.kind} is already that of ${resourceId(other)}; give it a different "kind"`)
     }
     if (prefix.startsWith(otherPrefix) || otherPrefix.startsWith(prefix)) {
-      problems.add(`prefix ${quote(prefix)} overlaps ${quote(otherPrefix)} of ${resourceId(other)}`)
+      problems.add(`prefix ${quote(keyToText(prefix))} overlaps ${quote(otherText)} of ${resourceId(other)}`)
     }
   }
   // A prefix above the whole Kubernetes tree overlaps with all of it, so only the first few problems are reported.
@@ -212,7 +246,7 @@ function clashesOf(resource: Resource, others: readonly Resource[]): string[] {
   return all.length > 3 ? [...all.slice(0, 3), `and ${all.length - 3} more conflicts`] : all
 }
 
-function toResource(declaration: ResourceDeclaration): Resource {
+function toResource(declaration: ResourceDeclaration): ApiResource {
   const singular = singularOf(declaration.name)
   const kind = declaration.kind ?? singular.split('-').map(capitalize).join('')
   return {
@@ -225,7 +259,7 @@ function toResource(declaration: ResourceDeclaration): Resource {
     shortNames: declaration.shortNames ?? [],
     categories: [],
     namespaced: declaration.namespaced ?? false,
-    etcdPrefix: keyFromText(declaration.prefix),
+    etcdPrefix: prefixOf(declaration),
     holds: declaration.objects === true ? 'objects' : 'values',
   }
 }

@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto'
 
 import { keyFromText } from '../../engine/model/event.js'
-import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import { apiVersion, type ApiResource } from '../model/api-resource.js'
 import type { RemoteGroups, RemoteGroupVersion } from './remote-group.js'
 import { EVICTION_NAME, type ResourceRegistry, type ServedResource, servedResource } from './resource-registry.js'
 import { SCALE } from './scale.js'
@@ -194,7 +194,7 @@ export class Discovery {
   }
 
   /** Namespaces have no `deletecollection`, as in Kubernetes. */
-  #verbsOf({ group, plural, etcdPrefix }: Resource): readonly string[] {
+  #verbsOf({ group, plural, etcdPrefix }: ApiResource): readonly string[] {
     if (etcdPrefix === NOWHERE) return CREATE_ONLY
     if (!this.#isWritable) return READ_VERBS
     return group === '' && plural === 'namespaces'
@@ -390,7 +390,7 @@ const HASHED_AS: Readonly<Record<string, readonly [group: string, version: strin
   'apiextensions.k8s.io': ['apiextensions.k8s.io', 'v1beta1'],
 }
 
-type GroupVersionKind = Pick<Resource, 'group' | 'version' | 'kind'>
+type GroupVersionKind = Pick<ApiResource, 'group' | 'version' | 'kind'>
 
 /** Group and version are empty for a built-in kind of the resource's own version, as in the API server. */
 function responseKindOf({ origin, resource }: ServedResource, { group, version, kind }: GroupVersionKind): object {
@@ -440,7 +440,7 @@ function versionInfo(productVersion: string | undefined): object {
   }
 }
 
-export function document(content: object): Document {
+function document(content: object): Document {
   return documentOf(Buffer.from(JSON.stringify(content)))
 }
 

@@ -8,9 +8,10 @@
  * Source: the field label conversions that Kubernetes 1.37 registers (`AddFieldLabelConversionFunc`), and its
  * `ToSelectableFields`.
  */
-import { apiVersion, type Resource, resourceId } from '../../engine/model/resource.js'
-import { BadRequestError } from '../../engine/model/status.js'
+import { apiVersion, type ApiResource, resourceId } from '../model/api-resource.js'
+import { BadRequestError } from '../model/status.js'
 import type { ServedResource } from './resource-registry.js'
+import { assertNotStripped } from './stripped-fields.js'
 import { type FieldLabel, ownFieldLabels } from './well-known-resources.js'
 import { oncePer } from '../../support/memo.js'
 
@@ -31,7 +32,14 @@ type Selected = Pick<ServedResource, 'resource' | 'origin' | 'definition' | 'sel
 
 /** @param isAnySelectable whether Kubernetes' own kinds and custom resources can be selected by any scalar path. */
 export function fieldLabelsOf(served: Selected, isAnySelectable: boolean): FieldLabels {
-  return isAnySelectable ? anyOf(served.resource) : labelsOf(served)
+  const labels = isAnySelectable ? anyOf(served.resource) : labelsOf(served)
+  if (served.resource.stripped === undefined) return labels
+  return {
+    find(label) {
+      assertNotStripped(served.resource, label)
+      return labels.find(label)
+    },
+  }
 }
 
 const labelsOf = oncePer(({ resource, origin, definition, selectableFields }: Selected): FieldLabels => {
@@ -49,7 +57,7 @@ const labelsOf = oncePer(({ resource, origin, definition, selectableFields }: Se
   }
 })
 
-function anyOf(resource: Resource): FieldLabels {
+function anyOf(resource: ApiResource): FieldLabels {
   const own = ownFieldLabels(resource)
   if (own === undefined) return ANY_FIELD
   return {
@@ -60,13 +68,13 @@ function anyOf(resource: Resource): FieldLabels {
   }
 }
 
-function customLabels({ namespaced }: Resource, selectableFields: readonly string[]): readonly string[] {
+function customLabels({ namespaced }: ApiResource, selectableFields: readonly string[]): readonly string[] {
   const fields = selectableFields.map((path) => path.replace(/^\./, ''))
   return [...(namespaced ? ['metadata.namespace'] : []), ...fields]
 }
 
 /** The refusal in the API server's words, which differ by kind. */
-function refusal(resource: Resource, label: string, isDefault: boolean): string {
+function refusal(resource: ApiResource, label: string, isDefault: boolean): string {
   const quoted = JSON.stringify(label)
   if (isDefault) return `${quoted} is not a known field selector: only "metadata.name", "metadata.namespace"`
   const id = resourceId(resource)

@@ -5,9 +5,9 @@
  * has another value for it.
  */
 import { formatFieldPath, parseFieldPath } from '../../engine/facts/field-path.js'
-import { BadRequestError } from '../../engine/model/status.js'
+import { BadRequestError } from '../model/status.js'
 import type { EqualityTerm } from '../../engine/model/equality-term.js'
-import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS, type Subject } from './subject.js'
+import { checkSelectorLength, checkSelectorTerms, type Subject } from './subject.js'
 import { ANY_FIELD, type FieldLabels } from './field-labels.js'
 import type { FieldLabel } from './well-known-resources.js'
 
@@ -105,19 +105,13 @@ export function selectFields(written: readonly FieldTerm[], labels: FieldLabels)
     terms.set(formatTerm(term), term)
   }
   if (terms.size === 0) return EVERY_FIELD
-  if (terms.size > MAX_SELECTOR_TERMS) {
-    throw new BadRequestError(`fieldSelector has ${terms.size} terms, at most ${MAX_SELECTOR_TERMS} are allowed`)
-  }
+  checkSelectorTerms('fieldSelector', terms.size, 'terms')
   return new FieldSelector([...terms].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, term]) => term))
 }
 
 /** Parses the grammar alone. @throws BadRequestError that says what is wrong and where. */
 export function parseFieldTerms(text: string): readonly FieldTerm[] {
-  if (text.length > MAX_SELECTOR_LENGTH) {
-    throw new BadRequestError(
-      `fieldSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are allowed`,
-    )
-  }
+  checkSelectorLength('fieldSelector', text)
   const terms: FieldTerm[] = []
   let start = 0
   for (let i = 0; i <= text.length; i++) {

@@ -9,9 +9,9 @@
  */
 import type { Key } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
-import type { Resource } from '../../engine/model/resource.js'
-import { parseResourceVersion } from '../../engine/model/resource-version.js'
-import { BadRequestError, InvalidError, type StatusCause } from '../../engine/model/status.js'
+import type { ApiResource } from '../model/api-resource.js'
+import { parseResourceVersion } from '../model/resource-version.js'
+import { BadRequestError, InvalidError, type StatusCause } from '../model/status.js'
 import { decodeContinueToken } from './continue-token.js'
 import { ANY_FIELD, type FieldLabels } from './field-labels.js'
 import { nameSelector } from './field-selector.js'
@@ -183,7 +183,7 @@ function checkListOptions(query: Query, { match, continueText, sendInitialEvents
 export interface Target {
   /** The name in a path that names one object but is served as a list. It must not contradict the selector. */
   readonly name?: string
-  readonly resource?: Resource
+  readonly resource?: ApiResource
   /** Default: any scalar path. */
   readonly fieldLabels?: FieldLabels
   /** '' or absent for all namespaces, or if the resource has none. */
@@ -293,7 +293,7 @@ function selected({ selector }: Parameters, { name, resource, fieldLabels = ANY_
  * Applies the name in an old `/watch/` path, which means `metadata.name=NAME`.
  * @throws BadRequestError when the selector contradicts the name.
  */
-export function selectName(selector: Selector, name: string): Selector {
+function selectName(selector: Selector, name: string): Selector {
   const { labels, fields, shard } = selector
   if (fields.isEmpty) return new Selector({ labels, fields: nameSelector(name), shard })
   if (selector.requiredValue('metadata.name') === name) return selector

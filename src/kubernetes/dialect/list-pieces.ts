@@ -4,14 +4,14 @@
  */
 import type { Key } from '../../engine/model/event.js'
 import type { ObjectState } from '../../engine/model/object-state.js'
-import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import { encodeContinueToken, tokenAfter } from './continue-token.js'
 import type { ListInPieces, ObjectEncoder } from './encoding/object-encoder.js'
 import { LIST_TAIL } from './partial-object.js'
 import type { ListMetadata } from '../codec/protobuf/encode.js'
 import { Scratch } from '../../support/scratch.js'
-import { sortSteps } from '../../support/sort-steps.js'
+import { sortSteps } from '../codec/sort-steps.js'
 import { stepsInTurns, turns } from '../../support/turns.js'
 
 export interface ListPage {

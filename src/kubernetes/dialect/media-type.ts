@@ -3,7 +3,7 @@
  * text, quoted strings included, without a regular expression over the whole text. The length is limited, because
  * clients write these headers.
  */
-import { BadRequestError, UnsupportedMediaTypeError } from '../../engine/model/status.js'
+import { BadRequestError, UnsupportedMediaTypeError } from '../model/status.js'
 
 export interface AcceptClause {
   /** Lower case; `*` means any. */
@@ -49,7 +49,7 @@ export interface MediaType {
 }
 
 /** Returns null when the text is not `type/subtype` with parameters. */
-export function parseMediaType(text: string): MediaType | null {
+function parseMediaType(text: string): MediaType | null {
   const [range = '', ...parts] = split(text, ';')
   const [type = '', subtype = '', ...more] = range.trim().toLowerCase().split('/')
   if (!isToken(type) || !isToken(subtype) || more.length > 0) return null

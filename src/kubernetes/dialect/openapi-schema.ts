@@ -5,9 +5,16 @@
  * shows fields, types and values; the API reference has the prose.
  */
 import type { ServedResource } from './resource-registry.js'
-import { apiVersion } from '../../engine/model/resource.js'
+import { apiVersion } from '../model/api-resource.js'
 import { isObject } from '../../support/fields.js'
-import { factsOf, type MessageFacts, messageNameOf, schemaNameOf, type SchemaFacts } from '../codec/openapi-facts.js'
+import {
+  allFactsOf,
+  factsOf,
+  membersOf,
+  messageNameOf,
+  schemaNameOf,
+  type SchemaFacts,
+} from '../codec/openapi-facts.js'
 import { type Field, type Message, META_PACKAGE, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
@@ -125,28 +132,23 @@ export class SchemaCollector {
     const [only] = message.fields
     if (message.form === 'either') return { 'x-kubernetes-preserve-unknown-fields': true }
     if (message.form === 'items' && only !== undefined) return this.#field(only)
-    const { properties: facts = {}, ...itself } = factsOf(message.fullName)
+    const { properties: facts = {}, required, ...itself } = allFactsOf(message, this.#table)
+    const members = membersOf(message, this.#table).filter(({ jsonName }) => facts[jsonName] !== null)
     const properties = {
       ...(message.isKind ? { apiVersion: API_VERSION, kind: KIND } : {}),
-      ...this.#members(message, facts),
+      ...Object.fromEntries(
+        members.map((one) => [one.jsonName, this.#withFacts(this.#field(one), facts[one.jsonName] ?? {})]),
+      ),
     }
-    return { type: 'object', ...itself, ...(Object.keys(properties).length === 0 ? {} : { properties }) }
+    return {
+      type: 'object',
+      ...itself,
+      ...(Array.isArray(required) && required.length > 0 ? { required: required as string[] } : {}),
+      ...(Object.keys(properties).length === 0 ? {} : { properties }),
+    }
   }
 
-  /** @param facts include those of the members of inlined messages. */
-  #members({ fields }: Message, facts: NonNullable<MessageFacts['properties']>): Record<string, JsonSchema> {
-    const members: Record<string, JsonSchema> = {}
-    for (const one of fields) {
-      const { jsonName, messageName } = one
-      const inlined = jsonName === '' ? this.#table.message(messageName) : undefined
-      if (inlined !== undefined) Object.assign(members, this.#members(inlined, facts))
-      const memberFacts = facts[jsonName]
-      if (jsonName !== '' && memberFacts !== null) members[jsonName] = this.#withFacts(this.#field(one), memberFacts)
-    }
-    return members
-  }
-
-  #withFacts(schema: JsonSchema, facts: SchemaFacts = {}): JsonSchema {
+  #withFacts(schema: JsonSchema, facts: SchemaFacts): JsonSchema {
     const { $ref } = facts
     if (typeof $ref === 'string') {
       const name = $ref.slice(SCHEMAS.length)
@@ -207,6 +209,7 @@ export class SchemaCollector {
 /** The members that `key-value-object.ts` writes. */
 const KEY_VALUE: Record<string, JsonSchema> = {
   key: { type: 'string', description: 'The whole key in etcd.' },
+  keyBytes: { type: 'string', format: 'byte', description: 'The whole key in base64, if it is not UTF-8.' },
   value: { 'x-kubernetes-preserve-unknown-fields': true, description: 'The value, if it is JSON (of any type).' },
   text: { type: 'string', description: 'The value, if it is text but not JSON.' },
   bytes: { type: 'string', format: 'byte', description: 'The value in base64, if it is not text.' },

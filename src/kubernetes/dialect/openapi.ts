@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto'
 
 import { exactText } from '../codec/exact-json.js'
 import type { Schema } from '../codec/protobuf/schema.js'
-import { apiVersion } from '../../engine/model/resource.js'
+import { apiVersion } from '../model/api-resource.js'
 import { documentOf, type Document, groupsOf, KUBERNETES_RELEASE } from './discovery.js'
 import { openApiV2, type V3Part } from './openapi-v2.js'
 import { openApiProtobuf } from './openapi-protobuf.js'

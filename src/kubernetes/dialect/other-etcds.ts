@@ -7,7 +7,7 @@
  * first.
  */
 import type { Key } from '../../engine/model/event.js'
-import { type Resource, resourceId } from '../../engine/model/resource.js'
+import { type ApiResource, resourceId } from '../model/api-resource.js'
 import { BASIC_RESOURCES } from './declared-resource.js'
 import { wellKnownResources } from './well-known-resources.js'
 
@@ -19,7 +19,7 @@ export interface OtherEtcd {
   readonly prefixes: readonly Key[]
 }
 
-export interface ServersOverride extends Pick<Resource, 'group' | 'plural'> {
+export interface ServersOverride extends Pick<ApiResource, 'group' | 'plural'> {
   readonly servers: readonly string[]
 }
 
@@ -58,7 +58,7 @@ export function resolveOtherEtcds(
 /** Returns the other etcd that has the resource or a declared prefix below it; undefined for the main etcd. */
 export function otherOf<E extends OtherEtcd>(
   etcds: readonly E[],
-  { etcdPrefix }: Pick<Resource, 'etcdPrefix'>,
+  { etcdPrefix }: Pick<ApiResource, 'etcdPrefix'>,
 ): E | undefined {
   return etcds.find(({ prefixes }) => prefixes.some((prefix) => etcdPrefix.startsWith(prefix)))
 }

@@ -6,7 +6,7 @@ import type { ListMetadata } from '../codec/protobuf/encode.js'
 import { endOfValue } from '../../support/json-walk.js'
 import type { Spliceable } from '../codec/json-scan.js'
 import type { MetaVersion } from './accept.js'
-import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../../engine/model/revision.js'
 
 const opens = (metaVersion: MetaVersion): Buffer =>
@@ -33,19 +33,19 @@ export function listMetadataJson(metadata: ListMetadata): string {
  * @throws RangeError when the object has no metadata object. Such a value is served wrapped instead.
  */
 export function partialObject(
-  { bytes, metadataOffset }: Spliceable,
+  { bytes, revisionOffset }: Spliceable,
   revision: Revision,
   metaVersion: MetaVersion = 'meta.k8s.io/v1',
 ): Buffer {
   const open = OPEN[metaVersion]
-  if (metadataOffset < 0) throw new RangeError('no metadata object to put a resourceVersion into')
-  const end = endOfValue(bytes, metadataOffset - 1)
-  const isEmpty = end - metadataOffset === 1
+  if (revisionOffset < 0) throw new RangeError('no metadata object to put a resourceVersion into')
+  const end = endOfValue(bytes, revisionOffset - 1)
+  const isEmpty = end - revisionOffset === 1
   const member = `"resourceVersion":"${formatResourceVersion(revision)}"${isEmpty ? '' : ','}`
-  const target = Buffer.allocUnsafe(open.length + member.length + (end - metadataOffset) + 1)
+  const target = Buffer.allocUnsafe(open.length + member.length + (end - revisionOffset) + 1)
   let at = open.copy(target)
   at += target.write(member, at, 'latin1')
-  at += bytes.copy(target, at, metadataOffset, end)
+  at += bytes.copy(target, at, revisionOffset, end)
   target[at] = 0x7d
   return target
 }

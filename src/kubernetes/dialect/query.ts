@@ -2,21 +2,22 @@
  * Reads query parameters as the API server does: the first of a repeated parameter wins, unknown ones are ignored,
  * and a flag is true unless its value is `0` or `false`.
  */
-import { BadRequestError } from '../../engine/model/status.js'
+import { BadRequestError } from '../model/status.js'
 
 export type Query = URLSearchParams | Readonly<Record<string, string | readonly string[] | undefined>>
 
 /**
  * Drops a parameter that cannot be decoded or contains a semicolon, as Go does: `labelSelector=%` is no selector. Our
- * own `prefix` is kept and rejected later, because without it the request would cover everything.
+ * own `prefix` is kept and rejected later, because without it the request would cover everything; so is one that is not
+ * UTF-8, because U+FFFD would select other keys.
  *
  * @param text the text after the question mark.
  */
 export function parseQuery(text: string): URLSearchParams {
-  if (!UNREADABLE.test(text)) return paramsOf(text)
+  if (!UNREADABLE.test(text) && !NOT_ASCII.test(text)) return paramsOf(text)
   const readable = text
     .split('&')
-    .map((pair) => (isPrefix(pair) && UNREADABLE.test(pair) ? 'prefix=%EF%BF%BD' : pair))
+    .map((pair) => (isPrefix(pair) && !isText(pair) ? 'prefix=%00' : pair))
     .filter((pair) => !UNREADABLE.test(pair))
   return paramsOf(readable.join('&'))
 }
@@ -33,6 +34,16 @@ function isPrefix(pair: string): boolean {
   return paramsOf(pair.split('=', 1)[0] ?? '').has('prefix')
 }
 
+function isText(pair: string): boolean {
+  try {
+    decodeURIComponent(pair)
+    return !pair.includes(';')
+  } catch {
+    return false
+  }
+}
+
+const NOT_ASCII = /%[89A-F]/i
 const UNREADABLE = /%(?![\dA-Fa-f]{2})|;/
 
 /** Returns the first value; undefined when the parameter is absent, '' when it is empty. */

@@ -9,8 +9,8 @@
  *
  * Source: the request info resolver of kubernetes/apiserver; legal path segments as in apimachinery.
  */
-import { hasKey, isNamespaceSpelled } from '../../engine/model/resource.js'
-import { BadRequestError, NotFoundError, MethodNotAllowedError } from '../../engine/model/status.js'
+import { hasKey, isNamespaceSpelled } from '../model/api-resource.js'
+import { BadRequestError, NotFoundError, MethodNotAllowedError } from '../model/status.js'
 import type { ServedResource } from './resource-registry.js'
 
 export type RequestPath =

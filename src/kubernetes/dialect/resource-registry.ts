@@ -10,7 +10,8 @@ import type { DefinedSchema } from '../codec/defined-schema.js'
 import { exactText } from '../codec/exact-json.js'
 import type { ViewTarget } from '../codec/object-views.js'
 import { ReadRules } from '../codec/read-rules.js'
-import { apiVersion, type Resource, resourceId } from '../../engine/model/resource.js'
+import { apiVersion, type ApiResource, resourceId } from '../model/api-resource.js'
+import { strippedResource, type StripRule } from './stripped-fields.js'
 import type { Served, ServedChange, ServedList } from '../../engine/model/served.js'
 import { getOrMake, oncePer } from '../../support/memo.js'
 
@@ -68,7 +69,7 @@ export interface CustomDefinition {
 }
 
 export interface ServedResource extends Served {
-  readonly resource: Resource
+  readonly resource: ApiResource
   readonly origin: 'well-known' | 'declared' | 'custom'
   /** undefined to use this project's own columns for the kind. */
   readonly printerColumns: readonly PrinterColumn[] | undefined
@@ -99,7 +100,7 @@ export interface ServedResource extends Served {
 export type RegistryChange = ServedChange<ServedResource>
 
 export function servedResource(
-  resource: Resource,
+  resource: ApiResource,
   origin: ServedResource['origin'],
   extras: Partial<Omit<ServedResource, 'resource' | 'origin'>> = {},
 ): ServedResource {
@@ -149,7 +150,7 @@ export const viewTargetOf = oncePer((served: ServedResource): ViewTarget => {
 })
 
 /** Returns the read rules, which the versions of one definition share. */
-function readRulesOf(definition: CustomDefinition, { group, kind }: Resource): ReadRules {
+function readRulesOf(definition: CustomDefinition, { group, kind }: ApiResource): ReadRules {
   return getOrMake(rules, definition, () => new ReadRules({ ...definition, group, kind }))
 }
 
@@ -158,12 +159,28 @@ export class ResourceRegistry implements ServedList<ServedResource> {
   readonly #byPath = new Map<string, ServedResource>()
   readonly #listeners = new Set<(change: RegistryChange) => void>()
   readonly #leftOut: ReadonlySet<string>
+  readonly #ownStrips: readonly StripRule[]
+  #upstreamStrips: readonly StripRule[] = []
   #list: readonly ServedResource[] | undefined
   #generation = 0
 
-  /** @param leftOut ids of resources never served, even if a definition declares them. */
-  constructor(leftOut: Iterable<string> = []) {
+  /**
+   * @param leftOut ids of resources never served, even if a definition declares them.
+   * @param strips what is left out of the objects of resources.
+   */
+  constructor(leftOut: Iterable<string> = [], strips: readonly StripRule[] = []) {
     this.#leftOut = new Set(leftOut)
+    this.#ownStrips = strips
+  }
+
+  /** What is left out of objects here, also what the server behind `--upstream` has left out already. */
+  get strips(): readonly StripRule[] {
+    return [...this.#ownStrips, ...this.#upstreamStrips]
+  }
+
+  set upstreamStrips(rules: readonly StripRule[]) {
+    this.#upstreamStrips = rules
+    for (const [owner, entries] of this.#owners) this.set(owner, [...entries.values()])
   }
 
   /** Rises with every change. Data derived from the registry is cached under it. */
@@ -179,6 +196,13 @@ export class ResourceRegistry implements ServedList<ServedResource> {
 
   find(group: string, version: string, plural: string): ServedResource | undefined {
     return this.#byPath.get(pathOf(group, version, plural))
+  }
+
+  /** Returns the owner of the path of this entry; undefined if nothing is served there. */
+  ownerOf(entry: ServedResource): string | undefined {
+    const path = pathOfEntry(entry)
+    for (const [owner, entries] of this.#owners) if (entries.has(path)) return owner
+    return undefined
   }
 
   ownedBy(owner: string): readonly ServedResource[] {
@@ -204,8 +228,9 @@ export class ResourceRegistry implements ServedList<ServedResource> {
     const before = this.#owners.get(owner) ?? new Map<string, ServedResource>()
     const after = new Map<string, ServedResource>()
     const refused: ServedResource[] = []
-    for (const entry of entries) {
-      if (this.#leftOut.has(resourceId(entry.resource))) continue
+    for (const one of entries) {
+      if (this.#leftOut.has(resourceId(one.resource))) continue
+      const entry = this.#stripped(one, entries)
       const path = pathOfEntry(entry)
       if (after.has(path) || (this.#byPath.has(path) && !before.has(path))) {
         refused.push(entry)
@@ -227,6 +252,16 @@ export class ResourceRegistry implements ServedList<ServedResource> {
     const change = { added: added.map(([, entry]) => entry), removed: removed.map(([, entry]) => entry) }
     for (const listener of this.#listeners) listener(change)
     return refused
+  }
+
+  #stripped(entry: ServedResource, entries: readonly ServedResource[]): ServedResource {
+    const { strips } = this
+    if (strips.length === 0 && entry.resource.stripped === undefined) return entry
+    const id = resourceId(entry.resource)
+    const columns = entries
+      .filter(({ resource }) => resourceId(resource) === id)
+      .flatMap(({ printerColumns }) => printerColumns ?? [])
+    return { ...entry, resource: strippedResource(entry.resource, strips, columns) }
   }
 
   remove(owner: string): void {

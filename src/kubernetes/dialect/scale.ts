@@ -17,8 +17,8 @@ import { has } from '../../support/fields.js'
 import { selectorText } from './selector-text.js'
 import { goNumber, printedNumber } from '../../engine/facts/numbers.js'
 import { scanObject } from '../codec/json-scan.js'
-import { apiVersion } from '../../engine/model/resource.js'
-import { NoScaleError } from '../../engine/model/status.js'
+import { apiVersion } from '../model/api-resource.js'
+import { NoScaleError } from '../model/status.js'
 import type { JsonView } from './encoding/json-encoder.js'
 import { type PrinterColumn, type ScalePaths, type ServedResource, servedResource } from './resource-registry.js'
 
@@ -85,12 +85,22 @@ export function scaleOf(object: JsonRecord, paths: ScalePaths): JsonRecord {
 }
 
 /** Reads a count like the API server: any 64-bit integer is accepted, but a Scale keeps only its lower 32 bits. */
-function countAt(object: JsonRecord, path: readonly string[], { isBuiltIn }: ScalePaths): number | undefined {
+function countAt(object: JsonRecord, path: readonly string[], paths: ScalePaths): number | undefined {
+  const count = integerAt(object, path, paths)
+  return count === undefined ? undefined : Number(BigInt.asIntN(32, count))
+}
+
+/** @throws NoScaleError when the value at the path is not an integer of 64 bits. */
+export function integerAt(
+  object: JsonRecord,
+  path: readonly string[],
+  { isBuiltIn }: Pick<ScalePaths, 'isBuiltIn'>,
+): bigint | undefined {
   const value = valueAt(object, path)
   if (value === undefined || (value === null && isBuiltIn)) return undefined
   const number = isNumber(value) ? goNumber(value) : null
   if (number?.kind !== 'int') throw wrongType(path, value, 'int64')
-  return Number(BigInt.asIntN(32, number.int))
+  return number.int
 }
 
 /** @throws NoScaleError when a value along the path is not an object. A null along the path counts as absent. */
@@ -143,6 +153,6 @@ function goType(value: Json): string {
   return isRecord(value) ? 'map[string]interface {}' : typeof value === 'string' ? 'string' : 'bool'
 }
 
-function pathText(path: readonly string[]): string {
+export function pathText(path: readonly string[]): string {
   return `.${path.join('.')}`
 }

@@ -1,10 +1,10 @@
 /** The selector of a list or watch: labels, fields and a shard, all of which must match. */
-import type { Resource } from '../../engine/model/resource.js'
+import type { ApiResource } from '../model/api-resource.js'
 import type { FieldLabels } from './field-labels.js'
 import { EVERY_FIELD, type FieldSelector, type FieldTerm, parseFieldTerms, selectFields } from './field-selector.js'
 import { EVERY_LABEL, type LabelSelector, parseLabelSelector } from './label-selector.js'
-import { restOfName } from '../../engine/model/key-name.js'
-import { BadRequestError } from '../../engine/model/status.js'
+import { restOfName } from '../../support/key-name.js'
+import { BadRequestError } from '../model/status.js'
 import type { EqualityTerm } from '../../engine/model/equality-term.js'
 import { type KeyParts, keyOf } from '../../support/key-of.js'
 import { hashOf, containHash } from '../../engine/model/shard.js'
@@ -54,6 +54,12 @@ export class Selector implements SelectorParts {
     this.terms = [...fields.equalityTerms(), ...labels.equalityTerms()]
   }
 
+  /** For people: `app=cart, spec.nodeName=node-1`; '' selects everything. */
+  get text(): string {
+    const { labels, fields, shard } = this
+    return [labels.canonical, fields.canonical, shard?.text ?? ''].filter((part) => part !== '').join(', ')
+  }
+
   /** Compares labels and fields; `hasShardOf` compares the rest. */
   matchesTerms(subject: Subject): boolean {
     // Labels are compared first: they are the same in every version of the object, while fields belong to one version.
@@ -96,7 +102,7 @@ function requireNames(fields: FieldSelector): void {
   throw new BadRequestError(`fieldSelector: no key has the name ${JSON.stringify(wrong.slice(0, 128))}${hint}`)
 }
 
-export const EVERYTHING = new Selector({ labels: EVERY_LABEL, fields: EVERY_FIELD, shard: null })
+const EVERYTHING = new Selector({ labels: EVERY_LABEL, fields: EVERY_FIELD, shard: null })
 
 /** A selector whose labels and fields have valid grammar. */
 export interface WrittenSelector {
@@ -124,7 +130,7 @@ export function readSelector(query: Query): WrittenSelector {
 export function selectorOf(
   { labels, fields, shard: written }: WrittenSelector,
   fieldLabels: FieldLabels,
-  resource?: Pick<Resource, 'holds'>,
+  resource?: Pick<ApiResource, 'holds'>,
 ): Selector {
   const selected = selectFields(fields, fieldLabels)
   if (resource !== undefined && resource.holds !== 'kubernetes') requireNames(selected)

@@ -6,11 +6,13 @@
  *
  * Source: k8s.io/apiserver/pkg/sharding; KEP-5866.
  */
-import { BadRequestError } from '../../engine/model/status.js'
-import { type Hash, type HashRange, joined, type Shard, type ShardPath } from '../../engine/model/shard.js'
-import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from './subject.js'
+import { BadRequestError } from '../model/status.js'
+import { type Hash, type HashRange, joined, type Shard } from '../../engine/model/shard.js'
+import { checkSelectorLength, checkSelectorTerms } from './subject.js'
 
 export interface ShardSelector extends Shard {
+  /** The hashed field's path. */
+  readonly path: string
   /** As the API server spells it; lists repeat it in `metadata.shardInfo.selector`. */
   readonly text: string
 }
@@ -18,11 +20,7 @@ export interface ShardSelector extends Shard {
 /** @returns null for '', which selects everything. @throws BadRequestError in the API server's words. */
 export function parseShardSelector(text: string): ShardSelector | null {
   if (text === '') return null
-  if (text.length > MAX_SELECTOR_LENGTH) {
-    throw new BadRequestError(
-      `shardSelector is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are allowed`,
-    )
-  }
+  checkSelectorLength('shardSelector', text)
   if (text.trim() === '') throw refused('empty shard selector is not allowed; omit the parameter for unfiltered lists')
   const calls = new Parser(text).parse().flatMap(rangeOf)
   const [{ field }] = calls as [Range]
@@ -32,7 +30,8 @@ export function parseShardSelector(text: string): ShardSelector | null {
     }
   }
   return {
-    path: field.slice('object.'.length) as ShardPath,
+    field: field === 'object.metadata.uid' ? 'identity' : 'scope',
+    path: field.slice('object.'.length),
     ranges: joined(calls.map(({ range }) => range)),
     text: calls.map((call) => `shardRange(${call.field}, '${call.start}', '${call.end}')`).join(' || '),
   }
@@ -158,11 +157,7 @@ class Parser {
   parse(): readonly Expression[] {
     const operands = this.#or()
     if (this.#next.kind !== 'end') throw this.#unexpected()
-    if (operands.length > MAX_SELECTOR_TERMS) {
-      throw new BadRequestError(
-        `shardSelector has ${operands.length} ranges, at most ${MAX_SELECTOR_TERMS} are allowed`,
-      )
-    }
+    checkSelectorTerms('shardSelector', operands.length, 'ranges')
     return operands
   }
 

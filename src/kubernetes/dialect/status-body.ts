@@ -1,12 +1,11 @@
 /**
- * Encodes errors: the Status object as JSON, YAML, CBOR or protobuf, and its headers. It also has the messages that
+ * Encodes errors: the Status object as JSON, YAML or protobuf, and its headers. It also has the messages that
  * clients of the API server know, so that every stage uses the same wording.
  */
-import { encodeCbor } from '../codec/cbor/json-to-cbor.js'
 import { indentJson } from '../codec/json-indent.js'
 import { jsonToYaml } from '../codec/json-to-yaml.js'
 import { encodeStatus } from '../codec/protobuf/encode.js'
-import { type Resource, resourceId } from '../../engine/model/resource.js'
+import { type ApiResource, resourceId } from '../model/api-resource.js'
 import {
   AlreadyExistsError,
   ConflictError,
@@ -14,8 +13,8 @@ import {
   NotFoundError,
   type StatusDetails,
   type StatusError,
-} from '../../engine/model/status.js'
-import { CBOR_MEDIA_TYPE, type Encoding, JSON_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, YAML_MEDIA_TYPE } from './accept.js'
+} from '../model/status.js'
+import { type Encoding, JSON_MEDIA_TYPE, PROTOBUF_MEDIA_TYPE, YAML_MEDIA_TYPE } from './accept.js'
 
 export interface StatusResponse {
   readonly code: number
@@ -34,9 +33,6 @@ export function statusResponse(
     return { code: error.code, headers: statusHeaders(error, PROTOBUF_MEDIA_TYPE), body: encodeStatus(status) }
   }
   const json = Buffer.from(JSON.stringify(status))
-  if (encoding === 'cbor') {
-    return { code: error.code, headers: statusHeaders(error, CBOR_MEDIA_TYPE), body: encodeCbor(json) }
-  }
   const contentType = encoding === 'yaml' ? YAML_MEDIA_TYPE : JSON_MEDIA_TYPE
   const body =
     encoding === 'yaml'
@@ -60,7 +56,7 @@ function statusHeaders(error: StatusError, contentType: string): Record<string, 
   return headers
 }
 
-type ResourceName = Pick<Resource, 'group' | 'plural'>
+type ResourceName = Pick<ApiResource, 'group' | 'plural'>
 
 /** As in the API server, `kind` in the details of a request's error is the plural of the resource. */
 function detailsOf({ group, plural }: ResourceName, name: string): StatusDetails {

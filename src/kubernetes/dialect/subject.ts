@@ -1,12 +1,14 @@
 /** The view that selectors have of an object, and the limits on selectors. */
+import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../model/limits.js'
+import { BadRequestError } from '../model/status.js'
 
 /**
  * An object as a selector sees it. `engine/facts/json-facts.ts` builds one from JSON text; the name and namespace come
  * from the key.
  */
 export interface Subject {
-  /** undefined when the object does not have the label, which is not the same as an empty one. */
-  label(key: string): string | undefined
+  /** undefined when the object does not have the label at this path, which is not the same as an empty one. */
+  attribute(path: string): string | undefined
   /**
    * Returns the value at a canonical path (see engine/facts/field-path.ts): '' when missing or not a scalar; numbers
    * and booleans as their JSON text.
@@ -14,14 +16,16 @@ export interface Subject {
   field(path: string): string
 }
 
-/**
- * Node's own limit on all headers of a request, including the URL. A longer selector cannot arrive, and the time to
- * parse a selector is proportional to its length.
- */
-export const MAX_SELECTOR_LENGTH = 16_384
+/** @throws BadRequestError when the parameter is longer than a selector may be. */
+export function checkSelectorLength(parameter: string, text: string): void {
+  if (text.length <= MAX_SELECTOR_LENGTH) return
+  throw new BadRequestError(
+    `${parameter} is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are allowed`,
+  )
+}
 
-/**
- * Each term costs a lookup per event and group as long as the watch lives, and a real selector has far fewer than a
- * hundred. Values in `in (…)` do not count.
- */
-export const MAX_SELECTOR_TERMS = 256
+/** @throws BadRequestError when the selector has too many terms. @param what what the parameter calls them. */
+export function checkSelectorTerms(parameter: string, count: number, what: string): void {
+  if (count <= MAX_SELECTOR_TERMS) return
+  throw new BadRequestError(`${parameter} has ${count} ${what}, at most ${MAX_SELECTOR_TERMS} are allowed`)
+}

@@ -2,7 +2,7 @@
  * Checks `?timeout=` of requests other than watches. The API server rejects a value that is not a Go duration before
  * anything else. How long a request may take is decided elsewhere.
  */
-import { BadRequestError } from '../../engine/model/status.js'
+import { BadRequestError } from '../model/status.js'
 import { goDuration } from '../../support/duration.js'
 import { parameter, type Query } from './query.js'
 

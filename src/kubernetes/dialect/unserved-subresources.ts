@@ -7,8 +7,8 @@
  *
  * Source: the API reference of Kubernetes.
  */
-import { type Resource, resourceId } from '../../engine/model/resource.js'
-import { NotImplementedError } from '../../engine/model/status.js'
+import { type ApiResource, resourceId } from '../model/api-resource.js'
+import { NotImplementedError } from '../model/status.js'
 import { subresourceServer } from './well-known-resources.js'
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -23,7 +23,7 @@ const REASONS: Readonly<Record<string, string>> = {
  * subresource.
  */
 export function unservedSubresourceError(
-  resource: Pick<Resource, 'group' | 'plural'>,
+  resource: Pick<ApiResource, 'group' | 'plural'>,
   name: string,
   subresource: string,
 ): NotImplementedError | undefined {

@@ -31,12 +31,12 @@
  *   is absent.
  */
 import { keyFromText } from '../../engine/model/event.js'
-import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import { apiVersion, type ApiResource } from '../model/api-resource.js'
 import { readPackageFile } from '../../support/package-file.js'
 import type { ScalePaths, Subresources } from './resource-registry.js'
 
 export interface WellKnownResource {
-  readonly resource: Resource
+  readonly resource: ApiResource
   /**
    * - `default`: served from the start.
    * - `by-name`: only if the operator names it (Secrets).
@@ -81,7 +81,7 @@ function readRows(): readonly Row[] {
 const ROWS = readRows()
 const NO_WORDS: Row['words'] = new Map()
 
-type Named = Pick<Resource, 'group' | 'plural'>
+type Named = Pick<ApiResource, 'group' | 'plural'>
 
 /** Returns the first row of a resource, whatever its version. */
 function rowOf({ group, plural }: Named): Row | undefined {
@@ -217,7 +217,7 @@ export function wellKnownSubresources(resource: Named): Subresources {
  * can be served here, even if the release that deprecated it is newer than the one in `/version`; the text names that
  * release.
  */
-export function wellKnownDeprecation(resource: Pick<Resource, 'group' | 'version' | 'plural'>): string | null {
+export function wellKnownDeprecation(resource: Pick<ApiResource, 'group' | 'version' | 'plural'>): string | null {
   const row = ROWS.find((one) => qualifiedName(one) === qualifiedName(resource))
   const since = row?.words.get('deprecated')
   if (row === undefined || since === undefined) return null
@@ -242,7 +242,7 @@ export function previewsOf(table: readonly WellKnownResource[], name: string): r
 }
 
 /** Returns a name that is unique in the table: `poddisruptionbudgets.v1.policy`, `pods.v1.`. */
-export function qualifiedName(resource: Pick<Resource, 'group' | 'version' | 'plural'>): string {
+export function qualifiedName(resource: Pick<ApiResource, 'group' | 'version' | 'plural'>): string {
   return `${resource.plural}.${resource.version}.${resource.group}`
 }
 

@@ -5,8 +5,10 @@
  *
  * Source: k8s.io/apiserver 0.37 pkg/apis/apiserver/v1 and pkg/apis/apiserver/validation.
  */
+import { jsonText } from '../codec/json-tree.js'
+import { parseYamlTree } from '../codec/yaml-tree.js'
 import { goDuration } from '../../support/duration.js'
-import { createLineCounter, parseDocument } from '../../support/yaml.js'
+import { parseYaml } from '../../support/yaml.js'
 
 export type ProviderConfiguration =
   | { readonly kind: 'identity' }
@@ -45,20 +47,26 @@ class Reader {
   readonly #masks: string[] = []
 
   read(text: string): readonly ResourceConfiguration[] {
-    const lines = createLineCounter()
     // The library's own messages quote the text, which includes keys.
-    const document = parseDocument(text, { prettyErrors: false, lineCounter: lines })
+    const { document, lines } = parseYaml(text, { uniqueKeys: true })
     for (const { code, pos } of document.errors) this.problems.push(`line ${lines.linePos(pos[0]).line}: ${code}`)
     if (this.problems.length > 0) return []
-    const root = this.#fields(document.toJS({ maxAliasCount: 0 }) as unknown, 'the file', [
-      'apiVersion',
-      'kind',
-      'resources',
-    ])
+    const root = this.#fields(this.#plain(text), 'the file', ['apiVersion', 'kind', 'resources'])
     if (root === null) return []
     if (root['apiVersion'] !== 'apiserver.config.k8s.io/v1' || root['kind'] !== 'EncryptionConfiguration')
       this.problems.push('it must be an EncryptionConfiguration of apiserver.config.k8s.io/v1')
     return this.#items(root['resources'], 'resources').map((entry, i) => this.#resource(entry, `resources[${i}]`))
+  }
+
+  /** Reads YAML 1.1, as the API server does: the name `n` is a boolean, unless it is in quotes. */
+  #plain(text: string): unknown {
+    try {
+      return JSON.parse(jsonText(parseYamlTree(text).value))
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error
+      this.problems.push('it holds what JSON cannot express')
+      return null
+    }
   }
 
   #resource(entry: unknown, place: string): ResourceConfiguration {

@@ -9,8 +9,8 @@
  * Source: k8s.io/apiserver 0.37 pkg/server/options/encryptionconfig and pkg/storage/value/transformer.go.
  */
 import { type Key, type KeyValue, keyToBytes } from '../../engine/model/event.js'
-import type { Resource } from '../../engine/model/resource.js'
-import { ServiceUnavailableError } from '../../engine/model/status.js'
+import type { ApiResource } from '../model/api-resource.js'
+import { ServiceUnavailableError } from '../model/status.js'
 import type { ValueTransform } from '../../engine/model/value-transform.js'
 import { startsWith } from '../../support/buffer-of.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -83,7 +83,7 @@ export class EncryptionAtRest {
     for (const plugin of this.#plugins) plugin.close()
   }
 
-  transformOf(resource: Pick<Resource, 'group' | 'plural'>): ValueTransform {
+  transformOf(resource: Pick<ApiResource, 'group' | 'plural'>): ValueTransform {
     return {
       open: (keyValue) => this.#open(this.#providersOf(resource), keyValue),
       seal: (key, value) => this.#seal(this.#providersOf(resource)?.[0] ?? IDENTITY, key, value),
@@ -91,7 +91,7 @@ export class EncryptionAtRest {
   }
 
   /** Returns null for a resource that no entry names, whose values are not encrypted. */
-  #providersOf({ group, plural }: Pick<Resource, 'group' | 'plural'>): readonly Provider[] | null {
+  #providersOf({ group, plural }: Pick<ApiResource, 'group' | 'plural'>): readonly Provider[] | null {
     // Events of both groups are stored in the core group.
     const stored = group === 'events.k8s.io' ? '' : group
     const found = [`${plural}.${stored}`, `*.${stored}`, '*.*'].map((name) => this.#providers.get(name))

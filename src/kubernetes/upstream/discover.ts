@@ -2,20 +2,20 @@
  * Finds the resources of another server that can be listed and watched. It reads the aggregated discovery documents,
  * or from older servers (1.26) one document per group. Other code decides what is served.
  */
-import type { Resource } from '../../engine/model/resource.js'
-import { WatchFailure } from '../../client/reflector/failure.js'
+import type { ApiResource } from '../model/api-resource.js'
+import { WatchFailure } from '../../client/reflector/watch-failure.js'
 import { asUpstreamError } from './http-failure.js'
-import type { RemoteApiServer } from './remote-api-server.js'
+import type { RemoteApiServer, TaggedDocument } from './remote-api-server.js'
 import {
   AGGREGATED_DISCOVERY,
-  type ApiResource,
+  type ApiResource as ListedResource,
   isAggregated,
   readAggregated,
   readResources,
 } from '../../client/discovery.js'
 import { listAt, textAt } from '../../support/fields.js'
 
-export type DiscoveredResource = Omit<Resource, 'etcdPrefix' | 'holds'>
+export type DiscoveredResource = Omit<ApiResource, 'etcdPrefix' | 'holds'>
 
 export interface Discovered {
   /** The resources by group. Within a group, the versions are in the server's order of preference. */
@@ -24,6 +24,8 @@ export interface Discovered {
   readonly incomplete: ReadonlySet<string>
   /** `plural.group` of the resources defined by CustomResourceDefinitions; null if these cannot be read. */
   readonly customNames: ReadonlySet<string> | null
+  /** What another distributary leaves out of its objects (`strip`), as text; else ''. */
+  readonly strips: string
   /**
    * The ETags of the two documents, if both are aggregated and complete. While the ETags stay the same, so does
    * everything above.
@@ -44,8 +46,14 @@ export async function discover(
   signal?: AbortSignal,
   before: Discovered | null = null,
 ): Promise<Discovered> {
-  if (before !== null && before.etags !== null && (await isUnchanged(server, before.etags, signal))) return before
+  if (before !== null && before.etags !== null && (await isUnchanged(server, before.etags, signal))) {
+    if (before.customNames !== null) return before
+    // A permission that is granted later changes neither document.
+    const customNames = await readCustomNames(server, before.resources, signal)
+    return customNames === null ? before : { ...before, customNames }
+  }
   const etags: string[] = []
+  let strips = ''
   const resources: DiscoveredResource[] = []
   const incomplete = new Set<string>()
   for (const path of ROOTS) {
@@ -55,7 +63,9 @@ export async function discover(
       signal,
     })
     // An API server with only custom resources has no core group, and responds with 404.
-    const { document, etag } = path === '/api' ? await pending.catch(noneFor404) : await pending
+    const tagged = path === '/api' ? await pending.catch(noneFor404) : await pending
+    const { document, etag } = tagged
+    strips = tagged.strips
     if (isAggregated(document)) {
       for (const one of readAggregated(document)) {
         if (one.isStale) incomplete.add(groupVersion(one.group, one.version))
@@ -69,6 +79,7 @@ export async function discover(
   return {
     resources,
     incomplete,
+    strips,
     customNames: await readCustomNames(server, resources, signal),
     etags: isWhole ? [api, apis] : null,
   }
@@ -99,9 +110,9 @@ async function isUnchanged(
   return true
 }
 
-function noneFor404(error: unknown): { readonly document: null; readonly etag: null } {
+function noneFor404(error: unknown): TaggedDocument {
   const { cause } = asUpstreamError(error, '/api')
-  if (cause instanceof WatchFailure && cause.code === 404) return { document: null, etag: null }
+  if (cause instanceof WatchFailure && cause.code === 404) return { document: null, etag: null, strips: '' }
   throw error
 }
 
@@ -161,7 +172,7 @@ async function readCustomNames(
 }
 
 /** Returns the resources that can be listed and watched. */
-function feedable(resources: readonly ApiResource[]): readonly DiscoveredResource[] {
+function feedable(resources: readonly ListedResource[]): readonly DiscoveredResource[] {
   return resources.flatMap(({ verbs, ...resource }) => {
     const { plural, kind, singular } = resource
     const isNamed = plural !== '' && kind !== '' && !plural.includes('/')

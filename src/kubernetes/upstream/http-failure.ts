@@ -1,5 +1,5 @@
 /** Translates a server's errors and connection failures into upstream errors. */
-import { WatchFailure } from '../../client/reflector/failure.js'
+import { WatchFailure } from '../../client/reflector/watch-failure.js'
 import { readBody, type Transport, type TransportResponse } from '../../client/reflector/transport.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
 import { PROTOBUF_CONTENT_TYPE } from '../codec/protobuf/envelope.js'

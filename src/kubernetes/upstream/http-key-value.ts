@@ -10,7 +10,7 @@
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import { eachMember } from '../../support/json-members.js'
 import type { Key, KeyValue } from '../../engine/model/event.js'
-import { type Resource, apiVersion, hasKey, keyOfName } from '../../engine/model/resource.js'
+import { type ApiResource, apiVersion, hasKey, keyOfName } from '../model/api-resource.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import { isProtobuf } from '../codec/protobuf/envelope.js'
@@ -19,11 +19,11 @@ import { bufferOf } from '../../support/buffer-of.js'
 const NO_BYTES = Buffer.alloc(0)
 
 export class HttpKeyValues {
-  readonly #resource: Resource
+  readonly #resource: ApiResource
   /** The first bytes of a value whose members are already in order. */
   readonly #head: Buffer
 
-  constructor(resource: Resource) {
+  constructor(resource: ApiResource) {
     this.#resource = resource
     this.#head = Buffer.from(`{"kind":${quoted(resource.kind)},"apiVersion":${quoted(apiVersion(resource))},`)
   }

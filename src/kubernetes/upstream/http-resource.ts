@@ -8,13 +8,13 @@
  * the memory of a list on that server, and the watch continues in the same response (`state-stream.ts`).
  */
 import { bytesCodec, type BytesObject } from '../../client/reflector/bytes-codec.js'
-import { WatchFailure } from '../../client/reflector/failure.js'
+import { WatchFailure } from '../../client/reflector/watch-failure.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import type { ObjectCodec } from '../../client/reflector/object-codec.js'
 import { resourcePath } from '../../client/resource-path.js'
 import { type Key, type KeyValue, keyToText } from '../../engine/model/event.js'
-import { type Resource, apiVersion, nameOfKey, resourceId } from '../../engine/model/resource.js'
-import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import { type ApiResource, apiVersion, nameOfKey, resourceId } from '../model/api-resource.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import { nextRevision, type Revision } from '../../engine/model/revision.js'
 import type { Timer } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
@@ -38,7 +38,7 @@ import { kubernetesSchema } from '../codec/protobuf/schema.js'
 import { PROTOBUF_CONTENT_TYPE } from '../codec/protobuf/envelope.js'
 import { protobufCodec, protobufWire } from './protobuf-wire.js'
 import type { Product, RemoteApiServer } from './remote-api-server.js'
-import { RemoteWatch, watchSeconds } from './remote-watch.js'
+import { EVERY_VERSION, RemoteWatch, watchSeconds } from './remote-watch.js'
 import { StateStream } from './state-stream.js'
 
 /** The most objects in a page, which is parsed in one step. */
@@ -46,7 +46,7 @@ const PAGE_ITEMS = 1_000
 
 export interface HttpResourceOptions {
   readonly server: RemoteApiServer
-  readonly resource: Resource
+  readonly resource: ApiResource
   readonly random: Random
   /** Default: 150 s, because bookmarks come about every minute. */
   readonly silenceMs?: number
@@ -78,7 +78,7 @@ const FOLLOW_MS = 60_000
  */
 const READ_HERE: ReadonlySet<string> = new Set(['apiextensions.k8s.io', 'apiregistration.k8s.io'])
 
-/** Events are the only objects to which an API server gives a lease. */
+/** Events are the only objects to which an API server gives a lease, and those that it does not cache. */
 const EVENTS_GROUPS: ReadonlySet<string> = new Set(['', 'events.k8s.io'])
 
 /** How objects are requested and read. */
@@ -86,6 +86,8 @@ interface Form {
   readonly wire: EventWire
   readonly codec: ObjectCodec<BytesObject>
   readonly accept: string
+  /** Further parameters of a watch. */
+  readonly query: Readonly<Record<string, string>>
 }
 
 /** The response that delivered a state, kept until a watch continues it. */
@@ -128,6 +130,11 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return this.#objects > FEW_OBJECTS && this.#sendsBookmarks
   }
 
+  get #areEvents(): boolean {
+    const { plural, group } = this.#options.resource
+    return plural === 'events' && EVENTS_GROUPS.has(group)
+  }
+
   async read(options: ReadOptions): Promise<Page> {
     const { startKey, revision, limit, keysOnly = false, willWatch = false, signal } = options
     const isWhole = startKey === undefined && revision === undefined && !keysOnly && limit !== 1
@@ -153,21 +160,27 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     const named = nameOfKey(resource, key)
     if (named === null) return null
     const collection = collectionPath(resource, named.namespace)
-    if (revision === undefined) return await this.#readNow(collection, named.name, signal)
-    const query = {
-      fieldSelector: `metadata.name=${escaped(named.name)}`,
-      resourceVersion: formatResourceVersion(revision),
-      resourceVersionMatch: 'Exact',
+    const exact: Readonly<Record<string, string>> =
+      revision === undefined ? {} : { resourceVersion: formatResourceVersion(revision), resourceVersionMatch: 'Exact' }
+    if (revision === undefined && !this.#options.server.wasJustRefused(this.#permission('get'))) {
+      try {
+        return await this.#readNow(collection, named.name, signal)
+      } catch (error) {
+        // A role that lets this server list and watch is enough: a list can return a single object.
+        if (!(error instanceof UpstreamError) || error.code !== 'permission-denied') throw error
+      }
     }
-    const { body, codec } = await this.#get(collection, query, signal)
-    const [item] = this.#decode(body, codec).items
-    return item === undefined ? null : this.#keyValues.keyValue(item, false)
+    const query = { fieldSelector: `metadata.name=${escaped(named.name)}`, ...exact }
+    const { body, codec } = await this.#get(collection, query, 'list', signal)
+    // An aggregated API may ignore the selector.
+    const found = this.#decode(body, codec).items.find((item) => this.#keyValues.key(item) === key)
+    return found === undefined ? null : this.#keyValues.keyValue(found, false)
   }
 
   async #readNow(collection: string, name: string, signal: AbortSignal | undefined): Promise<KeyValue | null> {
     const path = `${collection}/${encodeURIComponent(name)}`
     try {
-      const { body, codec } = await this.#get(path, {}, signal)
+      const { body, codec } = await this.#get(path, {}, 'get', signal)
       const decoded = codec.decodeObject('ADDED', body)
       if (!('object' in decoded)) throw new UpstreamError('protocol', `${path}: the response has no object`)
       return this.#keyValues.keyValue(decoded.object, false)
@@ -205,8 +218,10 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       this.#trustsProgress = response.header(TRUST_HEADER) === 'true'
     }
     const { trustsProgress } = this
-    // A distributary has its history in memory, but a kube-apiserver would read it from etcd.
-    return { clusterId, serverVersions: [gitVersion], trustsProgress, isHistoryDear: !isDistributary }
+    // A distributary has its history in memory. A kube-apiserver would read it from etcd, and has only the latest events
+    // in memory, of resources that it caches.
+    const keepsEvents = !isDistributary && !this.#areEvents && this.#sendsBookmarks
+    return { clusterId, serverVersions: [gitVersion], trustsProgress, isHistoryDear: !isDistributary, keepsEvents }
   }
 
   watch({ startRevision }: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
@@ -235,7 +250,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
           wire,
           codec,
           marksRevisions: isDistributary,
-          expires: resource.plural === 'events' && EVENTS_GROUPS.has(resource.group),
+          expires: this.#areEvents,
           path: this.#path,
           keyValues: this.#keyValues,
           clock,
@@ -257,11 +272,20 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   /** Reads the whole state as initial events; null if the server does not support that. @throws UpstreamError */
   async #stream(willWatch: boolean, signal: AbortSignal | undefined): Promise<Page | null> {
     const { server, random, silenceMs = SILENCE_MS } = this.#options
-    const { wire, codec } = await this.#form(signal)
+    const { wire, codec, query } = await this.#form(signal)
     if (!this.#canStream) return null
     const { transport, clock } = server
     const timeoutSeconds = watchSeconds(random)
-    const stream = new StateStream({ transport, wire, codec, clock, path: this.#path, timeoutSeconds, silenceMs })
+    const stream = new StateStream({
+      transport,
+      wire,
+      codec,
+      clock,
+      path: this.#path,
+      query,
+      timeoutSeconds,
+      silenceMs,
+    })
     try {
       const { items, resourceVersion } = await stream.state(signal)
       const page = this.#wholePage(items, resourceVersion)
@@ -296,8 +320,9 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   }
 
   #formOf({ wire, isDistributary }: Product): Form {
-    if (isDistributary || this.#protobuf === null) return { wire, codec: bytesCodec, accept: 'application/json' }
-    return { wire: protobufWire, codec: this.#protobuf, accept: PROTOBUF_CONTENT_TYPE }
+    if (isDistributary) return { wire, codec: bytesCodec, accept: 'application/json', query: EVERY_VERSION }
+    if (this.#protobuf === null) return { wire, codec: bytesCodec, accept: 'application/json', query: {} }
+    return { wire: protobufWire, codec: this.#protobuf, accept: PROTOBUF_CONTENT_TYPE, query: {} }
   }
 
   /** Whether the server has no protobuf for this resource. If so, later requests ask for JSON. */
@@ -312,20 +337,17 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   async #get(
     path: string,
     query: Readonly<Record<string, string>>,
+    verb: 'get' | 'list',
     signal: AbortSignal | undefined,
   ): Promise<{ readonly body: Uint8Array; readonly codec: ObjectCodec<BytesObject> }> {
     const { accept, codec } = await this.#form(signal)
     try {
-      const { body } = await this.#options.server.get({
-        path,
-        query,
-        accept,
-        signal,
-      })
+      const permission = this.#permission(verb)
+      const { body } = await this.#options.server.get({ path, query, accept, permission, signal })
       return { body, codec }
     } catch (error) {
       if (!this.#givesUpProtobuf(error)) throw error
-      return await this.#get(path, query, signal)
+      return await this.#get(path, query, verb, signal)
     }
   }
 
@@ -354,16 +376,21 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       query['resourceVersionMatch'] = 'Exact'
     }
     if (!keysOnly) {
-      const { body, codec } = await this.#get(this.#path, query, signal)
+      const { body, codec } = await this.#get(this.#path, query, 'list', signal)
       return this.#decode(body, codec)
     }
     const { body } = await this.#options.server.get({
       path: this.#path,
       query,
       accept: METADATA_ONLY,
+      permission: this.#permission('list'),
       signal,
     })
     return this.#decode(body, bytesCodec)
+  }
+
+  #permission(verb: 'get' | 'list'): string {
+    return `${verb} ${resourceId(this.#options.resource)}`
   }
 
   /** Counts the remaining objects if the server does not report their number. */
@@ -452,7 +479,7 @@ function isUnsupported(error: unknown): boolean {
   return error instanceof WatchFailure && error.kind === 'unsupported'
 }
 
-function collectionPath({ group, version, plural }: Resource, namespace = ''): string {
+function collectionPath({ group, version, plural }: ApiResource, namespace = ''): string {
   return resourcePath({ group, version, plural, namespace })
 }
 

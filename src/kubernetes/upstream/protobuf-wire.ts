@@ -5,7 +5,7 @@
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
-import { type StatusLike, WatchFailure } from '../../client/reflector/failure.js'
+import { type StatusLike, WatchFailure } from '../../client/reflector/watch-failure.js'
 import {
   type DecodedEvent,
   type DecodedList,
@@ -15,12 +15,12 @@ import {
   objectKey,
   orMalformed,
 } from '../../client/reflector/object-codec.js'
-import { apiVersion, type Resource } from '../../engine/model/resource.js'
+import { apiVersion, type ApiResource } from '../model/api-resource.js'
 import { decodeObject } from '../codec/protobuf/decode.js'
 import { contentsAt } from '../codec/protobuf/edit.js'
 import { openEnvelope, PROTOBUF_CONTENT_TYPE, rawOf } from '../codec/protobuf/envelope.js'
 import { type ObjectMetadata, readMetadata } from '../codec/protobuf/metadata.js'
-import { encodeEnvelope } from '../codec/protobuf/resource-version.js'
+import { encodeEnvelope } from '../codec/protobuf/resource-version-splice.js'
 import { kubernetesSchema } from '../codec/protobuf/schema.js'
 import { WireReader } from '../codec/protobuf/wire.js'
 import { bufferOf } from '../../support/buffer-of.js'
@@ -50,7 +50,7 @@ function lengthIn(head: Buffer, at: number): number {
 }
 
 /** Returns a codec for the objects of a built-in resource. */
-export function protobufCodec(resource: Resource): ObjectCodec<BytesObject> {
+export function protobufCodec(resource: ApiResource): ObjectCodec<BytesObject> {
   const version = apiVersion(resource)
   const { kind } = resource
 

@@ -7,6 +7,7 @@
  */
 import type { SourceAge } from '../../engine/upstream/upstream.js'
 import { isObject } from '../../support/fields.js'
+import { jsonIn } from '../../support/json-text.js'
 
 /** How often the ages are requested. */
 export const AGES_INTERVAL_MS = 1_000
@@ -45,12 +46,7 @@ export class RemoteAges {
 /** Returns no ages for anything but `{"ages":{"pods":{"ageMs":12,"validMs":1800}}}`. */
 function parseAges(body: string): ReadonlyMap<string, ReportedAge> {
   const ages = new Map<string, ReportedAge>()
-  let document: unknown
-  try {
-    document = JSON.parse(body)
-  } catch {
-    return ages
-  }
+  const document = jsonIn(body)
   const reported = isObject(document) ? document['ages'] : undefined
   if (!isObject(reported)) return ages
   for (const [resource, age] of Object.entries(reported)) {

@@ -5,11 +5,14 @@
  * While a watch is open, the server is asked every second how old its resources are. The response also shows that the
  * server is alive; a watch alone would notice a dead server only when the next bookmark is overdue.
  */
+import { LRUCache } from 'lru-cache'
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import { jsonWire, sseWire } from '../../client/reflector/event-stream.js'
 import { failureOf } from '../../client/reflector/list-pages.js'
 import { readBody, type Transport, type TransportResponse } from '../../client/reflector/transport.js'
 import { type Clock, sleep } from '../../support/clock.js'
+import { silentLogger, type Logger } from '../../support/log.js'
+import { errorMessage } from '../../support/error-message.js'
 import { withDeadline } from '../../support/deadline.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { type SourceAge, UpstreamError } from '../../engine/upstream/upstream.js'
@@ -21,6 +24,8 @@ export interface RemoteApiServerOptions {
   /** The URL, for messages. */
   readonly url: string
   readonly clock: Clock
+  /** Default: no log. */
+  readonly logger?: Logger
   /** The server counts as lost after not responding for twice this long, in milliseconds. Default: 5 s. */
   readonly heartbeatMs?: number
   /** A slower response counts as no response. Default: 5 s. */
@@ -36,15 +41,25 @@ export interface Product {
   readonly wire: EventWire
 }
 
+export interface TaggedDocument {
+  readonly document: unknown
+  readonly etag: string | null
+  /** What another distributary leaves out of its objects (`strip`), as text; else ''. */
+  readonly strips: string
+}
+
 export interface RequestOptions {
   readonly path: string
   readonly query?: Readonly<Record<string, string>>
   readonly accept?: string
   readonly headers?: Readonly<Record<string, string>>
+  /** The permission that this server needs there, such as `list pods`. A refusal is remembered under this name. */
+  readonly permission?: string
   readonly signal?: AbortSignal | undefined
 }
 
 const HEARTBEAT_MS = 5_000
+const OPEN_API_MS = 10_000
 /** How long the product is remembered, because all resources ask for it at once when the server is back. */
 const PRODUCT_MS = 10_000
 /** At the start all resources ask within seconds, and a cluster cannot be replaced that fast. */
@@ -53,6 +68,15 @@ const LOST_HEARTBEATS = 2
 /** Enough for the ages of a few thousand resources. */
 const MAX_AGES_BYTES = 2 ** 20
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
+/** The most refused permissions that are remembered: two for each of several hundred resources. */
+const MAX_REFUSED = 1_000
+/**
+ * How long a refusal is reported. A read that is still needed is repeated sooner, at the latest by the next consistency
+ * check.
+ */
+const REFUSED_MS = 10 * 60_000
+/** How long a refused read is not tried again if there is another way to read the same. */
+const REFUSED_RETRY_MS = 30_000
 const UNKNOWN_CLUSTER = 'unknown'
 
 export class RemoteApiServer {
@@ -65,8 +89,15 @@ export class RemoteApiServer {
   #clusterId: string | null = null
   #clusterAtMs = Number.NEGATIVE_INFINITY
   readonly #ages = new RemoteAges()
+  /** The permissions that this server lacks there, and why and when that was last found. */
+  readonly #refused = new LRUCache<string, { readonly reason: string; readonly atMs: number }>({
+    max: MAX_REFUSED,
+    ttl: REFUSED_MS,
+  })
   readonly #watchers = new Set<(error: UpstreamError) => void>()
   #heart: AbortController | null = null
+  /** Whether it sent the last OpenAPI document that was requested. */
+  #hasOpenApi = true
 
   constructor(options: RemoteApiServerOptions) {
     this.#options = options
@@ -105,16 +136,46 @@ export class RemoteApiServer {
 
   /** Returns the response to a GET, whatever its size. @throws UpstreamError for any status but 200. */
   async get(options: RequestOptions): Promise<{ readonly body: Uint8Array; readonly response: TransportResponse }> {
-    const { path, query = {}, accept = 'application/json', headers = {} } = options
+    const { path, query = {}, accept = 'application/json', headers = {}, permission } = options
     const { signal = new AbortController().signal } = options
     try {
       signal.throwIfAborted()
       const response = await this.transport.send({ path, query, accept, headers, signal })
       if (response.status !== 200) throw await failureOf(response)
+      if (permission !== undefined) this.#noteAllowed(permission)
       return { body: await readBody(response, 2 ** 30), response }
     } catch (error) {
-      throw asUpstreamError(signal.aborted ? signal.reason : error, path)
+      const failure = asUpstreamError(signal.aborted ? signal.reason : error, path)
+      if (permission !== undefined && failure.code === 'permission-denied') this.#noteRefused(permission, failure)
+      throw failure
     }
+  }
+
+  /** Whether that server has refused this so recently that another attempt would be refused as well. */
+  wasJustRefused(permission: string): boolean {
+    const refused = this.#refused.get(permission)
+    return refused !== undefined && this.clock.monotonic() - refused.atMs < REFUSED_RETRY_MS
+  }
+
+  /** The permissions that this server lacks there; null if no such refusal is known. */
+  get refusedReads(): string | null {
+    const reasons = [...this.#refused.values()].map(({ reason }) => reason)
+    const others = reasons.length > 1 ? ` (and ${reasons.length - 1} more)` : ''
+    return reasons.length === 0 ? null : `${reasons[0]}${others}`
+  }
+
+  #noteRefused(permission: string, { message: reason }: UpstreamError): void {
+    if (!this.#refused.has(permission)) {
+      const { logger = silentLogger } = this.#options
+      logger.error({ permission, reason }, 'the upstream refuses a read of this server: check its role there')
+    }
+    this.#refused.set(permission, { reason, atMs: this.clock.monotonic() })
+  }
+
+  #noteAllowed(permission: string): void {
+    if (!this.#refused.delete(permission)) return
+    const { logger = silentLogger } = this.#options
+    logger.info({ permission }, 'the upstream allows the read again')
   }
 
   /** Returns the parsed JSON of a small document. @throws UpstreamError */
@@ -123,7 +184,7 @@ export class RemoteApiServer {
   }
 
   /** Returns the parsed JSON of a small document with its ETag, or null if it has none. @throws UpstreamError */
-  async taggedDocument(options: RequestOptions): Promise<{ readonly document: unknown; readonly etag: string | null }> {
+  async taggedDocument(options: RequestOptions): Promise<TaggedDocument> {
     const { body, response } = await this.get(options)
     if (body.length > MAX_DOCUMENT_BYTES)
       throw new UpstreamError(
@@ -132,9 +193,29 @@ export class RemoteApiServer {
       )
     try {
       const document = JSON.parse(new TextDecoder().decode(body)) as unknown
-      return { document, etag: response.header('etag') }
+      return { document, etag: response.header('etag'), strips: response.header('x-distributary-stripped') ?? '' }
     } catch (cause) {
       throw new UpstreamError('protocol', `${options.path}: the response is not JSON`, { cause })
+    }
+  }
+
+  /**
+   * Returns an OpenAPI document as that server sends it, with its texts and everything that clients may send there.
+   * Returns null if it sends none; the log says so once.
+   */
+  async openApi(request: Pick<RequestOptions, 'path' | 'query' | 'accept'>) {
+    const { logger = silentLogger } = this.#options
+    try {
+      const { body, response } = await this.get({ ...request, signal: AbortSignal.timeout(OPEN_API_MS) })
+      if (body.length > MAX_DOCUMENT_BYTES) throw new Error(`the response has ${body.length} bytes`)
+      this.#hasOpenApi = true
+      const [contentType, etag] = [response.header('content-type') ?? 'application/json', response.header('etag')]
+      return { body: Buffer.from(body), contentType, etag }
+    } catch (error) {
+      const reason = errorMessage(error)
+      if (this.#hasOpenApi) logger.warn({ reason }, 'the upstream sends no OpenAPI documents; sending our own')
+      this.#hasOpenApi = false
+      return null
     }
   }
 

@@ -15,12 +15,12 @@
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
-import { WatchFailure } from '../../client/reflector/failure.js'
+import { WatchFailure } from '../../client/reflector/watch-failure.js'
 import type { Change, ObjectCodec } from '../../client/reflector/object-codec.js'
 import type { Transport } from '../../client/reflector/transport.js'
 import { positionAt, type WatchPosition, runWatch, type WatchOutcome } from '../../client/reflector/watch-job.js'
 import type { Batch, KeyEvent } from '../../engine/model/event.js'
-import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import { type Random, randomInteger } from '../../support/random.js'
@@ -58,6 +58,8 @@ export interface RemoteWatchOptions {
 }
 
 const OPEN_TIMEOUT_MS = 15_000
+/** Asks a distributary for 410 where it has missed changes itself, so that this server decides what its watchers get. */
+export const EVERY_VERSION = { onGap: 'expire' }
 /** A server that ends a watch sooner than this, without an event, does not support watching. */
 const SHORT_MS = 1_000
 /** How long a deletion waits for others of its revision, because a busy server sends them one by one. */
@@ -168,6 +170,7 @@ export class RemoteWatch implements UpstreamWatch {
         allowWatchBookmarks: 'true',
         timeoutSeconds: String(watchSeconds(random)),
         resourceVersion: this.#place.safePosition,
+        ...(this.#options.marksRevisions ? EVERY_VERSION : {}),
       },
       signal: this.#abort.signal,
       openTimeoutMs: OPEN_TIMEOUT_MS,

@@ -5,7 +5,7 @@
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
-import { WatchFailure } from '../../client/reflector/failure.js'
+import { WatchFailure } from '../../client/reflector/watch-failure.js'
 import type { Change, ObjectCodec } from '../../client/reflector/object-codec.js'
 import type { Transport } from '../../client/reflector/transport.js'
 import { runWatch, type WatchOutcome, type WatchPosition } from '../../client/reflector/watch-job.js'
@@ -17,6 +17,8 @@ export interface StateStreamOptions {
   readonly codec: ObjectCodec<BytesObject>
   readonly clock: Clock
   readonly path: string
+  /** Further parameters. */
+  readonly query: Readonly<Record<string, string>>
   /** The time after which the server ends the response. */
   readonly timeoutSeconds: number
   /** The longest silence after the initial events, bookmarks included. */
@@ -47,7 +49,7 @@ export class StateStream {
   #follower: StreamFollower | null = null
   #goOn: () => void = () => {}
 
-  constructor({ timeoutSeconds, ...options }: StateStreamOptions) {
+  constructor({ timeoutSeconds, query, ...options }: StateStreamOptions) {
     const goingOn = new Promise<void>((resolve) => (this.#goOn = resolve))
     let arrived: (state: StreamedState) => void = () => {}
     const arriving = new Promise<StreamedState>((resolve) => (arrived = resolve))
@@ -59,6 +61,7 @@ export class StateStream {
         allowWatchBookmarks: 'true',
         resourceVersionMatch: 'NotOlderThan',
         timeoutSeconds: String(timeoutSeconds),
+        ...query,
       },
       signal: this.#abort.signal,
       openTimeoutMs: OPEN_TIMEOUT_MS,

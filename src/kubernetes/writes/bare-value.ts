@@ -4,12 +4,12 @@
  * back (`kubernetes/dialect/key-value-object.ts`): the text `true` has the same bytes as the value `true`.
  */
 import { encodeJsonTree, isDeeperThan, type JsonRecord } from '../codec/json-tree.js'
-import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
 import { VALUE_MEMBERS } from '../dialect/key-value-object.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
-import { InvalidError } from '../../engine/model/status.js'
+import { InvalidError } from '../model/status.js'
 import { type FieldProblem, forbiddenField, invalid, required } from './field-errors.js'
 import { nameProblem } from './object-names.js'
+import { MAX_JSON_DEPTH } from '../model/limits.js'
 
 /**
  * Members that a client may send along with a value, because reads return them. They are not stored, because the
@@ -20,6 +20,7 @@ const KEPT: ReadonlySet<string> = new Set([
   'kind',
   'metadata',
   'key',
+  'keyBytes',
   'createRevision',
   'version',
   'lease',

@@ -1,6 +1,6 @@
 /**
  * Fills in the defaults of the built-in kinds. An object is walked along its messages, and the rows in
- * `default-facts.json` for each message fill in what is unset. The rows follow the API server. Whether a member is
+ * `default-facts.txt` for each message fill in what is unset. The rows follow the API server. Whether a member is
  * set is decided as in Go: a pointer is set when present, any other member when not empty.
  *
  * An object that already has its defaults stays unchanged, so writing back a stored object changes nothing.

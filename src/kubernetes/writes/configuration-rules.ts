@@ -4,6 +4,8 @@
  */
 import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { type FieldProblem, invalid, required, tooLong } from './field-errors.js'
+import { isObject } from '../../support/fields.js'
+import { jsonIn } from '../../support/json-text.js'
 
 const MAX_BYTES = 1024 * 1024
 const MAX_KEY_LENGTH = 253
@@ -94,11 +96,7 @@ function sizeOf(map: Json, encoding: 'utf8' | 'base64'): number {
 
 function jsonProblems(key: string, data: Json): readonly FieldProblem[] {
   const text = Buffer.from(textMember(data, key), 'base64').toString('utf8')
-  try {
-    const value: unknown = JSON.parse(text)
-    if (value === null || (typeof value === 'object' && !Array.isArray(value))) return []
-  } catch {
-    // Reported below.
-  }
+  const value = jsonIn(text)
+  if (value === null || isObject(value)) return []
   return [invalid(`data[${key}]`, '<secret contents redacted>', 'it is not a JSON object')]
 }

@@ -8,8 +8,9 @@ import { exactCopy } from '../codec/exact-json.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Key } from '../../engine/model/event.js'
-import { namespacePrefix, resourceId } from '../../engine/model/resource.js'
-import { ForbiddenError, NotFoundError, StatusError, StorageReadError } from '../../engine/model/status.js'
+import { namespacePrefix, resourceId } from '../model/api-resource.js'
+import { ForbiddenError, NotFoundError } from '../model/status.js'
+import { StorageReadError, statusOf } from '../model/status-of.js'
 import { hasFinalizers, isDeleting } from './object-change.js'
 import type { Compare } from '../../engine/upstream/upstream.js'
 import type { Held, ObjectLocation, ObjectStore } from './object-store.js'
@@ -133,11 +134,11 @@ export class Containers {
    */
   async #empty({ served, prefix }: Contents): Promise<void> {
     for await (const { stored } of this.options.store.list(served, prefix)) {
-      const { namespace, name } = stored
+      const { scope: namespace, name } = stored
       try {
         await this.options.remove({ served, namespace, name })
       } catch (error) {
-        if (!(error instanceof NotFoundError) && StatusError.from(error).code >= 503) throw error
+        if (!(error instanceof NotFoundError) && statusOf(error).code >= 503) throw error
       }
     }
   }

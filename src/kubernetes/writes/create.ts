@@ -2,13 +2,13 @@
 import { cloneTree, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { alreadyExistsError } from '../dialect/status-body.js'
-import { AlreadyExistsError, BadRequestError, InvalidError } from '../../engine/model/status.js'
+import { AlreadyExistsError, BadRequestError, InvalidError } from '../model/status.js'
 import type { Compare } from '../../engine/upstream/upstream.js'
 import { bareValueOf } from './bare-value.js'
 import { required } from './field-errors.js'
-import { isDeleting, metadataOf, unreadableAs } from './object-change.js'
+import { isDeleting, metadataOf } from './object-change.js'
 import { generatedName } from './object-names.js'
-import { checkType, readObject } from './request-body.js'
+import { checkType, readObject } from './object-body.js'
 import { strictProblems } from './strict-problems.js'
 import { type SingleResponse, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
@@ -34,7 +34,7 @@ export async function createObject(context: WriteContext, request: WriteRequest)
   }
 }
 
-/** Reads the body of a create or an update. @throws StatusError */
+/** Reads the body of a create or an update as its kind. @throws StatusError */
 export function readWhole(write: Write): JsonRecord {
   const { contentType, body, served } = write.request
   const { value, duplicates, json } = readObject(contentType, body, write.context.schema, served.resource.holds)
@@ -43,12 +43,12 @@ export function readWhole(write: Write): JsonRecord {
   const hasUnknown = isBuiltIn && json !== null && duplicates.length > 0
   const texts = hasUnknown ? strictProblems(json, write.context.change.rules(served).shape) : duplicates
   write.inBody = { texts, hasUnknown, isInOrder: isBuiltIn && json !== null }
-  const problem = served.resource.holds === 'values' ? null : write.context.change.rules(served).typeProblem(value)
-  if (problem !== null) throw unreadableAs(served.resource, problem)
+  if (served.resource.holds === 'values') write.refuseOrWarn(duplicates)
+  else write.read(value)
   return value
 }
 
-/** Creates the object under the write's name. @throws StatusError */
+/** Creates an object that was read, under the write's name. @throws StatusError */
 export async function makeObject(write: Write, body: JsonRecord, keepsManagedFields = false): Promise<SingleResponse> {
   const { context, request, name, lease } = write
   const { served, namespace } = request
@@ -64,7 +64,6 @@ export async function makeObject(write: Write, body: JsonRecord, keepsManagedFie
   }
   let guarded: readonly Compare[] | null = await guard()
   const bare = bareValueOf(served, body, name)
-  if (bare !== null) write.refuseOrWarn(write.inBody.texts)
   const object = bare ?? context.change.create(body, write.changeRequest({ verb: 'update', keepsManagedFields }))
   const guards = async (): Promise<readonly Compare[]> => {
     const found = guarded ?? (await guard())

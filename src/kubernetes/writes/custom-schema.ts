@@ -12,9 +12,7 @@ import { elementOf } from './field-set.js'
 import type { Schema } from './schema-keywords.js'
 import { schemaProblems } from './schema-validator.js'
 import type { Shape } from './shape.js'
-
-/** The most problems reported for one object, so that a broken client does not get megabytes back. */
-const MAX_PROBLEMS = 64
+import { MAX_PROBLEMS } from '../model/limits.js'
 
 /**
  * @param shape the shape made from the same schema.

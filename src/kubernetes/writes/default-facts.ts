@@ -1,5 +1,5 @@
 /**
- * The API server's defaults for the built-in kinds by message, in `default-facts.json`. `built-in-defaults.ts` fills
+ * The API server's defaults for the built-in kinds by message, in `default-facts.txt`. `built-in-defaults.ts` fills
  * them in. Messages are named as in `kubernetes/codec/protobuf/kubernetes-schema.txt`, without `k8s.io.api.`. The rows
  * of a message are applied in order, and the rows of an object before those of the objects in it. This keeps the old
  * name of a pod's service account equal to the new name, which wins.
@@ -39,16 +39,22 @@ export type DefaultRow = readonly [path: string, value: DefaultValue, ...when: r
 
 export type DefaultFacts = Readonly<Record<string, readonly DefaultRow[]>>
 
-const FACTS_FILE = 'src/kubernetes/writes/default-facts.json'
+const FACTS_FILE = 'src/kubernetes/writes/default-facts.txt'
 
 let facts: DefaultFacts | null = null
 
-/** Messages with equal rows share an entry of the file. */
+/** In the file, a line `@ NAME...` names the messages that have the rows below it, and every other line is a row. */
 export function defaultFacts(): DefaultFacts {
   if (facts !== null) return facts
-  const shared = JSON.parse(readPackageFile(FACTS_FILE).toString('utf8')) as DefaultFacts
-  const entries = Object.entries(shared).flatMap(([names, rows]) =>
-    names.split(' ').map((name) => [name, rows] as const),
-  )
-  return (facts = Object.fromEntries(entries))
+  const found: Record<string, DefaultRow[]> = {}
+  let rows: DefaultRow[] = []
+  for (const line of readPackageFile(FACTS_FILE).toString('utf8').trimEnd().split('\n')) {
+    const [first, ...names] = line.split(' ')
+    if (first !== '@') rows.push(JSON.parse(line) as DefaultRow)
+    else {
+      rows = []
+      for (const name of names) found[name] = rows
+    }
+  }
+  return (facts = found)
 }

@@ -5,14 +5,16 @@
  */
 import { record } from '../codec/json-tree.js'
 import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
+import { FACT_PATHS } from '../codec/fact-paths.js'
 import { fieldLabelsOf } from '../dialect/field-labels.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
 import { encodeContinueToken, expiredTokenError, startKeyOf, tokenAfter } from '../dialect/continue-token.js'
 import { type ListRead, parseListParameters } from '../dialect/list-options.js'
 import type { Key } from '../../engine/model/event.js'
-import { listedPrefix, type ObjectName, resourceId } from '../../engine/model/resource.js'
+import { listedPrefix, type ObjectName, resourceId } from '../model/api-resource.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
-import { ExpiredError, StatusError, TooLargeResourceVersionError } from '../../engine/model/status.js'
+import { ExpiredError, StatusError, TooLargeResourceVersionError } from '../model/status.js'
+import { statusOf } from '../model/status-of.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import { deleteOptionsOf, remove, success } from './delete.js'
 import {
@@ -77,7 +79,7 @@ async function select(context: WriteContext, { served, namespace, query, apart }
   const { resource } = served
   const fieldLabels = fieldLabelsOf(served, context.isAnyFieldSelectable)
   const { read, limit, keyPrefix, selector } = parseListParameters(query, { resource, fieldLabels, namespace })
-  const plan = planFacts([...selector.paths, ...(selector.shard === null ? [] : [selector.shard.path])])
+  const plan = planFacts([...selector.paths, ...(selector.shard === null ? [] : [selector.shard.path])], FACT_PATHS)
   const isSelected = (stored: StoredObject): boolean => {
     if (selector.isEmpty && stored.encoding === 'json') return true
     const json = context.store.json(served, stored)
@@ -104,13 +106,13 @@ async function select(context: WriteContext, { served, namespace, query, apart }
         continueToken = encodeContinueToken(tokenAfter(prefix, lastKey, revision))
         break
       }
-      const { namespace: inNamespace, name, bytes } = stored
+      const { scope: inNamespace, name, bytes } = stored
       const places = apart !== undefined && bytes.length > apart.overBytes ? large : small
       places.push({ namespace: inNamespace, name, index: small.length + large.length })
       lastKey = stored.key
     }
   } catch (error) {
-    throw error instanceof ExpiredError && read.kind === 'continue' ? expiredTokenError(read) : error
+    throw statusOf(error) instanceof ExpiredError && read.kind === 'continue' ? expiredTokenError(read) : error
   }
   return { revision, continueToken, small, large }
 }

@@ -8,13 +8,13 @@ import {
   record,
   textMember,
 } from '../codec/json-tree.js'
-import { resourceId } from '../../engine/model/resource.js'
-import { BadRequestError, type ConflictError, ForbiddenError } from '../../engine/model/status.js'
+import { resourceId } from '../model/api-resource.js'
+import { BadRequestError, type ConflictError, ForbiddenError } from '../model/status.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { isContainer } from './containers.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
 import { type Change, type Changed, type Held, type ObjectLocation, putAgain } from './object-store.js'
-import { readOptionalObject } from './request-body.js'
+import { readOptionalObject } from './object-body.js'
 import {
   responseOf,
   type SingleResponse,

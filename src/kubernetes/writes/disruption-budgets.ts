@@ -20,19 +20,9 @@ import {
 } from '../codec/json-tree.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import { objectNotFoundError } from '../dialect/status-body.js'
-import {
-  holds,
-  type LabelSelectorObject,
-  type Requirement,
-  requirementsOf,
-} from '../../engine/model/label-requirements.js'
-import { apiVersion, namespacePrefix } from '../../engine/model/resource.js'
-import {
-  BadRequestError,
-  ForbiddenError,
-  SeveralBudgetsError,
-  TooManyRequestsError,
-} from '../../engine/model/status.js'
+import { holds, type LabelSelectorObject, type Requirement, requirementsOf } from '../model/label-requirements.js'
+import { apiVersion, namespacePrefix } from '../model/api-resource.js'
+import { BadRequestError, ForbiddenError, SeveralBudgetsError, TooManyRequestsError } from '../model/status.js'
 import { type Change, type Held, type ObjectLocation, putAgain } from './object-store.js'
 import { timestamp, type WriteContext } from './write-context.js'
 
@@ -123,7 +113,7 @@ export async function spendDisruption(
         time: timestamp(context.clock),
       },
       keepsManagedFields: false,
-      fieldValidation: 'Ignore',
+      isPatched: false,
       warn: () => {},
     })
     return putAgain(held, value)

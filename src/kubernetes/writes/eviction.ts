@@ -17,7 +17,7 @@ import {
 } from '../codec/json-tree.js'
 import { objectNotFoundError } from '../dialect/status-body.js'
 import { EVICTION } from '../dialect/well-known-resources.js'
-import { BadRequestError, ConflictError } from '../../engine/model/status.js'
+import { BadRequestError, ConflictError } from '../model/status.js'
 import { sleep } from '../../support/clock.js'
 import { checkNamespace } from './create.js'
 import { checkPreconditions, readDeleteOptions, remove } from './delete.js'
@@ -31,7 +31,7 @@ import {
 } from './disruption-budgets.js'
 import { isDeleting, metadataOf } from './object-change.js'
 import { type Change, type Held, type ObjectLocation, putAgain } from './object-store.js'
-import { checkType, readObject } from './request-body.js'
+import { checkType, readObject } from './object-body.js'
 import { type SingleResponse, timestamp, type WriteContext, type WriteRequest } from './write-context.js'
 import { type DeleteOptions, parseWriteOptions } from './write-options.js'
 

@@ -1,6 +1,6 @@
 /** Problems with a field, in the API server's words. They become the causes of a 422. */
 import { JsonNumber } from '../codec/json-tree.js'
-import type { StatusCause } from '../../engine/model/status.js'
+import type { StatusCause } from '../model/status.js'
 
 export type FieldProblem = StatusCause & { readonly field: string }
 

@@ -8,6 +8,7 @@
 import { equalTrees, extendPath, isRecord, type Json, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
 import type { Shape } from './shape.js'
 import { ANY } from './shape.js'
+import { jsonIn } from '../../support/json-text.js'
 
 export class FieldSet {
   /** Whether this node's own path is in the set. */
@@ -141,12 +142,19 @@ export function elementText(element: string): string {
   if (element.startsWith('f:')) return `.${text}`
   if (element.startsWith('v:')) return `[=${text}]`
   if (element.startsWith('i:')) return `[${text}]`
-  try {
-    const keys = Object.entries(JSON.parse(text) as Record<string, unknown>)
-    return `[${keys.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(',')}]`
-  } catch {
-    return `[${text}]`
-  }
+  return `[${keysText(text) ?? text}]`
+}
+
+/**
+ * Returns null unless the text is a map of scalars. Other managers' entries are accepted as they are, so a value may
+ * nest to any depth; it is not written out, because that recurses.
+ */
+function keysText(text: string): string | null {
+  const keys = jsonIn(text)
+  if (!isRecord(keys)) return null
+  const entries = Object.entries(keys)
+  if (entries.some(([, value]) => isRecord(value) || Array.isArray(value))) return null
+  return entries.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(',')
 }
 
 /**

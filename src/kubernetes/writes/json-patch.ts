@@ -14,7 +14,6 @@
  * limited. A library was rejected, because it compared arrays by their edit distance, in time and memory quadratic in
  * their length.
  */
-import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
 import {
   cloneTree,
   isDeeperThan,
@@ -26,17 +25,9 @@ import {
   MAX_DUPLICATES,
   record,
 } from '../codec/json-tree.js'
-import { BadRequestError, InvalidError, RequestEntityTooLargeError } from '../../engine/model/status.js'
+import { BadRequestError, InvalidError, RequestEntityTooLargeError } from '../model/status.js'
+import { MAX_COPIED_BYTES, MAX_JSON_DEPTH, MAX_PATCH_OPERATIONS, MAX_PATCH_WORK } from '../model/limits.js'
 
-/** The API server's limit. */
-const MAX_OPERATIONS = 10_000
-/**
- * The most bytes that one patch may copy, as in the API server. Without this limit, a few lines that each double a
- * member would fill memory.
- */
-const MAX_COPIED_BYTES = 3 * 1024 * 1024
-/** The most values that one patch may visit. The largest body holds fewer than half as many. */
-const MAX_WORK = 4_000_000
 /** One native call shifts the items of an array. Shifting this many items costs as much as visiting one value. */
 const SHIFTED_PER_WORK = 64
 const MEMBERS: ReadonlySet<string> = new Set(['op', 'path', 'from', 'value'])
@@ -47,11 +38,11 @@ const MEMBERS: ReadonlySet<string> = new Set(['op', 'path', 'from', 'value'])
  * @throws BadRequestError when `patch` is not a JSON Patch; InvalidError when it cannot be applied;
  * RequestEntityTooLargeError
  */
-export function applyJsonPatch(object: JsonRecord, patch: Json, maxWork = MAX_WORK): JsonRecord {
+export function applyJsonPatch(object: JsonRecord, patch: Json, maxWork = MAX_PATCH_WORK): JsonRecord {
   const operations = operationsOf(patch)
-  if (operations.length > MAX_OPERATIONS) {
+  if (operations.length > MAX_PATCH_OPERATIONS) {
     throw new RequestEntityTooLargeError(
-      `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${operations.length}`,
+      `The allowed maximum operations in a JSON patch is ${MAX_PATCH_OPERATIONS}, got ${operations.length}`,
     )
   }
   const document = new PatchedDocument(object, maxWork)

@@ -8,6 +8,7 @@ import {
   cloneTree,
   ensureRecord,
   equalTrees,
+  goJson,
   isRecord,
   type JsonRecord,
   member,
@@ -18,11 +19,11 @@ import {
 } from '../codec/json-tree.js'
 import type { DefinedSchema } from '../codec/defined-schema.js'
 import { fillDefinition, storageVersionOf } from '../codec/versions/custom-resource-definition.js'
-import { fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
+import { coerceEmbedded, fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
 import { hasGeneration, isCreatedByPut, isPutVersioned, keptByStatus } from '../dialect/well-known-resources.js'
-import { apiVersion, resourceId } from '../../engine/model/resource.js'
+import { apiVersion, resourceId } from '../model/api-resource.js'
 import type { BuiltInDefaults } from './built-in-defaults.js'
 import type { CanonicalForm } from './canonical-form.js'
 import { unevaluatedRules, unevaluatedRulesOf } from './cel-rules.js'
@@ -91,7 +92,10 @@ export class KindRulebook {
         ? {
             dropUnknown: (object) => dropUnknownFields(object, shapeOf()),
             fillDefaults: (object) => {
-              if (builtIn === undefined) return this.form.settleMetadata(object)
+              if (origin === 'declared') return this.form.settleMetadata(object)
+              if (builtIn === undefined) return this.form.settleCustom(object)
+              // Go reads the values inside a schema (defaults, enums) as it reads custom resources.
+              if (resourceId(resource) === DEFINITIONS) goJson(object)
               this.form.settle(version, resource.kind, object)
               this.defaults.fill(version, resource.kind, object)
             },
@@ -127,7 +131,8 @@ export class KindRulebook {
         return unknown.found.sort()
       },
       fillDefaults: (object) => {
-        this.form.settleMetadata(object)
+        this.form.settleCustom(object)
+        coerceEmbedded(object, schema.structural)
         if (!keepsUnknown) pruneNulls(object, schema.structural)
         fillDefaults(object, schema.structural)
       },

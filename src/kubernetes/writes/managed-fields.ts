@@ -20,7 +20,7 @@ import {
   record,
   textMember,
 } from '../codec/json-tree.js'
-import { ConflictError, type StatusCause } from '../../engine/model/status.js'
+import { ConflictError, type StatusCause } from '../model/status.js'
 import { mergeApplied, removeFields } from './apply-merge.js'
 import { compareFields, fieldsOf, FieldSet } from './field-set.js'
 import { areAnnotationsTooLong } from './metadata-rules.js'

@@ -4,7 +4,7 @@
  * `JsonNumber` for an object.
  */
 import { cloneTree, isRecord, type Json, type JsonRecord, record } from '../codec/json-tree.js'
-import { BadRequestError } from '../../engine/model/status.js'
+import { BadRequestError } from '../model/status.js'
 
 /** @throws BadRequestError when the patch is not an object, because the result would not be one either. */
 export function applyMergePatch(object: JsonRecord, patch: Json): JsonRecord {

@@ -12,8 +12,8 @@ import {
   recordsAt,
   textMember,
 } from '../codec/json-tree.js'
-import { labelKeyProblems, labelValueProblems } from '../../engine/model/label-names.js'
-import type { Resource } from '../../engine/model/resource.js'
+import { labelKeyProblems, labelValueProblems } from '../model/label-names.js'
+import type { ApiResource } from '../model/api-resource.js'
 import { type FieldProblem, forbiddenField, invalid, required, tooLong } from './field-errors.js'
 import { nameProblems, prefixProblems } from './object-names.js'
 
@@ -33,7 +33,11 @@ export function areAnnotationsTooLong(annotations: JsonRecord): boolean {
  * @param metadata complete: a generated name has already been filled in.
  * @param isCustom whether finalizers may be any string; `finalizerWarnings` warns about unusual ones.
  */
-export function metadataProblems(resource: Resource, metadata: JsonRecord, isCustom: boolean): readonly FieldProblem[] {
+export function metadataProblems(
+  resource: ApiResource,
+  metadata: JsonRecord,
+  isCustom: boolean,
+): readonly FieldProblem[] {
   const problems: FieldProblem[] = []
   const prefix = textMember(metadata, 'generateName')
   if (prefix !== '') {

@@ -17,8 +17,8 @@ import {
 import { YAML_PROBLEMS } from '../codec/yaml-tree.js'
 import { conflictError } from '../dialect/status-body.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
-import { apiVersion, type ObjectName, type Resource } from '../../engine/model/resource.js'
-import { BadRequestError, InvalidError, type StatusError } from '../../engine/model/status.js'
+import { apiVersion, type ObjectName, type ApiResource } from '../model/api-resource.js'
+import { BadRequestError, InvalidError, type StatusError } from '../model/status.js'
 import { customProblems } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
 import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate, unchecked } from './kind-rules.js'
@@ -30,8 +30,8 @@ import {
   metadataProblems,
   newFinalizerProblems,
 } from './metadata-rules.js'
-import { unknownField } from './strict-problems.js'
 import { timeToLiveProblems } from './time-to-live.js'
+import { scaleProblems } from './scale-problems.js'
 import type { FieldValidation } from './write-options.js'
 
 export interface ObjectChangeOptions {
@@ -52,13 +52,10 @@ export interface ChangeRequest {
   readonly manager: Manager
   /** Whether the managed fields are already up to date, because an apply computes them itself. */
   readonly keepsManagedFields: boolean
-  readonly fieldValidation: FieldValidation
-  /** Called with a warning about removed members, or rules that are not checked. */
+  /** Whether the object is the result of a patch. */
+  readonly isPatched: boolean
+  /** Called with a warning about owners, or rules that are not checked. */
   readonly warn: (text: string) => void
-  /** The unknown and duplicate fields of the request body. */
-  readonly inBody?: BodyProblems
-  /** Creates the error for an object that cannot be read as its kind. Default: a BadRequestError. */
-  readonly unreadable?: (why: string) => StatusError
 }
 
 /** Unknown and duplicate fields, each in a strict decoder's words. */
@@ -90,9 +87,21 @@ export class ObjectChange {
     return this.#options.rulebook.of(served)
   }
 
-  /** @param body is changed. @throws BadRequestError, InvalidError */
+  /**
+   * Checks the types of an object's members, and removes those that its kind does not declare.
+   * @returns the removed fields.
+   * @throws StatusError from `unreadable`.
+   */
+  read(served: ServedResource, object: JsonRecord, unreadable: (why: string) => StatusError): readonly string[] {
+    const { typeProblem, dropUnknown } = this.rules(served)
+    const problem = typeProblem(object)
+    if (problem !== null) throw unreadable(problem)
+    return dropUnknown(object)
+  }
+
+  /** @param body an object that was read; it is changed. @throws BadRequestError, InvalidError */
   create(body: JsonRecord, request: ChangeRequest): JsonRecord {
-    const { served, name, manager } = request
+    const { served, manager } = request
     const rules = this.rules(served)
     const metadata = metadataOf(body)
     if (textMember(metadata, 'resourceVersion') !== '') {
@@ -106,15 +115,15 @@ export class ObjectChange {
     metadata['creationTimestamp'] = manager.time
     if (rules.hasGeneration) metadata['generation'] = 1
     if (rules.hasStatus) delete body['status']
-    this.#complete(body, request, rules)
+    const problems = this.#complete(body, request, rules)
     prepareNew(served, body, manager.time)
     if (!request.keepsManagedFields) recordUpdate(null, body, rules.shape, manager, rules.empty)
-    this.#check(request, null, body, rules, name.name)
+    this.#check(request, null, body, rules, problems)
     return body
   }
 
   /**
-   * @param body the whole new object, changed in place.
+   * @param body the whole new object, which was read; it is changed.
    * @param before the stored object, with its resourceVersion.
    * @throws BadRequestError, ConflictError, InvalidError
    */
@@ -134,11 +143,11 @@ export class ObjectChange {
     // empty entry.
     const managed = metadata['managedFields']
     if (Array.isArray(managed) && managed.length === 0) metadata['managedFields'] = [record()]
-    this.#complete(after, request, rules)
+    const problems = this.#complete(after, request, rules)
     prepareUpdate(served, after, before, manager.time)
     if (rules.hasGeneration && !isSameBut(before, after)) metadataOf(after)['generation'] = nextGeneration(old)
     if (!request.keepsManagedFields) recordUpdate(before, after, rules.shape, manager)
-    this.#check(request, before, after, rules, request.name.name)
+    this.#check(request, before, after, rules, problems)
     return after
   }
 
@@ -152,25 +161,13 @@ export class ObjectChange {
     else delete metadata['namespace']
   }
 
-  /**
-   * Removes undeclared fields and fills in defaults.
-   * @throws StatusError from `unreadable`, when a member has a wrong type, or undeclared fields are forbidden.
-   */
-  #complete(
-    body: JsonRecord,
-    { served: { resource }, fieldValidation, warn, inBody, unreadable }: ChangeRequest,
-    { typeProblem, dropUnknown, fillDefaults }: KindRules,
-  ): void {
-    const refused = unreadable ?? ((why: string) => unreadableAs(resource, why))
-    const problem = typeProblem(body)
-    if (problem !== null) throw refused(problem)
-    const found = dropUnknown(body)
-    const unknown = (inBody?.isInOrder === true ? found : [...found].sort()).map(unknownField)
-    const problems = [...(inBody?.texts ?? []), ...(inBody?.hasUnknown === true ? [] : unknown)]
-    refuseOrWarn(problems, fieldValidation, warn, refused)
-    fillDefaults(body)
-    const warning = dropRepeatedOwners(metadataOf(body), unreadable !== undefined)
+  /** Fills in defaults. @returns the problems that only the numbers as sent show. */
+  #complete(body: JsonRecord, { warn, isPatched }: ChangeRequest, rules: KindRules): readonly FieldProblem[] {
+    const problems = rules.schema === undefined || rules.scale === null ? [] : scaleProblems(body, rules.scale)
+    rules.fillDefaults(body)
+    const warning = dropRepeatedOwners(metadataOf(body), isPatched)
     if (warning !== null) warn(warning)
+    return problems
   }
 
   #compareIdentity(old: JsonRecord, metadata: JsonRecord, request: ChangeRequest): void {
@@ -197,8 +194,17 @@ export class ObjectChange {
     if (problems.length > 0) throw InvalidError.forFields(kind, group, name.name, problems)
   }
 
-  #check(request: ChangeRequest, before: JsonRecord | null, after: JsonRecord, rules: KindRules, name: string): void {
-    const { served } = request
+  #check(
+    request: ChangeRequest,
+    before: JsonRecord | null,
+    after: JsonRecord,
+    rules: KindRules,
+    found: readonly FieldProblem[],
+  ): void {
+    const {
+      served,
+      name: { name },
+    } = request
     const { kind, group } = served.resource
     const metadata = metadataOf(after)
     const problems = [
@@ -206,6 +212,7 @@ export class ObjectChange {
       ...(before === null ? [] : newFinalizerProblems(metadataOf(before), metadata)),
       ...timeToLiveProblems(after),
       ...(rules.schema === undefined ? [] : customProblems(after, rules.schema, rules.shape, this.#options.onUnusable)),
+      ...found,
       ...kindProblems(served, before, after, this.#options.etcdPrefix),
     ]
     if (problems.length > 0) throw InvalidError.forFields(kind, group, name, problems)
@@ -218,7 +225,7 @@ export class ObjectChange {
 }
 
 /** Returns the error for a body that cannot be read as its kind. */
-export function unreadableAs({ kind, version }: Pick<Resource, 'kind' | 'version'>, why: string): StatusError {
+export function unreadableAs({ kind, version }: Pick<ApiResource, 'kind' | 'version'>, why: string): StatusError {
   return new BadRequestError(`${kind} in version "${version}" cannot be handled as a ${kind}: ${why}`)
 }
 

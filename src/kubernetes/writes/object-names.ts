@@ -1,6 +1,6 @@
 /** Checks the names of objects, in the API server's words. */
-import { keyName, restOfName } from '../../engine/model/key-name.js'
-import type { Resource } from '../../engine/model/resource.js'
+import { keyName, restOfName } from '../../support/key-name.js'
+import type { ApiResource } from '../model/api-resource.js'
 import { nameRuleOf } from '../dialect/well-known-resources.js'
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
@@ -22,12 +22,12 @@ const MAX_LABEL_LENGTH = 63
 const GENERATED_LENGTH = 5
 
 /** @returns what is wrong with the name, or null. */
-export function nameProblem(resource: Resource, name: string): string | null {
+export function nameProblem(resource: ApiResource, name: string): string | null {
   return nameProblems(resource, name)[0] ?? null
 }
 
 /** Returns everything that is wrong with the name. */
-export function nameProblems(resource: Resource, name: string): readonly string[] {
+export function nameProblems(resource: ApiResource, name: string): readonly string[] {
   const rule = ruleOf(resource)
   if (rule === 'key') return keyProblems(name)
   if (rule !== 'path-segment') return textProblems(rule, name)
@@ -40,7 +40,7 @@ export function labelProblem(name: string): string | null {
 }
 
 /** Returns everything that is wrong with the beginning of names to be generated. */
-export function prefixProblems(resource: Resource, prefix: string): readonly string[] {
+export function prefixProblems(resource: ApiResource, prefix: string): readonly string[] {
   const rule = ruleOf(resource)
   if (rule === 'key') return []
   if (rule === 'path-segment') return segmentProblems(prefix)
@@ -48,7 +48,7 @@ export function prefixProblems(resource: Resource, prefix: string): readonly str
   return textProblems(rule, prefix.length > 1 && prefix.endsWith('-') ? `${prefix.slice(0, -1)}a` : prefix)
 }
 
-function ruleOf(resource: Resource): ReturnType<typeof nameRuleOf> | 'key' {
+function ruleOf(resource: ApiResource): ReturnType<typeof nameRuleOf> | 'key' {
   return resource.holds === 'kubernetes' ? nameRuleOf(resource) : 'key'
 }
 

@@ -6,7 +6,6 @@
  * Requests of this process for one key take turns, because racing each other would only cause conflicts and retries.
  */
 import { createIngest, isCbor, isEncrypted } from '../codec/ingest.js'
-import { MAX_JSON_DEPTH } from '../codec/json-scan.js'
 import {
   encodeJsonTree,
   ensureRecord,
@@ -20,17 +19,17 @@ import { keyValueObject } from '../dialect/key-value-object.js'
 import { type ServedResource, storedApiVersion } from '../dialect/resource-registry.js'
 import { extractFacts, planFacts } from '../../engine/facts/json-facts.js'
 import type { Key, KeyValue } from '../../engine/model/event.js'
-import { apiVersion, keyOfName, type ObjectName, type Resource } from '../../engine/model/resource.js'
-import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import { apiVersion, keyOfName, type ObjectName, type ApiResource } from '../model/api-resource.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../../engine/model/revision.js'
 import {
   BadRequestError,
   InternalError,
   NotImplementedError,
   RequestEntityTooLargeError,
-  StorageReadError,
   TimeoutError,
-} from '../../engine/model/status.js'
+} from '../model/status.js'
+import { StorageReadError } from '../model/status-of.js'
 import { type Ingest, isUnservable, LooseObject, type StoredObject } from '../../engine/model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 import { sleep } from '../../support/clock.js'
@@ -43,10 +42,13 @@ import {
   UpstreamError,
   type UpstreamReader,
   type UpstreamWriter,
+  type WriteOperation,
+  type WriteResult,
 } from '../../engine/upstream/upstream.js'
 import { KeySlots } from './key-slots.js'
 import { storageError } from './storage-error.js'
 import { oncePer } from '../../support/memo.js'
+import { MAX_JSON_DEPTH } from '../model/limits.js'
 
 export interface ObjectStoreOptions {
   readonly upstream: Pick<UpstreamReader, 'read' | 'readKey'> & UpstreamWriter
@@ -137,6 +139,18 @@ export interface Changed {
   readonly stored: StoredObject | null
 }
 
+/** The object before a write, and what was decided to write. */
+interface Decided {
+  readonly place: ObjectLocation
+  readonly key: Key
+  /** null if the object does not exist. */
+  readonly held: Held | null
+  /** null for a deletion. */
+  readonly value: Buffer | null
+  /** The state to return after a deletion. */
+  readonly last: JsonRecord | undefined
+}
+
 /**
  * A write that keeps losing to others for this long is abandoned, so that the client gets a 504 and not a hanging
  * request.
@@ -151,6 +165,8 @@ const MAX_PAUSE_MS = 50
 export class ObjectStore {
   readonly #options: ObjectStoreOptions
   readonly #slots = new KeySlots()
+  /** Whether a transaction may compare several keys, as far as is known. */
+  #comparesSeveral = true
   readonly #ingestOf = oncePer(({ resource }: ServedResource) =>
     createIngest({ resource, maxValueBytes: this.#options.maxValueBytes, wrap: keyValueObject }),
   )
@@ -243,7 +259,7 @@ export class ObjectStore {
     decide: (held: Held | null) => Change,
     { dryRun = false, confirm, guards, removes = false }: ChangeOptions,
   ): Promise<Changed> {
-    const { upstream, clock, random, onRetry } = this.#options
+    const { clock, random, onRetry } = this.#options
     const startedMs = clock.monotonic()
     let current = await this.#readKey(key)
     let granted = '0'
@@ -256,25 +272,25 @@ export class ObjectStore {
         const value = change.kind === 'put' ? this.#bytesOf(change.value, place.served) : null
         if (change.kind === 'put' && !Buffer.isBuffer(change.value)) await confirm?.(held?.object ?? null, change.value)
         const last = change.kind === 'delete' ? (change.last ?? held?.object) : held?.object
-        if (dryRun) return this.#outcome(place, key, held, value, '0', held?.stored.modRevision ?? null, last)
+        const decided = { place, key, held, value, last }
+        if (dryRun) return this.#outcome(decided, '0', held?.stored.modRevision ?? null)
         const leaseId = change.kind === 'put' ? await change.lease() : '0'
         if (leaseId !== current?.leaseId) granted = leaseId
         const guarded = (await guards?.()) ?? []
         try {
-          const result = await upstream.write(
+          const result = await this.#write(
             [{ key, modRevision: current?.modRevision ?? (0 as Revision) }, ...guarded],
             [value === null ? { type: 'delete', key } : { type: 'put', key, value, leaseId }],
           )
           if (result.kind === 'written') {
             if (current !== null && current.leaseId !== leaseId) await this.#dropLease(current.leaseId)
             granted = '0'
-            return this.#outcome(place, key, held, value, leaseId, result.revision, last)
+            return this.#outcome(decided, leaseId, result.revision)
           }
           current = result.current[0] ?? null
         } catch (error) {
           // The lease expired between the read and the write, and etcd has removed the object along with it.
-          if (!(error instanceof UpstreamError) || !/lease not found/.test(error.message))
-            throw storageError(error, 'write')
+          if (!(error instanceof UpstreamError) || error.code !== 'lease-not-found') throw storageError(error, 'write')
           current = await this.#readKey(key)
         }
         onRetry()
@@ -285,6 +301,24 @@ export class ObjectStore {
       }
     } finally {
       await this.#dropLease(granted)
+    }
+  }
+
+  /**
+   * Writes if the first key and all others are as compared. kine refuses to compare more than one. There, as in the API
+   * server itself, the guards are only known to have held just before.
+   */
+  async #write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
+    const { upstream } = this.#options
+    const first = compares.slice(0, 1)
+    if (!this.#comparesSeveral) return await upstream.write(first, operations)
+    try {
+      return await upstream.write(compares, operations)
+    } catch (error) {
+      const isRefused = error instanceof UpstreamError && error.code === 'unsupported'
+      if (!isRefused || compares.length === 1) throw error
+      this.#comparesSeveral = false
+      return await upstream.write(first, operations)
     }
   }
 
@@ -309,15 +343,8 @@ export class ObjectStore {
     }
   }
 
-  #outcome(
-    place: ObjectLocation,
-    key: Key,
-    held: Held | null,
-    value: Buffer | null,
-    leaseId: string,
-    revision: Revision | null,
-    last: JsonRecord | undefined,
-  ): Changed {
+  /** @param revision null if nothing was written and there was no object. */
+  #outcome({ place, key, held, value, last }: Decided, leaseId: string, revision: Revision | null): Changed {
     const kind = value === null ? 'deleted' : held === null ? 'created' : 'updated'
     // A dry run of a create has no revision yet, so its response has none either.
     const modRevision = revision ?? (0 as Revision)
@@ -374,7 +401,7 @@ export class ObjectStore {
     metadata['resourceVersion'] = formatResourceVersion(stored.modRevision)
     this.#options.fillDefaults(served, object)
     const isBare = served.resource.holds === 'values'
-    const isOldVersion = served.definition !== null && stored.apiVersion !== storedApiVersion(served)
+    const isOldVersion = served.definition !== null && stored.schemaVersion !== storedApiVersion(served)
     return { stored, object, isBare, isForeign: stored.encoding === 'protobuf', isOldVersion }
   }
 
@@ -401,9 +428,10 @@ export class ObjectStore {
 }
 
 /** Wraps a value that may consist of any bytes. */
-function rawObject(resource: Resource, named: ObjectName, keyValue: KeyValue): StoredObject {
-  const type = { encoding: 'json', apiVersion: apiVersion(resource), kind: resource.kind } as const
-  return new LooseObject({ ...keyValue, ...named, ...type, ...keyValueObject(resource, named, keyValue) })
+function rawObject(resource: ApiResource, named: ObjectName, keyValue: KeyValue): StoredObject {
+  const type = { encoding: 'json', schemaVersion: apiVersion(resource), typeName: resource.kind } as const
+  const { namespace: scope, name } = named
+  return new LooseObject({ ...keyValue, scope, name, ...type, ...keyValueObject(resource, named, keyValue) })
 }
 
 function notOurs({ served, name }: ObjectLocation, form: string): NotImplementedError {

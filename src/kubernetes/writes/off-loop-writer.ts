@@ -17,14 +17,14 @@
 import type { JsonRecord } from '../codec/json-tree.js'
 import { EVICTION_NAME, type ServedResource } from '../dialect/resource-registry.js'
 import { toShared } from '../dialect/shared-resource.js'
-import { apiVersion, type ObjectName } from '../../engine/model/resource.js'
+import { apiVersion, type ObjectName } from '../model/api-resource.js'
 import {
   InternalError,
   RequestEntityTooLargeError,
   ServiceUnavailableError,
   StatusError,
   TimeoutError,
-} from '../../engine/model/status.js'
+} from '../model/status.js'
 import { type JobCalls, ThreadEndedError, type ThreadPool } from '../../support/thread-pool.js'
 import {
   type ResponseMessage,
@@ -40,23 +40,33 @@ import { isContainer } from './containers.js'
 import type { SingleResponse, WriteRequest, WriteResponse } from './write-context.js'
 import type { ObjectLocation } from './object-store.js'
 import { type OneVerb, type OwnDecision, Writer, type WriterOptions, type WriteVerb } from './writer.js'
+import { MAX_KNOWN_RESOURCES, MAX_LOOP_BODY_BYTES } from '../model/limits.js'
 
 export interface OffLoopWriterOptions extends WriterOptions {
   readonly threads: Pick<ThreadPool, 'run'>
   /** A semaphore with one slot per thread. */
   readonly semaphore: { acquire(identity: string, signal?: AbortSignal): Promise<() => void> }
   readonly deadlineMs: number
+  /** Called before a write that takes much memory, with its estimate in bytes. @throws TooManyRequestsError */
+  readonly admit: (bytes: number) => void
   /** Called with the seconds that a write took in a thread, or until the thread was terminated. */
   readonly onJob: (seconds: number) => void
 }
 
-/** The largest body in bytes that may stay on the loop. */
-const MAX_BODY_BYTES = 8 * 1024
 const MAX_DENSE_BODY_BYTES = 512
 /** The largest stored object in bytes that the loop may replace. */
 const MAX_HELD_BYTES = 32 * 1024
-/** The number of resources that a thread remembers. Beyond this number, it forgets all of them. */
-const MAX_KNOWN = 200
+/**
+ * A write that takes more than this needs a place in the memory target, and its thread ends with it, because V8 returns
+ * little of a heap that has grown.
+ */
+const LARGE_BYTES = 32 * 2 ** 20
+/** Memory of a body in its thread, for each of its bytes and for each value, as measured. */
+const BYTES_PER_BYTE = 8
+const BYTES_PER_VALUE = 300
+/** 1 for the bytes that begin or separate values in JSON and YAML. Encoded text, such as base64, has none of them. */
+const IS_SEPARATOR = new Uint8Array(256)
+for (const byte of Buffer.from(',:[{&*!\n', 'latin1')) IS_SEPARATOR[byte] = 1
 
 /** Functions of a request that a thread can call. */
 const CALLABLE: ReadonlySet<string> = new Set(['mayCreate', 'mayDelete', 'confirm'])
@@ -137,9 +147,12 @@ export class OffLoopWriter {
     const { threads, clock, onJob } = this.#options
     let hasWritten = false
     const calls = this.#callsOf(request, () => (hasWritten = true))
+    const bytes = estimateOf(request)
+    const isLarge = bytes > LARGE_BYTES
+    if (isLarge) this.#options.admit(bytes)
     const startedMs = clock.monotonic()
     try {
-      const returned = await threads.run({ message: (known) => this.#message(verb, request, known), calls })
+      const returned = await threads.run({ message: (known) => this.#message(verb, request, known), calls, isLarge })
       return fromResponseMessage(valueOf(returned as Returned<ResponseMessage>))
     } catch (error) {
       throw error instanceof ThreadEndedError ? this.#endedError(error, hasWritten) : error
@@ -181,7 +194,7 @@ export class OffLoopWriter {
   #message(verb: OneVerb, request: WriteRequest, known: Set<unknown>): WriteMessage {
     const { find, etcdPrefix, maxValueBytes, clock } = this.#options
     const { namespace, name, subresource, query, userAgent, contentType, body } = request
-    const forgets = known.size >= MAX_KNOWN
+    const forgets = known.size >= MAX_KNOWN_RESOURCES
     if (forgets) known.clear()
     const namespaces = find('', 'v1', 'namespaces')
     return {
@@ -245,8 +258,8 @@ function canLeave(verb: OneVerb, request: WriteRequest): boolean {
 
 /** @throws RequestEntityTooLargeError */
 function requireSmallBody({ body }: WriteRequest, kind: string): void {
-  if (body.length <= MAX_BODY_BYTES) return
-  throw new RequestEntityTooLargeError(`Request entity too large: limit of ${kind} is ${MAX_BODY_BYTES}`)
+  if (body.length <= MAX_LOOP_BODY_BYTES) return
+  throw new RequestEntityTooLargeError(`Request entity too large: limit of ${kind} is ${MAX_LOOP_BODY_BYTES}`)
 }
 
 /**
@@ -260,7 +273,15 @@ function recordFrom(text: string): JsonRecord {
 function isSmall({ served, body, contentType = '' }: WriteRequest): boolean {
   if (served.origin === 'custom') return false
   const isPlain = /^application\/((strategic-)?merge-patch\+)?json *(;|$)/i.test(contentType)
-  return body.length <= (isPlain ? MAX_BODY_BYTES : MAX_DENSE_BODY_BYTES)
+  return body.length <= (isPlain ? MAX_LOOP_BODY_BYTES : MAX_DENSE_BODY_BYTES)
+}
+
+/** Estimates the memory of a write from its body alone. Other formats than JSON and YAML count as dense. */
+function estimateOf({ body, contentType = '' }: WriteRequest): number {
+  let values = 0
+  if (/json|yaml/i.test(contentType)) for (const byte of body) values += IS_SEPARATOR[byte]!
+  else values = body.length / 2
+  return body.length * BYTES_PER_BYTE + values * BYTES_PER_VALUE
 }
 
 /** Thrown when the stored object is too large for the event loop. */

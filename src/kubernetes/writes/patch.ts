@@ -2,11 +2,11 @@
  * PATCH in its four formats. Each format turns the stored object into a complete new one, which is then treated as an
  * update.
  */
-import { isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
+import { goJson, isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { bodyMediaType } from '../dialect/media-type.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
-import type { Resource } from '../../engine/model/resource.js'
-import { BadRequestError, InvalidError, NotFoundError, type StatusError } from '../../engine/model/status.js'
+import type { ApiResource } from '../model/api-resource.js'
+import { BadRequestError, InvalidError, NotFoundError, type StatusError } from '../model/status.js'
 import { appliedProblem } from './applied-problems.js'
 import { bareValueOf } from './bare-value.js'
 import { checkName, checkNamespace, makeObject } from './create.js'
@@ -17,7 +17,7 @@ import { applyMergePatch } from './merge-patch.js'
 import type { KindRules } from './kind-rules.js'
 import { metadataOf } from './object-change.js'
 import type { Held } from './object-store.js'
-import { checkType, decode } from './request-body.js'
+import { checkType, decode } from './object-body.js'
 import type { Shape } from './shape.js'
 import { unknownField } from './strict-problems.js'
 import { applyStrategicPatch } from './strategic-patch.js'
@@ -46,7 +46,7 @@ export function readPatch(
   contentType: string | undefined,
   body: Buffer,
   takesStrategicPatch: boolean,
-  holds?: Resource['holds'],
+  holds?: ApiResource['holds'],
 ): PatchBody {
   const types: readonly [PatchType, ...PatchType[]] = takesStrategicPatch ? FOR_BUILT_IN : FOR_CUSTOM
   // Unlike other bodies, a patch has no default type.
@@ -80,6 +80,9 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
   const rules = context.change.rules(served)
   const body = readPatch(request.contentType, request.body, rules.takesStrategicPatch, resource.holds)
   const isApply = body.type === APPLY_PATCH
+  // These two patches change an object whose numbers Go has read already; the others change its JSON.
+  const changesValues = isApply || body.type === STRATEGIC_PATCH
+  if (changesValues && served.origin !== 'declared' && isRecord(body.patch)) goJson(body.patch)
   const options = parseWriteOptions(request.query, request.userAgent, 'Patch', isApply)
   const write = new Write(context, request, options)
   const { lease, manager } = write
@@ -107,6 +110,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
         return lease.putBare(held, bare)
       }
       checkPatched(after, request, invalidPatch)
+      write.read(after)
       const changeRequest = write.changeRequest({ verb: 'patch', keepsManagedFields: isApply })
       return lease.put(held, context.change.update(held.object, after, changeRequest))
     })
@@ -122,6 +126,7 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
     delete metadataOf(configuration)['resourceVersion']
     await request.mayCreate()
     const object = applyConfiguration(null, configuration, rules.shape, manager, options.force)
+    write.read(object)
     return await makeObject(write, object, true)
   }
 }

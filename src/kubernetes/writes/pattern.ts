@@ -6,11 +6,8 @@
 import { LRUCache } from 'lru-cache'
 import { RE2JS } from 're2js'
 import { errorMessage } from '../../support/error-message.js'
+import { MAX_PATTERN_LENGTH } from '../model/limits.js'
 
-/**
- * Compiling takes more than linear time in the length of a pattern. Patterns of real definitions are a tenth as long.
- */
-const MAX_LENGTH = 4_096
 const compiled = new LRUCache<string, RE2JS>({ max: 1_000 })
 
 export interface Pattern {
@@ -22,8 +19,8 @@ export interface Pattern {
 export function compilePattern(source: string): Pattern {
   const known = compiled.get(source)
   if (known !== undefined) return known
-  if (source.length > MAX_LENGTH) {
-    throw new SyntaxError(`a pattern of ${source.length} characters is longer than ${MAX_LENGTH}`)
+  if (source.length > MAX_PATTERN_LENGTH) {
+    throw new SyntaxError(`a pattern of ${source.length} characters is longer than ${MAX_PATTERN_LENGTH}`)
   }
   let made: RE2JS
   try {

@@ -2,7 +2,7 @@
 import { ensureRecord, isRecord, parseJsonTree } from '../codec/json-tree.js'
 import { encodeIfPossible } from '../codec/protobuf/encode-object.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
-import { formatResourceVersion } from '../../engine/model/resource-version.js'
+import { formatResourceVersion } from '../model/resource-version.js'
 import type { SingleResponse, WriteContext } from './write-context.js'
 
 /**

@@ -6,7 +6,7 @@
  */
 import { field, type Fields, isObject, textsAt } from '../../support/fields.js'
 import { type Json, record } from '../codec/json-tree.js'
-import { factsOf, type MessageFacts, type SchemaFacts } from '../codec/openapi-facts.js'
+import { factsOf, membersOf, type SchemaFacts } from '../codec/openapi-facts.js'
 import { type Field, type Message, META_PACKAGE, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
 import { getOrMake } from '../../support/memo.js'
 
@@ -109,7 +109,14 @@ export class BuiltInShapes {
     const [only] = message.fields
     if (message.form === 'items' && only !== undefined) return this.#field(only, {})
     const facts = factsOf(message.fullName)
-    let members: Map<string, Shape> | null = null
+    let members: ReadonlyMap<string, Shape> | null = null
+    const shapes = (): ReadonlyMap<string, Shape> =>
+      new Map(
+        membersOf(message, this.source).map((field) => [
+          field.jsonName,
+          this.#field(field, facts.properties?.[field.jsonName] ?? {}),
+        ]),
+      )
     return {
       ...BASE,
       type: 'object',
@@ -117,23 +124,8 @@ export class BuiltInShapes {
       items: ANY,
       isAtomic: isAtomicMap(facts),
       // Members are built on first use, because messages contain each other.
-      member: (name) => (members ??= this.#members(message, facts)).get(name),
+      member: (name) => (members ??= shapes()).get(name),
     }
-  }
-
-  /** @param facts include those of the members of inlined messages. */
-  #members(message: Message, facts: MessageFacts): Map<string, Shape> {
-    const members = new Map<string, Shape>()
-    for (const field of message.fields) {
-      if (field.jsonName !== '') {
-        members.set(field.jsonName, this.#field(field, facts.properties?.[field.jsonName] ?? {}))
-        continue
-      }
-      const inlined = this.source.message(field.messageName)
-      if (inlined === undefined) continue
-      for (const [name, shape] of this.#members(inlined, facts)) members.set(name, shape)
-    }
-    return members
   }
 
   #field({ label, type, messageName }: Field, facts: SchemaFacts): Shape {

@@ -7,12 +7,13 @@ import {
   StatusError,
   StorageFullError,
   TimeoutError,
-} from '../../engine/model/status.js'
+} from '../model/status.js'
+import { statusOf } from '../model/status-of.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 
 /** @param during for a write, the Status says that the write may still have happened if there was no response. */
 export function storageError(error: unknown, during: 'read' | 'write'): StatusError {
-  if (!(error instanceof UpstreamError)) return StatusError.from(error)
+  if (!(error instanceof UpstreamError)) return statusOf(error)
   const options = { cause: error }
   switch (error.code) {
     case 'unavailable':
@@ -33,6 +34,8 @@ export function storageError(error: unknown, during: 'read' | 'write'): StatusEr
       return new ExpiredError('the storage compacted the revision while it was being read: try again', options)
     case 'future-revision':
       return new TimeoutError('Timeout: Too large resource version: the storage has not reached it', options)
+    case 'lease-not-found':
+    case 'unsupported':
     case 'protocol':
       return new InternalError('an internal error occurred', options)
   }

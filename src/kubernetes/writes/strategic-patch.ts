@@ -6,7 +6,7 @@
  * Source: "Strategic Merge Patch" in the Kubernetes API conventions.
  */
 import { canonicalText, cloneTree, isRecord, type Json, jsonText, type JsonRecord, record } from '../codec/json-tree.js'
-import { BadRequestError } from '../../engine/model/status.js'
+import { BadRequestError } from '../model/status.js'
 import { ANY, type Shape } from './shape.js'
 import { getOrMake } from '../../support/memo.js'
 

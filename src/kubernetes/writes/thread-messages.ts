@@ -3,7 +3,8 @@
  * preserves.
  */
 import type { SharedResource } from '../dialect/shared-resource.js'
-import { InternalError, RelayedStatusError, type Status, StatusError } from '../../engine/model/status.js'
+import { InternalError, RelayedStatusError, type Status } from '../model/status.js'
+import { statusOf } from '../model/status-of.js'
 import { LooseObject, type StoredObject } from '../../engine/model/stored-object.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
 import type { SingleResponse } from './write-context.js'
@@ -39,7 +40,12 @@ export interface WriteMessage {
 }
 
 export type ErrorMessage =
-  | { readonly kind: 'status'; readonly status: Status; readonly cause: string | null }
+  | {
+      readonly kind: 'status'
+      readonly status: Status
+      readonly warnings: readonly string[]
+      readonly cause: string | null
+    }
   | { readonly kind: 'upstream'; readonly code: UpstreamErrorCode; readonly message: string }
 
 export type Returned<T> =
@@ -60,15 +66,17 @@ export function valueOf<T>(returned: Returned<T>): T {
   if (returned.kind === 'value') return returned.value
   const { error } = returned
   if (error.kind === 'upstream') throw new UpstreamError(error.code, error.message)
-  throw new RelayedStatusError(error.status, error.cause === null ? {} : { cause: new Error(error.cause) })
+  const relayed = new RelayedStatusError(error.status, error.cause === null ? {} : { cause: new Error(error.cause) })
+  relayed.warnings = error.warnings
+  throw relayed
 }
 
 function errorMessage(error: unknown): ErrorMessage {
   if (error instanceof UpstreamError) return { kind: 'upstream', code: error.code, message: error.message }
-  const status = StatusError.from(error)
+  const status = statusOf(error)
   const isOurs = status instanceof InternalError
   const cause = status.cause instanceof Error ? (status.cause.stack ?? status.cause.message) : null
-  return { kind: 'status', status: status.toStatus(), cause: isOurs ? cause : null }
+  return { kind: 'status', status: status.toStatus(), warnings: status.warnings, cause: isOurs ? cause : null }
 }
 
 /** Converts byte arrays to Buffers. A structured clone returns plain arrays, but all other code expects Buffers. */
@@ -81,7 +89,7 @@ export function withBuffers(value: unknown): unknown {
 }
 
 /** A stored object without its accessors, because a structured clone copies only fields. */
-type StoredMessage = Omit<StoredObject, 'size' | 'notes'>
+type StoredMessage = Omit<StoredObject, 'size' | 'notes' | 'wholeChecksum'>
 
 type ObjectResponse = Extract<SingleResponse, { kind: 'object' }>
 
@@ -92,11 +100,11 @@ export type ResponseMessage =
 
 export function toResponseMessage(response: SingleResponse): ResponseMessage {
   if (response.kind !== 'object') return response
-  const { key, namespace, name, createRevision, modRevision, version, leaseId, encoding, apiVersion, kind } =
+  const { key, scope, name, createRevision, modRevision, version, leaseId, encoding, schemaVersion, typeName } =
     response.stored
-  const { bytes, metadataOffset } = response.stored
+  const { bytes, revisionOffset } = response.stored
   const revisions = { createRevision, modRevision, version, leaseId }
-  const stored = { key, namespace, name, ...revisions, encoding, apiVersion, kind, bytes, metadataOffset }
+  const stored = { key, scope, name, ...revisions, encoding, schemaVersion, typeName, bytes, revisionOffset }
   return { ...response, stored }
 }
 

@@ -1,7 +1,7 @@
 /** PUT: replaces a whole object or its status. */
 import { cloneTree, textMember } from '../codec/json-tree.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
-import { NotFoundError } from '../../engine/model/status.js'
+import { NotFoundError } from '../model/status.js'
 import { bareValueOf } from './bare-value.js'
 import { checkName, checkNamespace, makeObject, readWhole } from './create.js'
 import { metadataOf } from './object-change.js'
@@ -19,7 +19,6 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
   checkNamespace(metadata, request)
   const uid = textMember(metadata, 'uid')
   const bare = bareValueOf(served, value, name)
-  if (bare !== null) write.refuseOrWarn(write.inBody.texts)
   try {
     return await write.change((held) => {
       if (held === null) throw objectNotFoundError(resource, name)

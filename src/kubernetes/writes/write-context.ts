@@ -2,9 +2,9 @@
 import { equalTrees, type JsonRecord } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
-import { apiVersion, type ObjectName } from '../../engine/model/resource.js'
+import { apiVersion, type ObjectName } from '../model/api-resource.js'
 import type { Revision } from '../../engine/model/revision.js'
-import type { StatusError } from '../../engine/model/status.js'
+import type { StatusError } from '../model/status.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import type { Clock } from '../../support/clock.js'
 import { type Containers, isContainer } from './containers.js'
@@ -21,6 +21,7 @@ import {
 } from './object-change.js'
 import type { Change, Changed, ConfirmPut, Guards, Held, ObjectStore } from './object-store.js'
 import type { Shape } from './shape.js'
+import { unknownField } from './strict-problems.js'
 import { chooseLease } from './time-to-live.js'
 import type { WriteOptions } from './write-options.js'
 
@@ -73,6 +74,8 @@ export interface WriteRequest {
   readonly apart?: RemovalApart
   /** Called before an object is put that the caller may not write freely. @throws StatusError */
   readonly confirm?: ConfirmPut
+  /** Collects the warnings. Default: they go with the response only. */
+  readonly warnings?: Warnings
 }
 
 export type WriteResponse = SingleResponse | CollectionResponse
@@ -169,7 +172,7 @@ class RequestLease {
 
 /** One request that creates or changes an object, from its options to its response. */
 export class Write {
-  readonly warnings = new Warnings()
+  readonly warnings: Warnings
   readonly lease: RequestLease
   readonly manager: Manager
   /** The object's name, which a create may generate. */
@@ -184,7 +187,8 @@ export class Write {
     readonly request: WriteRequest,
     readonly options: WriteOptions,
   ) {
-    const { served, subresource, name } = request
+    const { served, subresource, name, warnings = new Warnings() } = request
+    this.warnings = warnings
     this.lease = new RequestLease(context, request.mayDelete, options.ttlSeconds, isContainer(served))
     this.manager = {
       name: options.fieldManager,
@@ -195,11 +199,24 @@ export class Write {
     this.name = name
   }
 
+  /**
+   * Reads an object as its kind, and removes the fields that the kind does not declare.
+   * @throws StatusError if it cannot be read, or the request asks to refuse unknown and duplicate fields.
+   */
+  read(object: JsonRecord): void {
+    const { texts, hasUnknown, isInOrder } = this.inBody
+    const found = this.context.change.read(this.request.served, object, this.#refused)
+    const unknown = (isInOrder ? found : [...found].sort()).map(unknownField)
+    this.refuseOrWarn(hasUnknown ? texts : [...texts, ...unknown])
+  }
+
   /** @throws StatusError if the request asks to refuse unknown and duplicate fields. */
   refuseOrWarn(problems: readonly string[]): void {
-    const refused = this.unreadable ?? ((why: string) => unreadableAs(this.request.served.resource, why))
-    refuseOrWarn(problems, this.options.fieldValidation, this.warnings.add, refused)
+    refuseOrWarn(problems, this.options.fieldValidation, this.warnings.add, this.#refused)
   }
+
+  readonly #refused = (why: string): StatusError =>
+    this.unreadable?.(why) ?? unreadableAs(this.request.served.resource, why)
 
   /** Returns the request for `ObjectChange`. */
   changeRequest(more: Pick<ChangeRequest, 'verb'> & Partial<ChangeRequest>): ChangeRequest {
@@ -210,10 +227,8 @@ export class Write {
       subresource,
       manager: this.manager,
       keepsManagedFields: false,
-      fieldValidation: this.options.fieldValidation,
+      isPatched: this.unreadable !== undefined,
       warn: this.warnings.add,
-      inBody: this.inBody,
-      ...(this.unreadable === undefined ? {} : { unreadable: this.unreadable }),
       ...more,
     }
   }

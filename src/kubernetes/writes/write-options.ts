@@ -1,7 +1,7 @@
 /** The query parameters of writes, and DeleteOptions, which may be a body or query parameters. */
 import { type Json, member, textMember } from '../codec/json-tree.js'
 import { flagParameter, integerParameter, parameter } from '../dialect/query.js'
-import { BadRequestError, InvalidError } from '../../engine/model/status.js'
+import { BadRequestError, InvalidError } from '../model/status.js'
 import { type FieldProblem, forbiddenField, invalid, notSupported, required, tooLong } from './field-errors.js'
 import { parseTimeToLive, TIME_TO_LIVE_RULE } from './time-to-live.js'
 

@@ -7,22 +7,27 @@ import {
   encodeJsonTree,
   isNumber,
   isRecord,
+  JsonNumber,
   type JsonRecord,
   member,
   setMember,
+  storedNumber,
   textMember,
 } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { SCALE, scaleOf } from '../dialect/scale.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
-import { BadRequestError, InvalidError } from '../../engine/model/status.js'
+import { BadRequestError, InvalidError } from '../model/status.js'
 import { type FieldProblem, invalid, wrongType } from './field-errors.js'
-import { metadataOf } from './object-change.js'
+import { typeProblem } from './member-types.js'
+import { metadataOf, unreadableAs } from './object-change.js'
 import type { Change } from './object-store.js'
 import { patched, readPatch } from './patch.js'
-import { checkType, readObject } from './request-body.js'
-import { ANY } from './shape.js'
+import { checkType, readObject } from './object-body.js'
+import { ANY, BuiltInShapes } from './shape.js'
+import { apiVersion } from '../model/api-resource.js'
+import { oncePer } from '../../support/memo.js'
 import { checkName } from './create.js'
 import { type SingleResponse, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
@@ -53,6 +58,7 @@ export async function writeScale(
       const replicas = readReplicas(scale, name)
       const after = cloneTree(held.object)
       if (member(after, ...paths.specReplicas) !== replicas) setMember(after, paths.specReplicas, replicas)
+      write.read(after)
       const object = context.change.update(held.object, after, write.changeRequest({ verb: 'patch' }))
       response = scaleOf(object, paths)
       return write.lease.put(held, object)
@@ -66,8 +72,9 @@ export async function writeScale(
 }
 
 /** @throws InvalidError */
-export function readReplicas(scale: JsonRecord, name: string): number {
-  const replicas = member(scale, 'spec', 'replicas') ?? 0
+function readReplicas(scale: JsonRecord, name: string): number {
+  const given = member(scale, 'spec', 'replicas') ?? 0
+  const replicas = given instanceof JsonNumber && !/[.e]/i.test(given.text) ? storedNumber(given) : given
   const problems: FieldProblem[] = []
   if (!isNumber(replicas)) problems.push(wrongType('spec.replicas', typeof replicas, 'must be an integer'))
   else if (typeof replicas !== 'number' || !Number.isInteger(replicas) || replicas < 0 || replicas > 0x7fff_ffff) {
@@ -80,6 +87,8 @@ export function readReplicas(scale: JsonRecord, name: string): number {
 function whole({ contentType, body }: WriteRequest, schema: Schema): (scale: JsonRecord) => JsonRecord {
   const { value } = readObject(contentType, body, schema)
   checkType(value, SCALE)
+  const problem = typeProblem(value, scaleShape(schema))
+  if (problem !== null) throw unreadableAs(SCALE, problem)
   return () => value
 }
 
@@ -90,6 +99,8 @@ function partial(contentType: string | undefined, body: Buffer): (scale: JsonRec
   }
   return (scale) => patched(scale, patch, ANY)
 }
+
+const scaleShape = oncePer((schema: Schema) => new BuiltInShapes(schema).ofKind(apiVersion(SCALE), SCALE.kind) ?? ANY)
 
 function missing(): never {
   throw unknownResource()

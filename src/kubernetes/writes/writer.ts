@@ -8,7 +8,7 @@ import type { Schema } from '../codec/protobuf/schema.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { EVICTION_NAME, hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
-import { AlreadyExistsError, ConflictError, NotFoundError } from '../../engine/model/status.js'
+import { AlreadyExistsError, ConflictError, NotFoundError, StatusError } from '../model/status.js'
 import type { Clock } from '../../support/clock.js'
 import type { Random } from '../../support/random.js'
 import { BuiltInDefaults } from './built-in-defaults.js'
@@ -30,6 +30,7 @@ import { writeScale } from './write-scale.js'
 import { updateObject } from './update.js'
 import {
   type SingleResponse,
+  Warnings,
   Write,
   type WriteContext,
   type WriteRequest,
@@ -153,7 +154,11 @@ export class Writer {
   perform(verb: OneVerb, request: WriteRequest): Promise<SingleResponse>
   perform(verb: WriteVerb, request: WriteRequest): Promise<WriteResponse>
   async perform(verb: WriteVerb | OneVerb, request: WriteRequest): Promise<WriteResponse> {
-    const response = await this.#perform(verb, request)
+    const warnings = new Warnings()
+    const response = await this.#perform(verb, { ...request, warnings }).catch((error: unknown) => {
+      if (error instanceof StatusError) error.warnings = warnings.texts
+      throw error
+    })
     if (request.asProtobuf !== true || response.kind === 'objects') return response
     return inProtobuf(this.#context, request.served, response)
   }

@@ -2,12 +2,11 @@
  * Builds authenticators and authorizers from plain options. Only this module knows all kinds of them. It also reads
  * their files for the first time, so the server does not start with a broken file.
  */
+import type { Ambient } from '../../support/ambient.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { Webhook, WebhookMetrics } from '../metrics/request-metrics.js'
 import type { OptionValues } from '../config/options.js'
 import type { authenticationOptions, authorizationOptions } from '../config/options/access.js'
-import type { Clock } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
 import type { Authenticator } from './authn/authenticator.js'
 import { clientCertificate } from './authn/client-certificate.js'
 import { apiServerKeys, discoverKeys, LazyKeys } from './authn/jwt.js'
@@ -37,9 +36,7 @@ import { errorMessage } from '../../support/error-message.js'
 export type AuthenticationOptions = Pick<OptionValues, keyof typeof authenticationOptions | 'natsCluster'>
 export type AuthorizationOptions = Pick<OptionValues, keyof typeof authorizationOptions>
 
-interface Surroundings {
-  readonly clock: Clock
-  readonly logger: Logger
+interface AuthDeps extends Pick<Ambient, 'clock' | 'logger'> {
   readonly metrics?: WebhookMetrics
   /** Records whether the files can be used. */
   readonly fileMetrics?: FileMetrics | undefined
@@ -47,7 +44,7 @@ interface Surroundings {
   readonly onJudge?: (health: JudgeHealth) => void
 }
 
-interface AuthenticatorSurroundings extends Surroundings {
+interface AuthenticatorDeps extends AuthDeps {
   /** Slots for reviews of unknown tokens. Default: those of a single process. */
   readonly unknownTokens?: IdentitySemaphore
   /** Finds the objects to which service account tokens are bound. Default: none are cached here. */
@@ -60,11 +57,8 @@ interface AuthenticatorSurroundings extends Surroundings {
  *
  * @throws Error that names a file which cannot be used.
  */
-export function buildAuthenticator(
-  options: AuthenticationOptions,
-  surroundings: AuthenticatorSurroundings,
-): UnionAuthenticator {
-  const { clock, logger, metrics, fileMetrics, unknownTokens, onJudge } = surroundings
+export function buildAuthenticator(options: AuthenticationOptions, deps: AuthenticatorDeps): UnionAuthenticator {
+  const { clock, logger, metrics, fileMetrics, unknownTokens, onJudge } = deps
   const watching = { clock, logger, metrics: fileMetrics }
   const healthOf = (webhook: Webhook): JudgeHealth => openHealth(webhook, { clock, logger, onJudge })
   const watch = <T>(path: string, parse: (text: string) => T): WatchedFiles<T> =>
@@ -73,42 +67,19 @@ export function buildAuthenticator(
   // from the cheapest to the most expensive.
   const authenticators: Authenticator[] = []
   if (options.requestheaderClientCaFile !== null) {
-    authenticators.push(
-      requestHeader({
-        authorities: watch(options.requestheaderClientCaFile, parseCertificates),
-        allowedNames: options.requestheaderAllowedNames,
-        usernameHeaders: options.requestheaderUsernameHeaders,
-        groupHeaders: options.requestheaderGroupHeaders,
-        extraHeaderPrefixes: options.requestheaderExtraHeadersPrefix,
-      }),
-    )
+    const authorities = watch(options.requestheaderClientCaFile, parseCertificates)
+    authenticators.push(requestHeader({ ...options, authorities }))
   }
   if (options.clientCaFile !== null)
     authenticators.push(clientCertificate(watch(options.clientCaFile, parseCertificates)))
   const tokens = options.tokenAuthFile === null ? null : watch(options.tokenAuthFile, parseTokenFile)
   if (tokens !== null) authenticators.push(tokenFile(tokens))
-  if (options.serviceAccountIssuer.length > 0) authenticators.push(openServiceAccounts(options, surroundings))
+  if (options.serviceAccountIssuer.length > 0) authenticators.push(openServiceAccounts(options, deps))
   if (options.oidcIssuerUrl !== null) {
-    authenticators.push(
-      oidc({
-        issuerUrl: options.oidcIssuerUrl,
-        audiences: options.oidcClientId,
-        usernameClaim: options.oidcUsernameClaim,
-        usernamePrefix: options.oidcUsernamePrefix,
-        groupsClaim: options.oidcGroupsClaim,
-        groupsPrefix: options.oidcGroupsPrefix,
-        signingAlgorithms: options.oidcSigningAlgs,
-        client: new JsonClient(
-          options.oidcCaFile === null
-            ? { server: options.oidcIssuerUrl }
-            : watchIssuer(options.oidcIssuerUrl, options.oidcCaFile, watching),
-          'oidc',
-          metrics,
-        ),
-        clock,
-        health: healthOf('oidc'),
-      }),
-    )
+    const { oidcIssuerUrl: issuerUrl, oidcCaFile } = options
+    const server = oidcCaFile === null ? { server: issuerUrl } : watchIssuer(issuerUrl, oidcCaFile, watching)
+    const client = new JsonClient(server, 'oidc', metrics)
+    authenticators.push(oidc({ ...options, issuerUrl, client, clock, health: healthOf('oidc') }))
   }
   if (options.authenticationKubeconfig !== null) {
     const server = watchKubeconfig(options.authenticationKubeconfig, watching)
@@ -120,7 +91,10 @@ export function buildAuthenticator(
   }
   if (authenticators.length === 0) return anonymousOnly
   const keys = options.ticketKeyFile === null ? null : watch(options.ticketKeyFile, parseTicketKeys)
-  const tickets = keys === null ? null : new Tickets({ keys, tokens, clock, cluster: options.natsCluster })
+  const { natsCluster: cluster } = options
+  const { boundObjects: objects = NO_OBJECTS } = deps
+  const isReviewed = options.authenticationKubeconfig !== null
+  const tickets = keys === null ? null : new Tickets({ keys, tokens, clock, cluster, objects, isReviewed })
   const apiAudiences = apiAudiencesOf(options)
   return unionAuthenticator({ authenticators, anonymous: options.anonymousAuth, clock, tickets, apiAudiences })
 }
@@ -132,7 +106,7 @@ function apiAudiencesOf({ apiAudiences, serviceAccountIssuer }: AuthenticationOp
 /** Keys come from files, from the API server that reviews tokens, or from the issuers themselves. */
 function openServiceAccounts(
   options: AuthenticationOptions,
-  { clock, logger, metrics, fileMetrics, onJudge, boundObjects: objects = NO_OBJECTS }: AuthenticatorSurroundings,
+  { clock, logger, metrics, fileMetrics, onJudge, boundObjects: objects = NO_OBJECTS }: AuthenticatorDeps,
 ): Authenticator {
   const watching = { clock, logger, metrics: fileMetrics }
   const issuers = options.serviceAccountIssuer
@@ -180,7 +154,7 @@ function openServiceAccounts(
  */
 export function buildAuthorizer(
   options: AuthorizationOptions,
-  { clock, logger, metrics, fileMetrics, onJudge }: Surroundings,
+  { clock, logger, metrics, fileMetrics, onJudge }: AuthDeps,
   rbacRules: RbacRules | null,
   nodes: NodeRelations | null,
 ): Authorizer {
@@ -225,7 +199,7 @@ export function buildAuthorizer(
 
 function openHealth(
   webhook: Webhook,
-  { clock, logger, onJudge }: Pick<Surroundings, 'clock' | 'logger'> & { onJudge: Surroundings['onJudge'] | undefined },
+  { clock, logger, onJudge }: Pick<AuthDeps, 'clock' | 'logger'> & { onJudge: AuthDeps['onJudge'] | undefined },
 ): JudgeHealth {
   const health = new JudgeHealth({ webhook, clock, logger })
   onJudge?.(health)
@@ -235,9 +209,9 @@ function openHealth(
 function watchIssuer(
   server: string,
   caFile: string,
-  surroundings: Omit<WatchedFilesOptions, 'paths'>,
+  deps: Omit<WatchedFilesOptions, 'paths'>,
 ): WatchedFiles<JsonServer> {
-  return new WatchedFiles<JsonServer>({ paths: [caFile], ...surroundings }, (ca) => {
+  return new WatchedFiles<JsonServer>({ paths: [caFile], ...deps }, (ca) => {
     assertUsable({ ca })
     return { server, ca }
   })

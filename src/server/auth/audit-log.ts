@@ -5,15 +5,20 @@
  *
  * The queue to the disk is bounded. When it is full, or the file cannot be written, lines are dropped and counted,
  * because a full disk must not stop the server. The file is reopened every few seconds until lines can be written, and
- * a line in it says how many were dropped.
+ * a line in it says how many were dropped, as does the process log. A full disk may have torn the last line, so the next
+ * one then begins on a new line.
  */
+import type { Ambient } from '../../support/ambient.js'
 import fs from 'node:fs'
 import type { Writable } from 'node:stream'
 
 import type { Clock } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
+import { AUDIT_QUEUE_BYTES } from '../limits/fixed-limits.js'
+import type { Attributes } from './authz/authorizer.js'
 
-export interface AuditRecord {
+type Requested = Pick<Attributes, 'verb' | 'group' | 'resource' | 'subresource' | 'namespace' | 'name'>
+
+export interface AuditRecord extends Requested {
   readonly user: string
   readonly groups: readonly string[]
   /** The impersonated user, whose permissions applied; absent without impersonation. */
@@ -22,12 +27,6 @@ export interface AuditRecord {
   readonly sourceAddress: string
   readonly userAgent: string
   readonly transport: string
-  readonly verb: string
-  readonly group: string
-  readonly resource: string
-  readonly subresource: string
-  readonly namespace: string
-  readonly name: string
   /** The path without the query. */
   readonly path: string
   readonly code: number
@@ -38,24 +37,15 @@ export interface AuditRecord {
   readonly rule: string | null
 }
 
-export interface AuditLog {
-  write(record: AuditRecord): void
-  /** Opens the file again, after the platform has moved it. */
-  reopen(): void
-  readonly dropped: number
-  close(): Promise<void>
-}
+export type AuditLog = Readonly<ReturnType<typeof openAuditLog>>
 
-export interface AuditLogOptions {
+export interface AuditLogOptions extends Pick<Ambient, 'clock' | 'logger'> {
   /** The file to which lines are appended, or '-' for standard output. */
   readonly path: string
-  readonly clock: Clock
-  readonly logger: Logger
   /** The stream that '-' writes to; tests pass their own. */
   readonly stdout: Writable
 }
 
-const MAX_QUEUED_BYTES = 4 * 2 ** 20
 /** How long to wait before reopening a file that could not be written. */
 const RETRY_MS = 5_000
 const APPENDING = fs.constants.O_WRONLY | fs.constants.O_APPEND | fs.constants.O_CREAT | fs.constants.O_NONBLOCK
@@ -73,12 +63,13 @@ const MAX_LINE_BYTES = 4_096
 const MAX_SHORT_TEXT_BYTES = 300
 const MAX_SHORT_GROUPS_BYTES = 700
 
-export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): AuditLog {
+export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions) {
   let isFailing = false
   let failedAtMs = 0
   let stream = open()
   let dropped = 0
   let unreported = 0
+  let isTorn = false
 
   function open(): Writable {
     if (path === '-') return stdout
@@ -92,20 +83,23 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
   }
 
   function takesLines(): boolean {
-    if (stream.writableLength > MAX_QUEUED_BYTES) return false
+    if (stream.writableLength > AUDIT_QUEUE_BYTES) return false
     if (!stream.destroyed) return true
     if (clock.monotonic() - failedAtMs < RETRY_MS) return false
     stream = open()
+    isTorn = endsTorn(path)
     return true
   }
 
-  function line(fields: object, onLost: () => void): void {
+  function line(fields: object, onLost: () => void, reported = 0): void {
     const time = new Date(clock.now()).toISOString()
     const whole = `${JSON.stringify({ time, ...fields })}\n`
     const isShort = Buffer.byteLength(whole) <= MAX_LINE_BYTES
-    stream.write(isShort ? whole : `${JSON.stringify({ time, ...shortened(fields) })}\n`, (error) => {
+    const start = isTorn ? '\n' : ''
+    isTorn = false
+    stream.write(start + (isShort ? whole : `${JSON.stringify({ time, ...shortened(fields) })}\n`), (error) => {
       if (error) return onLost()
-      if (isFailing) logger.info({ path }, 'the audit log can be written again')
+      if (isFailing || reported > 0) logger.info({ path, dropped: reported }, 'the audit log can be written again')
       isFailing = false
     })
   }
@@ -125,12 +119,12 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
     get dropped() {
       return dropped
     },
-    write(record) {
+    write(record: AuditRecord): void {
       if (!takesLines()) return drop()
       if (unreported > 0) {
         const reported = unreported
         unreported = 0
-        line({ dropped: reported }, () => (unreported += reported))
+        line({ dropped: reported }, () => (unreported += reported), reported)
       }
       const { user, impersonatedUser, userAgent, name } = record
       const fields = {
@@ -143,14 +137,30 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions): 
       }
       line(fields, drop)
     },
+    /** Opens the file again, after the platform has moved it. */
     reopen,
-    close() {
+    close(): Promise<void> {
       if (path === '-') return Promise.resolve()
       return new Promise((resolve) => {
         if (stream.destroyed) resolve()
         else stream.end(resolve)
       })
     },
+  }
+}
+
+/** Whether the file's last line has no end. */
+function endsTorn(path: string): boolean {
+  let descriptor: number | null = null
+  try {
+    descriptor = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)
+    const { size } = fs.fstatSync(descriptor)
+    const last = Buffer.alloc(1)
+    return size > 0 && fs.readSync(descriptor, last, 0, 1, size - 1) === 1 && last.toString() !== '\n'
+  } catch {
+    return false
+  } finally {
+    if (descriptor !== null) fs.closeSync(descriptor)
   }
 }
 

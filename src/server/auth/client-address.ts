@@ -26,11 +26,17 @@ export function clientAddress(peer: string, forwardedFor: readonly string[], pro
   const hops = forwardedFor.flatMap((value) => value.split(',').map((hop) => hop.trim()))
   let current = plain(peer)
   while (proxies.has(current)) {
-    const next = plain(hops.pop() ?? '')
+    const next = plain(withoutPort(hops.pop() ?? ''))
     if (isIP(next) === 0) break
     current = next
   }
   return current
+}
+
+/** Returns a hop's address without a port, which some proxies add (Azure), and without the brackets of IPv6. */
+function withoutPort(hop: string): string {
+  const [, address = hop] = /^\[([^\]]+)\](?::\d+)?$/.exec(hop) ?? /^([\d.]+):\d+$/.exec(hop) ?? []
+  return address
 }
 
 /** Turns ::ffff:10.0.0.1, the form on a socket for both address families, into 10.0.0.1. */

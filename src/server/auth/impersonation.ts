@@ -13,10 +13,17 @@
  *
  * Source: the constrained impersonation filter of kubernetes/apiserver.
  */
-import { BadRequestError, ForbiddenError } from '../../engine/model/status.js'
+import { BadRequestError, ForbiddenError } from '../../kubernetes/model/status.js'
 import { type Attributes, resourceAttributes } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
-import { ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, PRIVILEGED_GROUP, type User } from './user.js'
+import {
+  ALL_AUTHENTICATED,
+  ALL_UNAUTHENTICATED,
+  ANONYMOUS,
+  PRIVILEGED_GROUP,
+  type User,
+  unescapeExtraKey,
+} from './user.js'
 
 /** The user that the headers ask for. */
 export interface WantedUser {
@@ -50,7 +57,7 @@ export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
     else if (header === 'impersonate-uid') uids.push(value)
     else if (header === 'impersonate-group') groups.push(value)
     else if (header.startsWith(EXTRA) && header.length > EXTRA.length) {
-      const key = unescapeKey(header.slice(EXTRA.length))
+      const key = unescapeExtraKey(header.slice(EXTRA.length))
       extra.set(key, [...(extra.get(key) ?? []), value])
     } else throw new BadRequestError(`unknown impersonation header ${JSON.stringify(header.slice(0, 64))}`)
   }
@@ -261,12 +268,4 @@ function serviceAccountOf(name: string): { readonly namespace: string; readonly 
 /** Node reads headers as Latin-1, so their bytes are decoded again as UTF-8. */
 function utf8(text: string): string {
   return Buffer.from(text, 'latin1').toString('utf8')
-}
-
-function unescapeKey(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

@@ -3,16 +3,14 @@
  * without details, and only the operator can fix the cause. While the failure lasts, at most one line a minute reports
  * it with its cause. Another line reports the recovery.
  */
+import type { Ambient } from '../../support/ambient.js'
 import type { Webhook } from '../metrics/request-metrics.js'
-import { ServiceUnavailableError, StatusError } from '../../engine/model/status.js'
-import type { Clock } from '../../support/clock.js'
+import { ServiceUnavailableError } from '../../kubernetes/model/status.js'
+import { knownStatusOf } from '../../kubernetes/model/status-of.js'
 import { errorMessage } from '../../support/error-message.js'
-import type { Logger } from '../../support/log.js'
 
-export interface JudgeHealthOptions {
+export interface JudgeHealthOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly webhook: Webhook
-  readonly clock: Clock
-  readonly logger: Logger
 }
 
 const LOG_GAP_MS = 60_000
@@ -22,7 +20,6 @@ const MAX_REASON_CHARACTERS = 500
 
 export class JudgeHealth {
   readonly webhook: Webhook
-  readonly #options: JudgeHealthOptions
   /** The last failure; null after a success. */
   #failing: { readonly reason: string; readonly atMs: number } | null = null
   #loggedAtMs = -Infinity
@@ -30,9 +27,8 @@ export class JudgeHealth {
   /** Failures since the last log line. */
   #failures = 0
 
-  constructor(options: JudgeHealthOptions) {
+  constructor(private readonly options: JudgeHealthOptions) {
     this.webhook = options.webhook
-    this.#options = options
   }
 
   /**
@@ -42,7 +38,7 @@ export class JudgeHealth {
   get problem(): string | null {
     if (this.#failing === null) return null
     const { reason, atMs } = this.#failing
-    return `${reason} (${Math.round((this.#options.clock.monotonic() - atMs) / 1000)} s ago)`
+    return `${reason} (${Math.round((this.options.clock.monotonic() - atMs) / 1000)} s ago)`
   }
 
   /** Records the outcome of judging one caller, and passes the outcome on. A refusal counts as a success. */
@@ -52,7 +48,8 @@ export class JudgeHealth {
       this.#works()
       return judged
     } catch (error) {
-      if (error instanceof ServiceUnavailableError || !(error instanceof StatusError)) this.#fails(error)
+      const known = knownStatusOf(error)
+      if (known === null || known instanceof ServiceUnavailableError) this.#fails(error)
       else this.#works()
       throw error
     }
@@ -62,13 +59,13 @@ export class JudgeHealth {
     this.#failing = null
     if (!this.#isLogged) return
     this.#isLogged = false
-    const { logger } = this.#options
+    const { logger } = this.options
     logger.info({ webhook: this.webhook, failures: this.#failures }, 'the review server answers again')
     this.#failures = 0
   }
 
   #fails(error: unknown): void {
-    const { clock, logger } = this.#options
+    const { clock, logger } = this.options
     const reasons = reasonsOf(error instanceof ServiceUnavailableError ? error.cause : error)
     this.#failing = { reason: reasons[0] ?? errorMessage(error), atMs: clock.monotonic() }
     this.#failures++

@@ -2,7 +2,7 @@
  * Sends reviews of tokens or access to an API server. A refusal counts only if the server was known to be ready before
  * the request; an acceptance always counts.
  */
-import { ServiceUnavailableError } from '../../engine/model/status.js'
+import { ServiceUnavailableError } from '../../kubernetes/model/status.js'
 import { ApiServerReadiness } from '../../support/api-server-readiness.js'
 import type { Clock } from '../../support/clock.js'
 import { field } from '../../support/fields.js'
@@ -25,12 +25,10 @@ interface Review {
 const SUBJECTS = { TokenReview: 'authentication', SubjectAccessReview: 'authorization' } as const
 
 export class ReviewServer {
-  readonly #options: ReviewServerOptions & Review
   readonly #readiness: ApiServerReadiness
 
-  constructor(options: ReviewServerOptions & Review) {
+  constructor(private readonly options: ReviewServerOptions & Review) {
     const { client, clock } = options
-    this.#options = options
     this.#readiness = new ApiServerReadiness({
       connections: client.connections,
       readyz: async () => (await client.get('/readyz')).status,
@@ -41,16 +39,16 @@ export class ReviewServer {
   /** @param read gets the review's status. @throws ServiceUnavailableError without a response; any error of `read`. */
   async review<T>(spec: object, read: (status: unknown, isAccepted: boolean) => T): Promise<T> {
     const reviewing = this.#review(spec, read)
-    return await (this.#options.health?.note(reviewing) ?? reviewing)
+    return await (this.options.health?.note(reviewing) ?? reviewing)
   }
 
   close(): void {
-    this.#options.client.close()
+    this.options.client.close()
   }
 
   /** Returns the error for when no review is possible. */
   unavailable(cause: unknown): ServiceUnavailableError {
-    const message = `${SUBJECTS[this.#options.kind]} is currently unavailable`
+    const message = `${SUBJECTS[this.options.kind]} is currently unavailable`
     return new ServiceUnavailableError(message, { cause, details: { retryAfterSeconds: 1 } })
   }
 
@@ -59,12 +57,12 @@ export class ReviewServer {
       throw this.unavailable(error)
     })
     const isAccepted = this.#outcomeOf(response)
-    if (isAccepted === null) throw this.unavailable(refusal(this.#options.kind, response))
+    if (isAccepted === null) throw this.unavailable(refusal(this.options.kind, response))
     return read(field(response.body, 'status'), isAccepted)
   }
 
   async #post(spec: object): Promise<JsonResponse> {
-    const { client, kind } = this.#options
+    const { client, kind } = this.options
     const apiVersion = `${SUBJECTS[kind]}.k8s.io/v1`
     const path = `/apis/${apiVersion}/${kind.toLowerCase()}s`
     const body = { apiVersion, kind, spec }
@@ -81,6 +79,6 @@ export class ReviewServer {
   }
 
   #outcomeOf({ status, body }: JsonResponse): boolean | null {
-    return status >= 200 && status <= 299 ? this.#options.accepts(field(body, 'status')) : null
+    return status >= 200 && status <= 299 ? this.options.accepts(field(body, 'status')) : null
   }
 }

@@ -2,6 +2,7 @@
  * The server's side of TLS: the protocol settings, and the certificate, which is read again when its file changes. New
  * connections get the new certificate. Existing ones keep theirs, so no watch is dropped.
  */
+import type { Ambient } from '../../support/ambient.js'
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 
@@ -9,8 +10,9 @@ import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { FileMetrics } from '../metrics/process-metrics.js'
 import { WatchedFiles } from './watched-file.js'
+import { HANDSHAKE_MS } from '../limits/fixed-limits.js'
 
-export interface TlsOptions {
+export interface TlsOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly certFile: string
   readonly keyFile: string
   readonly minVersion: 'VersionTLS12' | 'VersionTLS13'
@@ -19,8 +21,6 @@ export interface TlsOptions {
    * optional.
    */
   readonly clientCaFiles: readonly string[]
-  readonly clock: Clock
-  readonly logger: Logger
   readonly metrics?: FileMetrics | undefined
 }
 
@@ -45,7 +45,7 @@ export interface TlsServerOptions extends SecureContextOptions {
    */
   readonly requestCert: boolean
   readonly rejectUnauthorized: false
-  /** The time limit of a handshake in milliseconds, so that ten thousand half-open connections go away. */
+  /** Milliseconds. */
   readonly handshakeTimeout: number
 }
 
@@ -68,7 +68,7 @@ export function watchServerTls(options: TlsOptions): WatchedFiles<TlsServerOptio
       sessionIdContext: 'distributary',
       requestCert: clientCaFiles.length > 0,
       rejectUnauthorized: false,
-      handshakeTimeout: 10_000,
+      handshakeTimeout: HANDSHAKE_MS,
     }
     check(context, certFile, clock, logger)
     return context

@@ -4,6 +4,8 @@
  */
 import { createHash } from 'node:crypto'
 
+import { entriesAt, textAt, textsAt } from '../../support/fields.js'
+
 export interface User {
   readonly name: string
   /** The uid is '' when the authenticator knows none. */
@@ -26,6 +28,30 @@ export const ANONYMOUS: User = {
   groups: [ALL_UNAUTHENTICATED],
   extra: {},
   expiresAt: null,
+}
+
+/**
+ * Reads a user from an object of the API, with a credential that does not expire.
+ * @param nameField the member with the name, which differs between the API's types.
+ */
+export function readUser(value: unknown, nameField: string): User {
+  const extra = entriesAt(value, 'extra').map(([key, values]) => [key, textsAt(values)] as const)
+  return {
+    name: textAt(value, nameField),
+    uid: textAt(value, 'uid'),
+    groups: textsAt(value, 'groups'),
+    extra: Object.fromEntries(extra),
+    expiresAt: null,
+  }
+}
+
+/** Reads the key of an extra attribute from the name of a header. */
+export function unescapeExtraKey(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 /** Adds the group of all authenticated users, to which every caller with a name belongs. */

@@ -6,19 +6,17 @@
  * A program that writes a file in place empties it first. Half a file would be half a policy, or a configuration with
  * only defaults. So a change takes effect only after two reads have found the same content.
  */
+import type { Ambient } from '../../support/ambient.js'
 import type { FileMetrics } from '../metrics/process-metrics.js'
-import { readRegularFile } from '../../support/read-regular-file.js'
-import type { Clock, Timer } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
+import { readRegularFile } from './read-regular-file.js'
+import type { Timer } from '../../support/clock.js'
 import { errorMessage } from '../../support/error-message.js'
 
 /** The largest file that is read. Certificates, tokens and policies are small; a larger file is a mistake. */
 const MAX_FILE_BYTES = 16 * 2 ** 20
 
-export interface WatchedFilesOptions {
+export interface WatchedFilesOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly paths: readonly string[]
-  readonly clock: Clock
-  readonly logger: Logger
   /** Default: 2 s, which is short enough to apply a change "within seconds". */
   readonly intervalMs?: number
   /** Records whether the files can be used, whenever that changes. */
@@ -52,13 +50,12 @@ export class WatchedFiles<T> implements Watched<T> {
   #isInvalid = false
   #isClosed = false
   readonly #listeners = new Set<(value: T) => void>()
-  readonly #options: WatchedFilesOptions
-  readonly #parse: (...contents: Buffer[]) => T
 
   /** @throws any error of reading or `parse`, so that the server does not start with a broken file. */
-  constructor(options: WatchedFilesOptions, parse: (...contents: Buffer[]) => T) {
-    this.#options = options
-    this.#parse = parse
+  constructor(
+    private readonly options: WatchedFilesOptions,
+    private readonly parse: (...contents: Buffer[]) => T,
+  ) {
     this.#seen = this.#read()
     this.#value = parse(...this.#seen)
     this.#reportUsable()
@@ -81,7 +78,7 @@ export class WatchedFiles<T> implements Watched<T> {
   }
 
   #schedule(): Timer {
-    const { clock, intervalMs = 2_000 } = this.#options
+    const { clock, intervalMs = 2_000 } = this.options
     const delayMs = this.#changing === null ? intervalMs : Math.min(SETTLE_MS, intervalMs)
     return clock.setTimer(delayMs, () => {
       this.#look()
@@ -90,7 +87,7 @@ export class WatchedFiles<T> implements Watched<T> {
   }
 
   #look(): void {
-    const { paths, logger } = this.#options
+    const { paths, logger } = this.options
     let contents: readonly Buffer[]
     try {
       contents = this.#read()
@@ -118,7 +115,7 @@ export class WatchedFiles<T> implements Watched<T> {
     if (!isSettled && !(isSeen && this.#isInvalid)) return
     this.#seen = contents
     try {
-      this.#value = this.#parse(...contents)
+      this.#value = this.parse(...contents)
       this.#isInvalid = false
     } catch (error) {
       if (isSeen && this.#isInvalid) return
@@ -136,12 +133,12 @@ export class WatchedFiles<T> implements Watched<T> {
   }
 
   #read(): readonly Buffer[] {
-    const { paths, readFile = (path) => readRegularFile(path, MAX_FILE_BYTES) } = this.#options
+    const { paths, readFile = (path) => readRegularFile(path, MAX_FILE_BYTES) } = this.options
     return paths.map((path) => readFile(path))
   }
 
   #reportUsable(): void {
-    const { paths, metrics } = this.#options
+    const { paths, metrics } = this.options
     metrics?.filesUsable(paths.join(', '), Number(!this.#isUnreadable && !this.#isInvalid))
   }
 }

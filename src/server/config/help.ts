@@ -1,6 +1,6 @@
 /** Presents the option table as `--help`. */
 import { formatBytes, formatDuration } from './option.js'
-import { type Option, type OptionGroup, type OptionName, optionNames, options } from './options.js'
+import { type Option, type OptionName, optionNames, options } from './options.js'
 
 /** Returns a range such as `1s – 24h` or `expire | coalesce`; null if every value of the kind is allowed. */
 export function rangeOf(option: Option<unknown>): string | null {
@@ -37,8 +37,71 @@ const FIRST: ReadonlySet<OptionName> = new Set([
   'config',
 ])
 
+/** The flags that mean what they mean to kube-apiserver. */
+const AS_IN_KUBE_APISERVER: ReadonlySet<OptionName> = new Set([
+  'etcdServers',
+  'etcdServersOverrides',
+  'etcdPrefix',
+  'etcdCafile',
+  'etcdCertfile',
+  'etcdKeyfile',
+  'encryptionProviderConfig',
+  'proxyClientCertFile',
+  'proxyClientKeyFile',
+  'bindAddress',
+  'securePort',
+  'corsAllowedOrigins',
+  'http2MaxStreamsPerConnection',
+  'goawayChance',
+  'tlsCertFile',
+  'tlsPrivateKeyFile',
+  'tlsMinVersion',
+  'watchCache',
+  'watchCacheSizes',
+  'onGapOverrides',
+  'minRequestTimeout',
+  'requestTimeout',
+  'shutdownDelayDuration',
+  'shutdownWatchTerminationGracePeriod',
+  'clientCaFile',
+  'tokenAuthFile',
+  'oidcIssuerUrl',
+  'oidcClientId',
+  'oidcCaFile',
+  'oidcUsernameClaim',
+  'oidcUsernamePrefix',
+  'oidcGroupsClaim',
+  'oidcGroupsPrefix',
+  'oidcSigningAlgs',
+  'serviceAccountIssuer',
+  'serviceAccountKeyFile',
+  'apiAudiences',
+  'authenticationTokenWebhookCacheTtl',
+  'requestheaderClientCaFile',
+  'requestheaderAllowedNames',
+  'requestheaderUsernameHeaders',
+  'requestheaderGroupHeaders',
+  'requestheaderExtraHeadersPrefix',
+  'anonymousAuth',
+  'authorizationMode',
+  'authorizationWebhookCacheAuthorizedTtl',
+  'authorizationWebhookCacheUnauthorizedTtl',
+  'auditLogPath',
+])
+
+/** Rarely set options come last; before them, those that kube-apiserver has too. */
+const LAST = ['As in kube-apiserver', 'Only in the file of --config']
+
+function headingOf(name: OptionName): string {
+  if (options[name].isFileOnly === true) return LAST[1]!
+  return AS_IN_KUBE_APISERVER.has(name) ? LAST[0]! : options[name].group
+}
+
 export function helpText(which: 'first' | 'all'): string {
-  const names = which === 'all' ? optionNames : optionNames.filter((name) => FIRST.has(name))
+  const heading = (name: OptionName): string => (which === 'all' ? headingOf(name) : options[name].group)
+  const names = optionNames
+    .filter((name) => which === 'all' || FIRST.has(name))
+    .toSorted((a, b) => LAST.indexOf(heading(a)) - LAST.indexOf(heading(b)))
   const lines = [
     'distributary: watch fan-out proxy and edge cache for etcd, with the list and watch API of Kubernetes',
     '',
@@ -50,11 +113,11 @@ export function helpText(which: 'first' | 'all'): string {
       '',
     ),
   ]
-  let group: OptionGroup | null = null
+  let last = ''
   for (const name of names) {
     const option: Option<unknown> = options[name]
-    if (option.group !== group) lines.push('', `${option.group}:`)
-    group = option.group
+    if (heading(name) !== last) lines.push('', `${heading(name)}:`)
+    last = heading(name)
     lines.push(`  ${usage(name)}`, ...wrap(option.doc + facts(option), INDENT))
   }
   lines.push('', '  --help [all]')
@@ -66,6 +129,7 @@ export function helpText(which: 'first' | 'all'): string {
 const PLACEHOLDERS: Readonly<Record<Option<unknown>['kind'], string>> = {
   boolean: '',
   integer: ' N',
+  fraction: ' N',
   bytes: ' SIZE',
   duration: ' DURATION',
   string: ' TEXT',

@@ -5,20 +5,19 @@
  * are the exception: `--resource` adds to the file's `resources:`. Arguments, environment and file system are
  * parameters, so that tests run the same code as the program.
  */
-import { resourceId } from '../../engine/model/resource.js'
-import { mayBeCustom, resolveResources } from '../../kubernetes/dialect/declared-resource.js'
+import { resolveResources } from '../../kubernetes/dialect/declared-resource.js'
 import { type OtherEtcd, resolveOtherEtcds } from '../../kubernetes/dialect/other-etcds.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
-import { wellKnownResources } from '../../kubernetes/dialect/well-known-resources.js'
-import { parseCommandLine } from './command-line.js'
+import { parseCommandLine } from './parse-command-line.js'
 import { ConfigError } from './config-error.js'
+import { type Environment, isInjected, optionsKeptByNpm, unknownVariables } from './environment.js'
 import { helpText } from './help.js'
 import { OptionValueError } from './option.js'
 import { environmentName, optionNames, options, type OptionName, type OptionValues } from './options.js'
 import { complete, type Completed, conflictsIn } from './relations.js'
 import { parseYamlFile, type YamlFile } from './yaml-file.js'
 import { errorMessage } from '../../support/error-message.js'
-import { nearestName } from '../../support/nearest-name.js'
+import { mayPass } from './passing-error.js'
 
 /** Durations are in milliseconds, sizes in bytes; null means not given. */
 export interface Config extends Omit<Completed, 'resource' | 'etcdServersOverrides'> {
@@ -33,7 +32,13 @@ export interface Config extends Omit<Completed, 'resource' | 'etcdServersOverrid
 }
 
 export type Loaded =
-  | { readonly kind: 'run'; readonly config: Config; readonly sources: Sources }
+  | {
+      readonly kind: 'run'
+      readonly config: Config
+      readonly sources: Sources
+      /** Settings without an effect that were probably meant to have one. */
+      readonly warnings: readonly string[]
+    }
   | { readonly kind: 'help'; readonly text: string }
   | { readonly kind: 'version' }
 
@@ -42,7 +47,6 @@ export type Sources = Readonly<Record<OptionName, Source>>
 
 /** Returns the text of a file; throws like `node:fs`. */
 export type ReadFile = (path: string) => string
-export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
  * @param args the arguments after the program's name.
@@ -59,7 +63,7 @@ export function load(args: readonly string[], environment: Environment, readFile
   problems.push(...yaml.problems)
   for (const name of optionNames) {
     const flagTexts = commandLine.texts.get(name)
-    const environmentText = environmentValue(environment, name)
+    const environmentText = options[name].isFileOnly === true ? null : environmentValue(environment, name)
     const fileValue = yaml.values.get(name)
     if (flagTexts !== undefined) given.set(name, { source: 'flag', texts: flagTexts, place: options[name].flag })
     else if (environmentText !== null) {
@@ -69,18 +73,9 @@ export function load(args: readonly string[], environment: Environment, readFile
     }
   }
 
-  const { values, broken } = parseValues(given, readFile, problems)
+  const passing = new Set<OptionName>()
+  const { values, broken } = parseValues(given, readFile, problems, passing)
   const completed = complete(values)
-  const isGiven = (name: OptionName): boolean => given.has(name)
-  problems.push(...conflictsIn(completed, isGiven, (name) => broken.has(name)))
-  // A configuration that names the secure port requires TLS. A plain port in its place would be worse than no port.
-  const securePort = given.get('securePort')
-  const isReported =
-    broken.has('tlsCertFile') || broken.has('tlsPrivateKeyFile') || completed.tlsPrivateKeyFile !== null
-  if (securePort !== undefined && completed.securePort === null && !isReported) {
-    const instead = 'set --tls-cert-file and --tls-private-key-file'
-    problems.push(`${securePort.place}: needs a certificate: ${instead}`)
-  }
   const { resource, etcdServersOverrides, ...rest } = completed
   const resolved = resolveResources({
     etcdPrefix: rest.etcdPrefix,
@@ -92,32 +87,23 @@ export function load(args: readonly string[], environment: Environment, readFile
   problems.push(...wrong, ...others.problems)
   const declared = served.resources.filter(({ origin }) => origin === 'declared')
   const isOnlyDeclared = rest.kubernetesResources === 'never' && rest.upstream === null
-  if (isOnlyDeclared && declared.length === 0) {
-    problems.push('--kubernetes-resources=never leaves nothing to serve: declare a prefix as --resource NAME=/prefix/')
-  }
   const namesKubernetes = [...yaml.resourceNames, ...resource].some((text) => !/^-|=/.test(text))
   const awaitsKubernetes =
     declared.length > 0 && !namesKubernetes && !given.has('etcdPrefix') && mayAwaitKubernetes(completed)
-  const checked = rest.enableWrites ? served.leftOut.filter((id) => CHECKED_BY_WRITES.has(id)) : []
-  if (checked.length > 0)
-    problems.push(`--enable-writes needs ${checked.join(', ')}: do not leave out these resources with --resource`)
-  if (rest.upstream !== null && resolved.resources.some(({ origin }) => origin === 'declared')) {
-    problems.push('a prefix (--resource NAME=/prefix/) needs etcd: with --upstream, declare it on the upstream server')
-  }
   const resources = isOnlyDeclared ? declared : served.resources
-  const mayAppear = (id: string): boolean =>
-    rest.upstream !== null || (!isOnlyDeclared && !served.leftOut.includes(id) && mayBeCustom(id))
-  // Skip this check after a wrong declaration, which would otherwise be reported twice.
-  if (wrong.length === 0) {
-    const isUnserved = (id: string): boolean => !mayAppear(id)
-    const kubernetes = wellKnownResources().map(({ resource }) => resourceId(resource))
-    const isUnknown = (id: string): boolean => !mayAppear(id) && !kubernetes.includes(id)
-    problems.push(
-      ...unserved('--public-caching', rest.publicCaching, resources, isUnserved),
-      ...unserved('--watch-cache-sizes', rest.watchCacheSizes, resources, isUnknown),
-    )
+  const subject = {
+    ...completed,
+    isGiven: (name: OptionName) => given.has(name),
+    resources,
+    leftOut: served.leftOut,
+    isDeclaredWell: wrong.length === 0,
   }
-  if (problems.length > 0) throw new ConfigError(problems)
+  problems.push(...conflictsIn(subject, (name) => broken.has(name)))
+  if (problems.length > 0) {
+    // A file with options that is not there yet may cure everything else.
+    const mayPass = passing.has('config') || problems.length === passing.size
+    throw new ConfigError([...problems, ...optionsKeptByNpm(environment)], mayPass)
+  }
 
   const config: Config = {
     ...rest,
@@ -126,7 +112,8 @@ export function load(args: readonly string[], environment: Environment, readFile
     otherEtcds: others.etcds,
     awaitsKubernetes,
   }
-  return { kind: 'run', config: deepFreeze(config), sources: sourcesOf(given) }
+  const warnings = [...unknownVariables(environment), ...optionsKeptByNpm(environment)]
+  return { kind: 'run', config: deepFreeze(config), sources: sourcesOf(given), warnings }
 }
 
 /**
@@ -138,28 +125,6 @@ function mayAwaitKubernetes(config: Completed): boolean {
   const isNeeded = authorizationMode.includes('RBAC') || config.enableWrites
   const isAlone = natsServers.length === 0 && passthrough === null && apiservice.length === 0
   return kubernetesResources === 'auto' && etcdServers.length > 0 && isAlone && !isNeeded
-}
-
-/** The resources against which writes are checked. */
-const CHECKED_BY_WRITES: ReadonlySet<string> = new Set(['namespaces', 'poddisruptionbudgets.policy'])
-
-/**
- * Returns a problem for each resource that an option names although it is not served. Otherwise the option would
- * silently have no effect.
- */
-function unserved(
-  flag: string,
-  named: readonly { readonly resource: string }[],
-  resources: readonly ServedResource[],
-  isWrong: (id: string) => boolean,
-): readonly string[] {
-  const ids = resources.map(({ resource }) => resourceId(resource))
-  return named
-    .filter(({ resource }) => !ids.includes(resource) && isWrong(resource))
-    .map(({ resource }) => {
-      const nearest = ids.find((id) => id.startsWith(`${resource}.`)) ?? nearestName(resource, ids)
-      return `${flag}: ${resource} is not served${nearest === null ? '' : `; did you mean ${nearest}?`}`
-    })
 }
 
 interface Given {
@@ -180,21 +145,18 @@ function readYaml(path: string | undefined, readFile: ReadFile): YamlFile {
   }
 }
 
-/**
- * An empty variable counts as unset, because compose files and charts set empty variables. If a service is named
- * distributary, Kubernetes itself sets DISTRIBUTARY_PORT in every pod of its namespace, to a value such as
- * tcp://10.0.0.1:8001, which also counts as unset.
- */
+/** An empty variable counts as unset, because compose files and charts set empty variables. */
 function environmentValue(environment: Environment, name: OptionName): string | null {
-  const text = environment[environmentName(name)]
-  if (text === undefined || text === '' || (name === 'port' && text.startsWith('tcp://'))) return null
-  return text
+  const variable = environmentName(name)
+  const text = environment[variable]
+  return text === undefined || text === '' || isInjected(variable, text) ? null : text
 }
 
 function parseValues(
   given: ReadonlyMap<OptionName, Given>,
   readFile: ReadFile,
   problems: string[],
+  passing: Set<OptionName>,
 ): { values: OptionValues; broken: ReadonlySet<OptionName> } {
   const broken = new Set<OptionName>()
   const entries = optionNames.map((name) => {
@@ -208,6 +170,7 @@ function parseValues(
     } catch (error) {
       broken.add(name)
       problems.push(`${from.place}: ${reasonOf(error)}`)
+      if (mayPass(error)) passing.add(name)
       return [name, option.default]
     }
   })

@@ -9,7 +9,16 @@
 
 import { parseDuration } from '../../support/duration.js'
 
-export type OptionKind = 'boolean' | 'integer' | 'bytes' | 'duration' | 'string' | 'choice' | 'file' | 'list'
+export type OptionKind =
+  | 'boolean'
+  | 'integer'
+  | 'fraction'
+  | 'bytes'
+  | 'duration'
+  | 'string'
+  | 'choice'
+  | 'file'
+  | 'list'
 
 /** The message says what is wrong with the value and which limit it exceeds; the caller adds where it came from. */
 export class OptionValueError extends Error {
@@ -19,6 +28,8 @@ export class OptionValueError extends Error {
 export interface OptionDoc {
   /** The purpose, and what goes wrong with a bad value, in whole sentences. */
   readonly doc: string
+  /** Whether it can be set only in the file. Rarely set options need neither a flag nor a variable. */
+  readonly isFileOnly?: boolean
 }
 
 /** The definition of an option without the option's name, which `options.ts` adds. */
@@ -59,6 +70,7 @@ function option<T>(
     defaultText: extra.default === null ? null : String(extra.default),
     ...rest,
     doc: extra.doc,
+    isFileOnly: extra.isFileOnly ?? false,
     default: extra.default,
     kind,
     parse,
@@ -84,51 +96,49 @@ interface Bounds {
   readonly max: number
 }
 
-function bounded(value: number, text: string, bounds: Bounds, show: (n: number) => string): number {
-  if (value < bounds.min || value > bounds.max) {
-    throw new OptionValueError(`${quote(text)} is not in [${show(bounds.min)}, ${show(bounds.max)}]`)
+/** @param read returns null for a text of another form, which the message `wrong` then rejects. */
+function bounded<D extends number | null>(
+  kind: 'integer' | 'fraction' | 'bytes' | 'duration',
+  { min, max, unit, ...extra }: Extra<D> & Bounds & { readonly unit?: string },
+  wrong: string,
+  read: (text: string) => number | null,
+  show: (value: number) => string = String,
+): OptionDefinition<number | D> {
+  const parse = (texts: readonly string[]): number => {
+    const text = last(texts).trim()
+    const value = read(text)
+    if (value === null) throw new OptionValueError(`${quote(text)} ${wrong}`)
+    if (value < min || value > max) throw new OptionValueError(`${quote(text)} is not in [${show(min)}, ${show(max)}]`)
+    return value
   }
-  return value
+  const defaultText = extra.default === null ? null : show(extra.default)
+  return option<number | D>(kind, extra, parse, { unit: unit ?? null, min, max, defaultText })
+}
+
+function wholeNumber(text: string): number | null {
+  const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN
+  return Number.isSafeInteger(value) ? value : null
 }
 
 export function integer<D extends number | null>(
   extra: Extra<D> & Bounds & { unit?: string },
 ): OptionDefinition<number | D> {
-  return option<number | D>(
-    'integer',
-    extra,
-    (texts) => {
-      const text = last(texts).trim()
-      const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN
-      if (!Number.isSafeInteger(value)) throw new OptionValueError(`${quote(text)} is not a whole number`)
-      return bounded(value, text, extra, String)
-    },
-    {
-      unit: extra.unit ?? null,
-      min: extra.min,
-      max: extra.max,
-    },
-  )
+  return bounded('integer', extra, 'is not a whole number', wholeNumber)
+}
+
+/** A decimal number that is not negative. */
+export function fraction(extra: Extra<number> & Bounds): OptionDefinition<number> {
+  const read = (text: string): number | null => (/^\d+(\.\d+)?$/.test(text) ? Number(text) : null)
+  return bounded('fraction', extra, 'is not a number such as 0.001', read)
 }
 
 /** A number that may also be `off`, which loads as null. An option that is not given is therefore `undefined`. */
 export function port(extra: OptionDoc & { default: number | undefined }): OptionDefinition<number | null | undefined> {
-  const bounds = { min: 0, max: 65_535 }
-  return option<number | null | undefined>(
-    'integer',
-    extra,
-    (texts) => {
-      const text = last(texts).trim()
-      if (text === 'off') return null
-      const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
-      if (!Number.isSafeInteger(value)) throw new OptionValueError(`${quote(text)} is neither a port nor "off"`)
-      return bounded(value, text, bounds, String)
-    },
-    {
-      ...bounds,
-      defaultText: extra.default === undefined ? null : String(extra.default),
-    },
-  )
+  const digits = (text: string): number | null => (/^\d+$/.test(text) ? wholeNumber(text) : null)
+  const bounds = { min: 0, max: 65_535, default: extra.default ?? null }
+  const number = bounded('integer', { ...extra, ...bounds }, 'is neither a port nor "off"', digits)
+  const parse = (texts: readonly string[]): number | null => (last(texts).trim() === 'off' ? null : number.parse(texts))
+  return { ...number, default: extra.default, parse }
 }
 
 const BYTE_UNITS: Readonly<Record<string, number>> = {
@@ -149,44 +159,17 @@ const BYTE_UNITS: Readonly<Record<string, number>> = {
 
 /** `64MiB`, `64Mi`, `64M` (10^6) or plain bytes. */
 export function bytes<D extends number | null>(extra: Extra<D> & Bounds): OptionDefinition<number | D> {
-  return option<number | D>(
-    'bytes',
-    extra,
-    (texts) => {
-      const text = last(texts).trim()
-      const match = /^(\d{1,15})(?:\.(\d{1,3}))? ?([a-z]{0,3})$/i.exec(text)
-      const unit = BYTE_UNITS[(match?.[3] ?? '').toLowerCase()]
-      if (match === null || unit === undefined) {
-        throw new OptionValueError(`${quote(text)} is not a size such as 64MiB or 1000000`)
-      }
-      return bounded(Math.round(Number(`${match[1]}.${match[2] ?? '0'}`) * unit), text, extra, formatBytes)
-    },
-    {
-      unit: 'bytes',
-      min: extra.min,
-      max: extra.max,
-      defaultText: extra.default === null ? null : formatBytes(extra.default),
-    },
-  )
+  const read = (text: string): number | null => {
+    const match = /^(\d{1,15})(?:\.(\d{1,3}))? ?([a-z]{0,3})$/i.exec(text)
+    const unit = BYTE_UNITS[(match?.[3] ?? '').toLowerCase()]
+    return match === null || unit === undefined ? null : Math.round(Number(`${match[1]}.${match[2] ?? '0'}`) * unit)
+  }
+  return bounded('bytes', { ...extra, unit: 'bytes' }, 'is not a size such as 64MiB or 1000000', read, formatBytes)
 }
 
 export function duration<D extends number | null>(extra: Extra<D> & Bounds): OptionDefinition<number | D> {
-  return option<number | D>(
-    'duration',
-    extra,
-    (texts) => {
-      const text = last(texts).trim()
-      const value = parseDuration(text)
-      if (value === null) throw new OptionValueError(`${quote(text)} is not a duration such as 90s, 1h30m or 250ms`)
-      return bounded(value, text, extra, formatDuration)
-    },
-    {
-      unit: 'ms',
-      min: extra.min,
-      max: extra.max,
-      defaultText: extra.default === null ? null : formatDuration(extra.default),
-    },
-  )
+  const wrong = 'is not a duration such as 90s, 1h30m or 250ms'
+  return bounded('duration', { ...extra, unit: 'ms' }, wrong, parseDuration, formatDuration)
 }
 
 export function string<D extends string | null>(
@@ -215,9 +198,14 @@ export function parsed<T>(extra: OptionDoc & { parse: (text: string) => T }): Op
 }
 
 export function choice<const C extends string, D extends C | null>(
-  extra: Extra<D> & { choices: readonly C[] },
+  extra: Extra<D> & { choices: readonly C[]; removed?: Readonly<Record<string, string>> },
 ): OptionDefinition<C | D> {
-  return option<C | D>('choice', extra, (texts) => pick(extra.choices, last(texts)), {
+  const parse = (text: string): C => {
+    const instead = extra.removed?.[text]
+    if (instead !== undefined) throw new OptionValueError(`${quote(text)} was removed: ${instead}`)
+    return pick(extra.choices, text)
+  }
+  return option<C | D>('choice', extra, (texts) => parse(last(texts)), {
     choices: extra.choices,
   })
 }
@@ -230,14 +218,15 @@ export function pick<C extends string>(choices: readonly C[], text: string): C {
 }
 
 interface ListExtra<T> extends OptionDoc {
-  readonly default: readonly T[]
-  readonly parseItem: (text: string) => T
+  readonly default: readonly NoInfer<T>[]
+  /** Default: the item is its text. */
+  readonly parseItem?: (text: string) => T
   readonly formatItem?: (item: T) => string
   readonly choices?: readonly string[]
 }
 
 /** Items are separated by commas, and the flag may be repeated. */
-export function list<T>(extra: ListExtra<T>): OptionDefinition<readonly T[]> {
+export function list<T = string>(extra: ListExtra<T>): OptionDefinition<readonly T[]> {
   const format = extra.formatItem ?? String
   return option<readonly T[]>(
     'list',
@@ -249,7 +238,7 @@ export function list<T>(extra: ListExtra<T>): OptionDefinition<readonly T[]> {
         .filter((item) => item !== '')
       // An unset variable in a script must not silently mean an empty list.
       if (texts.length > 0 && items.length === 0) throw new OptionValueError('is empty')
-      return items.map(extra.parseItem)
+      return items.map(extra.parseItem ?? ((text) => text as T))
     },
     {
       choices: extra.choices ?? null,

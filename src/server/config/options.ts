@@ -38,7 +38,7 @@ type AllOf<U> = (U extends unknown ? (one: U) => void : never) extends (all: inf
 export type OptionName = keyof Definitions
 
 export interface Option<T> extends OptionDefinition<T> {
-  /** Includes the dashes: `--etcd-servers` for `etcdServers`. */
+  /** Includes the dashes: `--etcd-servers` for `etcdServers`. The name itself where there is only the file. */
   readonly flag: string
   readonly group: OptionGroup
 }
@@ -49,19 +49,36 @@ export type OptionValues = { readonly [Name in OptionName]: ValueOf<Definitions[
 // Each entry comes from the definition of the same name, as the mapped type says.
 export const options = Object.fromEntries(
   Object.entries(groups).flatMap(([group, definitions]) =>
-    Object.entries(definitions).map(([name, definition]) => [name, { ...definition, flag: flagOf(name), group }]),
+    Object.entries<OptionDefinition<unknown>>(definitions).map(([name, definition]) => {
+      const flag = definition.isFileOnly === true ? name : flagOf(name)
+      return [name, { ...definition, flag, group }]
+    }),
   ),
 ) as unknown as { readonly [Name in OptionName]: Option<OptionValues[Name]> }
 
 export const optionNames = Object.keys(options) as readonly OptionName[]
 
-function flagOf(name: string): string {
+/** `etcdServers` is `--etcd-servers`. */
+export function flagOf(name: string): string {
   return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
+/** The options that are also flags and variables. */
+export const flagNames = optionNames.filter((name) => options[name].isFileOnly !== true)
+
 /** `--etcd-servers` is `DISTRIBUTARY_ETCD_SERVERS`. */
 export function environmentName(name: OptionName): string {
-  return `DISTRIBUTARY_${options[name].flag.slice(2).replaceAll('-', '_').toUpperCase()}`
+  return variableOf(options[name].flag)
+}
+
+/** Like `environmentName`, for any flag. */
+export function variableOf(flag: string): string {
+  return `DISTRIBUTARY_${flag.slice(2).replaceAll('-', '_').toUpperCase()}`
+}
+
+/** `--etcd-servers` is `etcdServers`. */
+export function keyOf(flag: string): string {
+  return flag.slice(2).replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }
 
 /**

@@ -3,11 +3,12 @@
  * is reported with its line and column. The reader walks the syntax tree instead of converting it to an object. That
  * keeps the positions, and makes a key such as `__proto__` an ordinary unknown key.
  */
-import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../support/yaml.js'
+import { isMap, isScalar, isSeq, type LineCounter, type Node, offsetOf, parseYaml } from '../../support/yaml.js'
 
 import type { ResourceDeclaration } from '../../kubernetes/dialect/declared-resource.js'
 import { quote } from './option.js'
-import { optionNames, options, type OptionName, yamlKey } from './options.js'
+import { optionNames, options, type OptionName, keyOf, yamlKey } from './options.js'
+import { adviceOn } from './removed-options.js'
 import { nearestName } from '../../support/nearest-name.js'
 
 export interface YamlValue {
@@ -28,6 +29,8 @@ export interface YamlFile {
 export const RESOURCE_FIELDS = {
   name: 'string',
   prefix: 'string',
+  prefixBytes: 'string',
+  exact: 'boolean',
   group: 'string',
   version: 'string',
   kind: 'string',
@@ -57,7 +60,7 @@ class Reader implements YamlFile {
   readonly resourceNames: string[] = []
   readonly declarations: ResourceDeclaration[] = []
   readonly problems: string[] = []
-  private readonly lines = createLineCounter()
+  private lines: LineCounter | null = null
 
   constructor(
     private readonly path: string,
@@ -69,7 +72,8 @@ class Reader implements YamlFile {
       this.problems.push(`${this.path}: ${this.text.length} characters, more than the limit of ${MAX_FILE_CHARACTERS}`)
       return
     }
-    const document = parseDocument(this.text, { lineCounter: this.lines, prettyErrors: false, uniqueKeys: true })
+    const { document, lines } = parseYaml(this.text, { uniqueKeys: true })
+    this.lines = lines
     for (const error of document.errors) this.problem(error.pos[0], error.message)
     if (document.errors.length > 0 || document.contents === null) return
     if (!isMap<Node, Node | null>(document.contents)) {
@@ -86,8 +90,8 @@ class Reader implements YamlFile {
   private readOption(key: string, offset: number, value: Node | null): void {
     const name = byKey.get(key)
     if (name === undefined) {
-      const nearest = nearestName(key, [...byKey.keys(), 'resources'])
-      this.problem(offset, `unknown option ${quote(key)}${nearest === null ? '' : `; did you mean ${nearest}?`}`)
+      const advice = adviceOn(key, [...byKey.keys(), 'resources'], keyOf)
+      this.problem(offset, `unknown option ${quote(key)}${advice}`)
       return
     }
     if (value === null || (isScalar(value) && value.value === null)) return
@@ -119,10 +123,10 @@ class Reader implements YamlFile {
     for (const item of value.items) {
       const fields = this.readResource(item)
       if (fields === null) continue
-      const { name, prefix } = fields
+      const { name, prefix, prefixBytes } = fields
       const extra = Object.keys(fields).find((field) => field !== 'name')
       if (name === undefined) this.problem(offsetOf(item), 'resources: an entry needs a name')
-      else if (prefix !== undefined) this.declarations.push({ ...fields, name, prefix })
+      else if (prefix !== undefined || prefixBytes !== undefined) this.declarations.push({ ...fields, name })
       else if (extra === undefined) this.resourceNames.push(name)
       else
         this.problem(
@@ -160,7 +164,7 @@ class Reader implements YamlFile {
   }
 
   private place(offset: number): string {
-    const { line, col } = this.lines.linePos(offset)
+    const { line, col } = this.lines!.linePos(offset)
     return `${this.path}:${line}:${col}`
   }
 
@@ -191,8 +195,4 @@ function scalarText(node: Node | null): string | null {
   if (typeof node.value === 'string') return node.value
   const plain = typeof node.value === 'number' || typeof node.value === 'boolean'
   return plain ? (node.source ?? String(node.value)) : null
-}
-
-function offsetOf(node: Node | null): number {
-  return node?.range?.[0] ?? 0
 }

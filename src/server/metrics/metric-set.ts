@@ -17,6 +17,7 @@ interface Series {
   readonly counts: Float64Array
   /** The last total of the source, if the source counts by itself. */
   sourceTotal: number
+  isDropped: boolean
 }
 
 interface Sample {
@@ -45,7 +46,7 @@ class Family {
       const { kind, buckets } = this.metric
       const labels = Object.fromEntries(this.labelNames.map((name, i) => [name, values[i]!]))
       const counts = new Float64Array(kind === 'histogram' ? buckets.length + 1 : 0)
-      series = { labels, value: 0, counts, sourceTotal: 0 }
+      series = { labels, value: 0, counts, sourceTotal: 0, isDropped: false }
       this.#series.set(key, series)
     }
     return series
@@ -53,6 +54,14 @@ class Family {
 
   clear(): void {
     this.#series.clear()
+  }
+
+  retain(isKept: (labels: Labels) => boolean): void {
+    for (const [key, series] of this.#series) {
+      if (isKept(series.labels)) continue
+      this.#series.delete(key)
+      series.isDropped = true
+    }
   }
 
   /** @param bound the values of the first labels. The series appears when something is recorded. */
@@ -66,7 +75,10 @@ class Family {
       }
     }
     let series: Series | null = null
-    return (amount = 1) => record((series ??= this.at(bound)), amount as number)
+    return (amount = 1) => {
+      if (series === null || series.isDropped) series = this.at(bound)
+      record(series, amount as number)
+    }
   }
 
   get(): object {
@@ -147,6 +159,11 @@ export class MetricSet {
         }
       }
     }
+  }
+
+  /** Drops all other series. One that is dropped begins at zero again when something is recorded. */
+  retain(isKept: (labels: Labels) => boolean): void {
+    for (const family of this.#families.values()) family.retain(isKept)
   }
 
   /** A metric that appears in several tables is registered once. */

@@ -18,6 +18,7 @@ import {
   UPSTREAM_METRICS,
 } from '../../engine/model/stage-metrics.js'
 import { RESOURCE_GAUGES, type ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
+import { ETCD_API_METRICS } from '../../etcd-api/metrics.js'
 import { FLEET_METRICS, type FleetMetrics } from '../../fleet/fleet-metrics.js'
 import { MetricSet } from './metric-set.js'
 import { PROCESS_METRICS } from './process-metrics.js'
@@ -29,6 +30,7 @@ const RESOURCE = ['group', 'resource']
 export class Metrics {
   readonly #set = new MetricSet()
   readonly requests = this.#set.open(REQUEST_METRICS)
+  readonly etcdApi = this.#set.open(ETCD_API_METRICS)
   readonly upstream = this.#set.open(UPSTREAM_METRICS)
   readonly #feed = this.#set.declare(FEED_METRICS, RESOURCE)
   readonly #cache = this.#set.declare(CACHE_METRICS, RESOURCE)
@@ -58,6 +60,14 @@ export class Metrics {
   /** @param read called before each scrape, to set gauges. */
   beforeScrape(read: () => void): void {
     this.#readers.push(read)
+  }
+
+  /** Drops the series of all other resources. Otherwise each custom resource that ever existed would have its own. */
+  retain(resources: Iterable<Resource>): void {
+    const kept = new Set(Array.from(resources, (resource) => labelsOf(resource).join('/')))
+    // A request for something else has empty labels.
+    kept.add('/')
+    this.#set.retain(({ group, resource }) => resource === undefined || kept.has(`${group}/${resource}`))
   }
 
   /** Sets the gauges of every resource; those of removed resources disappear. */

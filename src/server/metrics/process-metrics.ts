@@ -35,6 +35,15 @@ export const PROCESS_METRICS = {
     'reason',
   ),
   workerRestarted: counter('worker_restarts_total', 'Workers that ended and were replaced.'),
+  rebalanced: counter<[outcome: string]>(
+    'rebalances_total',
+    'Moves of connections to new replicas by this process (--rebalance), by outcome: balanced, no-progress, timeout, interrupted.',
+    'outcome',
+  ),
+  connectionMoved: counter(
+    'rebalanced_connections_total',
+    'Connections ended by --rebalance; their clients reconnect, possibly to a new replica.',
+  ),
   heapLimit: gauge('sum', 'heap_limit_bytes', 'Maximum size of the JavaScript heap.'),
   memoryLimit: gauge(
     'first',

@@ -2,7 +2,7 @@
  * The metrics of requests: of requests from clients, and of requests that this server sends on their behalf. Labels are
  * bounded: `group` and `resource` are set for resources served here, and empty for any other path.
  */
-import type { Limit } from '../../engine/model/limit.js'
+import type { Limit } from '../limits/limit.js'
 import { announced, counter, inProgress, type Recorders, seconds } from '../../engine/model/metric.js'
 
 export type RequestKind = 'read' | 'write' | 'passed'

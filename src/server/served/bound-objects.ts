@@ -9,42 +9,39 @@ import type { BoundObject, BoundObjects, Standing } from '../auth/authn/service-
 import type { CacheBatch } from '../../engine/cache/cache-batch.js'
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { Key } from '../../engine/model/event.js'
-import { keyOfName } from '../../engine/model/resource.js'
+import { keyOfName } from '../../kubernetes/model/api-resource.js'
 import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
 import { readMetadata } from '../../kubernetes/codec/protobuf/metadata.js'
-import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
+import type { LiveResource } from '../../kubernetes/dialect/served-live-resource.js'
 import type { Clock } from '../../support/clock.js'
 import { getOrMake } from '../../support/memo.js'
 import { recentEntries } from '../../support/recent-entries.js'
+import { MAX_BOUND_OBJECTS } from '../limits/fixed-limits.js'
 
 export interface BoundObjectsOptions {
   /** Returns the resource with its cache; undefined while the resource is not served or not cached. */
   readonly find: (plural: BoundObject['plural']) => LiveResource | undefined
+  /** Whether the server that reviews tokens is also the source, so that nobody else can judge them while it is away. */
+  readonly isSourceJudge: boolean
   readonly clock: Clock
 }
 
 /** A cache that etcd has not confirmed for longer than this cannot prove that an object exists. */
 const MAX_STALENESS_MS = 10_000
+/** While nobody can judge a token, it counts for as long as a running watch. */
+const MAX_OUTAGE_MS = 300_000
 /**
  * As in the API server, an object that is being deleted still counts as present for this long after its grace period.
  */
 const LEEWAY_MS = 60_000
 const READ_MS = 5_000
-/**
- * The limit is enough for all remembered tokens. Each token is bound to two objects: a service account and a pod. Each
- * object takes about 200 bytes.
- */
-const MAX_WATCHED = 32_768
 
-interface Facts {
-  readonly uid: string
-  readonly endsAtMs: number | null
-}
+type Facts = Readonly<ReturnType<typeof readFacts>>
 
-export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundObjects {
+export function followBoundObjects({ find, isSourceJudge, clock }: BoundObjectsOptions): BoundObjects {
   const listeners = new Set<(uid: string | null) => void>()
   /** The UIDs of objects that were found present. */
-  const watched = recentEntries<Key, string>(MAX_WATCHED)
+  const watched = recentEntries<Key, string>(MAX_BOUND_OBJECTS)
   const followed = new WeakSet<WatchCache>()
   const facts = new WeakMap<ObjectNotes, Facts>()
 
@@ -66,7 +63,6 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
           notify(plural === 'secrets' ? null : uid)
         }
       },
-      onAdvance() {},
       onReset: () => notify(null),
     })
   }
@@ -80,7 +76,7 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
   }
   const readAgain = async (cache: WatchCache, key: Key, wanted: BoundObject): Promise<Standing> => {
     try {
-      return judge(await cache.consistentObject(key, AbortSignal.timeout(READ_MS)), wanted)
+      return judge(await cache.reads.consistentObject(key, AbortSignal.timeout(READ_MS)), wanted)
     } catch {
       return 'unknown'
     }
@@ -94,7 +90,9 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
       follow(cache, wanted.plural)
       const key = keyOfName(served.resource, wanted)
       const held = cache.snapshot().get(key)
-      if (cache.stalenessMs <= MAX_STALENESS_MS && judge(held, wanted) === 'present') return 'present'
+      const { ageMs, disconnectedReason } = cache.source
+      const maxMs = isSourceJudge && disconnectedReason !== null ? MAX_OUTAGE_MS : MAX_STALENESS_MS
+      if (ageMs <= maxMs && judge(held, wanted) === 'present') return 'present'
       return readAgain(cache, key, wanted)
     },
     onGone(listener) {
@@ -104,7 +102,7 @@ export function followBoundObjects({ find, clock }: BoundObjectsOptions): BoundO
   }
 }
 
-function readFacts({ encoding, bytes }: StoredObject): Facts {
+function readFacts({ encoding, bytes }: StoredObject) {
   const { uid, deletionTimestamp } = encoding === 'protobuf' ? readMetadata(bytes) : metadataOf(bytes)
   return { uid, endsAtMs: deletionTimestamp === null ? null : Date.parse(deletionTimestamp) }
 }

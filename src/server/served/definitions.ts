@@ -9,6 +9,7 @@
  * As in the API server, the group versions of access reviews and those that `--apiservice` names are reserved.
  * Otherwise anyone who can write a definition could take them over.
  */
+import type { Ambient } from '../../support/ambient.js'
 import { DefinedSchema } from '../../kubernetes/codec/defined-schema.js'
 import { parseExactJson } from '../../kubernetes/codec/exact-json.js'
 import type { ViewTarget } from '../../kubernetes/codec/object-views.js'
@@ -17,14 +18,15 @@ import { ownerOfDefinition, readDefinition } from '../../kubernetes/dialect/crd.
 import type { ResourceRegistry, ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import { fromShared } from '../../kubernetes/dialect/shared-resource.js'
 import { qualifiedName } from '../../kubernetes/dialect/well-known-resources.js'
-import { apiVersion } from '../../engine/model/resource.js'
+import { apiVersion } from '../../kubernetes/model/api-resource.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
-import type { Logger } from '../../support/log.js'
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Timer } from '../../support/clock.js'
 import { ThreadEndedError } from '../../support/thread-pool.js'
 import { LoopSlice, turns } from '../../support/turns.js'
 import type { SharedReading } from './document-messages.js'
 import type { ObjectFollower } from './followed-objects.js'
+import { DISCOVERY_OWNER } from './remote-discovery.js'
+import { MAX_DEFINITION_BYTES } from '../limits/fixed-limits.js'
 
 /** The version in which definitions are read here. */
 export const DEFINITION_VIEW: ViewTarget = { apiVersion: 'apiextensions.k8s.io/v1', convertsByName: false, rules: null }
@@ -32,18 +34,15 @@ export const DEFINITION_VIEW: ViewTarget = { apiVersion: 'apiextensions.k8s.io/v
 /** How long an API server may take until it reads objects according to a changed definition. */
 const CHANGE_MS = 1_500
 
+/** Each new definition is pending for a moment, which is worth no warning. An API server decides within seconds. */
+const PENDING_MS = 10_000
+
 /**
  * How long to wait before reading a definition again after its thread crashed, because each crash costs a new thread.
  */
 const CRASH_RETRY_MS = 60_000
 
-/**
- * The largest stored size, in bytes, that is read on the event loop. Reading this much takes a few milliseconds at
- * most.
- */
-export const MAX_DEFINITION_BYTES = 64 * 1024
-
-export interface DefinitionsOptions {
+export interface DefinitionsOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly registry: ResourceRegistry
   readonly etcdPrefix: string
   /** Returns the owner of a group version that no definition may serve; null for any other. */
@@ -62,12 +61,9 @@ export interface DefinitionsOptions {
    * definitions.
    */
   readonly areReadThere: boolean
-  readonly clock: Clock
-  readonly logger: Logger
 }
 
 export class Definitions implements ObjectFollower {
-  readonly #options: DefinitionsOptions
   readonly #slice = new LoopSlice()
   /**
    * The definitions that still have to be read, by name and in order; at most one entry per definition in the cache.
@@ -85,11 +81,20 @@ export class Definitions implements ObjectFollower {
   readonly #changing = new Map<string, Timer>()
   /** By the name of a deleted definition: a promise that resolves after the last events of its objects. */
   readonly #leaving = new Map<string, Promise<unknown>>()
-  /** By the name of a definition whose thread crashed: the timer that rereads it. */
+  /** By the name of a definition: the timer that rereads it after a crash, or reports that it is still pending. */
   readonly #later = new Map<string, Timer>()
 
-  constructor(options: DefinitionsOptions) {
-    this.#options = options
+  /** By the name of a definition: the resources whose paths others serve. They are tried again when a path is free. */
+  readonly #refused = new Map<
+    string,
+    { readonly defined: readonly ServedResource[]; paths: readonly ServedResource[] }
+  >()
+
+  constructor(private readonly options: DefinitionsOptions) {
+    // The change is still being reported to the other listeners.
+    options.registry.onChange(({ removed }) => {
+      if (removed.length > 0 && this.#refused.size > 0) queueMicrotask(() => this.#takeFreed())
+    })
   }
 
   /** Whether every definition seen so far has been read. */
@@ -113,7 +118,7 @@ export class Definitions implements ObjectFollower {
   }
 
   async #leave(name: string): Promise<void> {
-    const { registry, whenEmptied } = this.#options
+    const { registry, whenEmptied } = this.options
     const owner = ownerOfDefinition(name)
     const emptied = whenEmptied(registry.ownedBy(owner))
     if (emptied !== undefined) {
@@ -129,6 +134,7 @@ export class Definitions implements ObjectFollower {
 
   #forget(name: string): void {
     this.#waiting.delete(name)
+    this.#refused.delete(name)
     if (this.#reading?.name === name) this.#reading = null
     this.#later.get(name)?.cancel()
     this.#later.delete(name)
@@ -149,11 +155,11 @@ export class Definitions implements ObjectFollower {
   }
 
   #readHere(object: StoredObject): void {
-    const { jsonOf, etcdPrefix } = this.#options
+    const { jsonOf, etcdPrefix } = this.options
     const json = jsonOf(object)
     if (json === null) return this.#refuse(object.name, 'it cannot be read')
     const reading = readDefinition(parseExactJson(json), etcdPrefix)
-    if (reading.kind === 'not-served') return this.#refuse(object.name, reading.reason)
+    if (reading.kind === 'not-served') return this.#refuse(object.name, reading.reason, reading.isPending)
     this.#serve(object.name, reading.resources)
   }
 
@@ -166,7 +172,7 @@ export class Definitions implements ObjectFollower {
     this.#reading = null
     if (isRead) {
       if (reading.kind === 'defined') this.#serve(object.name, resources)
-      else this.#refuse(object.name, reading.reason)
+      else this.#refuse(object.name, reading.reason, reading.isPending)
     } else if (reading.reason === 'crash') this.#readLater(object, reading)
     else if (reading.reason !== 'closed') this.#refuse(object.name, 'reading it takes too much time or memory')
   }
@@ -175,7 +181,7 @@ export class Definitions implements ObjectFollower {
   async #readInThread(object: StoredObject): Promise<SharedReading | ThreadEndedError> {
     for (let isRetry = false; ; isRetry = true) {
       try {
-        return await this.#options.readInThread(object)
+        return await this.options.readInThread(object)
       } catch (error) {
         if (!(error instanceof ThreadEndedError)) throw error
         if (error.reason !== 'crash' || isRetry || this.#reading !== object) return error
@@ -185,7 +191,7 @@ export class Definitions implements ObjectFollower {
 
   /** Reads the definition again later. Until then, the resources of its previous state stay served. */
   #readLater(object: StoredObject, { cause }: ThreadEndedError): void {
-    const { clock, logger } = this.#options
+    const { clock, logger } = this.options
     logger.error(
       { definition: object.name, err: cause, retryMs: CRASH_RETRY_MS },
       'cannot read the definition of a custom resource: the thread that reads it crashed twice',
@@ -196,16 +202,18 @@ export class Definitions implements ObjectFollower {
     )
   }
 
-  #refuse(name: string, reason: string): void {
-    const { registry, logger } = this.#options
-    logger.warn({ definition: name, reason }, 'custom resource is not served')
+  #refuse(name: string, reason: string, isPending = false): void {
+    const { registry, clock, logger } = this.options
+    const warn = (): void => logger.warn({ definition: name, reason }, 'custom resource is not served')
+    if (isPending) this.#later.set(name, clock.setTimer(PENDING_MS, warn))
+    else warn()
     this.#changing.get(name)?.cancel()
     this.#changing.delete(name)
     registry.remove(ownerOfDefinition(name))
   }
 
   #serve(name: string, defined: readonly ServedResource[]): void {
-    if (this.#options.areReadThere) this.#serveFromThere(name, asReadThere(defined))
+    if (this.options.areReadThere) this.#serveFromThere(name, asReadThere(defined))
     else this.#set(name, defined)
   }
 
@@ -214,7 +222,7 @@ export class Definitions implements ObjectFollower {
    * to end before a new one requests objects by the changed definition.
    */
   #serveFromThere(name: string, resources: readonly ServedResource[]): void {
-    const { registry, clock } = this.#options
+    const { registry, clock } = this.options
     const [source] = resources
     const requested = source === undefined ? '' : `${source.resource.version} ${source.definition?.fingerprint}`
     const before = this.#requested.get(name)
@@ -231,7 +239,7 @@ export class Definitions implements ObjectFollower {
   }
 
   #set(name: string, defined: readonly ServedResource[]): void {
-    const { registry, logger, reservedFor } = this.#options
+    const { registry, logger, reservedFor } = this.options
     const resources = defined.filter(({ resource }) => {
       const owner = reservedFor(resource.group, resource.version)
       if (owner === null) return true
@@ -241,11 +249,24 @@ export class Definitions implements ObjectFollower {
       )
       return false
     })
-    for (const { resource } of registry.set(ownerOfDefinition(name), resources)) {
+    const refused = registry.set(ownerOfDefinition(name), resources)
+    if (refused.length > 0) this.#refused.set(name, { defined, paths: refused })
+    else this.#refused.delete(name)
+    for (const entry of refused) {
+      const by = registry.ownerOf(entry)
+      // Discovery lets go of the resource as soon as it can read the names of the definitions.
+      if (by === DISCOVERY_OWNER) continue
       logger.warn(
-        { definition: name, resource: qualifiedName(resource) },
-        'custom resource is already served by another definition',
+        { definition: name, resource: qualifiedName(entry.resource), by },
+        'custom resource is not served: its path is already in use',
       )
+    }
+  }
+
+  #takeFreed(): void {
+    const { registry } = this.options
+    for (const [name, { defined, paths }] of this.#refused) {
+      if (paths.some((entry) => registry.ownerOf(entry) === undefined)) this.#set(name, defined)
     }
   }
 }

@@ -6,7 +6,9 @@ import type { StoredObject } from '../../engine/model/stored-object.js'
 /** Contains a stored CustomResourceDefinition to read. The response is a `SharedReading`. */
 export interface DefinitionMessage {
   readonly kind: 'definition'
-  readonly object: Readonly<Pick<StoredObject, 'name' | 'encoding' | 'apiVersion' | 'kind' | 'metadataOffset'>> & {
+  readonly object: Readonly<
+    Pick<StoredObject, 'name' | 'encoding' | 'schemaVersion' | 'typeName' | 'revisionOffset'>
+  > & {
     readonly bytes: Uint8Array
   }
   readonly etcdPrefix: string
@@ -19,7 +21,7 @@ export type SharedReading =
       /** The structural form of the schema, by version. */
       readonly structurals: Readonly<Record<string, readonly string[]>>
     }
-  | { readonly kind: 'not-served'; readonly reason: string }
+  | { readonly kind: 'not-served'; readonly reason: string; readonly isPending?: boolean }
 
 /** Asks for an OpenAPI document. The response is a `Document`. */
 export interface OpenApiMessage {

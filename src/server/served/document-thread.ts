@@ -26,7 +26,7 @@ function definitionOf({ object, etcdPrefix }: DefinitionMessage): SharedReading 
     ...object,
     bytes: bufferOf(object.bytes),
     key: '' as Key,
-    namespace: '',
+    scope: '',
     createRevision: ZERO_REVISION,
     modRevision: ZERO_REVISION,
     version: 0,

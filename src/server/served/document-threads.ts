@@ -6,7 +6,7 @@ import type { Document } from '../../kubernetes/dialect/discovery.js'
 import type { OpenApiForm } from '../../kubernetes/dialect/openapi.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import { toShared } from '../../kubernetes/dialect/shared-resource.js'
-import { InternalError, ServiceUnavailableError } from '../../engine/model/status.js'
+import { InternalError, ServiceUnavailableError } from '../../kubernetes/model/status.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
 import { type ThreadEnd, ThreadEndedError, type ThreadPool } from '../../support/thread-pool.js'
 import type { DefinitionMessage, DocumentMessage, OpenApiMessage, SharedReading } from './document-messages.js'
@@ -20,29 +20,26 @@ export interface DocumentThreadsOptions {
 }
 
 export class DocumentThreads {
-  readonly #options: DocumentThreadsOptions
   #lastDocument: Promise<unknown> = Promise.resolve()
 
-  constructor(options: DocumentThreadsOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: DocumentThreadsOptions) {}
 
   /** The caller must read one definition at a time. @throws ThreadEndedError */
   async readDefinition(object: StoredObject): Promise<SharedReading> {
-    const { name, encoding, apiVersion, kind, metadataOffset } = object
+    const { name, encoding, schemaVersion, typeName, revisionOffset } = object
     // A slice would be sent with all of its underlying memory.
     const bytes = new Uint8Array(object.bytes)
     const message: DefinitionMessage = {
       kind: 'definition',
-      object: { name, encoding, apiVersion, kind, metadataOffset, bytes },
-      etcdPrefix: this.#options.etcdPrefix,
+      object: { name, encoding, schemaVersion, typeName, revisionOffset, bytes },
+      etcdPrefix: this.options.etcdPrefix,
     }
     return (await this.#run(message)) as SharedReading
   }
 
   /** @throws ServiceUnavailableError if building the document takes too much time or memory. */
   async makeOpenApi(resources: readonly ServedResource[], form: OpenApiForm): Promise<Document> {
-    const { writable } = this.#options
+    const { writable } = this.options
     // The queue stays short, because callers share a document in progress, and each document has at most two forms.
     const making = this.#lastDocument.then(async () => {
       const message: OpenApiMessage = { kind: 'openapi', resources: resources.map(toShared), form, writable }
@@ -58,7 +55,7 @@ export class DocumentThreads {
   }
 
   #run(message: DocumentMessage): Promise<unknown> {
-    return this.#options.threads.run({ message: () => message, calls: {} })
+    return this.options.threads.run({ message: () => message, calls: {} })
   }
 }
 

@@ -14,7 +14,7 @@ import type { Revision } from '../../engine/model/revision.js'
  */
 export function whenEmptied(caches: Iterable<WatchCache>, revision: Revision): Promise<unknown> | undefined {
   const waiting = [...caches].filter(
-    (cache) => cache.size > 0 && cache.revision < revision && cache.readiness.kind === 'ready',
+    (cache) => cache.contents.size > 0 && cache.revision < revision && cache.readiness.kind === 'ready',
   )
   return waiting.length === 0 ? undefined : Promise.all(waiting.map((cache) => emptied(cache, revision)))
 }
@@ -23,10 +23,10 @@ async function emptied(cache: WatchCache, revision: Revision): Promise<void> {
   let stop = (): void => {}
   const isEmpty = new Promise<void>((resolve) => {
     const look = (): void => {
-      if (cache.size === 0) resolve()
+      if (cache.contents.size === 0) resolve()
     }
-    stop = cache.listen({ onBatch: look, onAdvance() {}, onReset: look })
+    stop = cache.listen({ onBatch: look, onReset: look })
   })
-  await Promise.race([isEmpty, cache.waitUntil(revision).catch(() => {})])
+  await Promise.race([isEmpty, cache.reads.waitUntil(revision).catch(() => {})])
   stop()
 }

@@ -8,7 +8,7 @@ import type { CacheListener, WatchCache } from '../../engine/cache/watch-cache.j
 import type { RegistryChange } from '../../kubernetes/dialect/resource-registry.js'
 import type { Key } from '../../engine/model/event.js'
 import type { StoredObject } from '../../engine/model/stored-object.js'
-import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
+import type { LiveResource } from '../../kubernetes/dialect/served-live-resource.js'
 
 export interface ObjectFollower {
   /** Called for an object that is new or has changed. */
@@ -73,8 +73,6 @@ class Following implements CacheListener {
     }
     this.follower.onChange?.()
   }
-
-  onAdvance(): void {}
 
   onReady(): void {
     this.#isPresent = true

@@ -6,7 +6,7 @@
  */
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
-import { ServiceUnavailableError } from '../../engine/model/status.js'
+import { ServiceUnavailableError } from '../../kubernetes/model/status.js'
 import type { Logger } from '../../support/log.js'
 
 /** Resources whose objects define further resources. */
@@ -38,18 +38,16 @@ export interface KnownResourcesOptions {
 const RETRY_AFTER_SECONDS = 1
 
 export class KnownResources {
-  readonly #options: KnownResourcesOptions
   /** Sources that are loaded or refused, and never waited for again. */
   readonly #settled = new Set<Source>()
 
-  constructor(options: KnownResourcesOptions) {
-    this.#options = options
+  constructor(private readonly options: KnownResourcesOptions) {
     if (!options.followsApiServices) this.#settled.add(SOURCES[1]!)
   }
 
   /** Whether every definition seen so far has been read. */
   get hasReadDefinitions(): boolean {
-    return this.#options.hasReadDefinitions()
+    return this.options.hasReadDefinitions()
   }
 
   /**
@@ -57,8 +55,8 @@ export class KnownResources {
    * served does not exist.
    */
   get problem(): ServiceUnavailableError | null {
-    const upstream = this.#options.upstreamProblem()
-    if (upstream !== null) return unavailable(upstream)
+    // The problem itself may contain an address and is for the operator.
+    if (this.options.upstreamProblem() !== null) return unavailable('its resources are not known yet')
     const pending = SOURCES.find((source) => !this.#isSettled(source))
     return pending === undefined ? null : unavailable(`the ${pending.plural} have not been read yet`)
   }
@@ -69,28 +67,25 @@ export class KnownResources {
    */
   problemOf(group: string): ServiceUnavailableError | null {
     const { problem } = this
-    if (problem === null || this.#options.upstreamProblem() !== null) return problem
+    if (problem === null || this.options.upstreamProblem() !== null) return problem
     const isBuiltIn = (one: { origin: string; resource: { group: string } }): boolean =>
       one.origin === 'well-known' && one.resource.group === group
-    return group === '' || this.#options.registry.list().some(isBuiltIn) ? null : problem
+    return group === '' || this.options.registry.list().some(isBuiltIn) ? null : problem
   }
 
   #isSettled(source: Source): boolean {
     if (this.#settled.has(source)) return true
-    const { cacheOf, hasReadDefinitions, logger } = this.#options
+    const { cacheOf, hasReadDefinitions, logger } = this.options
     const cache = cacheOf(source.group, 'v1', source.plural)
     const readiness = cache?.readiness
     if (readiness?.kind === 'pending') return false
     // The key for an encrypted value may still arrive, and the value may then define resources.
-    if (cache !== undefined && cache.sealedValues.length > 0) return false
+    if (cache !== undefined && cache.contents.sealedValues.length > 0) return false
     if (source === SOURCES[0] && !hasReadDefinitions()) return false
     this.#settled.add(source)
     if (readiness?.kind === 'refused') {
       const { plural, what } = source
-      logger.warn(
-        { resource: plural, reason: readiness.reason },
-        `${what} are not served, because the objects that define them cannot be read`,
-      )
+      logger.warn({ resource: plural, reason: readiness.refusal }, `the objects that define ${what} cannot be read`)
     }
     return true
   }

@@ -13,10 +13,10 @@ import type { NodeRelations, NodeRelative } from '../auth/authz/node.js'
 import type { CacheBatch } from '../../engine/cache/cache-batch.js'
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { Key } from '../../engine/model/event.js'
-import { ServiceUnavailableError } from '../../engine/model/status.js'
-import { keyOfName } from '../../engine/model/resource.js'
+import { ServiceUnavailableError } from '../../kubernetes/model/status.js'
+import { keyOfName } from '../../kubernetes/model/api-resource.js'
 import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
-import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
+import type { LiveResource } from '../../kubernetes/dialect/served-live-resource.js'
 import { getOrMake } from '../../support/memo.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { turns } from '../../support/turns.js'
@@ -24,13 +24,14 @@ import { field, listAt, textAt } from '../../support/fields.js'
 
 /** Returns the resource with its cache; undefined while the resource is not served or not cached. */
 export type FindLive = (group: string, version: string, plural: string) => LiveResource | undefined
+export type JsonOf = (live: LiveResource, object: StoredObject) => Buffer | null
 
 export interface NodeRelationsOptions {
   readonly find: FindLive
   /**
    * Returns the object in the served version; null when it cannot be read. An unreadable object is related to nothing.
    */
-  readonly jsonOf: (live: LiveResource, object: StoredObject) => Buffer | null
+  readonly jsonOf: JsonOf
 }
 
 /** A cache that etcd has not confirmed for longer than this proves nothing. */
@@ -49,8 +50,9 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
   const { jsonOf } = options
   const find = (group: string, plural: string): LiveResource | null => {
     const live = options.find(group, 'v1', plural)
-    if (live === undefined || live.cache.readiness.kind === 'refused') return null
-    const isFresh = live.cache.readiness.kind === 'ready' && live.cache.stalenessMs <= MAX_STALENESS_MS
+    if (live === undefined) return null
+    // A resource that this server may not read is as unknown as one that it has not read yet.
+    const isFresh = live.cache.readiness.kind === 'ready' && live.cache.source.ageMs <= MAX_STALENESS_MS
     // Throw instead of refusing: a refusal would end the watches of every kubelet, but watches continue while no
     // decision is possible.
     if (!isFresh)
@@ -127,44 +129,59 @@ export function nodeRelations(options: NodeRelationsOptions): NodeRelations {
  * loop, and then follows the cache.
  */
 class CacheIndex {
-  readonly #cache: WatchCache
-  readonly #valueOf: (object: StoredObject) => string
   readonly #keys = new Map<string, Set<Key>>()
   readonly #values = new Map<Key, string>()
   readonly #making = new SingleFlight(() => this.#make())
   /** The number of the cache's resets, and the number that the index includes. */
   #resets = 0
   #made = -1
+  #isMaking = false
 
-  constructor(cache: WatchCache, valueOf: (object: StoredObject) => string) {
-    this.#cache = cache
-    this.#valueOf = valueOf
+  constructor(
+    private readonly cache: WatchCache,
+    private readonly valueOf: (object: StoredObject) => string,
+  ) {
     cache.listen({
       onBatch: (batch) => this.#follow(batch),
-      onAdvance() {},
-      onReset: () => void this.#resets++,
+      onReset: () => {
+        this.#resets++
+        this.#clear()
+      },
     })
   }
 
   async of(value: string): Promise<readonly StoredObject[]> {
     while (this.#made !== this.#resets) await this.#making.join()
-    const state = this.#cache.snapshot()
+    const state = this.cache.snapshot()
     return [...(this.#keys.get(value) ?? [])].flatMap((key) => state.get(key) ?? [])
   }
 
   async #make(): Promise<void> {
     const resets = this.#resets
+    this.#clear()
+    this.#isMaking = true
+    try {
+      for (const object of this.cache.snapshot().objects(this.cache.prefix)) {
+        if (turns.isOver) await turns.take()
+        if (this.#resets !== resets) return
+        // An event may have delivered a newer object in the meantime.
+        if (!this.#values.has(object.key)) this.#put(object)
+      }
+      for (const [key, value] of this.#values) if (value === '') this.#values.delete(key)
+      this.#made = resets
+    } finally {
+      this.#isMaking = false
+    }
+  }
+
+  #clear(): void {
     this.#keys.clear()
     this.#values.clear()
-    for (const object of this.#cache.snapshot().objects(this.#cache.prefix)) {
-      if (turns.isOver) await turns.take()
-      // An event may have delivered a newer object in the meantime.
-      if (!this.#values.has(object.key)) this.#put(object)
-    }
-    if (this.#resets === resets) this.#made = resets
   }
 
   #follow({ events }: CacheBatch): void {
+    // After a reset, nothing is kept until a node makes a request.
+    if (this.#made !== this.#resets && !this.#isMaking) return
     for (const { object, previous } of events) {
       if (object !== null) this.#put(object)
       else if (previous !== null) this.#set(previous.key, '')
@@ -172,7 +189,7 @@ class CacheIndex {
   }
 
   #put(object: StoredObject): void {
-    this.#set(object.key, this.#valueOf(object))
+    this.#set(object.key, this.valueOf(object))
   }
 
   /** A deleted object is remembered while the index is being built, so that it does not reappear. */

@@ -6,16 +6,14 @@ import { parseBinding, parseRole } from '../auth/authz/rbac-types.js'
 import { NOT_YET_READ, type RbacSource } from '../auth/authz/rbac.js'
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
-import type { LiveResource } from '../../kubernetes/dialect/live-resource.js'
 import { turns } from '../../support/turns.js'
 import { followObjects } from './followed-objects.js'
+import type { FindLive, JsonOf } from './node-relations.js'
 
 const GROUP = 'rbac.authorization.k8s.io'
 /** A write that waits longer for etcd fails. */
 const REFRESH_MS = 10_000
 const KINDS = ['roles', 'clusterroles', 'rolebindings', 'clusterrolebindings'] as const
-
-type Find = (group: string, version: string, plural: string) => LiveResource | undefined
 
 interface Kind<T> {
   readonly cache: WatchCache
@@ -24,7 +22,7 @@ interface Kind<T> {
 }
 
 /** Whether all four kinds are cached here. */
-export function areRbacObjectsServed(find: Find): boolean {
+export function areRbacObjectsServed(find: FindLive): boolean {
   return KINDS.every((plural) => find(GROUP, 'v1', plural) !== undefined)
 }
 
@@ -38,10 +36,7 @@ export interface FollowedRbacObjects extends RbacSource {
  * @param jsonOf returns the object in the served version; null when it cannot be read, which grants nothing.
  * @throws Error when one of the four kinds is not served.
  */
-export function followRbacObjects(
-  find: Find,
-  jsonOf: (live: LiveResource, object: StoredObject) => Buffer | null,
-): FollowedRbacObjects {
+export function followRbacObjects(find: FindLive, jsonOf: JsonOf): FollowedRbacObjects {
   const listeners = new Set<() => void>()
   const onChange = (): void => {
     for (const listener of listeners) listener()
@@ -82,7 +77,7 @@ export function followRbacObjects(
     get unread() {
       for (const { cache } of all) {
         const { readiness } = cache
-        if (readiness.kind === 'refused') return `${cache.name} cannot be read: ${readiness.reason}`
+        if (readiness.kind === 'refused') return `${cache.name} cannot be read: ${readiness.publicRefusal}`
       }
       const isRead = all.every(({ cache }) => cache.readiness.kind === 'ready')
       return isRead ? null : NOT_YET_READ
@@ -104,7 +99,7 @@ export function followRbacObjects(
       return () => listeners.delete(listener)
     },
     async refresh() {
-      await Promise.all(all.map(({ cache }) => cache.consistentSnapshot(AbortSignal.timeout(REFRESH_MS))))
+      await Promise.all(all.map(({ cache }) => cache.reads.consistentSnapshot(AbortSignal.timeout(REFRESH_MS))))
     },
   }
 }

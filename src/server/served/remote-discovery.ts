@@ -8,6 +8,7 @@
  * other known versions, and core events also to events of `events.k8s.io`. A version to which this server cannot
  * convert is read from the other server whenever a client asks for it.
  */
+import type { Ambient } from '../../support/ambient.js'
 import { canConvert } from '../../kubernetes/codec/versions/convert.js'
 import { wellKnown } from '../../kubernetes/dialect/declared-resource.js'
 import {
@@ -15,6 +16,7 @@ import {
   type ResourceRegistry,
   servedResource,
 } from '../../kubernetes/dialect/resource-registry.js'
+import { parseStripRules } from '../../kubernetes/dialect/stripped-fields.js'
 import {
   normalizeEtcdPrefix,
   qualifiedName,
@@ -22,25 +24,21 @@ import {
   wellKnownResources,
 } from '../../kubernetes/dialect/well-known-resources.js'
 import { type Key, keyFromText } from '../../engine/model/event.js'
-import { apiVersion } from '../../engine/model/resource.js'
+import { apiVersion } from '../../kubernetes/model/api-resource.js'
 import { backoffMs } from '../../support/backoff.js'
-import { type Clock, sleep } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
-import type { Random } from '../../support/random.js'
+import { sleep } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
 import { discover, type Discovered, type DiscoveredResource, groupVersion } from '../../kubernetes/upstream/discover.js'
 import type { Product, RemoteApiServer } from '../../kubernetes/upstream/remote-api-server.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import { errorMessage } from '../../support/error-message.js'
 
-export interface RemoteDiscoveryOptions {
+export interface RemoteDiscoveryOptions extends Ambient {
   readonly server: RemoteApiServer
   readonly registry: ResourceRegistry
   readonly etcdPrefix: string
   /** Resources named with `--resource`. */
   readonly named: readonly ServedResource[]
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
 }
 
 /**
@@ -50,10 +48,10 @@ export interface RemoteDiscoveryOptions {
 const INTERVAL_MS = 30_000
 const TIMEOUT_MS = 20_000
 const BACKOFF = { firstMs: 200, capMs: 5_000 }
-const DISCOVERY_OWNER = 'upstream'
+/** The owner of what discovery serves in the registry. */
+export const DISCOVERY_OWNER = 'upstream'
 
 export class RemoteDiscovery {
-  readonly #options: RemoteDiscoveryOptions
   readonly #table: readonly WellKnownResource[]
   /** The qualified names in the table. */
   readonly #names: ReadonlySet<string>
@@ -64,8 +62,7 @@ export class RemoteDiscovery {
   #served: readonly ServedResource[] = []
   #discovered: Discovered | null = null
 
-  constructor(options: RemoteDiscoveryOptions) {
-    this.#options = options
+  constructor(private readonly options: RemoteDiscoveryOptions) {
     this.#table = wellKnownResources(options.etcdPrefix)
     this.#names = new Set(this.#table.map(({ resource }) => qualifiedName(resource)))
     this.#named = new Set(options.named.map(({ resource }) => qualifiedName(resource)))
@@ -74,6 +71,11 @@ export class RemoteDiscovery {
   /** Why the upstream's resources are unknown; always null after the first successful answer. */
   get problem(): string | null {
     return this.#problem
+  }
+
+  /** The reads that the upstream refuses to this server; null if none is known. */
+  get refusedReads(): string | null {
+    return this.options.server.refusedReads
   }
 
   start(): void {
@@ -86,14 +88,16 @@ export class RemoteDiscovery {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { clock, random, logger } = this.#options
+    const { clock, random, logger } = this.options
+    const late = (): Error => new UpstreamError('unavailable', `no answer within ${TIMEOUT_MS} ms`)
     for (let attempt = 1; !signal.aborted;) {
       try {
-        const timeout = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])
-        const { server } = this.#options
-        const discovered = await discover(server, timeout, this.#discovered)
-        if (discovered !== this.#discovered) this.#take(discovered, await server.product(timeout))
-        this.#discovered = discovered
+        await withDeadline(clock, TIMEOUT_MS, signal, late, async (inTime) => {
+          const { server } = this.options
+          const discovered = await discover(server, inTime, this.#discovered)
+          if (discovered !== this.#discovered) this.#take(discovered, await server.product(inTime))
+          this.#discovered = discovered
+        })
         attempt = 1
         await sleep(clock, INTERVAL_MS * (0.75 + random.next() / 2), signal)
       } catch (error) {
@@ -107,7 +111,7 @@ export class RemoteDiscovery {
   }
 
   #take(discovered: Discovered, product: Product): void {
-    const { registry, logger } = this.#options
+    const { registry, logger } = this.options
     // Group versions that did not answer this time stay unchanged.
     const silent = this.#served.filter(({ resource }) =>
       discovered.incomplete.has(groupVersion(resource.group, resource.version)),
@@ -117,6 +121,7 @@ export class RemoteDiscovery {
     const stay = this.#served.filter(({ resource: { etcdPrefix } }) =>
       isSamePath(sourceOf(this.#served, etcdPrefix), sourceOf(served, etcdPrefix)),
     )
+    registry.upstreamStrips = parseStripRules(discovered.strips)
     registry.set(DISCOVERY_OWNER, stay)
     registry.set(DISCOVERY_OWNER, served)
     this.#served = served
@@ -153,7 +158,7 @@ export class RemoteDiscovery {
   }
 
   #servedAs(one: DiscoveredResource, rows: readonly WellKnownResource[], { isDistributary }: Product): ServedResource {
-    const { etcdPrefix } = this.#options
+    const { etcdPrefix } = this.options
     const { group, plural, version } = one
     const row = rows.find(({ resource }) => resource.version === version) ?? rows[0]
     // The prefix is only a name here: it identifies the pipeline, and continue tokens begin with it.

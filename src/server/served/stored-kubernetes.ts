@@ -5,34 +5,30 @@
  *
  * It polls once a second instead of watching, because a worker process has no watches.
  */
+import type { Ambient } from '../../support/ambient.js'
 import { type Key, keyToText } from '../../engine/model/event.js'
-import type { UpstreamReader } from '../../engine/upstream/upstream.js'
+import { UpstreamError, type UpstreamReader } from '../../engine/upstream/upstream.js'
 import { type Clock, sleep } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
 import { errorMessage } from '../../support/error-message.js'
-import type { Logger } from '../../support/log.js'
 
 const POLL_MS = 1_000
 const TIMEOUT_MS = 5_000
 
-export interface StoredKubernetesOptions {
+export interface StoredKubernetesOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly upstream: Pick<UpstreamReader, 'read'>
   /** Ends in '/'. */
   readonly prefix: Key
-  readonly clock: Clock
-  readonly logger: Logger
   /** Called at most once. */
   readonly onFound: () => void
 }
 
 export class StoredKubernetes {
-  readonly #options: StoredKubernetesOptions
   readonly #stopping = new AbortController()
   #content: 'unknown' | 'nothing' | 'something' = 'unknown'
   #problem: string | null = null
 
-  constructor(options: StoredKubernetesOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: StoredKubernetesOptions) {}
 
   /** Why the answer is unknown; null once it is known. */
   get problem(): string | null {
@@ -45,6 +41,11 @@ export class StoredKubernetes {
     return this.#content === 'something'
   }
 
+  /** Whether it is known that nothing is stored, or that this server may not read it. */
+  get isRuledOut(): boolean {
+    return this.#content === 'nothing'
+  }
+
   start(): void {
     void this.#poll()
   }
@@ -54,11 +55,11 @@ export class StoredKubernetes {
   }
 
   async #poll(): Promise<void> {
-    const { upstream, prefix, clock, logger, onFound } = this.#options
+    const { upstream, prefix, clock, logger, onFound } = this.options
     const { signal } = this.#stopping
     while (!signal.aborted) {
       try {
-        if (await isAnythingStored(upstream, prefix, signal)) {
+        if (await isAnythingStored(upstream, prefix, clock, signal)) {
           if (this.#content === 'nothing')
             logger.info({ prefix: keyToText(prefix) }, 'Kubernetes has stored objects; serving its resources too')
           this.#content = 'something'
@@ -76,7 +77,7 @@ export class StoredKubernetes {
 
   #becomeNothing(): void {
     if (this.#content === 'nothing') return
-    const { logger, prefix } = this.#options
+    const { logger, prefix } = this.options
     this.#content = 'nothing'
     logger.info(
       { prefix: keyToText(prefix) },
@@ -89,11 +90,13 @@ export class StoredKubernetes {
 export async function isAnythingStored(
   upstream: Pick<UpstreamReader, 'read'>,
   prefix: Key,
+  clock: Clock,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  const timeout = AbortSignal.timeout(TIMEOUT_MS)
-  const both = signal === undefined ? timeout : AbortSignal.any([signal, timeout])
-  const { keyValues } = await upstream.read({ prefix, limit: 1, keysOnly: true, signal: both })
+  const late = (): Error => new UpstreamError('unavailable', `no answer within ${TIMEOUT_MS} ms`)
+  const { keyValues } = await withDeadline(clock, TIMEOUT_MS, signal, late, (inTime) =>
+    upstream.read({ prefix, limit: 1, keysOnly: true, signal: inTime }),
+  )
   return keyValues.length > 0
 }
 

@@ -7,15 +7,16 @@
  * reason, and the server retries a second later.
  */
 import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
-import type { Resource } from '../../engine/model/resource.js'
+import type { ApiResource } from '../../kubernetes/model/api-resource.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { Clock, Timer } from '../../support/clock.js'
-import { EVENT_STREAM_START } from '../transports/framing/server-sent-events.js'
-import type { Caller } from '../transports/limits/request-gate.js'
-import type { Exchange } from '../transports/server/exchange.js'
-import { boundResponse } from '../transports/watch/linger.js'
+import { STREAM_HEADERS } from '../transports/framing/framings.js'
+import { eventStreamStart } from '../transports/framing/server-sent-events.js'
+import type { Caller } from '../transports/gate/caller.js'
+import type { Exchange } from '../transports/exchange/exchange.js'
+import { boundResponse } from '../transports/exchange/linger.js'
 import type { ServerStatus, Trouble } from './page/figures.js'
-import { type Reader, statusFor } from './status.js'
+import { type Reader, statusFor } from './status-figures.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface StatusStreamOptions {
@@ -28,20 +29,17 @@ export interface StatusStreamOptions {
 const INTERVAL_MS = 1_000
 
 export class StatusStream {
-  readonly #options: StatusStreamOptions
   readonly #pages = new Map<Exchange, Caller>()
   #timer: Timer | null = null
 
-  constructor(options: StatusStreamOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: StatusStreamOptions) {}
 
   /** Opens a page's stream, starting with the current figures. @throws TooManyRequestsError */
   async open(exchange: Exchange, caller: Caller, headers: Readonly<Record<string, string>>): Promise<void> {
-    const leave = await this.#options.places.acquire(caller.identity, exchange.signal)
+    const leave = await this.options.places.acquire(caller.identity, exchange.signal)
     if (exchange.signal.aborted) return leave()
-    exchange.writeHead(200, { ...headers, 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
-    exchange.response.write(EVENT_STREAM_START)
+    exchange.writeHead(200, { ...headers, 'content-type': 'text/event-stream', ...STREAM_HEADERS })
+    exchange.response.write(eventStreamStart())
     this.#pages.set(exchange, caller)
     const stopChecks = caller.keep((error) => {
       this.#pages.delete(exchange)
@@ -64,7 +62,7 @@ export class StatusStream {
   }
 
   #schedule(): void {
-    this.#timer ??= this.#options.clock.setTimer(INTERVAL_MS, () => {
+    this.#timer ??= this.options.clock.setTimer(INTERVAL_MS, () => {
       this.#timer = null
       if (this.#pages.size > 0) void this.#sendStatus(this.#pages).then(() => this.#schedule())
     })
@@ -73,7 +71,7 @@ export class StatusStream {
   /** Never rejects. */
   async #sendStatus(pages: Iterable<readonly [Exchange, Caller]>): Promise<void> {
     try {
-      const status = await this.#options.status()
+      const status = await this.options.status()
       for (const [page, caller] of pages) {
         const figures = await statusFor(status, readerOf(caller))
         // The stream may have ended in the meantime.
@@ -124,7 +122,7 @@ function readerOf(caller: Caller): Reader {
   }
 }
 
-function listOf(resource: Pick<Resource, 'group' | 'version' | 'plural'>): Parameters<typeof resourceAttributes>[0] {
+function listOf(resource: Pick<ApiResource, 'group' | 'version' | 'plural'>): Parameters<typeof resourceAttributes>[0] {
   const path = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`
   return { verb: 'list', resource, namespace: '', name: '', path: `${path}/${resource.plural}` }
 }

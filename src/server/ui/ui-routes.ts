@@ -2,6 +2,10 @@
  * `/ui/` serves the status page and its files; `/ui/events` sends its figures (`status-stream.ts`). The page itself
  * gets the objects over the API, like any other client.
  *
+ * The page contains no data, and a browser cannot send a token to open it. So a browser that is not admitted gets the
+ * page with the 401 or 403, and the page asks for a token. Anything but a navigation gets a Status, as elsewhere. The
+ * page's files are open to all. They still pass the gate, which limits callers that it does not know.
+ *
  * Everything comes from this process. The page names no other host, and its content security policy forbids other
  * hosts.
  */
@@ -9,10 +13,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
+import { ForbiddenError, UnauthorizedError } from '../../kubernetes/model/status.js'
 import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
 import { readPackageFile } from '../../support/package-file.js'
-import type { Caller } from '../transports/limits/request-gate.js'
-import type { Exchange } from '../transports/server/exchange.js'
+import type { Caller } from '../transports/gate/caller.js'
+import type { Exchange } from '../transports/exchange/exchange.js'
 import { type GatedRouteOptions, gated } from '../transports/server/gated-route.js'
 import { StatusStream, type StatusStreamOptions } from './status-stream.js'
 
@@ -51,7 +56,17 @@ const assets: Readonly<Record<string, Asset>> = {
     read: () => uPlot('uPlot.iife.min.js'),
   },
   ...Object.fromEntries(
-    ['main.js', 'overview.js', 'chart.js', 'browser.js', 'elements.js', 'yaml-difference.js'].map((name) => [
+    [
+      'main.js',
+      'session.js',
+      'overview.js',
+      'answers.js',
+      'reading.js',
+      'chart.js',
+      'browser.js',
+      'elements.js',
+      'yaml-difference.js',
+    ].map((name) => [
       name,
       { type: 'text/javascript; charset=utf-8', read: () => readFileSync(new URL(`page/${name}`, import.meta.url)) },
     ]),
@@ -64,19 +79,37 @@ function source(name: string): Buffer {
 
 export function registerUi(server: FastifyInstance, options: UiOptions): void {
   const stream = new StatusStream(options)
-  server.get('/ui', (_request, reply) => reply.redirect('/ui/'))
-  for (const [name, asset] of Object.entries(assets)) {
-    let body: Buffer | undefined
-    const sendAsset = (exchange: Exchange): void => exchange.send(200, asset.type, (body ??= asset.read()), HEADERS)
-    server.get(`/ui/${name}`, gated(options, attributesOf('/ui/'), sendAsset))
+  const bodies = new Map<string, Buffer>()
+  const sendAsset = (exchange: Exchange, name: string, code: number): void => {
+    const asset = assets[name]!
+    const body = bodies.get(name) ?? asset.read()
+    bodies.set(name, body)
+    exchange.send(code, asset.type, body, code === 200 ? HEADERS : { ...HEADERS, 'cache-control': 'no-store' })
   }
-  server.get(
-    '/ui/events',
-    gated(options, attributesOf('/ui/events'), (exchange, caller) => stream.open(exchange, caller, HEADERS)),
-  )
+  const serve = (name: string, path: string, send: (exchange: Exchange, caller: Caller) => unknown): void => {
+    const isFile = name !== '' && name in assets
+    /** Returns null for a caller that is not admitted and has been answered. */
+    const check = async (exchange: Exchange, attributes: Attributes): Promise<Caller | null> => {
+      try {
+        return await options.gate.check(exchange, attributes)
+      } catch (error) {
+        const isNavigation = exchange.requestHeaders.accept?.includes('text/html') === true
+        const isRefusal = error instanceof UnauthorizedError || error instanceof ForbiddenError
+        if (!isRefusal || !(isFile || isNavigation)) throw error
+        sendAsset(exchange, isFile ? name : '', isFile ? 200 : error.code)
+        return null
+      }
+    }
+    const attributes = (): Attributes => pathAttributes('GET', path)
+    server.get(
+      `/ui/${name}`,
+      gated({ ...options, gate: { check } }, attributes, async (exchange, caller) => {
+        if (caller !== null) await send(exchange, caller)
+      }),
+    )
+  }
+  server.get('/ui', (_request, reply) => reply.redirect('/ui/'))
+  for (const name of Object.keys(assets)) serve(name, '/ui/', (exchange) => sendAsset(exchange, name, 200))
+  serve('events', '/ui/events', (exchange, caller) => stream.open(exchange, caller, HEADERS))
   server.addHook('preClose', async () => stream.close())
-}
-
-function attributesOf(path: string): () => Attributes {
-  return () => pathAttributes('GET', path)
 }

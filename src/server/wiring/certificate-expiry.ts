@@ -11,6 +11,7 @@ import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { Clock } from '../../support/clock.js'
 import { silentLogger } from '../../support/log.js'
+import type { Pem } from '../../support/tls-client-options.js'
 
 /** This interval is long, because certificates last for days, and the code that uses them checks more often. */
 const LOOK_MS = 10_000
@@ -62,7 +63,8 @@ export function followCertificateExpiry(config: Config, clock: Clock, metrics: M
  * Returns the first expiry in a chain, in milliseconds since the epoch, because without one of its certificates the
  * others prove nothing.
  */
-function endOf(pem: string | Buffer | undefined): number | null {
+function endOf(pem: Pem | undefined): number | null {
   if (pem === undefined) return null
-  return Math.min(...parseCertificates(pem.toString()).map(({ validTo }) => Date.parse(validTo)))
+  const text = typeof pem === 'string' ? pem : Buffer.from(pem).toString()
+  return Math.min(...parseCertificates(text).map(({ validTo }) => Date.parse(validTo)))
 }

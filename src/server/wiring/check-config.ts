@@ -7,27 +7,40 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { buildAuthenticator, buildAuthorizer } from '../auth/access-control.js'
+import { parsePolicy } from '../auth/authz/policy.js'
+import { policyWarnings } from '../auth/authz/policy-warnings.js'
 import { RbacRules } from '../auth/authz/rbac.js'
+import { reviewKinds } from '../auth/authz/reviews.js'
 import { loadDescriptors } from '../../kubernetes/codec/protobuf/descriptors.js'
+import { wellKnownResources } from '../../kubernetes/dialect/well-known-resources.js'
 import { kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import { ConfigError } from '../config/config-error.js'
 import { type Config, type Loaded, load } from '../config/load.js'
 import { optionNames, options } from '../config/options.js'
-import { parseSigningKeys } from '../../fleet/stream/envelope.js'
-import { type Key, keyFromText } from '../../engine/model/event.js'
+import { parseSigningKeys } from '../../fleet/stream/signed-envelope.js'
+import { type Key, keyFromText, keyToText } from '../../engine/model/event.js'
 import { ZERO_REVISION } from '../../engine/model/revision.js'
+import { AUTH_BYPASS, checksRoles, hasAuthBypass } from '../../engine/upstream/etcd/member-versions.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
 import { systemClock as clock } from '../../support/clock.js'
 import { silentLogger as logger } from '../../support/log.js'
 import { Metrics } from '../metrics/metrics.js'
-import { describeAccess, describeReload, describeResources, describeSource, urlHost } from './describe-config.js'
+import {
+  declaredIn,
+  describeAccess,
+  describeKeys,
+  describeReload,
+  describeResources,
+  describeSource,
+  urlHost,
+} from './describe-config.js'
 import { explainDecision } from './explain-decision.js'
 import { connectionOf } from './nats-fleet.js'
-import { openRemoteApiServer } from './remote-api-server.js'
+import { openRemoteApiServer } from './open-remote-api-server.js'
 import { openEncryption } from './open-encryption.js'
 import { closeAll, openUpstreams } from './open-upstream.js'
 import { errorMessage } from '../../support/error-message.js'
-import { readRegularFile } from '../../support/read-regular-file.js'
+import { readRegularFile } from '../auth/read-regular-file.js'
 
 export interface CheckOptions {
   readonly argv: readonly string[]
@@ -77,6 +90,8 @@ export async function checkConfig({ argv, environment, connects, explains }: Che
   const certificates: string[] = []
   const problems = [...certificateProblems(config, certificates), ...fileProblems(config)]
   const lines = [...described(loaded), ...certificates]
+  const warnings = [...loaded.warnings, ...(problems.length > 0 ? [] : warningsOfPolicy(config))]
+  lines.push(...warnings.map((warning) => `warning: ${warning}`))
   if (problems.length > 0) return { outcome: 'invalid', lines, problems }
   if (explains !== undefined) {
     try {
@@ -160,6 +175,13 @@ function fileProblems(config: Config): string[] {
   })
 }
 
+/** Called only with files that can be read. */
+function warningsOfPolicy({ authorizationMode, authorizationPolicyFile: path, resources }: Config): readonly string[] {
+  if (path === null || !authorizationMode.includes('Policy')) return []
+  const known = [...resources, ...wellKnownResources()].map(({ resource }) => resource)
+  return policyWarnings(parsePolicy(readRegularFile(path).toString('utf8')), [...known, ...reviewKinds(true)])
+}
+
 function described({ config, sources }: Run): string[] {
   const { bindAddress, port, securePort, metricsBindAddress } = config
   const ports = [
@@ -192,7 +214,10 @@ async function* sources(config: Config): AsyncGenerator<readonly [name: string, 
   if (config.etcdServers.length > 0) {
     const { upstream: main, others } = openUpstreams(config, logger, new Metrics('check'))
     try {
-      yield ['etcd', () => checkEtcd(main, [keyFromText(`${config.etcdPrefix}/`)])]
+      const { kubernetesResources, etcdPrefix } = config
+      const kubernetes = kubernetesResources === 'never' ? [] : [keyFromText(`${etcdPrefix}/`)]
+      const declared = declaredIn(config).map(({ resource }) => resource.etcdPrefix)
+      yield ['etcd', () => checkEtcd(main, [...kubernetes, ...declared])]
       for (const { resources, prefixes, upstream } of others)
         yield [`the etcd of ${resources.join(', ')}`, () => checkEtcd(upstream, prefixes)]
     } finally {
@@ -207,10 +232,16 @@ async function checkEtcd(upstream: Upstream, prefixes: readonly Key[]): Promise<
   const signal = AbortSignal.timeout(CONNECT_MS)
   const { serverVersions } = await upstream.status(signal)
   let revision = ZERO_REVISION
+  const counts: string[] = []
   // Only a read shows whether the server has permission; requesting the status needs none.
-  for (const prefix of prefixes)
-    revision = (await upstream.read({ prefix, limit: 1, keysOnly: true, signal })).currentRevision
-  return `${serverVersions.join(', ')} answers, at revision ${revision}`
+  for (const prefix of prefixes) {
+    const { currentRevision, count } = await upstream.read({ prefix, limit: 1, keysOnly: true, signal })
+    revision = currentRevision
+    counts.push(`${describeKeys(count)} under ${keyToText(prefix)}`)
+  }
+  const answers = `${serverVersions.join(', ')} answers, at revision ${revision}, with ${counts.join(', ')}`
+  const isBypassed = serverVersions.some(hasAuthBypass) && (await checksRoles(upstream, signal))
+  return isBypassed ? `${answers}; warning: ${AUTH_BYPASS}` : answers
 }
 
 async function checkNats(config: Config): Promise<string> {

@@ -1,9 +1,9 @@
-/** Describes a configuration in words, for the greeting and `config check`. */
+/** Describes a configuration in words, for the banner and `config check`. */
 import type { Config, Sources } from '../config/load.js'
 import { type OptionName, optionNames } from '../config/options.js'
 import { type AUTHENTICATORS, authenticatorsOf, hasAuthenticator, isLoopback } from '../config/relations.js'
 import { flagOf, reloadableNames } from '../config/reload.js'
-import { resourceId } from '../../engine/model/resource.js'
+import { resourceId } from '../../kubernetes/model/api-resource.js'
 import type { Logger } from '../../support/log.js'
 
 /** Returns where objects come from: `http://127.0.0.1:2379`, … */
@@ -19,7 +19,7 @@ export function describeSource({ embedded, upstream, etcdServers, natsServers, o
  */
 export function describeResources(config: Config, isKubernetesServed = true): string {
   const { upstream, leftOut, etcdPrefix, kubernetesResources } = config
-  const declared = config.resources.filter(({ origin }) => origin === 'declared')
+  const declared = declaredIn(config)
   if (upstream === null && (!isKubernetesServed || kubernetesResources === 'never')) {
     const prefixes = `${declared.map(({ resource }) => resourceId(resource)).join(', ')} and nothing else`
     return isKubernetesServed ? prefixes : `${prefixes} until something is stored under ${etcdPrefix}/`
@@ -27,6 +27,14 @@ export function describeResources(config: Config, isKubernetesServed = true): st
   const without = leftOut.length === 0 ? '' : `, without ${leftOut.join(', ')}`
   if (upstream !== null) return `what the upstream serves${without}`
   return `${countResources(config)} resources, and custom ones as they are defined${without}`
+}
+
+export function declaredIn({ resources }: Config): Config['resources'] {
+  return resources.filter(({ origin }) => origin === 'declared')
+}
+
+export function describeKeys(count: number): string {
+  return `${count} ${count === 1 ? 'key' : 'keys'}`
 }
 
 /**

@@ -83,25 +83,19 @@ export async function exportTraces(options: TraceExportOptions): Promise<TraceEx
 }
 
 /** In the published bundle, a CommonJS package imported late has only `default`. */
-function exportsOf<T extends object>(module: T): T {
+async function exportsOf<T extends object>(loading: Promise<T>): Promise<T> {
+  const module = await loading
   return 'default' in module ? (module.default as T) : module
 }
 
 async function loadSdk() {
   try {
-    const [sdk, hooks, core, resources, exporter] = await Promise.all([
-      import('@opentelemetry/sdk-trace'),
-      import('@opentelemetry/context-async-hooks'),
-      import('@opentelemetry/core'),
-      import('@opentelemetry/resources'),
-      import('@opentelemetry/exporter-trace-otlp-http'),
-    ])
     return {
-      sdk: exportsOf(sdk),
-      hooks: exportsOf(hooks),
-      core: exportsOf(core),
-      resources: exportsOf(resources),
-      exporter: exportsOf(exporter),
+      sdk: await exportsOf(import('@opentelemetry/sdk-trace')),
+      hooks: await exportsOf(import('@opentelemetry/context-async-hooks')),
+      core: await exportsOf(import('@opentelemetry/core')),
+      resources: await exportsOf(import('@opentelemetry/resources')),
+      exporter: await exportsOf(import('@opentelemetry/exporter-trace-otlp-http')),
     }
   } catch (cause) {
     throw new Error(`--tracing-otlp-endpoint needs optional packages: npm install ${PACKAGES.join(' ')}`, { cause })

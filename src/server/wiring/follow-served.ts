@@ -10,7 +10,7 @@ import { followResource } from '../served/followed-objects.js'
 import { KnownResources } from '../served/known-resources.js'
 import { followApiServices } from '../served/named-services.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
-import type { Basis } from './basis.js'
+import type { ServerDeps } from './server-deps.js'
 import type { ResourceStage } from './open-resources.js'
 
 /**
@@ -18,7 +18,7 @@ import type { ResourceStage } from './open-resources.js'
  * @param services null if another server handles the aggregated APIs.
  */
 export function followServed(
-  { config, clock, logger }: Basis,
+  { config, clock, logger }: ServerDeps,
   { registry, resources, views, remote, kubernetes }: ResourceStage,
   services: ApiServices | null,
   documents: DocumentThreads,

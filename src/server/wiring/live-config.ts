@@ -3,13 +3,12 @@
  * environment and file again. A configuration that changes only reloadable options is adopted; any other is rejected as
  * a whole with an explanation, so that the server never runs with half of a configuration.
  */
+import type { Ambient } from '../../support/ambient.js'
 import { WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
 import type { Config } from '../config/load.js'
 import { changesBetween } from '../config/reload.js'
 import type { ProcessMetrics } from '../metrics/process-metrics.js'
-import type { Clock } from '../../support/clock.js'
-import type { Logger } from '../../support/log.js'
 
 /** Gives stages the current values of options that may change at run time. */
 export interface CurrentConfig {
@@ -18,26 +17,22 @@ export interface CurrentConfig {
   onChange(listener: (config: Config) => void): void
 }
 
-export interface LiveConfigOptions {
+export interface LiveConfigOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly config: Config
   /** Reads flags, environment and file again. @throws ConfigError */
   readonly reread: () => Config
   readonly onLogLevel: (level: Config['logLevel']) => void
   readonly metrics: Pick<ProcessMetrics, 'filesUsable' | 'configUsable' | 'configLoaded'>
-  readonly clock: Clock
-  readonly logger: Logger
 }
 
 export class LiveConfig implements CurrentConfig {
-  readonly #options: LiveConfigOptions
   readonly #file: WatchedFiles<Buffer> | null
   readonly #listeners: ((config: Config) => void)[] = []
   #current: Config
 
   /** @throws Error when the file cannot be read. */
-  constructor(options: LiveConfigOptions) {
+  constructor(private readonly options: LiveConfigOptions) {
     const { config, metrics, clock, logger } = options
-    this.#options = options
     this.#current = config
     this.#file =
       config.config === null
@@ -57,7 +52,7 @@ export class LiveConfig implements CurrentConfig {
 
   /** Never throws: an unacceptable configuration changes nothing. */
   reload(): void {
-    const { reread, logger, metrics, onLogLevel } = this.#options
+    const { reread, logger, metrics, onLogLevel } = this.options
     try {
       const next = reread()
       const { reloadable, refused } = changesBetween(this.#current, next)
@@ -75,7 +70,7 @@ export class LiveConfig implements CurrentConfig {
   }
 
   #loaded(): void {
-    const { metrics, clock } = this.#options
+    const { metrics, clock } = this.options
     metrics.configUsable(1)
     metrics.configLoaded(clock.now() / 1000)
   }

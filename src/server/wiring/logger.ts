@@ -5,10 +5,12 @@
  */
 import { Writable } from 'node:stream'
 import { type Logger as Pino, destination, pino } from 'pino'
+import { textLine } from './text-line.js'
 
 export interface LoggerOptions {
   readonly level: string
-  readonly format: 'json' | 'text'
+  /** null means text on a terminal, where a person reads it, and JSON elsewhere. */
+  readonly format: 'json' | 'text' | null
   /** The number of this worker, added to each of its lines; null in a single-process server and in the primary. */
   readonly worker: number | null
 }
@@ -18,7 +20,8 @@ const MAX_WAITING_BYTES = 2 ** 20
 
 export function createLogger(options: LoggerOptions): Pino {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
-  const sink = options.format === 'json' ? jsonLines() : textLines()
+  const format = options.format ?? (process.stderr.isTTY ? 'text' : 'json')
+  const sink = format === 'json' ? jsonLines() : textLines()
   return pino({ level: options.level, base: options.worker === null ? null : { worker: options.worker } }, sink)
 }
 
@@ -28,8 +31,6 @@ function jsonLines(): ReturnType<typeof destination> {
   return lines
 }
 
-const LEVELS: Readonly<Record<number, string>> = { 20: 'debug', 30: 'info', 40: 'WARN', 50: 'ERROR', 60: 'FATAL' }
-
 function textLines(): Writable {
   return new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -37,12 +38,4 @@ function textLines(): Writable {
       done()
     },
   })
-}
-
-function textLine(line: string): string {
-  const { level, time, msg, ...fields } = JSON.parse(line) as { level: number; time: number; msg?: string }
-  const details = Object.entries(fields).map(
-    ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
-  )
-  return [new Date(time).toISOString(), (LEVELS[level] ?? String(level)).padEnd(5), msg ?? '', ...details].join(' ')
 }

@@ -4,14 +4,13 @@ import { WatchedFiles, type WatchedFilesOptions } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import type { UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
-import { noSigningKeys, parseSigningKeys, type SigningKeys } from '../../fleet/stream/envelope.js'
+import { noSigningKeys, parseSigningKeys, type SigningKeys } from '../../fleet/stream/signed-envelope.js'
 import type { NatsConnectOptions, Pem } from '../../fleet/nats/nats-client.js'
 import { SharedClient } from '../../fleet/nats/shared-client.js'
-import { streamFeeds, type StreamFeedOptions } from '../../fleet/stream/stream-feeds.js'
+import { streamFeeds } from '../../fleet/stream/stream-feeds.js'
 import type { Metrics } from '../metrics/metrics.js'
-import { readRegularFile } from '../../support/read-regular-file.js'
+import { readRegularFile } from '../auth/read-regular-file.js'
 import type { Key } from '../../engine/model/event.js'
-import type { Resource } from '../../engine/model/resource.js'
 import { type Upstream, UpstreamError } from '../../engine/upstream/upstream.js'
 
 /**
@@ -29,7 +28,7 @@ export function natsFleet(
 ): OpenFeed {
   const { clock, random, logger } = options
   const connection = connectionOf(config)
-  const shared: StreamFeedOptions = {
+  return streamFeeds({
     ...options,
     fleetMetrics: (resource) => metrics.forFleet(resource),
     broker: new SharedClient({ connection, clock, random, logger }),
@@ -49,24 +48,12 @@ export function natsFleet(
     snapshotBytes: SNAPSHOT_BYTES,
     // It would be a waste to replay more messages than the ring holds.
     refillMessages: config.defaultWatchCacheSize,
-  }
-  const streams = streamFeeds(shared)
-  if (shared.role !== 'origin') return streams
-  // An origin also publishes custom resources, so it has to know their definitions.
-  const definitions = streamFeeds({ ...shared, role: 'auto' })
-  return (request) => (isOfDefinitions(request.resource) ? definitions : streams)(request)
-}
-
-function isOfDefinitions({ group, plural }: Resource): boolean {
-  return group === 'apiextensions.k8s.io' && plural === 'customresourcedefinitions'
+  })
 }
 
 /** @throws Error for an unusable file. */
-function signingKeysOf(
-  { natsSigningKeyFile: path }: Config,
-  surroundings: Omit<WatchedFilesOptions, 'paths'>,
-): SigningKeys {
-  return path === null ? noSigningKeys : new WatchedFiles({ paths: [path], ...surroundings }, parseSigningKeys)
+function signingKeysOf({ natsSigningKeyFile: path }: Config, deps: Omit<WatchedFilesOptions, 'paths'>): SigningKeys {
+  return path === null ? noSigningKeys : new WatchedFiles({ paths: [path], ...deps }, parseSigningKeys)
 }
 
 /** @throws Error when a file cannot be read. */

@@ -2,12 +2,14 @@
  * Opens the API: the handler of its requests, with everything that the handlers of gets, lists, watches and writes
  * share.
  */
+import { flagsResource } from '../config/relations.js'
+import { ofrepHandler } from '../ofrep/ofrep-handler.js'
 import { isOfReviews, reviewKinds } from '../auth/authz/reviews.js'
-import { newHistory } from '../../engine/cache/reads.js'
-import { resourceId } from '../../engine/model/resource.js'
-import { SERVES_NO_CLIENTS } from '../../fleet/stream/stream-feeds.js'
+import { newHistory } from '../../engine/cache/state.js'
+import { resourceId } from '../../kubernetes/model/api-resource.js'
 import { kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import { Discovery } from '../../kubernetes/dialect/discovery.js'
+import { formatStripRules } from '../../kubernetes/dialect/stripped-fields.js'
 import { OpenApi } from '../../kubernetes/dialect/openapi.js'
 import type { DocumentThreads } from '../served/document-threads.js'
 import type { KnownResources } from '../served/known-resources.js'
@@ -15,10 +17,10 @@ import type { ApiContext } from '../transports/api/api-context.js'
 import { type ApiHandler, apiHandler } from '../transports/api/api-handler.js'
 import { ResourceForms } from '../transports/api/resource-forms.js'
 import type { OffLoopWriter } from '../../kubernetes/writes/off-loop-writer.js'
-import type { RequestGate } from '../transports/limits/request-gate.js'
+import type { RequestGate } from '../transports/gate/request-gate.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
 import type { Passthrough } from '../transports/passthrough/passthrough.js'
-import type { Basis } from './basis.js'
+import type { ServerDeps } from './server-deps.js'
 import type { Limits } from './open-limits.js'
 import type { ResourceStage } from './open-resources.js'
 
@@ -36,56 +38,38 @@ export interface ApiParts {
   readonly isDraining: () => boolean
 }
 
-export function openApi(basis: Basis, parts: ApiParts): ApiHandler {
-  const { config, clock, random, metrics, onInternalError } = basis
-  const { version, stage, known, limits, documents, apiServices, gate, passthrough, writer, isDraining } = parts
+export function openApi(deps: ServerDeps, parts: ApiParts): ApiHandler {
+  const { config, clock, random, metrics, onInternalError } = deps
+  const { version, stage, known, documents, limits, ...shared } = parts
   const { registry, resources, views, schema } = stage
-  const writable = config.enableWrites
-  const remote = apiServices === null ? {} : { remote: apiServices }
+  const product = { productVersion: version, writable: config.enableWrites }
+  const remote = parts.apiServices === null ? {} : { remote: parts.apiServices }
   const caching = new Map(config.publicCaching.map(({ resource, ...seconds }) => [resource, seconds]))
   const context: ApiContext = {
+    ...shared,
+    ...limits,
     find: (group, version, plural) => resources.find(group, version, plural),
     hasGroup: (group, version) => isOfReviews(group, version) || registry.hasGroup(group, version),
     whyUnknown: (group) => (group === null ? known.problem : known.problemOf(group)),
-    // An origin follows the definitions for its own use, so without this it would also serve them to clients. Its feeds
-    // refuse most other resources themselves.
-    whyUnread: config.natsRole === 'origin' ? SERVES_NO_CLIENTS : null,
     forms: new ResourceForms(views, clock),
     // Other processes may know more kinds through their own --proto-descriptors.
     release: schema === kubernetesSchema() ? version : `${version} ${newHistory()}`,
+    strips: () => formatStripRules(registry.strips),
     publicCachingOf: (resource) => caching.get(resourceId(resource)) ?? null,
-    bodies: limits.bodies,
-    pastStates: limits.pastStates,
-    loadingReads: limits.loadingReads,
-    initialStates: limits.initialStates,
-    watchers: limits.watchers,
-    memory: limits.memory,
     clock,
     random,
     minRequestTimeoutMs: config.minRequestTimeout,
     requestTimeoutMs: config.requestTimeout,
     compressesWatches: config.compress,
     isAnyFieldSelectable: config.selectAnyField,
-    isDraining,
-    gate,
-    passthrough,
-    apiServices,
     schema,
-    discovery: new Discovery(registry, {
-      productVersion: version,
-      writable,
-      reviews: reviewKinds(writable),
-      ...remote,
-    }),
-    openApi: new OpenApi(registry, {
-      productVersion: version,
-      writable,
-      make: (resources, form) => documents.makeOpenApi(resources, form),
-    }),
-    writer,
-    writes: limits.writes,
+    discovery: new Discovery(registry, { ...product, reviews: reviewKinds(product.writable), ...remote }),
+    openApi: new OpenApi(registry, { ...product, make: (...document) => documents.makeOpenApi(...document) }),
+    described: stage.server,
     metrics: metrics.requests,
     onInternalError,
   }
-  return apiHandler(context)
+  const api = apiHandler(context)
+  const flags = config.ofrep === null ? undefined : flagsResource(config.ofrep, config.resources)
+  return flags === undefined ? api : ofrepHandler(context, flags, api)
 }

@@ -4,21 +4,32 @@
  */
 import { unknownTokenSemaphore } from '../auth/authn/token-review.js'
 import { trustedProxies } from '../auth/client-address.js'
-import { FairSemaphore, type FairSemaphoreBounds, type FairSemaphoreOptions } from '../auth/fair-semaphore.js'
-import { IdentityRateLimits } from '../auth/identity-rate-limits.js'
+import {
+  FairSemaphore,
+  type FairSemaphoreBounds,
+  type FairSemaphoreOptions,
+  type Full,
+} from '../limits/fair-semaphore.js'
+import { IdentityRateLimits } from '../limits/identity-rate-limits.js'
 import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
-import type { Limit } from '../../engine/model/limit.js'
+import type { Limit } from '../limits/limit.js'
 import type { CountedRates, IdentitySemaphores, SharedLimits } from '../../engine/model/shared-limits.js'
 import { RapidResets } from '../transports/limits/rapid-resets.js'
-import type { Basis } from './basis.js'
+import type { ServerDeps } from './server-deps.js'
+import { FORWARDED_AT_ONCE, FORWARDED_WATCHES, MAX_STREAMS } from '../../etcd-api/limits.js'
+import { memoryTargetOf } from './memory-target.js'
+import {
+  MAX_STATUS_PAGES,
+  MAX_WRITES,
+  MEMORY_TURNS,
+  PAST_STATES,
+  WAITING_PER_SLOT,
+  WRITE_THREADS,
+} from '../limits/fixed-limits.js'
 
-type LimitsBasis = Pick<Basis, 'config' | 'live' | 'clock' | 'metrics'>
+type LimitsDeps = Pick<ServerDeps, 'config' | 'live' | 'clock' | 'metrics'>
 
-/** The number of writes at once: as many as an API server allows by default (`--max-mutating-requests-inflight`). */
-const MAX_WRITES = 200
-/** Each status page costs a connection, even in a forgotten tab. */
-const MAX_PAGES = 50
 /** How long a client may wait for its slot. The API server lets a read wait this long for its state. */
 export const SEMAPHORE_WAIT_MS = 3_000
 /**
@@ -27,11 +38,65 @@ export const SEMAPHORE_WAIT_MS = 3_000
  * retry after a 429.
  */
 const STATE_WAIT_MS = 15_000
-/**
- * The number of requests that may wait for each slot. A waiting request holds only its connection. One identity may
- * have half of the waiting requests, which is enough for a DaemonSet of 500 nodes with four watches each.
- */
-const WAITING_PER_SLOT = 64
+
+/** Below this memory target, one write thread: two could take half of it. */
+const MIN_TARGET_OF_WRITE_THREADS = 1.125 * 2 ** 30
+
+/** A limit on how many requests of a kind are in progress. */
+interface SlotLimit extends Pick<FairSemaphoreOptions, 'message' | 'retryAfterSeconds'> {
+  readonly slots: (config: Config) => number
+  /** How many of the slots one identity may hold. Default: see `boundsOfSlots`. */
+  readonly perIdentity?: (config: Config) => number
+  /** How long a request may wait for a slot. 0: it does not wait. Default: `SEMAPHORE_WAIT_MS`. */
+  readonly waitMs?: number
+  /** The limit under which a rejection is counted. Default: the row's own name. */
+  readonly countedAs?: (full: Full) => Limit
+}
+
+const STATES: SlotLimit = { slots: ({ maxInitialStates }) => maxInitialStates, waitMs: STATE_WAIT_MS }
+
+const SLOT_LIMITS = {
+  watchers: {
+    slots: ({ maxWatchers }) => maxWatchers,
+    perIdentity: ({ maxWatchersPerClient }) => maxWatchersPerClient,
+    waitMs: 0,
+    message: (full, { slots, maxSlotsPerIdentity }) =>
+      full === 'all'
+        ? `too many watchers: the limit is ${slots} watchers in all`
+        : `too many watchers: the limit is ${maxSlotsPerIdentity} watchers of one client`,
+    retryAfterSeconds: 5,
+    countedAs: (full) => (full === 'all' ? 'watchers' : 'watchers-per-client'),
+  },
+  lists: STATES,
+  'initial-states': STATES,
+  writes: { slots: () => MAX_WRITES },
+  // The URL of a server is the identity here, so each server behind this one has its own number of slots.
+  passthrough: {
+    slots: () => Number.POSITIVE_INFINITY,
+    perIdentity: ({ passthroughMaxRequests }) => passthroughMaxRequests,
+    waitMs: 0,
+    message: 'too many concurrent requests to the server behind this one (passthroughMaxRequests)',
+  },
+  'status-pages': { slots: () => MAX_STATUS_PAGES, waitMs: 0, message: 'too many status pages are open' },
+  memory: { slots: () => MEMORY_TURNS },
+  'past-states': { slots: () => PAST_STATES },
+  'etcd-forwarded': { slots: () => FORWARDED_AT_ONCE },
+  'etcd-watches': {
+    slots: () => FORWARDED_WATCHES,
+    perIdentity: (config) => (isOpenToAll(config) ? FORWARDED_WATCHES : FORWARDED_WATCHES / 4),
+    waitMs: 0,
+  },
+  'etcd-streams': {
+    slots: () => MAX_STREAMS,
+    perIdentity: (config) => (isOpenToAll(config) ? MAX_STREAMS : MAX_STREAMS / 4),
+    waitMs: 0,
+  },
+  'write-threads': {
+    slots: (config) => ((memoryTargetOf(config) ?? Infinity) < MIN_TARGET_OF_WRITE_THREADS ? 1 : WRITE_THREADS),
+  },
+} as const satisfies Partial<Record<Limit, SlotLimit>>
+
+type SlotLimitName = keyof typeof SLOT_LIMITS
 
 /** The counters of one process. */
 export interface OwnLimits {
@@ -52,9 +117,9 @@ export function isOpenToAll(config: Config): boolean {
   return !hasAuthenticator(config) && config.authorizationMode.every((mode) => mode === 'AlwaysAllow')
 }
 
-export function openClientLimits(basis: LimitsBasis, shared: SharedLimits): ClientLimits {
+export function openClientLimits(deps: LimitsDeps, shared: SharedLimits): ClientLimits {
   let notify: ReturnType<SharedLimits['resets']> | null = null
-  const own = countedLimits(basis, shared.processes, { onCounted: (network, resets) => notify?.(network, resets) })
+  const own = countedLimits(deps, shared.processes, { onCounted: (network, resets) => notify?.(network, resets) })
   notify = shared.resets(own.resets)
   const { resets, rates, semaphores } = own
   const sharedSemaphores = Object.fromEntries(
@@ -71,44 +136,20 @@ export function openClientLimits(basis: LimitsBasis, shared: SharedLimits): Clie
  * @param onResets receives the counted resets.
  */
 export function countedLimits(
-  basis: LimitsBasis,
+  deps: LimitsDeps,
   processes: number,
   onResets: Pick<ConstructorParameters<typeof RapidResets>[0], 'onCounted' | 'onSuspected'>,
 ): OwnLimits {
-  const { config, live, clock, metrics } = basis
-  const share = (most: number): number => Math.ceil(most / processes)
-  const states = {
-    boundsOf: ({ maxInitialStates }: Config) => withQueue(config, share(maxInitialStates)),
-    maxWaitMs: STATE_WAIT_MS,
-  }
-  const watcherBounds = ({ maxWatchers, maxWatchersPerClient }: Config): FairSemaphoreBounds =>
-    withoutQueue(share(maxWatchers), share(maxWatchersPerClient))
+  const { config, live, clock, metrics } = deps
+  const semaphore = (name: SlotLimitName): FairSemaphore => openSemaphore(deps, name, processes)
   return {
     semaphores: {
-      watchers: openSemaphore(basis, 'watchers', {
-        boundsOf: watcherBounds,
-        message: (full) => {
-          const { slots, maxSlotsPerIdentity } = watcherBounds(live.current)
-          const most = full === 'all' ? `${slots} watchers in all` : `${maxSlotsPerIdentity} watchers of one client`
-          return `too many watchers: the limit is ${most}`
-        },
-        retryAfterSeconds: 5,
-        onRejected: (full) =>
-          full === 'all' ? metrics.requests.rejected('watchers') : metrics.requests.rejected('watchers-per-client'),
-      }),
-      lists: openSemaphore(basis, 'lists', states),
-      'initial-states': openSemaphore(basis, 'initial-states', states),
-      writes: openSemaphore(basis, 'writes', { boundsOf: () => withQueue(config, share(MAX_WRITES)) }),
-      // The URL of a server is the identity here, so each server behind this one has its own number of slots. Requests
-      // do not wait for them.
-      passthrough: openSemaphore(basis, 'passthrough', {
-        boundsOf: ({ passthroughMaxRequests }) => withoutQueue(Number.POSITIVE_INFINITY, share(passthroughMaxRequests)),
-        message: 'too many concurrent requests to the server behind this one (--passthrough-max-requests)',
-      }),
-      'status-pages': openSemaphore(basis, 'status-pages', {
-        boundsOf: () => withoutQueue(share(MAX_PAGES)),
-        message: 'too many status pages are open',
-      }),
+      watchers: semaphore('watchers'),
+      lists: semaphore('lists'),
+      'initial-states': semaphore('initial-states'),
+      writes: semaphore('writes'),
+      passthrough: semaphore('passthrough'),
+      'status-pages': semaphore('status-pages'),
       'unknown-tokens': unknownTokenSemaphore(clock, processes),
     },
     rates: new IdentityRateLimits({
@@ -130,36 +171,37 @@ export function countedLimits(
   }
 }
 
-interface SemaphoreOptions extends Partial<FairSemaphoreOptions> {
-  /** Returns the bounds, also after each change of the configuration. */
-  readonly boundsOf: (config: Config) => FairSemaphoreBounds
-}
-
-export function openSemaphore(
-  { live, clock, metrics }: LimitsBasis,
-  limit: Limit,
-  { boundsOf, ...options }: SemaphoreOptions,
-): FairSemaphore {
+/** @param processes the number of processes that share the slots. */
+export function openSemaphore({ live, clock, metrics }: LimitsDeps, name: SlotLimitName, processes = 1): FairSemaphore {
+  const {
+    slots,
+    perIdentity,
+    waitMs = SEMAPHORE_WAIT_MS,
+    countedAs = () => name,
+    ...rest
+  }: SlotLimit = SLOT_LIMITS[name]
+  const share = (most: number): number => Math.ceil(most / processes)
+  const boundsOf = (config: Config): FairSemaphoreBounds => {
+    const bounds = boundsOfSlots(share(slots(config)), waitMs, isOpenToAll(config))
+    return perIdentity === undefined ? bounds : { ...bounds, maxSlotsPerIdentity: share(perIdentity(config)) }
+  }
   const semaphore = new FairSemaphore({
     ...boundsOf(live.current),
-    maxWaitMs: SEMAPHORE_WAIT_MS,
+    ...rest,
+    maxWaitMs: waitMs,
     clock,
-    onRejected: () => metrics.requests.rejected(limit),
-    ...options,
+    onRejected: (full) => metrics.requests.rejected(countedAs(full)),
   })
   live.onChange((changed) => semaphore.setBounds(boundsOf(changed)))
   return semaphore
 }
 
-export function withoutQueue(slots: number, maxSlotsPerIdentity = slots): FairSemaphoreBounds {
-  return { slots, maxSlotsPerIdentity, maxWaiting: 0, maxWaitingPerIdentity: 0 }
-}
-
 /**
  * Without authentication, one identity may have all slots, because thousands of clients may be behind one proxy or NAT.
+ * The same holds for slots for which no request waits.
  */
-export function withQueue(config: Config, slots: number): FairSemaphoreBounds {
-  const isShared = isOpenToAll(config)
+function boundsOfSlots(slots: number, waitMs: number, isShared: boolean): FairSemaphoreBounds {
+  if (waitMs === 0) return { slots, maxSlotsPerIdentity: slots, maxWaiting: 0, maxWaitingPerIdentity: 0 }
   const maxWaiting = WAITING_PER_SLOT * slots
   return {
     slots,

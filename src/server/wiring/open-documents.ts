@@ -1,17 +1,14 @@
 /** Opens the threads that read large definitions and build OpenAPI documents. */
 import { DocumentThreads } from '../served/document-threads.js'
 import { ThreadPool } from '../../support/thread-pool.js'
-import type { Basis } from './basis.js'
+import type { ServerDeps } from './server-deps.js'
+import { DOCUMENT_CPU_MS, DOCUMENT_HEAP_MB } from '../limits/fixed-limits.js'
 
-/** The documents of a thousand large definitions take some seconds. */
-const DEADLINE_MS = 60_000
-const MAX_HEAP_MEGABYTES = 1_024
-
-export function openDocuments({ config, clock, logger, closing }: Basis): DocumentThreads {
+export function openDocuments({ config, clock, logger, closing }: ServerDeps): DocumentThreads {
   const threads = new ThreadPool({
     program: new URL('../served/document-thread.js', import.meta.url),
-    deadlineMs: DEADLINE_MS,
-    maxHeapMegabytes: MAX_HEAP_MEGABYTES,
+    deadlineMs: DOCUMENT_CPU_MS,
+    maxHeapMegabytes: DOCUMENT_HEAP_MB,
     clock,
     onReplaced: (reason) =>
       logger.warn(

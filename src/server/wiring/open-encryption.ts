@@ -4,7 +4,7 @@ import type { Config } from '../config/load.js'
 import { parseEncryptionConfiguration } from '../../kubernetes/encryption/configuration.js'
 import { EncryptionAtRest } from '../../kubernetes/encryption/encryption-at-rest.js'
 import { openKeyService } from '../../kubernetes/encryption/key-service.js'
-import type { Basis } from './basis.js'
+import type { ServerDeps } from './server-deps.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface OpenedEncryption {
@@ -15,7 +15,7 @@ export interface OpenedEncryption {
 /** @returns null if values are not encrypted. @throws Error for a file that cannot be used. */
 export function openEncryption(
   { encryptionProviderConfig: path }: Config,
-  { clock, logger, metrics }: Pick<Basis, 'clock' | 'logger'> & { readonly metrics?: Basis['metrics'] },
+  { clock, logger, metrics }: Pick<ServerDeps, 'clock' | 'logger'> & { readonly metrics?: ServerDeps['metrics'] },
 ): OpenedEncryption | null {
   if (path === null) return null
   const files = watched(path, { clock, logger, metrics: metrics?.process })

@@ -3,19 +3,19 @@ import { watchCredentials } from '../auth/watched-credentials.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import { ApiServices } from '../transports/passthrough/api-services.js'
 import { Passthrough, type PassthroughOptions } from '../transports/passthrough/passthrough.js'
-import type { Basis } from './basis.js'
+import type { ServerDeps } from './server-deps.js'
 
 /** Returns null without `--passthrough`. @throws Error for a certificate that cannot be read. */
-export function openPassthrough(basis: Basis, semaphore: IdentitySemaphore): Passthrough | null {
-  const { passthrough: url } = basis.config
+export function openPassthrough(deps: ServerDeps, semaphore: IdentitySemaphore): Passthrough | null {
+  const { passthrough: url } = deps.config
   if (url === null) return null
   const passthrough = new Passthrough({
     url,
     name: 'the API server',
-    onResponse: recorderOf(basis, 'passthrough'),
-    ...sharedOptions(basis, semaphore),
+    onResponse: recorderOf(deps, 'passthrough'),
+    ...sharedOptions(deps, semaphore),
   })
-  basis.closing.add(() => passthrough.close())
+  deps.closing.add(() => passthrough.close())
   return passthrough
 }
 
@@ -24,8 +24,8 @@ export function openPassthrough(basis: Basis, semaphore: IdentitySemaphore): Pas
  *
  * @throws Error for a certificate that cannot be read.
  */
-export function openApiServices(basis: Basis, semaphore: IdentitySemaphore): ApiServices | null {
-  const { config, clock, random, logger } = basis
+export function openApiServices(deps: ServerDeps, semaphore: IdentitySemaphore): ApiServices | null {
+  const { config, clock, random, logger } = deps
   if (config.passthrough !== null) return null
   const addresses = config.apiservice.map(({ group, version, url }) => ({
     group,
@@ -33,8 +33,8 @@ export function openApiServices(basis: Basis, semaphore: IdentitySemaphore): Api
     passthrough: new Passthrough({
       url,
       name: `the server of ${group}/${version}`,
-      onResponse: recorderOf(basis, `${version}.${group}`),
-      ...sharedOptions(basis, semaphore),
+      onResponse: recorderOf(deps, `${version}.${group}`),
+      ...sharedOptions(deps, semaphore),
       keepsTokens: true,
       unreachableStatus: 503,
     }),
@@ -42,7 +42,7 @@ export function openApiServices(basis: Basis, semaphore: IdentitySemaphore): Api
   return new ApiServices({ addresses, clock, random, logger })
 }
 
-function recorderOf({ metrics }: Basis, server: string): (code: number, seconds: number) => void {
+function recorderOf({ metrics }: ServerDeps, server: string): (code: number, seconds: number) => void {
   return (code, seconds) => {
     metrics.requests.passed(server, String(code))
     metrics.requests.passedSeconds(server, seconds)
@@ -56,7 +56,7 @@ const FILES = '--passthrough-cafile, --proxy-client-cert-file or --proxy-client-
  * server.
  */
 function sharedOptions(
-  { config, clock, logger, metrics }: Basis,
+  { config, clock, logger, metrics }: ServerDeps,
   semaphore: IdentitySemaphore,
 ): Pick<PassthroughOptions, 'credentials' | 'semaphore' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'> {
   const { passthroughCafile: ca, proxyClientCertFile: cert, proxyClientKeyFile: key } = config

@@ -1,16 +1,18 @@
 /** Opens the resources of this process as configured, from their sources to their watchers. */
+import { statusOf } from '../../kubernetes/model/status-of.js'
 import type { Pump } from '../../engine/broadcast/pump.js'
 import { createIngest } from '../../kubernetes/codec/ingest.js'
 import { ObjectViews } from '../../kubernetes/codec/object-views.js'
 import { type Schema, kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import type { Config } from '../config/load.js'
 import { BASIC_RESOURCES } from '../../kubernetes/dialect/declared-resource.js'
+import { leftOutOf } from '../../kubernetes/dialect/stripped-fields.js'
 import { keyValueObject } from '../../kubernetes/dialect/key-value-object.js'
-import { ResourceRegistry, type ServedResource } from '../../kubernetes/dialect/resource-registry.js'
+import { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
 import type { OpenFeed } from '../../engine/feed/resource-feed.js'
 import { type Key, keyFromText, keyToText } from '../../engine/model/event.js'
 import { recentEntries } from '../../support/recent-entries.js'
-import { type Resource, resourceId } from '../../engine/model/resource.js'
+import { type ApiResource, resourceId, sourceOf } from '../../kubernetes/model/api-resource.js'
 import { Resources } from '../../engine/pipeline/resources.js'
 import { RemoteDiscovery } from '../served/remote-discovery.js'
 import { StoredKubernetes } from '../served/stored-kubernetes.js'
@@ -21,18 +23,13 @@ import type { Upstream } from '../../engine/upstream/upstream.js'
 import { OpenedUpstream } from '../../engine/upstream/opened-upstream.js'
 import type { ValueTransform } from '../../engine/model/value-transform.js'
 import type { RingBounds } from '../../engine/cache/ring-buffer.js'
-import type { Basis } from './basis.js'
-import { chooseFeeds } from './choose-feeds.js'
+import type { ServerDeps } from './server-deps.js'
+import { chooseFeeds, gapPolicies } from './choose-feeds.js'
 import { openEncryption } from './open-encryption.js'
 import { otherOf } from '../../kubernetes/dialect/other-etcds.js'
 import type { OtherUpstream } from './open-upstream.js'
-import { openRemoteApiServer } from './remote-api-server.js'
-
-/**
- * The largest value that is accepted. By default etcd rejects such large requests itself; this limit also applies if
- * etcd's limit was raised.
- */
-export const MAX_VALUE_BYTES = 8 * 1024 * 1024
+import { openRemoteApiServer } from './open-remote-api-server.js'
+import { MAX_VALUE_BYTES } from '../limits/fixed-limits.js'
 
 export interface Sources {
   readonly upstream: Upstream
@@ -46,60 +43,65 @@ export interface Sources {
   readonly schema?: Schema
 }
 
-export interface ResourceStage {
-  readonly registry: ResourceRegistry
-  readonly resources: Resources<ServedResource>
-  /** An upstream that decrypts values when they are read, and encrypts them when they are written. */
-  readonly upstream: Upstream
-  readonly views: ServedViews
-  readonly schema: Schema
-  /** The resources that the server behind `--upstream` serves; null without one. */
-  readonly remote: RemoteDiscovery | null
-  /** Knows whether Kubernetes stores anything; null if that makes no difference. */
-  readonly kubernetes: StoredKubernetes | null
-}
+export type ResourceStage = Readonly<ReturnType<typeof openResources>>
 
-export function openResources(basis: Basis, pump: Pump, sources: Sources): ResourceStage {
-  const { config, live } = basis
+export function openResources(deps: ServerDeps, pump: Pump, sources: Sources) {
+  const { config, live } = deps
   const schema = sources.schema ?? kubernetesSchema()
-  const registry = new ResourceRegistry(config.leftOut)
-  const objectViews = openViews(basis, schema)
+  const registry = new ResourceRegistry(config.leftOut, config.strip)
+  const objectViews = openViews(deps, schema)
   const views = new ServedViews(objectViews, registry, schema)
-  const kubernetes = serveConfigured(basis, registry, sources.upstream)
-  const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, basis))
+  /** Knows whether Kubernetes stores anything; null if that makes no difference. */
+  const kubernetes = serveConfigured(deps, registry, sources.upstream)
+  const server = config.upstream === null ? null : (sources.server ?? openRemoteApiServer(config, deps))
   const { etcdPrefix, resources: named } = config
-  const encryption = openEncryption(config, basis)
-  const transformOf = (resource: Resource): ValueTransform | null =>
+  const encryption = openEncryption(config, deps)
+  const transformOf = (resource: ApiResource): ValueTransform | null =>
     encryption === null || resource.holds !== 'kubernetes' ? null : encryption.atRest.transformOf(resource)
   const open = (upstream: Upstream): Upstream =>
     encryption === null ? upstream : new OpenedUpstream(upstream, byKey(registry, transformOf))
+  /** Decrypts values when they are read, and encrypts them when they are written. */
   const upstream = open(sources.upstream)
   const { others = [] } = sources
   const othersOpened = others.map((other) => ({ ...other, upstream: open(other.upstream) }))
-  const remote = server === null ? null : new RemoteDiscovery({ ...basis, server, registry, etcdPrefix, named })
+  /** The resources that the server behind `--upstream` serves; null without one. */
+  const remote = server === null ? null : new RemoteDiscovery({ ...deps, server, registry, etcdPrefix, named })
   const resources = new Resources(registry, {
-    ...basis,
+    ...deps,
     pump,
-    openFeed: sources.openFeed ?? chooseFeeds({ ...basis, upstream: sources.upstream, others, server }),
-    jsonOf: (...what) => views.forSelectors(...what),
+    openFeed: sources.openFeed ?? chooseFeeds({ ...deps, upstream: sources.upstream, others, server }),
+    sourceOf,
+    factsOf: (resource) => views.factsOf(resource),
     ring: ringBounds(config),
     bookmarkIntervalMs: config.bookmarkInterval,
-    ingestOf: (resource) => createIngest({ resource, maxValueBytes: MAX_VALUE_BYTES, wrap: keyValueObject }),
+    ingestOf: (resource) =>
+      createIngest({
+        resource,
+        maxValueBytes: MAX_VALUE_BYTES,
+        wrap: keyValueObject,
+        leftOut: leftOutOf(resource),
+        keepsRaw: isEtcdPrefix(config, resource),
+      }),
     historySize: historySizes(config),
+    onGap: gapPolicies(config),
     transformOf,
+    onUnencodable: (error) => {
+      const status = statusOf(error)
+      if (status.code === 500) deps.onInternalError(status)
+    },
     directUpstream: (resource) =>
       server === null
         ? (otherOf(othersOpened, resource)?.upstream ?? upstream)
-        : new HttpResource({ server, resource, random: basis.random }),
+        : new HttpResource({ server, resource, random: deps.random }),
   })
   live.onChange((changed) => {
     objectViews.resize(changed.listCacheBytes)
     resources.setRingBounds(ringBounds(changed))
   })
   encryption?.atRest.onChange(() => void resources.reopen())
-  basis.closing.add(() => encryption?.close())
-  if (sources.server === undefined) basis.closing.add(() => server?.close())
-  return { registry, resources, upstream, views, schema, remote, kubernetes }
+  deps.closing.add(() => encryption?.close())
+  if (sources.server === undefined) deps.closing.add(() => server?.close())
+  return { registry, resources, upstream, views, schema, server, remote, kubernetes }
 }
 
 /**
@@ -108,7 +110,7 @@ export function openResources(basis: Basis, pump: Pump, sources: Sources): Resou
  * @returns the tracker that finds out whether Kubernetes' resources are included; null if that makes no difference.
  */
 function serveConfigured(
-  { config, live, clock, logger }: Basis,
+  { config, live, clock, logger }: ServerDeps,
   registry: ResourceRegistry,
   upstream: Upstream,
 ): StoredKubernetes | null {
@@ -136,6 +138,11 @@ function serveConfigured(
   return kubernetes
 }
 
+/** Whether the resource is a declared prefix that is also served in etcd's own API. */
+export function isEtcdPrefix({ etcdApi }: Config, { plural, holds, namespaced }: ApiResource): boolean {
+  return etcdApi.includes(plural) && holds === 'values' && !namespaced
+}
+
 /** The limits on the history of each cached resource that `--watch-cache-sizes` does not name. */
 export function ringBounds({ defaultWatchCacheSize, watchCacheBytes, watchCacheAge }: Config): RingBounds {
   return { maxItems: defaultWatchCacheSize, maxBytes: watchCacheBytes, maxAgeMs: watchCacheAge }
@@ -144,7 +151,7 @@ export function ringBounds({ defaultWatchCacheSize, watchCacheBytes, watchCacheA
 /** The server logs each field that no schema knows once, for up to this many fields. */
 const LOGGED_FIELDS = 1_000
 
-function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectViews {
+function openViews({ config, metrics, logger }: ServerDeps, schema: Schema): ObjectViews {
   const loggedFields = recentEntries<string, true>(LOGGED_FIELDS)
   return new ObjectViews({
     schema,
@@ -156,7 +163,7 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
         'object cannot be converted to JSON',
       )
     },
-    onUnknownFields: ({ apiVersion, kind }, fields) => {
+    onUnknownFields: ({ schemaVersion: apiVersion, typeName: kind }, fields) => {
       metrics.process.unknownFields(fields.length)
       for (const field of fields) {
         const name = `${apiVersion} ${kind} ${field}`
@@ -171,7 +178,7 @@ function openViews({ config, metrics, logger }: Basis, schema: Schema): ObjectVi
 /** Finds the transform of a key's value, which is the transform of the resource to which the key belongs. */
 function byKey(
   registry: ResourceRegistry,
-  transformOf: (resource: Resource) => ValueTransform | null,
+  transformOf: (resource: ApiResource) => ValueTransform | null,
 ): (key: Key) => ValueTransform | null {
   return (key) => {
     for (const { resource } of registry.list()) if (key.startsWith(resource.etcdPrefix)) return transformOf(resource)
@@ -180,7 +187,7 @@ function byKey(
 }
 
 /** Combines `--watch-cache` and `--watch-cache-sizes`; returns null for a resource to which neither option applies. */
-function historySizes({ watchCache, watchCacheSizes }: Config): (resource: Resource) => number | null {
+function historySizes({ watchCache, watchCacheSizes }: Config): (resource: ApiResource) => number | null {
   const named = new Map(watchCacheSizes.map(({ resource, batches }) => [resource, batches]))
   return (resource) => {
     const id = resourceId(resource)

@@ -1,24 +1,33 @@
 /** Opens the writes of one process, with the threads for larger writes. */
 import { ThreadPool } from '../../support/thread-pool.js'
 import { OffLoopWriter } from '../../kubernetes/writes/off-loop-writer.js'
-import type { Basis } from './basis.js'
+import type { ServerDeps } from './server-deps.js'
+import { memoryTargetOf } from './memory-target.js'
 import type { Limits } from './open-limits.js'
-import { MAX_VALUE_BYTES, type ResourceStage } from './open-resources.js'
+import { type ResourceStage } from './open-resources.js'
+import { MAX_VALUE_BYTES, MAX_WRITE_HEAP_MB, MIN_WRITE_HEAP_MB, WRITE_CPU_MS } from '../limits/fixed-limits.js'
 
-/** How long a write may compute in its thread. The largest intended writes take a second or two. */
-const DEADLINE_MS = 10_000
-/** The heap of a thread. A body of 3 MB takes a third of it, including the copies of the body. */
-const MAX_HEAP_MEGABYTES = 256
+/** The share of the memory target for the heap of one thread. */
+const HEAP_SHARE = 1 / 4
+
+/** Returns megabytes. */
+function heapUnder(targetBytes: number | null): number {
+  const share = targetBytes === null ? MAX_WRITE_HEAP_MB : Math.floor((targetBytes / 2 ** 20) * HEAP_SHARE)
+  return Math.min(MAX_WRITE_HEAP_MB, Math.max(MIN_WRITE_HEAP_MB, share))
+}
 
 export function openWrites(
-  { config, clock, random, metrics, logger, closing }: Basis,
+  { config, live, clock, random, metrics, logger, closing }: ServerDeps,
   { registry, views, schema, upstream }: ResourceStage,
   limits: Limits,
 ): OffLoopWriter {
+  const heapMegabytes = (): number => heapUnder(memoryTargetOf(live.current))
   const threads = new ThreadPool({
     program: new URL('../../kubernetes/writes/writer-thread.js', import.meta.url),
-    deadlineMs: DEADLINE_MS,
-    maxHeapMegabytes: MAX_HEAP_MEGABYTES,
+    deadlineMs: WRITE_CPU_MS,
+    get maxHeapMegabytes() {
+      return heapMegabytes()
+    },
     clock,
     onReplaced: (reason) => {
       metrics.process.writeThreadReplaced(reason)
@@ -29,7 +38,8 @@ export function openWrites(
   return new OffLoopWriter({
     threads,
     semaphore: limits.writeThreads,
-    deadlineMs: DEADLINE_MS,
+    deadlineMs: WRITE_CPU_MS,
+    admit: (bytes) => limits.memory.admit(Math.min(bytes, heapMegabytes() * 2 ** 20)),
     onJob: (seconds) => metrics.process.writeJob(seconds),
     upstream,
     clock,

@@ -6,11 +6,12 @@ import { type TlsServerOptions, watchServerTls } from '../auth/tls.js'
 import type { WatchedFiles } from '../auth/watched-file.js'
 import type { Config } from '../config/load.js'
 import type { RapidResets } from '../transports/limits/rapid-resets.js'
+import { descriptorLimit, DescriptorReserve, maxConnections } from '../transports/limits/descriptor-reserve.js'
 import type { IdleConnections } from '../transports/limits/idle-connections.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
-import type { Basis } from './basis.js'
+import type { ServerDeps } from './server-deps.js'
 
 /** null if the port is not configured. */
 export interface PortNumbers {
@@ -19,7 +20,7 @@ export interface PortNumbers {
   readonly metricsPort: number | null
 }
 
-export interface PortsOptions extends Pick<Basis, 'config' | 'live' | 'clock' | 'logger' | 'metrics'> {
+export interface PortsOptions extends Pick<ServerDeps, 'config' | 'live' | 'clock' | 'random' | 'logger' | 'metrics'> {
   readonly server: ServerOptions
   readonly resets: RapidResets
   readonly idleConnections: IdleConnections
@@ -34,9 +35,23 @@ export class Ports {
 
   /** @throws Error that names the file when a certificate or key is unusable. */
   constructor(options: PortsOptions) {
-    const { config, live, server, resets, idleConnections } = options
+    const { config, live, random, server, resets, idleConnections } = options
     this.#config = config
-    const limits = { maxStreams: config.http2MaxStreamsPerConnection, resets, idleConnections }
+    const { clients, metrics: scrapes } = maxConnections(descriptorLimit())
+    const bounded = (most: number) =>
+      new DescriptorReserve({
+        clock: options.clock,
+        logger: options.logger,
+        maxConnections: most,
+        onRejected: () => options.metrics.requests.rejected('descriptors'),
+      })
+    const limits = {
+      maxStreams: config.http2MaxStreamsPerConnection,
+      movesClient: () => random.next() < config.goawayChance,
+      resets,
+      idleConnections,
+      descriptors: bounded(clients),
+    }
     this.#plain = config.port === null ? null : createServer(server, (handler) => createPlainListener(handler, limits))
     this.#tls = config.securePort === null ? null : openTls(options)
     const tls = this.#tls
@@ -54,7 +69,9 @@ export class Ports {
     this.#metrics =
       config.metricsBindAddress === null
         ? null
-        : createMetricsServer(metrics, (handler) => createPlainListener(handler, limits))
+        : createMetricsServer(metrics, (handler) =>
+            createPlainListener(handler, { ...limits, descriptors: bounded(scrapes) }),
+          )
   }
 
   /** @throws when a port is taken. */

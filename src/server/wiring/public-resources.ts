@@ -1,10 +1,10 @@
 /** Checks at startup that everyone may read the resources that caches may serve to everyone (`--public-caching`). */
-import { type Resource, resourceId } from '../../engine/model/resource.js'
+import { type ApiResource, resourceId } from '../../kubernetes/model/api-resource.js'
 import type { ResourceRegistry } from '../../kubernetes/dialect/resource-registry.js'
 import { sleep } from '../../support/clock.js'
 import { type Attributes, resourceAttributes } from '../auth/authz/authorizer.js'
-import type { RequestGate } from '../transports/limits/request-gate.js'
-import type { Basis } from './basis.js'
+import type { RequestGate } from '../transports/gate/request-gate.js'
+import type { ServerDeps } from './server-deps.js'
 
 /**
  * How long the start waits for permissions that cannot be read yet. Until they can be read, every response is private.
@@ -14,7 +14,7 @@ const POLL_MS = 50
 
 /** @throws Error that names a resource which system:anonymous may not list. */
 export async function checkPublicResources(
-  { config, clock, logger }: Pick<Basis, 'config' | 'clock' | 'logger'>,
+  { config, clock, logger }: Pick<ServerDeps, 'config' | 'clock' | 'logger'>,
   { registry, gate }: { readonly registry: ResourceRegistry; readonly gate: Pick<RequestGate, 'letsAnybody'> },
   signal: AbortSignal,
 ): Promise<void> {
@@ -41,7 +41,7 @@ export async function checkPublicResources(
 }
 
 /** @param served the resource, or the id of a custom resource that is not defined yet. */
-function listOf(served: Resource | string): Attributes {
+function listOf(served: ApiResource | string): Attributes {
   const [plural = '', ...group] = typeof served === 'string' ? served.split('.') : []
   const resource = typeof served === 'string' ? { group: group.join('.'), version: 'v1', plural } : served
   return resourceAttributes({ verb: 'list', resource, namespace: '', name: '', path: '' })

@@ -1,6 +1,6 @@
 /**
  * Checks the runtime, Node or Bun. Everything is tested on Node. Bun runs the same package and serves watches, without
- * the features that docs/runtimes.md lists. On Bun the server logs a warning, and rejects options that cannot work
+ * the features that docs/guide/runtimes.md lists. On Bun the server logs a warning, and rejects options that cannot work
  * there.
  */
 import type { Config } from '../config/load.js'
@@ -15,5 +15,5 @@ export function checkRuntime(config: Pick<Config, 'workers'>, logger: Logger, bu
       `--workers=${config.workers} needs Node: Bun ${bun} gives a worker no socket to its primary`,
     ])
   }
-  logger.warn({ bun }, 'Bun is an experimental runtime: docs/runtimes.md says what it lacks')
+  logger.warn({ bun }, 'Bun is an experimental runtime: docs/guide/runtimes.md says what it lacks')
 }

@@ -1,14 +1,15 @@
 /**
- * Runs the server as a process: starts it, and drains it on SIGTERM. Exit codes: 0 after a clean stop, 1 after a fatal
- * error, 2 when it cannot start as configured (a wrong flag, a port in use).
+ * Runs the server as a process: starts it, and drains it on SIGTERM. It exits with 0 after a clean stop, with 1 after a
+ * fatal error, and as `exit-code-of.ts` says when it cannot start.
  */
 import cluster from 'node:cluster'
 import { readFileSync } from 'node:fs'
 import { LiveConfig } from './live-config.js'
 import { packageVersion } from './package-version.js'
+import { exitCodeOf } from './exit-code-of.js'
 import { exportTraces } from './export-traces.js'
 import { logAccess } from './describe-config.js'
-import { greeting } from './greeting.js'
+import { countDeclared, banner } from './banner.js'
 import { setHeapFlags } from './heap-flags.js'
 import { yieldToEventLoop } from './helper-threads.js'
 import type { Upstreams } from './open-upstream.js'
@@ -21,7 +22,7 @@ import { createLogger } from './logger.js'
 import { type Started, takeSignals } from './take-signals.js'
 import { systemClock } from '../../support/clock.js'
 import { systemRandom } from '../../support/random.js'
-import { readRegularFile } from '../../support/read-regular-file.js'
+import { readRegularFile } from '../auth/read-regular-file.js'
 import { errorMessage } from '../../support/error-message.js'
 
 export interface ServeOptions {
@@ -40,6 +41,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   yieldToEventLoop()
   const { config } = loaded
   const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
+  // Workers have the environment of their primary, and variables of their own.
+  if (!cluster.isWorker) for (const warning of loaded.warnings) logger.warn({}, warning)
   orExit(() => checkRuntime(config, logger))
   const schema = await readSchema(config)
   const { tracingOtlpEndpoint: endpoint, tracingSamplingRatePerMillion: samplesPerMillion } = config
@@ -56,22 +59,22 @@ export async function serve(options: ServeOptions): Promise<void> {
   const started: Started = { config, live, logger, version, metrics, traces }
   // Each role loads only what it needs, and a rejected command line loads nothing.
   if (cluster.isWorker) {
-    const { runWorker } = await import('./worker.js')
+    const { runWorker } = await import('./run-worker.js')
     return await runWorker({ ...started, schema })
   }
   const upstreams = await import('./open-upstream.js')
     .then(({ openUpstreams }) => openUpstreams(config, logger, metrics))
     .catch(cannotStart)
   if (config.workers > 1) {
-    const { runPrimary } = await import('./primary.js')
-    return await runPrimary({ ...started, ...upstreams, print })
+    const { runPrimary } = await import('./run-primary.js')
+    return await runPrimary({ ...started, ...upstreams, print }).catch(cannotStart)
   }
   await serveAlone(started, upstreams, schema).catch(cannotStart)
 }
 
 async function serveAlone(started: Started, upstreams: Upstreams, schema: Schema): Promise<void> {
   const { config, logger, version } = started
-  const { Process } = await import('./process.js')
+  const { Process } = await import('./server-process.js')
   const app = new Process({ ...started, ...upstreams, schema, clock: systemClock, random: systemRandom })
   takeSignals(started, {
     hangUp: () => app.reopenLogs(),
@@ -83,9 +86,10 @@ async function serveAlone(started: Started, upstreams: Upstreams, schema: Schema
     moreMs: 0,
   })
   const ports = await keepAlive(app.start())
+  const counts = await countDeclared(config, upstreams.upstream)
   logAccess(config, logger)
   logger.info({ version, address: config.bindAddress, ...ports, embedded: config.embedded }, 'serving')
-  print(greeting(config, ports, app.servesKubernetes))
+  print(banner(config, ports, app.servesKubernetes, counts))
 }
 
 /**
@@ -112,7 +116,7 @@ function orExit<T>(work: () => T): T {
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     process.stderr.write(`${error.message}\n`)
-    process.exit(2)
+    process.exit(exitCodeOf(error))
   }
 }
 
@@ -131,13 +135,13 @@ async function readSchema({ protoDescriptors }: Config): Promise<Schema> {
     return loadDescriptors(readFileSync(protoDescriptors), kubernetesSchema())
   } catch (error) {
     process.stderr.write(`--proto-descriptors: ${protoDescriptors}: ${errorMessage(error)}\n`)
-    process.exit(2)
+    process.exit(exitCodeOf(error))
   }
 }
 
 function cannotStart(error: unknown): never {
   process.stderr.write(`distributary cannot start: ${errorMessage(error)}\n`)
-  process.exit(2)
+  process.exit(exitCodeOf(error))
 }
 
 function print(text: string): void {

@@ -1,4 +1,4 @@
-/** Tests what `get` and `watch` reject, before and after requesting the list of resources. */
+/** Tests what `get` rejects, before and after requesting the list of resources. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -20,7 +20,9 @@ void t.test('each failure is reported in one line', async (t) => {
     [['get', 'pod/a/b'], /is not RESOURCE\/NAME/],
     [['get', 'pods', '--resource-version', 'x'], /--resource-version must come from a list/],
     [['get', 'pod/a', '--resource-version', '5'], /--resource-version is for lists/],
-    [['get', 'pods', '-w', '--resource-version', '5'], /use distributary watch/],
+    [['get', 'pods', '-w', '--resource-version', '5'], /cannot be combined/],
+    [['get', 'pods', '--output-watch-events'], /needs --watch/],
+    [['watch', 'pods', '--since', '1m'], /distributary watch was removed: use get -w, or get --watch-only/],
     [['get', '/api/v1/pods?limit=2'], /a path must not have a query/],
   ] // prettier-ignore
   await eachAtOnce(cases, async ([args, expected]) => {

@@ -1,5 +1,5 @@
 /** Runs the command line as its users do: as a process with its output in pipes. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import type { Test } from 'tap'
 import { programFile } from '../../support/program.js'
@@ -43,6 +43,26 @@ export function startCli(t: Test, args: readonly string[], { environment = {} }:
 
 export async function runCli(t: Test, args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
   return await startCli(t, args, options).ended
+}
+
+/** Whether a terminal can be played: script is one of Debian's bsdutils. */
+export const hasTerminal = spawnSync('script', ['--version']).status === 0
+
+/** Runs it on a terminal. @returns what that shows. */
+export async function runOnTerminal(
+  t: Test,
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const { NO_COLOR: _noColor, KUBECONFIG: _kubeconfig, ...inherited } = process.env
+  const env = { ...inherited, NODE_OPTIONS: '', TERM: 'xterm', SHELL: '/bin/sh', ...environment }
+  const line = ['exec', process.execPath, program, ...args].join(' ')
+  const child = spawn('script', ['-qec', line, '/dev/null'], { env, stdio: ['pipe', 'pipe', 'inherit'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  let shown = ''
+  child.stdout.on('data', (chunk: Buffer) => (shown += chunk.toString()))
+  await once(child, 'close')
+  return shown
 }
 
 /** A few processes at a time, because starting one takes most of its time. */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { bytesCodec } from '../../../src/client/reflector/bytes-codec.js'
 import { jsonWire, sseWire, type EventWire } from '../../../src/client/reflector/event-stream.js'
-import { WatchFailure } from '../../../src/client/reflector/failure.js'
+import { WatchFailure } from '../../../src/client/reflector/watch-failure.js'
 import type { DecodedEvent, ObjectCodec } from '../../../src/client/reflector/object-codec.js'
 import { type KubeObject, treeCodec } from '../../../src/client/reflector/tree-codec.js'
 

@@ -1,9 +1,8 @@
 import t from 'tap'
 import { backoffMs } from '../../../src/support/backoff.js'
 import { randomInteger, type Random, seededRandom } from '../../../src/support/random.js'
-import type { FailureKind } from '../../../src/client/reflector/failure.js'
+import type { FailureKind } from '../../../src/client/reflector/watch-failure.js'
 import {
-  HEALTHY_MS,
   idle,
   next,
   type ReflectorInput,
@@ -11,6 +10,8 @@ import {
   type Failure,
 } from '../../../src/client/reflector/reflector-state.js'
 import { testSeeds } from '../../support/test-seeds.js'
+
+const HEALTHY_MS = 10_000
 
 const trouble = (kind: FailureKind, retryAfterMs: number | null = null): Failure => ({
   kind,

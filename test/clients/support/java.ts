@@ -9,7 +9,7 @@ import { NoProgramError } from '../../support/go-program.js'
 const folders = fileURLToPath(new URL('../../../../test/clients/java/', import.meta.url))
 
 /** The folders in `java`, each with a Follow.java. */
-export type JavaClient = 'fabric8' | 'client-java'
+export type JavaClient = 'fabric8' | 'client-java' | 'jetcd'
 
 const FETCH_MS = 5 * 60_000
 

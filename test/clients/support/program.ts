@@ -4,6 +4,8 @@ import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 
 export interface ClientProgram {
+  /** What it said when it was ready. */
+  readonly first: unknown
   /** @throws Error from the response, or with the client's output when it ends or does not answer in time. */
   ask(command: string, withinMs?: number): Promise<unknown>
   /** Returns the program's standard error output. */
@@ -44,8 +46,9 @@ export async function startClient(
       clearTimeout(timer)
     }
   }
-  await answer('its start', 60_000)
+  const first = await answer('its start', 60_000)
   return {
+    first,
     ask: async (text, withinMs = 60_000) => {
       child.stdin.write(`${text}\n`)
       return await answer(text, withinMs)

@@ -1,5 +1,5 @@
 /**
- * Python with the packages of ../python/requirements.txt, in a virtual environment in the user's cache folder, by the
+ * Python with the packages of a file in ../python, in a virtual environment in the user's cache folder, by the
  * hash of that file.
  */
 import { spawnSync } from 'node:child_process'
@@ -18,9 +18,9 @@ export class NoPythonError extends Error {
   override readonly name = 'NoPythonError'
 }
 
-/** The path of its interpreter. @throws NoPythonError */
-export function providePython(): string {
-  const requirements = join(pythonFolder, 'requirements.txt')
+/** The path of its interpreter. @param packages the file that lists them. @throws NoPythonError */
+export function providePython(packages: 'requirements.txt' | 'etcd.txt' = 'requirements.txt'): string {
+  const requirements = join(pythonFolder, packages)
   const hash = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 16)
   const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'distributary')
   const complete = join(folder, `python-${hash}`)

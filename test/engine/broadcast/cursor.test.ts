@@ -5,17 +5,20 @@ import { FactRegistry } from '../../../src/engine/broadcast/fact-registry.js'
 import { Group } from '../../../src/engine/broadcast/group.js'
 import { Matcher } from '../../../src/engine/broadcast/matcher.js'
 import { Store } from '../../../src/engine/cache/store.js'
-import { EVERYTHING } from '../../../src/kubernetes/dialect/selector.js'
+import { EVERYTHING } from '../../support/parse-selector.js'
+import { factSource } from '../../support/fact-source.js'
 import type { Key } from '../../../src/engine/model/event.js'
-import { ServiceUnavailableError } from '../../../src/engine/model/status.js'
+import { UnservedError } from '../../../src/engine/model/errors.js'
 import { lineWire, plainEncoder, rev } from '../../support/objects.js'
 import { TestOutput } from './harness.js'
 
 function setUp(revision = 10) {
-  const matcher = new Matcher('', EVERYTHING, new FactRegistry(() => null), 'v1')
+  const matcher = new Matcher('', EVERYTHING, new FactRegistry(factSource()), 'v1')
   const group = new Group<Cursor>('1', matcher, plainEncoder, lineWire, rev(10), { bytes: 0 })
   const asked: string[] = []
   const owner = {
+    headRevision: rev(revision),
+    floorRevision: rev(revision),
     wake: () => asked.push('wake'),
     finish: () => asked.push('finish'),
     count: (events: number) => asked.push(`count ${events}`),
@@ -31,7 +34,7 @@ function setUp(revision = 10) {
   const output = new TestOutput()
   const cursor = new Cursor(owner, group, output, callbacks, rev(revision))
   const membersOf = () => ({ active: group.members.active.length, parked: group.members.parked.size })
-  return { group, cursor, output, asked, membersOf }
+  return { owner, group, cursor, output, asked, membersOf }
 }
 
 const EMPTY = new Store().snapshot(rev(10), 0)
@@ -46,7 +49,6 @@ void t.test('a cursor is among its group’s active members exactly while it is 
   cursor.unpark(rev(10))
   cursor.join()
   t.same(membersOf(), { active: 1, parked: 0 })
-  t.equal(cursor.slot, 0)
   t.ok(cursor.isAtHead)
   group.log.append(rev(11), [Buffer.from('x')], 1, 1)
   t.notOk(cursor.isAtHead)
@@ -64,7 +66,7 @@ const MOVES: Readonly<Record<string, (cursor: Cursor) => void>> = {
   wait: (cursor) => cursor.wait(),
   lag: (cursor) => cursor.lag(),
   join: (cursor) => cursor.join(),
-  endSoon: (cursor) => cursor.endSoon({ error: new ServiceUnavailableError('over'), reason: 'error' }),
+  endSoon: (cursor) => cursor.endSoon({ error: new UnservedError('over', 0), reason: 'error' }),
   end: (cursor) => void cursor.end(),
 }
 
@@ -121,7 +123,7 @@ void t.test('any sequence of operations leaves a cursor at its place in its grou
   t.end()
 })
 
-void t.test('a parked cursor that ends leaves nothing in its group', (t) => {
+void t.test('a parked cursor that ends is removed from its group', (t) => {
   const { cursor, membersOf } = setUp()
   cursor.lag()
   cursor.park()
@@ -131,28 +133,30 @@ void t.test('a parked cursor that ends leaves nothing in its group', (t) => {
 })
 
 void t.test('a cursor counts all bytes that it writes to its connection', (t) => {
-  const { cursor, group } = setUp()
+  const { owner, cursor, group } = setUp()
   cursor.lag()
   cursor.join()
   t.equal(cursor.sentBytes, 0)
-  group.log.append(rev(11), [Buffer.from('event')], 1, 1)
-  cursor.writeLog(rev(11))
+  group.log.append(rev(11), [Buffer.from('event')], 5, 1)
+  cursor.writeLog()
   t.equal(cursor.sentBytes, 5)
-  cursor.writeBookmark(rev(12))
+  owner.headRevision = rev(12)
+  cursor.showLife('bookmark')
   t.ok(cursor.sentBytes > 5, 'bookmarks too')
   t.end()
 })
 
 void t.test('a full socket stops the writing, and its drain wakes the cursor once', (t) => {
-  const { cursor, group, output, asked } = setUp()
+  const { owner, cursor, group, output, asked } = setUp()
+  owner.headRevision = rev(11)
   cursor.lag()
   cursor.join()
   asked.length = 0
   group.log.append(rev(11), [Buffer.from('x')], 1, 1)
   output.isFull = true
-  cursor.writeLog(rev(11))
+  cursor.writeLog()
   t.ok(cursor.isBlocked)
-  cursor.writeLog(rev(11))
+  cursor.writeLog()
   t.equal(output.writes.length, 1, 'nothing more while it is full')
   cursor.drained()
   cursor.drained()

@@ -2,6 +2,7 @@
  * A watch from a revision that the cache has not reached: it continues if etcd has the revision, and ends if etcd never
  * had it.
  */
+import { drain } from '../../../src/engine/broadcast/endings.js'
 import t from 'tap'
 import type { Revision } from '../../../src/engine/model/revision.js'
 import { batch, put, rev } from '../../support/objects.js'
@@ -53,7 +54,7 @@ void t.test('a revision that etcd never had ends the watch with 410, without a b
   t.equal(clock.pending, idle)
 })
 
-void t.test('the error says so when a revision is beyond those that can be told apart', async (t) => {
+void t.test('a revision beyond the safe integers gets an error that says so', async (t) => {
   const { watch, reads, settle } = harness()
   const watcher = watch({ start: Number.MAX_SAFE_INTEGER })
   await settle()
@@ -111,7 +112,8 @@ void t.test(
     await settle()
     t.same(
       watchers.map(({ seen }) => seen),
-      [['ERROR 410'], []],
+      [['ERROR 410'], ['BOOKMARK @12']],
+      'with the bookmark that was due meanwhile',
     )
     cache.progress(rev(12))
     await pass(60_000)
@@ -156,12 +158,12 @@ void t.test('a watch that waits for the cache ends when etcd is restored in the 
   t.same(watcher.seen, ['ERROR 410'])
 })
 
-void t.test('watches that leave during a read leave nothing behind', async (t) => {
+void t.test('watches that end during a read leave no memory behind', async (t) => {
   const { watch, reads, pass, dispatcher, clock } = harness()
   const idle = clock.pending
   const [gone, drained] = [watch({ start: 20 }), watch({ start: 20, bookmarks: true })]
   gone.cursor.closed()
-  dispatcher.drain(drained.cursor)
+  drain(drained.cursor)
   await reads[0]!.answer(10)
   await pass(30_000)
   t.equal(reads.length, 1)

@@ -1,16 +1,18 @@
 /** A cache and its dispatcher on a virtual clock, over outputs that a test fills and drains. */
+import { factSource } from '../../support/fact-source.js'
 import { CACHE_METRICS } from '../../../src/engine/model/stage-metrics.js'
 import { silent } from '../../support/silent-metrics.js'
 import { Dispatcher, type CursorRequest, type CursorStart } from '../../../src/engine/broadcast/dispatcher.js'
 import type { BodyEncoder } from '../../../src/engine/model/body-encoder.js'
 import type { Cursor, WatchOutput } from '../../../src/engine/broadcast/cursor.js'
+import type { WireFormat } from '../../../src/engine/broadcast/wire-format.js'
 import type { EndReason } from '../../../src/engine/model/end-reason.js'
 import { Pump } from '../../../src/engine/broadcast/pump.js'
 import type { FreshnessSource } from '../../../src/engine/model/freshness-source.js'
-import { WatchCache, type WatchCacheOptions } from '../../../src/engine/cache/watch-cache.js'
+import type { WatchCacheOptions } from '../../../src/engine/cache/state.js'
+import { WatchCache } from '../../../src/engine/cache/watch-cache.js'
 import { parseSelector } from '../../support/parse-selector.js'
 import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
-import type { StatusError } from '../../../src/engine/model/status.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { type Random, seededRandom } from '../../../src/support/random.js'
 import {
@@ -76,6 +78,8 @@ export interface WatchOptions {
   readonly labels?: string
   readonly fields?: string
   readonly encoder?: BodyEncoder
+  /** Default: `lineWire`. */
+  readonly wire?: WireFormat
   /** Default: after the cache's revision. A number: after that revision. `initial`: the cache's state now. */
   readonly start?: number | 'initial' | CursorStart
   readonly bookmarks?: boolean
@@ -137,10 +141,10 @@ export function createHarness(options: HarnessOptions = {}) {
       metrics: { slice: () => {} },
     })
   const ended: EndReason[] = []
-  const errors: StatusError[] = []
+  const errors: Error[] = []
   const dispatcher = new Dispatcher({
     cache,
-    jsonOf: (object) => object.bytes,
+    facts: factSource(),
     pump,
     clock,
     random: options.random ?? seededRandom(1),
@@ -152,7 +156,7 @@ export function createHarness(options: HarnessOptions = {}) {
     logBytes: options.logBytes ?? 1024 * 1024,
     allLogBytes: options.allLogBytes ?? 1024 * 1024,
     replayBytes: options.replayBytes ?? 1024 * 1024,
-    onInternalError: (error) => errors.push(error),
+    onUnencodable: (error) => errors.push(error),
   })
   if (options.revision !== undefined) {
     const state = cache.replace(rev(options.revision), 'initial')
@@ -166,13 +170,16 @@ export function createHarness(options: HarnessOptions = {}) {
     let endReason: EndReason | null = null
     let isInitialComplete = false
     const request: CursorRequest = {
-      namespace: watchOptions.namespace ?? '',
+      scope: watchOptions.namespace ?? '',
       prefix: watchOptions.prefix ?? null,
       selector: parseSelector(watchOptions.labels, watchOptions.fields),
       encoder: watchOptions.encoder ?? plainEncoder,
-      wire: lineWire,
+      wire: watchOptions.wire ?? lineWire,
       identity: '',
       start: startOf(cache, watchOptions.start),
+      statePrefix:
+        watchOptions.prefix ??
+        (`${PODS.etcdPrefix}${(watchOptions.namespace ?? '') === '' ? '' : `${watchOptions.namespace}/`}` as Key),
       bookmarks: watchOptions.bookmarks ?? false,
       deadlineMs: clock.monotonic() + (watchOptions.timeoutMs ?? 3_600_000),
       pace: watchOptions.pace ?? (() => 0),
@@ -216,7 +223,10 @@ export function createHarness(options: HarnessOptions = {}) {
     await settle()
   }
 
-  return { cache, clock, pump, dispatcher, ended, errors, watch, settle, apply }
+  /** As `distributary_broadcast_log_bytes` reports. */
+  const logBytes = (): number => [...dispatcher.groups].reduce((sum, { log }) => sum + log.capacity, 0)
+
+  return { cache, clock, pump, dispatcher, ended, errors, watch, settle, apply, logBytes }
 }
 
 function startOf(cache: WatchCache, start: WatchOptions['start']): CursorStart {

@@ -1,25 +1,23 @@
 /** Which events a watcher sees, and that the index finds exactly the matchers that may see one. */
 import t from 'tap'
-import {
-  FactRegistry,
-  MAX_PATHS,
-  MAX_PATHS_PER_IDENTITY,
-  SHARED_ROW_BYTES,
-  SHARED_ROWS_BYTES,
-} from '../../../src/engine/broadcast/fact-registry.js'
+import { FactRegistry } from '../../../src/engine/broadcast/fact-registry.js'
 import { Matcher } from '../../../src/engine/broadcast/matcher.js'
 import { MatcherIndex } from '../../../src/engine/broadcast/matcher-index.js'
 import { CacheEvent } from '../../../src/engine/cache/cache-batch.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
-import { ANY_FIELD } from '../../../src/kubernetes/dialect/field-labels.js'
-import { EVERYTHING, readSelector, type Selector, selectorOf } from '../../../src/kubernetes/dialect/selector.js'
-import { parseSelector } from '../../support/parse-selector.js'
+import { factSource } from '../../support/fact-source.js'
+import { EVERYTHING, parseSelector, parseShardedSelector as sharded } from '../../support/parse-selector.js'
 import type { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { type PodFields, podObject, rev } from '../../support/objects.js'
 import { rangesText, shardTexts, uidOf } from '../../support/shards.js'
 
-const facts = (): FactRegistry => new FactRegistry((object) => object.bytes)
+const MAX_PATHS = 256
+const MAX_PATHS_PER_IDENTITY = MAX_PATHS / 4
+const SHARED_ROWS_BYTES = 1024 * 1024
+const SHARED_ROW_BYTES = 4 * 1024
+
+const facts = (): FactRegistry => new FactRegistry(factSource())
 const event = (object: StoredObject | null, previous: StoredObject | null): CacheEvent =>
   new CacheEvent(rev(9), object, previous)
 
@@ -109,7 +107,7 @@ void t.test('matchers of one namespace are not tried for events of another, what
   }
   const found = index.candidates(event(podObject('ns7', 'a', 5, { labels: { app: 'web' } }), null))
   t.equal(found.length, 3)
-  for (const { namespace } of found) t.equal(namespace, 'ns7')
+  for (const { scope: namespace } of found) t.equal(namespace, 'ns7')
   t.end()
 })
 
@@ -137,9 +135,6 @@ void t.test('an event costs as much with 10,000 sub-prefixes as with a hundred',
   t.equal(visited(10_000), 2)
   t.end()
 })
-
-const sharded = (shardSelector: string, labelSelector = '', fieldSelector = ''): Selector =>
-  selectorOf(readSelector({ shardSelector, labelSelector, fieldSelector }), ANY_FIELD)
 
 void t.test('an event costs no more with a hundred shards than with one, whatever else they select', (t) => {
   for (const labels of ['', 'app=web', 'app!=db']) {
@@ -188,9 +183,13 @@ void t.test('an object that another one replaces under its key leaves its shard'
 
 void t.test('the uid of an object is read once, and not at all for shards by namespace', (t) => {
   let reads = 0
-  const registry = new FactRegistry((object) => {
-    reads++
-    return object.bytes
+  const source = factSource()
+  const registry = new FactRegistry({
+    ...source,
+    identity: (object) => {
+      reads++
+      return source.identity(object)
+    },
   })
   const pod = podObject('x', 'a', 5, { uid: 'a' })
   const matches = (field: string): number =>
@@ -257,8 +256,7 @@ void t.test('with any mix of selectors the index misses no matcher and finds non
     const object = pod()
     const key = object ?? podObject('x', 'p1', 4)
     const other = pod()
-    const previous =
-      other === null ? null : podObject(key.namespace, key.name, 4, JSON.parse(fieldsIn(other)) as PodFields)
+    const previous = other === null ? null : podObject(key.scope, key.name, 4, JSON.parse(fieldsIn(other)) as PodFields)
     if (object === null && previous === null) continue
     const change = event(object, previous)
     const candidates = [...index.candidates(change)]
@@ -289,10 +287,12 @@ function fieldsIn(object: StoredObject): string {
 void t.test('facts', (t) => {
   void t.test('facts are extracted once per object version and set of paths', (t) => {
     let reads = 0
-    const registry = new FactRegistry((object) => {
-      reads++
-      return object.bytes
-    })
+    const registry = new FactRegistry(
+      factSource((object) => {
+        reads++
+        return object.bytes
+      }),
+    )
     const use = registry.use(['spec.nodeName'])
     const pod = podObject('x', 'a', 5, { nodeName: 'n1' })
     t.equal(use.subject(pod, '').field('spec.nodeName'), 'n1')
@@ -302,12 +302,12 @@ void t.test('facts', (t) => {
   })
   void t.test('are shared by objects with the same values, and only by those', (t) => {
     const label = 'metadata.labels[a]'
-    const use = new FactRegistry((object) => object.bytes).use(['spec.nodeName', label])
+    const use = new FactRegistry(factSource()).use(['spec.nodeName', label])
     const rowOf = (name: string, nodeName: string, labels: Record<string, string>): object | null => {
       const pod = podObject('x', name, 5, { nodeName, labels })
       const subject = use.subject(pod, '')
       t.equal(subject.field('spec.nodeName'), nodeName)
-      t.equal(subject.label('a'), labels['a'])
+      t.equal(subject.attribute('metadata.labels[a]'), labels['a'])
       t.equal(subject.field('metadata.name'), name)
       return pod.notes.facts
     }
@@ -326,10 +326,12 @@ void t.test('facts', (t) => {
   })
   void t.test('of a new path are read from already processed objects only for that path', (t) => {
     let reads = 0
-    const registry = new FactRegistry((object) => {
-      reads++
-      return object.bytes
-    })
+    const registry = new FactRegistry(
+      factSource((object) => {
+        reads++
+        return object.bytes
+      }),
+    )
     const node = registry.use(['spec.nodeName'])
     const pod = podObject('x', 'a', 5, { nodeName: 'n1', phase: 'Running', labels: { app: 'web' } })
     node.subject(pod, '')
@@ -341,7 +343,7 @@ void t.test('facts', (t) => {
     t.equal(reads, 2)
     node.release()
     const label = registry.use(['metadata.labels[app]'])
-    t.equal(label.subject(pod, '').label('app'), 'web')
+    t.equal(label.subject(pod, '').attribute('metadata.labels[app]'), 'web')
     t.equal(phase.subject(pod, '').field('status.phase'), 'Running', 'still in use')
     t.equal(reads, 3)
     t.end()
@@ -352,7 +354,7 @@ void t.test('facts', (t) => {
     const node = registry.use(['spec.nodeName', 'metadata.name'])
     for (let i = 0; i < 2_000; i++) {
       const label = registry.use([`metadata.labels[l${i}]`])
-      t.equal(label.subject(pod, '').label(`l${i}`), i === 1_999 ? 'yes' : undefined)
+      t.equal(label.subject(pod, '').attribute(`metadata.labels[l${i}]`), i === 1_999 ? 'yes' : undefined)
       t.equal(node.subject(pod, '').field('spec.nodeName'), 'n1')
       label.release()
     }
@@ -360,10 +362,12 @@ void t.test('facts', (t) => {
     t.equal(node.subject(pod, '').field('spec.nodeName'), 'n1')
     t.end()
   })
-  void t.test('facts cost nothing without selectors', (t) => {
-    const registry = new FactRegistry(() => {
-      throw new Error('nobody should look')
-    })
+  void t.test('without selectors, no facts are read', (t) => {
+    const registry = new FactRegistry(
+      factSource(() => {
+        throw new Error('nobody should look')
+      }),
+    )
     t.equal(
       registry
         .use([])
@@ -384,7 +388,7 @@ void t.test('facts', (t) => {
     t.end()
   })
   void t.test('an object that cannot be read as JSON has its name and no other fact', (t) => {
-    const subject = new FactRegistry(() => null).use(['spec.nodeName']).subject(podObject('x', 'a', 5), '')
+    const subject = new FactRegistry(factSource(() => null)).use(['spec.nodeName']).subject(podObject('x', 'a', 5), '')
     t.equal(subject.field('spec.nodeName'), '')
     t.equal(subject.field('metadata.name'), 'a')
     t.end()
@@ -394,10 +398,12 @@ void t.test('facts', (t) => {
 
 void t.test('facts for selectors are kept up to a share for each identity, and read each time beyond it', (t) => {
   let reads = 0
-  const registry = new FactRegistry((object) => {
-    reads++
-    return object.bytes
-  })
+  const registry = new FactRegistry(
+    factSource((object) => {
+      reads++
+      return object.bytes
+    }),
+  )
   const pod = podObject('x', 'a', 5, { nodeName: 'n1', labels: { app: 'web' } })
   const many = (from: number, count: number): string[] => Array.from({ length: count }, (_, i) => `spec.x${from + i}`)
   const greedy = registry.use(many(0, MAX_PATHS_PER_IDENTITY), 'greedy')
@@ -405,7 +411,7 @@ void t.test('facts for selectors are kept up to a share for each identity, and r
   const beyond = registry.use(['metadata.labels[app]', 'spec.nodeName'], 'greedy')
   t.notOk(beyond.isKept)
   for (let i = 1; i <= 2; i++) {
-    t.equal(beyond.subject(pod, '').label('app'), 'web')
+    t.equal(beyond.subject(pod, '').attribute('metadata.labels[app]'), 'web')
     t.equal(beyond.subject(pod, '').field('spec.nodeName'), 'n1')
     t.equal(reads, 2 * i)
   }

@@ -1,9 +1,11 @@
 /** An event finds the shard that owns it, however many there are, and no selector fills the index. */
 import t from 'tap'
-import { MAX_NODES, nodesOf, ShardIndex } from '../../../src/engine/broadcast/shard-index.js'
+import { nodesOf, ShardIndex } from '../../../src/engine/broadcast/shard-index.js'
 import { hashOf, headOf, type Shard } from '../../../src/engine/model/shard.js'
-import { parseShardSelector } from '../../../src/kubernetes/dialect/shard-selector.js'
+import { parseShardedSelector } from '../../support/parse-selector.js'
 import { rangesText, shardTexts, uidOf } from '../../support/shards.js'
+
+const MAX_NODES = 512
 
 function indexOf(shards: readonly string[]): ShardIndex<number> {
   const index = new ShardIndex<number>()
@@ -12,7 +14,7 @@ function indexOf(shards: readonly string[]): ShardIndex<number> {
 }
 
 function shardOf(text: string): Shard {
-  return parseShardSelector(text)!
+  return parseShardedSelector(text).shard!
 }
 
 void t.test('a hash finds its shard, and rarely a second one, among any number', async (t) => {

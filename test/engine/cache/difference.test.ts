@@ -85,8 +85,8 @@ void t.test('where a source does not say when objects were created, their uids t
     return store.snapshot(rev(revision), 0)
   }
   const [older, newer] = [unversioned(10, ['a', 5, 5], ['b', 6, 6]), unversioned(20, ['a', 12, 12], ['b', 13, 13])]
-  const uidOf = (object: StoredObject): string => (object.name === 'a' ? 'one' : `at ${object.modRevision}`)
-  t.same(texts(differenceBatches(older, newer, { ...OPTIONS, uidOf })), ['12: ~a -b', '13: +b'])
+  const identityOf = (object: StoredObject): string => (object.name === 'a' ? 'one' : `at ${object.modRevision}`)
+  t.same(texts(differenceBatches(older, newer, { ...OPTIONS, identityOf })), ['12: ~a -b', '13: +b'])
   t.end()
 })
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { HeldObjects, Ingester } from '../../../src/engine/cache/held-objects.js'
-import type { StoredObject } from '../../../src/engine/model/stored-object.js'
+import { type Ingest, isUnservable, LooseObject, type StoredObject } from '../../../src/engine/model/stored-object.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
 import { PODS, ingestPod, podKey, podKeyValue, podValue, rev } from '../../support/objects.js'
@@ -116,3 +116,26 @@ void t.test('whatever changes, all bytes are right, and packs are at least a qua
   for (const { name, bytes } of views) t.equal(bytes.toString(), valueOf(name))
   for (const { name, bytes } of before.objects(PODS.etcdPrefix)) t.equal(bytes.toString(), valueOf(name))
 })
+
+void t.test('values that are also kept as stored are counted, and never packed', async (t) => {
+  const ingest: Ingest = (keyValue) => {
+    const object = ingestPod(keyValue)
+    return isUnservable(object) ? object : new LooseObject({ ...looseFields(object), raw: keyValue.value })
+  }
+  const state = new HeldObjects(new Ingester(ingest, 'pods', silentLogger))
+  for (let i = 0; i < 10; i++) state.list(podKeyValue('x', nameOf(i), i + 1))
+  state.listed()
+  const { length } = objectOf(state, 1).raw!
+  t.equal(state.rawBytes, 10 * length)
+  state.put(podKeyValue('x', nameOf(1), 20))
+  t.equal(state.rawBytes, 10 * length)
+  state.delete(podKey('x', nameOf(1)))
+  t.equal(state.rawBytes, 9 * length)
+})
+
+function looseFields(object: StoredObject): StoredObject {
+  const { key, scope, name, createRevision, modRevision, version, leaseId, size, notes } = object
+  const { encoding, schemaVersion, typeName, bytes, revisionOffset, wholeChecksum } = object
+  const identity = { key, scope, name, createRevision, modRevision, version, leaseId, size, notes }
+  return { ...identity, encoding, schemaVersion, typeName, bytes, revisionOffset, wholeChecksum }
+}

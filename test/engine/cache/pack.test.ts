@@ -12,10 +12,10 @@ function packed(objects: readonly StoredObject[]): StoredObject[] {
 }
 
 function contentOf(object: StoredObject): unknown {
-  const { key, namespace, name, createRevision, modRevision, version, leaseId } = object
-  const { encoding, apiVersion, kind, metadataOffset, size, bytes } = object
+  const { key, scope: namespace, name, createRevision, modRevision, version, leaseId } = object
+  const { encoding, schemaVersion: apiVersion, typeName: kind, revisionOffset, size, bytes } = object
   const identity = { key, namespace, name, createRevision, modRevision, version, leaseId }
-  return { ...identity, encoding, apiVersion, kind, metadataOffset, size, bytes: bytes.toString('latin1') }
+  return { ...identity, encoding, apiVersion, kind, revisionOffset, size, bytes: bytes.toString('latin1') }
 }
 
 const NAMES = ['a', 'b', 'a-b', 'A', 'z'.repeat(253)].sort((a, b) => (podKey('x', a) < podKey('x', b) ? -1 : 1))
@@ -25,17 +25,17 @@ void t.test('an object reads the same in a pack, and after it was taken out', as
   const key = keyFromText('/registry/pods/ÿ/\u00ff')
   const odd = new LooseObject({
     key,
-    namespace: 'ÿ',
+    scope: 'ÿ',
     name: '',
     createRevision: rev(2 ** 40),
     modRevision: rev(2 ** 53 - 1),
     version: 2 ** 35,
     leaseId: '-9223372036854775808',
     encoding: 'protobuf',
-    apiVersion: '',
-    kind: '',
+    schemaVersion: '',
+    typeName: '',
     bytes: binary,
-    metadataOffset: -1,
+    revisionOffset: -1,
   })
   const objects = [...NAMES.map((name, i) => podObject('x', name, i + 1)), odd]
   const found = packed(objects)
@@ -50,12 +50,12 @@ void t.test('facts about an object stay known at every reading, and after it was
   const [object] = packed([podObject('x', 'a', 1), podObject('x', 'b', 1)])
   const again = packOf(object!)!.object(0)
   object!.notes.facts = NAMES
-  object!.notes.uidHead = 7
+  object!.notes.identityHead = 7
   t.equal(again.notes, object!.notes)
   t.equal(packOf(object!)!.object(1).notes.facts, null)
   const loose = loosened(again)
   t.equal(loose.notes.facts, NAMES)
-  t.equal(loose.notes.uidHead, 7)
+  t.equal(loose.notes.identityHead, 7)
   t.equal(loose.notes.conformsTo, null)
 })
 
@@ -91,17 +91,17 @@ void t.test('a name that its key spells differently, a large value and a long ke
   const named = (name: string, bytes: number, namespace = 'x'): StoredObject =>
     new LooseObject({
       key: podKey(namespace, 'a'),
-      namespace,
+      scope: namespace,
       name,
       createRevision: rev(1),
       modRevision: rev(1),
       version: 1,
       leaseId: '0',
       encoding: 'json',
-      apiVersion: 'v1',
-      kind: 'Pod',
+      schemaVersion: 'v1',
+      typeName: 'Pod',
       bytes: Buffer.alloc(bytes),
-      metadataOffset: 1,
+      revisionOffset: 1,
     })
   t.ok(canPack(named('a', 16 * 1024)))
   t.notOk(canPack(named('a', 16 * 1024 + 1)))

@@ -4,7 +4,7 @@ import { silent } from '../../support/silent-metrics.js'
 import t from 'tap'
 import { WatchCache } from '../../../src/engine/cache/watch-cache.js'
 import type { Batch, Key, KeyEvent, KeyValue } from '../../../src/engine/model/event.js'
-import { ExpiredError } from '../../../src/engine/model/status.js'
+import { RevisionExpiredError } from '../../../src/engine/model/errors.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import { batch, ingestPod, PODS, podKeyValue, rev } from '../../support/objects.js'
@@ -66,7 +66,7 @@ function historyOf(seed: number): { readonly batches: Batch[]; readonly states: 
 }
 
 async function digest(cache: WatchCache, revision: number): Promise<string> {
-  return await cache.digestAt(rev(revision))
+  return await cache.history.digestAt(rev(revision))
 }
 
 for (const seed of [1, 2, 3]) {
@@ -91,11 +91,11 @@ for (const seed of [1, 2, 3]) {
     for (const cache of [asked, silent, short, later]) {
       cache.progress(rev(LAST))
       for (const [revision, value] of expected) {
-        if (revision < cache.floorRevision) await t.rejects(digest(cache, revision), ExpiredError)
+        if (revision < cache.history.floorRevision) await t.rejects(digest(cache, revision), RevisionExpiredError)
         else if ((await digest(cache, revision)) !== value) t.fail(`another digest at ${revision}`)
       }
     }
-    t.ok(short.floorRevision > 150 && later.floorRevision === 100)
+    t.ok(short.history.floorRevision > 150 && later.history.floorRevision === 100)
   })
 }
 
@@ -135,5 +135,5 @@ void t.test('an answer that waits for its turn belongs to the history of that mo
   cache.apply([batch(21, { type: 'put', keyValue: podKeyValue('x', 'new', 21) })])
   t.equal(await asking, await digest(list(openCache(), 20, other), 20), 'events go on in the meantime')
   list(cache, 30, many)
-  await t.rejects(digest(cache, 20), ExpiredError)
+  await t.rejects(digest(cache, 20), RevisionExpiredError)
 })

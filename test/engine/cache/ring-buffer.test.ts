@@ -43,19 +43,19 @@ void t.test('the oldest of too many items are evicted, and the floor is the last
 
 void t.test('the first item after a revision is found at every boundary', (t) => {
   const ring = ringOf({ maxItems: 3 }, 5, item(10), item(20), item(30), item(40))
-  const cases: [afterRevision: number, index: number][] = [
-    [0, 0],
-    [9, 0],
-    [10, 0],
-    [19, 0],
-    [20, 1],
-    [39, 2],
-    [40, 3],
-    [41, 3],
+  const cases: [revision: number, upTo: number | undefined, after: number | undefined][] = [
+    [0, undefined, 20],
+    [19, undefined, 20],
+    [20, 20, 30],
+    [39, 30, 40],
+    [40, 40, undefined],
+    [41, 40, undefined],
   ]
-  for (const [afterRevision, index] of cases)
-    t.equal(ring.indexAfter(rev(afterRevision)), index, `after ${afterRevision}`)
-  t.equal(ringOf({}, 5).indexAfter(rev(5)), 0, 'in an empty ring')
+  for (const [revision, upTo, after] of cases) {
+    t.equal(ring.upTo(rev(revision))?.revision, upTo, `up to ${revision}`)
+    t.equal(ring.after(rev(revision))?.revision, after, `after ${revision}`)
+  }
+  t.equal(ringOf({}, 5).after(rev(5)), undefined, 'in an empty ring')
   t.end()
 })
 
@@ -104,7 +104,7 @@ void t.test('history is kept for its minimum time whatever the count, within the
   t.end()
 })
 
-void t.test('memory can be freed down to nothing', (t) => {
+void t.test('all of the memory can be freed', (t) => {
   const ring = ringOf({}, 0, item(1, 10), item(2, 10), item(3, 10))
   ring.shrinkTo(20)
   checkRing(ring)
@@ -199,5 +199,28 @@ void t.test('new limits apply at once, and the floor follows', (t) => {
   ring.setBounds({ ...unbounded, maxItems: 3 }, 0)
   for (const revision of [30, 40]) ring.append(item(revision))
   t.same(revisions(ring), [20, 30, 40], 'higher bounds keep more')
+  t.end()
+})
+
+void t.test('older items go before the oldest, the newest of them first', (t) => {
+  const older = Array.from({ length: 100 }, (_, i) => item(i + 6, 10))
+  const cases: [name: string, maxBytes: number, held: number, floor: number][] = [
+    ['all fit', 1_020, 102, 5],
+    ['one too many', 1_019, 101, 6],
+    ['none fits', 29, 2, 105],
+  ]
+  for (const [name, maxBytes, held, floor] of cases) {
+    const ring = ringOf({ maxBytes }, 110, item(120, 10), item(130, 10))
+    ring.prepend(older, rev(5))
+    checkRing(ring)
+    t.equal(ring.length, held, name)
+    t.equal(ring.floorRevision, floor, `${name}: floor`)
+    t.equal(ring.after(ring.floorRevision), held === 2 ? ring.at(0) : older[floor - 5])
+  }
+  const empty = ringOf({}, 110)
+  empty.prepend([], rev(5))
+  t.equal(empty.floorRevision, 5, 'without items')
+  empty.append(item(111))
+  t.same(revisions(empty), [111])
   t.end()
 })

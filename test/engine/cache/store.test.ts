@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type ProtobufKinds, Store, type Snapshot } from '../../../src/engine/cache/store.js'
+import { type ProtobufTypes, Store, type Snapshot } from '../../../src/engine/cache/store.js'
 import { type Key, keyFromText } from '../../../src/engine/model/event.js'
 import type { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { randomInteger, seededRandom } from '../../../src/support/random.js'
@@ -14,7 +14,7 @@ function countOf(snapshot: Snapshot, ...range: [prefix: Key, startKey?: Key]): n
   }
 }
 const names = (objects: Iterable<StoredObject>): string[] =>
-  [...objects].map(({ namespace, name }) => `${namespace}/${name}`)
+  [...objects].map(({ scope: namespace, name }) => `${namespace}/${name}`)
 
 function storeOf(...pods: [namespace: string, name: string][]): Store {
   const store = new Store()
@@ -104,10 +104,10 @@ void t.test('reading starts at a key, present or not, and counts what is left', 
 
 void t.test('objects stored as protobuf are counted by version and kind, in snapshots as well', (t) => {
   const store = new Store()
-  const stored = (name: string, apiVersion: string): StoredObject =>
+  const stored = (name: string, schemaVersion: string): StoredObject =>
     Object.assign(Object.create(podObject('x', name, 1) as object) as StoredObject, {
       encoding: 'protobuf',
-      apiVersion,
+      schemaVersion,
     })
   store.set(podKey('x', 'a'), stored('a', 'v1'))
   store.set(podKey('x', 'b'), stored('b', 'v2'))
@@ -115,16 +115,16 @@ void t.test('objects stored as protobuf are counted by version and kind, in snap
   const before = store.snapshot(rev(1), 0)
   store.set(podKey('x', 'a'), stored('a', 'v2'))
   store.delete(podKey('x', 'c'))
-  const kinds = (given: ProtobufKinds): [string, number][] => [...given].sort(([a], [b]) => (a < b ? -1 : 1))
-  t.same(kinds(store.protobufKinds), [['v2 Pod', 2]])
+  const kinds = (given: ProtobufTypes): [string, number][] => [...given].sort(([a], [b]) => (a < b ? -1 : 1))
+  t.same(kinds(store.protobufTypes), [['v2 Pod', 2]])
   store.delete(podKey('x', 'b'))
   store.set(podKey('x', 'a'), podObject('x', 'a', 2))
-  t.same(kinds(store.protobufKinds), [])
-  t.same(kinds(before.protobufKinds), [
+  t.same(kinds(store.protobufTypes), [])
+  t.same(kinds(before.protobufTypes), [
     ['v1 Pod', 1],
     ['v2 Pod', 1],
   ])
-  t.same(kinds(before.toStore().protobufKinds), kinds(before.protobufKinds))
+  t.same(kinds(before.toStore().protobufTypes), kinds(before.protobufTypes))
   t.end()
 })
 

@@ -3,16 +3,20 @@ import { silent } from '../../support/silent-metrics.js'
 import t from 'tap'
 import type { CacheBatch } from '../../../src/engine/cache/cache-batch.js'
 import type { FreshnessSource, KeysSummary } from '../../../src/engine/model/freshness-source.js'
-import { WatchCache, type WatchCacheOptions } from '../../../src/engine/cache/watch-cache.js'
+import type { WatchCacheOptions } from '../../../src/engine/cache/state.js'
+import { checkedCache } from '../../../src/engine/cache/checked.js'
+import { WatchCache } from '../../../src/engine/cache/watch-cache.js'
 import type { KeyValue } from '../../../src/engine/model/event.js'
+import { EARLIER_WAIT_MS } from '../../../src/engine/model/limits.js'
 import type { Revision } from '../../../src/engine/model/revision.js'
 import {
-  ExpiredError,
-  NotImplementedError,
-  TimeoutError,
-  TooLargeResourceVersionError,
-  TooManyRequestsError,
-} from '../../../src/engine/model/status.js'
+  BehindError,
+  BusyError,
+  RevisionExpiredError,
+  UnansweredError,
+  WithheldError,
+} from '../../../src/engine/model/errors.js'
+import type { Ingest, StoredObject } from '../../../src/engine/model/stored-object.js'
 import { silentLogger } from '../../../src/support/log.js'
 import {
   PODS,
@@ -130,8 +134,8 @@ void t.test('batches', (t) => {
     t.same(told.advances, [12], 'one advance for a run of batches')
     t.same(namesIn(cache.snapshot()), ['b@11'])
     t.equal(cache.revision, 12)
-    t.equal(cache.floorRevision, 10)
-    t.same(cache.ringStats.batches, 2)
+    t.equal(cache.history.floorRevision, 10)
+    t.same(cache.history.stats.batches, 2)
     t.end()
   })
   void t.test('batches that the cache already has are dropped', (t) => {
@@ -157,7 +161,7 @@ void t.test('batches', (t) => {
     cache.progress(rev(12))
     t.equal(cache.revision, 15)
     t.same(told.advances, [15])
-    t.equal(cache.ringStats.batches, 0)
+    t.equal(cache.history.stats.batches, 0)
     t.equal(cache.snapshot().revision, 15)
     t.end()
   })
@@ -181,14 +185,14 @@ void t.test('batches', (t) => {
       [15, undefined],
       [16, undefined],
     ]
-    for (const [after, next] of cases) t.equal(cache.batchAfter(rev(after))?.revision, next, `after ${after}`)
+    for (const [after, next] of cases) t.equal(cache.history.batchAfter(rev(after))?.revision, next, `after ${after}`)
     t.end()
   })
   t.end()
 })
 
 void t.test('whole states', (t) => {
-  void t.test('nothing is visible before the commit, and an aborted one never is', (t) => {
+  void t.test('a write is visible only after its commit, and an aborted one never', (t) => {
     const { cache, told, replace } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
     const state = cache.replace(rev(20), 'gap')
     state.add([podKeyValue('x', 'b', 15)])
@@ -211,23 +215,47 @@ void t.test('whole states', (t) => {
       cache.apply([batch(11, put('x', 'a', 11))])
       replace(20, reason, podKeyValue('x', 'b', 15))
       t.same(told.resets, resets, reason)
-      t.equal(cache.floorRevision, 20, `${reason}: nobody can resume below it`)
-      t.throws(() => cache.assertResumable(rev(19)), ExpiredError)
-      cache.assertResumable(rev(20))
+      t.equal(cache.history.floorRevision, 20, `${reason}: nobody can resume below it`)
+      t.throws(() => cache.history.assertResumable(rev(19)), RevisionExpiredError)
+      cache.history.assertResumable(rev(20))
     }
     t.end()
   })
   void t.test('another history may be behind ours', (t) => {
     const { cache, told, replace } = setUp({ revision: 100 })
-    const { history } = cache
+    const { name } = cache.history
     replace(40, 'history-changed', podKeyValue('x', 'a', 30))
     t.equal(cache.revision, 40)
-    t.not(cache.history, history, 'what was kept by revision is no longer meant')
+    t.not(cache.history.name, name, 'what was kept by revision is no longer meant')
     cache.apply([batch(41, put('x', 'b', 41))])
     t.same(told.batches, ['41: +b'])
     t.end()
   })
   t.end()
+})
+
+void t.test('fields that are left out still count when states are compared', async (t) => {
+  // As if everything but the metadata were left out.
+  const ingest: Ingest = (stored) => {
+    const bytes = Buffer.from('{"metadata":{"name":"a"}}')
+    const object = ingestPod({ ...stored, value: bytes }) as StoredObject
+    return Object.assign(object, { wholeChecksum: stored.value.length })
+  }
+  const podOf = (nodeName: string): KeyValue => podKeyValue('x', 'a', 5, { nodeName })
+  const { cache, told, replace } = setUp({ ingest, objects: [podOf('kubectl')] })
+  for (const bytes of ['packed', 'loose']) {
+    const checked = checkedCache(cache, ingest)
+    const [held] = checked.stateAt(cache.revision) ?? []
+    t.same(held?.value, await checked.comparable!(podOf('kubectl')), bytes)
+    t.notSame(held?.value, await checked.comparable!(podOf('helm')), bytes)
+    cache.apply([batch(20, { type: 'put', keyValue: { ...podOf('kubectl'), modRevision: rev(20) } })])
+  }
+  const { history } = cache.snapshot()
+  replace(30, 'coalesce', { ...podOf('kubectl'), modRevision: rev(20) })
+  t.equal(cache.snapshot().history, history)
+  replace(40, 'coalesce', { ...podOf('helm'), modRevision: rev(20) })
+  t.not(cache.snapshot().history, history, 'another value at the same revision is another history')
+  t.equal(told.resets.length > 0, true)
 })
 
 void t.test('a coalesced gap', (t) => {
@@ -238,7 +266,7 @@ void t.test('a coalesced gap', (t) => {
     t.same(told.batches, ['14: ~a', '17: +c', '20: -b'])
     t.same(coalesced, [3])
     t.equal(cache.revision, 20)
-    t.equal(cache.floorRevision, 10)
+    t.equal(cache.history.floorRevision, 10)
     t.end()
   })
   void t.test('a watch can resume at the ends of a coalesced gap, not inside', (t) => {
@@ -254,9 +282,29 @@ void t.test('a coalesced gap', (t) => {
       [25, true],
     ]
     for (const [after, isResumable] of cases) {
-      t.equal(cache.canResumeAfter(rev(after)), isResumable, `after ${after}`)
-      if (isResumable) cache.assertResumable(rev(after))
-      else t.throws(() => cache.assertResumable(rev(after)), ExpiredError, `after ${after}`)
+      t.equal(cache.history.canResumeAfter(rev(after)), isResumable, `after ${after}`)
+      if (isResumable) cache.history.assertResumable(rev(after))
+      else t.throws(() => cache.history.assertResumable(rev(after)), RevisionExpiredError, `after ${after}`)
+    }
+    t.end()
+  })
+  void t.test('events on both sides of a coalesced gap are known to be so', (t) => {
+    const { cache, replace } = setUp()
+    const told: number[] = []
+    cache.history.beforeGap(() => told.push(0))()
+    const stop = cache.history.beforeGap((until) => told.push(until, cache.revision))
+    replace(20, 'coalesce')
+    t.same(told, [20, 10], 'it is announced to those who still listen')
+    stop()
+    for (const [after, until, isBetween] of [
+      [9, 10, false],
+      [10, 10, false],
+      [10, 11, true],
+      [9, 25, true],
+      [19, 20, true],
+      [20, 25, false],
+    ] as const) {
+      t.equal(cache.history.gapBetween(rev(after), rev(until)), isBetween ? 20 : null, `${after} to ${until}`)
     }
     t.end()
   })
@@ -265,17 +313,17 @@ void t.test('a coalesced gap', (t) => {
     replace(20, 'coalesce', podKeyValue('x', 'a', 15))
     cache.apply([batch(21, put('x', 'b', 21))])
     replace(30, 'coalesce', podKeyValue('x', 'a', 15), podKeyValue('x', 'b', 21))
-    for (const after of [11, 19, 22, 29]) t.equal(cache.canResumeAfter(rev(after)), false, `after ${after}`)
-    for (const after of [10, 20, 21, 30]) t.equal(cache.canResumeAfter(rev(after)), true, `after ${after}`)
+    for (const after of [11, 19, 22, 29]) t.equal(cache.history.canResumeAfter(rev(after)), false, `after ${after}`)
+    for (const after of [10, 20, 21, 30]) t.equal(cache.history.canResumeAfter(rev(after)), true, `after ${after}`)
     t.end()
   })
   void t.test('a resume inside any of a hundred coalesced gaps is refused, with bounded memory', (t) => {
     const { cache, replace } = setUp()
     for (let i = 1; i <= 100; i++) replace(10 + i * 10, 'coalesce')
     for (let i = 1; i <= 100; i++) {
-      if (cache.canResumeAfter(rev(10 + i * 10 - 5))) t.fail(`gap ${i} was forgotten`)
+      if (cache.history.canResumeAfter(rev(10 + i * 10 - 5))) t.fail(`gap ${i} was forgotten`)
     }
-    t.equal(cache.canResumeAfter(rev(1_010)), true)
+    t.equal(cache.history.canResumeAfter(rev(1_010)), true)
     t.end()
   })
   void t.test('an object that cannot belong to our history proves another history', (t) => {
@@ -297,10 +345,10 @@ void t.test('a coalesced gap', (t) => {
   })
   void t.test('a list that began before a coalesced gap continues page by page', async (t) => {
     const { cache, replace } = setUp({ ring: { maxItems: 1 }, objects: [podKeyValue('x', 'a', 5)] })
-    cache.keep(cache.snapshot())
+    cache.reads.keep(cache.snapshot())
     replace(20, 'coalesce', podKeyValue('x', 'b', 14), podKeyValue('x', 'c', 17))
-    t.equal(cache.floorRevision, 17)
-    t.same(namesIn(await cache.snapshotAt(rev(10))), ['a@5'])
+    t.equal(cache.history.floorRevision, 17)
+    t.same(namesIn(await cache.reads.snapshotAt(rev(10))), ['a@5'])
   })
   t.end()
 })
@@ -311,15 +359,15 @@ void t.test('values that cannot be served', (t) => {
     (t) => {
       const { cache, told } = setUp({ objects: [podKeyValue('x', 'a', 5)] })
       cache.apply([batch(11, putUnservable('x', 'a', 11, 5))])
-      t.equal(cache.unservableCount, 1)
+      t.equal(cache.contents.unservable.size, 1)
       t.equal(cache.snapshot().unservableCount, 1)
       t.same(namesIn(cache.snapshot()), [])
       cache.apply([batch(12, putUnservable('x', 'a', 12, 5))])
       cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
-      t.equal(cache.unservableCount, 0)
+      t.equal(cache.contents.unservable.size, 0)
       t.same(told.batches, ['11: -a', '12:', '13: +a'])
       cache.apply([batch(14, putUnservable('x', 'a', 14, 5)), batch(15, del('x', 'a'))])
-      t.equal(cache.unservableCount, 0, 'deleted')
+      t.equal(cache.contents.unservable.size, 0, 'deleted')
       t.same(told.batches.slice(3), ['14: -a', '15:'])
       t.end()
     },
@@ -328,6 +376,18 @@ void t.test('values that cannot be served', (t) => {
     const { cache, warnings } = setUp()
     for (let i = 11; i < 20; i++) cache.apply([batch(i, putUnservable('x', i % 2 === 0 ? 'a' : 'b', i))])
     t.equal(warnings.length, 2)
+    t.end()
+  })
+  void t.test('a value that was removed before the state is current is not logged', (t) => {
+    const { cache, warnings, replace } = setUp({ isListed: false })
+    replace(10, 'initial')
+    cache.apply([batch(11, putUnservable('x', 'a', 11), putUnservable('x', 'b', 11)), batch(12, del('x', 'a'))])
+    t.equal(warnings.length, 0)
+    cache.synced()
+    cache.synced()
+    t.equal(warnings.length, 1, 'only b is left')
+    cache.apply([batch(13, putUnservable('x', 'c', 13))])
+    t.equal(warnings.length, 2, 'and later ones at once')
     t.end()
   })
   void t.test('values that cannot be served are compared in a coalesced gap as well', (t) => {
@@ -362,28 +422,32 @@ void t.test('a Kubernetes resource with unreadable values is refused as a whole,
         onBatch: ignore,
         onAdvance: ignore,
         onReset: ignore,
-        onUnreadable: ({ code }) => ended.push(String(code)),
+        onUnreadable: ({ name }) => ended.push(name),
       })
       t.equal(cache.readiness.kind, 'ready')
       cache.apply([
         batch(11, { type: 'put', keyValue: unread('a', 11, 5) }),
         batch(12, { type: 'put', keyValue: unread('b', 12) }),
       ])
-      t.same(ended, ['501'], 'the watches are ended once')
+      t.same(ended, ['WithheldError'], 'the watches are ended once')
       t.same(h.told.batches, [], 'and no deletion is sent')
-      t.match(cache.readiness, { kind: 'refused', reason })
-      t.throws(() => cache.assertReadable(), { code: 501, message: reason })
-      t.equal(cache.encrypted.get('aescbc:v1:key') ?? 0, encrypted)
-      t.equal(cache.unservableCount, 2)
+      t.match(cache.readiness, { kind: 'refused', refusal: reason })
+      t.throws(() => cache.readiness.assertReadable(), { name: 'WithheldError', message: reason })
+      t.equal(cache.contents.encrypted.get('aescbc:v1:key') ?? 0, encrypted)
+      t.equal(cache.contents.unservable.size, 2)
       cache.apply([batch(13, put('x', 'a', 13, {}, 5))])
       t.equal(cache.readiness.kind, 'refused')
       cache.apply([batch(14, del('x', 'b'))])
       t.equal(cache.readiness.kind, 'ready')
       t.same(namesIn(cache.snapshot()), ['a@13'])
-      t.throws(() => cache.assertResumable(rev(13)), { code: 410 }, 'what came in the meantime is not history')
-      cache.assertResumable(rev(14))
+      t.throws(
+        () => cache.history.assertResumable(rev(13)),
+        { name: 'RevisionExpiredError' },
+        'what came in the meantime is not history',
+      )
+      cache.history.assertResumable(rev(14))
       h.replace(20, 'gap', unread('c', 20))
-      t.throws(() => cache.assertReadable(), { code: 501 }, 'a list has them as well')
+      t.throws(() => cache.readiness.assertReadable(), { name: 'WithheldError' }, 'a list has them as well')
       const refusals = h.warnings.filter((message) => message.startsWith('resource cannot be served'))
       t.equal(refusals.length, 2, 'each time said once in the log')
       t.match(refusals[0], reason)
@@ -398,7 +462,10 @@ void t.test('a Kubernetes resource with unreadable values is refused as a whole,
       ingest: ingestPod,
       freshness: { trustsProgress: false, readKey: async () => encrypted },
     })
-    await t.rejects(cache.consistentObject(podKey('x', 'a')), { code: 501, message: /encrypted at rest/ })
+    await t.rejects(cache.reads.consistentObject(podKey('x', 'a')), {
+      name: 'WithheldError',
+      message: /encrypted at rest/,
+    })
   })
   t.end()
 })
@@ -415,30 +482,30 @@ void t.test('a state read while the history changes is returned, but not kept', 
       },
     },
   })
-  const asked = cache.snapshotAt(rev(20))
+  const asked = cache.reads.snapshotAt(rev(20))
   await nextTurn()
   replace(40, 'history-changed')
   answer({ revision: rev(20), keyValues: [podKeyValue('x', 'old', 5)] })
   t.same(namesIn(await asked), ['old@5'])
-  const again = cache.snapshotAt(rev(20))
+  const again = cache.reads.snapshotAt(rev(20))
   await nextTurn()
   answer({ revision: rev(20), keyValues: [podKeyValue('x', 'new', 7)] })
   t.same(namesIn(await again), ['new@7'])
   t.same(states, [20, 20])
 })
 
-void t.test('a read error names the refusal of the storage, because retrying cannot help', async (t) => {
+void t.test('a read that the storage refuses is no timeout, and its words are not for callers', async (t) => {
   const refusal = Object.assign(new Error('etcdserver: permission denied'), { code: 'permission-denied' })
   const currentRevision = (): Promise<never> => Promise.reject(refusal)
   const { cache } = setUp({ freshness: { trustsProgress: false, currentRevision, readState: currentRevision } })
-  const message = 'Timeout: pods: the storage refused: etcdserver: permission denied'
-  await t.rejects(cache.consistentSnapshot(), { code: 504, message })
+  const message = "pods: the storage refuses this server's own reads"
+  await t.rejects(cache.reads.consistentSnapshot(), { name: 'UnservedError', message })
 })
 
 void t.test('reads that share one read of the source share the sorted state', async (t) => {
   const state = { revision: rev(99), keyValues: [podKeyValue('x', 'a', 5)] }
   const { cache } = setUp({ freshness: { trustsProgress: false, readState: async () => state } })
-  const [one, other] = await Promise.all([cache.consistentSnapshot(), cache.consistentSnapshot()])
+  const [one, other] = await Promise.all([cache.reads.consistentSnapshot(), cache.reads.consistentSnapshot()])
   t.equal(one, other)
   t.same(namesIn(one), ['a@5'])
 })
@@ -448,12 +515,12 @@ void t.test('waiting for a revision', (t) => {
     'a wait ends when the revision arrives, by event or progress, and asks for progress in the meantime',
     async (t) => {
       const { cache, clock, asked } = setUp()
-      await cache.waitUntil(rev(10))
+      await cache.reads.waitUntil(rev(10))
       t.equal(asked.progress, 0, 'nothing to wait for')
-      const first = watched(cache.waitUntil(rev(11)))
-      const second = watched(cache.waitUntil(rev(15)))
+      const first = watched(cache.reads.waitUntil(rev(11)))
+      const second = watched(cache.reads.waitUntil(rev(15)))
       t.equal(asked.progress, 1, 'asked at once')
-      const more = Array.from({ length: 100 }, () => watched(cache.waitUntil(rev(15))))
+      const more = Array.from({ length: 100 }, () => watched(cache.reads.waitUntil(rev(15))))
       t.equal(asked.progress, 1)
       clock.advance(5)
       t.equal(asked.progress, 2, 'and one more request serves all callers that came right after it')
@@ -465,33 +532,33 @@ void t.test('waiting for a revision', (t) => {
       cache.progress(rev(15))
       await nextTurn()
       t.ok([second, ...more].every(({ state }) => state === 'done'))
-      t.equal(cache.waiting, 0)
+      t.equal(cache.reads.waiting, 0)
       t.equal(clock.pending, 0, 'no timer is left')
     },
   )
   void t.test('a wait is abandoned after 3 s: the resource version is too large', async (t) => {
     const { cache, clock } = setUp()
-    const wait = watched(cache.waitUntil(rev(11)))
+    const wait = watched(cache.reads.waitUntil(rev(11)))
     clock.advance(2_999)
     await nextTurn()
     t.equal(wait.state, 'pending')
     clock.advance(101)
     await nextTurn()
-    t.ok(wait.error instanceof TooLargeResourceVersionError)
-    t.match(wait.error, { message: 'Timeout: Too large resource version: 11, current: 10' })
-    t.equal(cache.waiting, 0)
+    t.ok(wait.error instanceof BehindError)
+    t.match(wait.error, { requested: 11, current: 10 })
+    t.equal(cache.reads.waiting, 0)
   })
   void t.test('a wait ends with its client, even one that had already left', async (t) => {
     const { cache, clock } = setUp()
     const controller = new AbortController()
-    const wait = watched(cache.waitUntil(rev(11), controller.signal))
+    const wait = watched(cache.reads.waitUntil(rev(11), controller.signal))
     controller.abort()
     await nextTurn()
     t.equal(wait.state, 'failed')
-    const late = watched(cache.waitUntil(rev(11), controller.signal))
+    const late = watched(cache.reads.waitUntil(rev(11), controller.signal))
     await nextTurn()
     t.equal(late.state, 'failed')
-    t.equal(cache.waiting, 0)
+    t.equal(cache.reads.waiting, 0)
     t.equal(clock.pending, 0)
   })
   t.end()
@@ -500,7 +567,7 @@ void t.test('waiting for a revision', (t) => {
 void t.test('a read as fresh as a linearizable one', (t) => {
   void t.test('where progress can be trusted, the cache answers once it has etcd’s revision', async (t) => {
     const { cache } = setUp({ freshness: { currentRevision: async () => rev(15) } })
-    const read = watched(cache.consistentSnapshot())
+    const read = watched(cache.reads.consistentSnapshot())
     await nextTurn()
     t.equal(read.state, 'pending', 'etcd is further than we are')
     cache.apply([batch(12, put('x', 'a', 12))])
@@ -517,7 +584,7 @@ void t.test('a read as fresh as a linearizable one', (t) => {
       objects: [podKeyValue('x', 'a', 5)],
       freshness: { trustsProgress: false, readState: async () => ({ revision: rev(15), keyValues }) },
     })
-    const snapshot = await cache.consistentSnapshot()
+    const snapshot = await cache.reads.consistentSnapshot()
     t.equal(snapshot.revision, 15)
     t.same(namesIn(snapshot), ['a@5', 'b@12'])
     t.equal(
@@ -543,14 +610,14 @@ void t.test('a read as fresh as a linearizable one', (t) => {
         },
       },
     })
-    const equal = await cache.consistentSnapshot()
+    const equal = await cache.reads.consistentSnapshot()
     t.equal(equal.revision, 15)
     t.same(namesIn(equal), ['a@5', 'b@6'])
     t.equal(cache.revision, 10, 'never a revision beyond every event and progress')
-    t.equal(await cache.consistentSnapshot(), equal, 'and readers of one summary share one state')
+    t.equal(await cache.reads.consistentSnapshot(), equal, 'and readers of one summary share one state')
 
     summary = { revision: rev(17), count: 2, maxModRevision: 16 }
-    const read = watched(cache.consistentSnapshot())
+    const read = watched(cache.reads.consistentSnapshot())
     await nextTurn()
     t.equal(read.state, 'pending', 'the newest event is still to come')
     cache.apply([batch(16, put('x', 'a', 16, {}, 5))])
@@ -558,7 +625,7 @@ void t.test('a read as fresh as a linearizable one', (t) => {
     t.equal(read.value?.revision, 17)
     t.same(namesIn(read.value!), ['a@16', 'b@6'])
 
-    const later = watched(cache.consistentSnapshot())
+    const later = watched(cache.reads.consistentSnapshot())
     cache.apply([batch(18, del('x', 'b'))])
     await nextTurn()
     t.equal(later.value?.revision, 18, 'the cache is further than the summary')
@@ -580,14 +647,14 @@ void t.test('a read as fresh as a linearizable one', (t) => {
           readState: async () => ({ revision: rev(16), keyValues: [podKeyValue('x', 'c', 16)] }),
         },
       })
-      const read = watched(cache.consistentSnapshot())
+      const read = watched(cache.reads.consistentSnapshot())
       await nextTurn()
       clock.advance(200)
       await nextTurn()
       t.same(namesIn(read.value!), ['c@16'], what)
     }
   })
-  void t.test('nothing is proved by a summary that crosses a loss of the source or a change of history', async (t) => {
+  void t.test('a summary that crosses a loss of the source or a change of history proves no freshness', async (t) => {
     for (const [what, happens] of [
       ['loss', ({ cache }) => cache.disconnected('away')],
       ['change', ({ replace }) => replace(10, 'history-changed', podKeyValue('x', 'z', 7))],
@@ -601,7 +668,7 @@ void t.test('a read as fresh as a linearizable one', (t) => {
           readState: async () => ({ revision: rev(16), keyValues: [podKeyValue('x', 'c', 16)] }),
         },
       })
-      const read = watched(h.cache.consistentSnapshot())
+      const read = watched(h.cache.reads.consistentSnapshot())
       await nextTurn()
       happens(h)
       answer({ revision: rev(10), count: 1, maxModRevision: 5 })
@@ -624,10 +691,10 @@ void t.test('a read as fresh as a linearizable one', (t) => {
         },
       },
     })
-    t.equal((await cache.consistentSnapshot()).revision, 10)
+    t.equal((await cache.reads.consistentSnapshot()).revision, 10)
     t.equal(summaries, 0)
     revision = 11
-    t.equal((await cache.consistentSnapshot()).revision, 11)
+    t.equal((await cache.reads.consistentSnapshot()).revision, 11)
     t.equal(summaries, 1)
   })
   void t.test('a read times out when etcd does not answer or progress does not arrive', async (t) => {
@@ -638,14 +705,13 @@ void t.test('a read as fresh as a linearizable one', (t) => {
         },
       },
     })
-    await t.rejects(silent.cache.consistentSnapshot(), TimeoutError)
+    await t.rejects(silent.cache.reads.consistentSnapshot(), UnansweredError)
     const stuck = setUp({ freshness: { currentRevision: async () => rev(15) } })
-    const read = watched(stuck.cache.consistentSnapshot())
+    const read = watched(stuck.cache.reads.consistentSnapshot())
     await nextTurn()
     stuck.clock.advance(3_100)
     await nextTurn()
-    t.ok(read.error instanceof TimeoutError)
-    t.match(read.error, { details: { retryAfterSeconds: 1 } })
+    t.ok(read.error instanceof UnansweredError)
   })
   void t.test('one object is read linearizably by its key where progress cannot be trusted', async (t) => {
     const { cache } = setUp({
@@ -660,9 +726,12 @@ void t.test('a read as fresh as a linearizable one', (t) => {
               : null,
       },
     })
-    t.equal((await cache.consistentObject(podKey('x', 'a')))?.modRevision, 12)
-    t.equal((await cache.consistentObject(podKey('x', 'c')))?.notes, cache.snapshot().get(podKey('x', 'c'))?.notes)
-    t.equal(await cache.consistentObject(podKey('x', 'gone')), undefined)
+    t.equal((await cache.reads.consistentObject(podKey('x', 'a')))?.modRevision, 12)
+    t.equal(
+      (await cache.reads.consistentObject(podKey('x', 'c')))?.notes,
+      cache.snapshot().get(podKey('x', 'c'))?.notes,
+    )
+    t.equal(await cache.reads.consistentObject(podKey('x', 'gone')), undefined)
     t.equal(cache.snapshot().get(podKey('x', 'a'))?.modRevision, 5, 'the cache does not move')
   })
   t.end()
@@ -671,27 +740,27 @@ void t.test('a read as fresh as a linearizable one', (t) => {
 void t.test('a read not older than a revision', (t) => {
   void t.test('the cache answers at once when it has the revision', async (t) => {
     const { cache } = setUp()
-    t.equal((await cache.snapshotNotOlderThan(rev(10))).revision, 10)
-    t.equal((await cache.snapshotNotOlderThan(rev(3))).revision, 10)
+    t.equal((await cache.reads.snapshotNotOlderThan(rev(10))).revision, 10)
+    t.equal((await cache.reads.snapshotNotOlderThan(rev(3))).revision, 10)
   })
   void t.test('where progress cannot be trusted, etcd itself is read after a moment', async (t) => {
     let revision = 15
     const { cache, clock } = setUp({
       freshness: { trustsProgress: false, readState: async () => ({ revision: rev(revision), keyValues: [] }) },
     })
-    const read = watched(cache.snapshotNotOlderThan(rev(13)))
+    const read = watched(cache.reads.snapshotNotOlderThan(rev(13)))
     clock.advance(200)
     await nextTurn()
     t.equal(read.value?.revision, 15)
     t.equal(cache.revision, 10)
     revision = 12
-    const late = watched(cache.snapshotNotOlderThan(rev(13)))
+    const late = watched(cache.reads.snapshotNotOlderThan(rev(13)))
     clock.advance(200)
     await nextTurn()
     t.equal(late.state, 'pending', 'etcd is not there either, and may be in time')
     clock.advance(3_100)
     await nextTurn()
-    t.ok(late.error instanceof TooLargeResourceVersionError)
+    t.ok(late.error instanceof BehindError)
   })
   t.end()
 })
@@ -721,10 +790,10 @@ void t.test('a read at exactly a revision', (t) => {
     cache.apply(history)
     cache.progress(rev(19))
     for (const [revision, names] of states) {
-      const snapshot = await cache.snapshotAt(rev(revision))
+      const snapshot = await cache.reads.snapshotAt(rev(revision))
       t.same(namesIn(snapshot), names, `at ${revision}`)
       t.equal(snapshot.revision, revision)
-      t.equal(await cache.snapshotAt(rev(revision)), snapshot, 'and kept')
+      t.equal(await cache.reads.snapshotAt(rev(revision)), snapshot, 'and kept')
     }
     t.same(namesIn(cache.snapshot()), states.at(-1)![1], 'the present is untouched')
   })
@@ -738,14 +807,14 @@ void t.test('a read at exactly a revision', (t) => {
       held++
       return () => held--
     }
-    const snapshot = await cache.snapshotAt(rev(12), undefined, enter)
+    const snapshot = await cache.reads.snapshotAt(rev(12), undefined, enter)
     t.same([taken, held], [1, 0], 'and gives it back')
-    t.equal(await cache.snapshotAt(rev(12), undefined, enter), snapshot)
-    await cache.snapshotAt(cache.revision, undefined, enter)
+    t.equal(await cache.reads.snapshotAt(rev(12), undefined, enter), snapshot)
+    await cache.reads.snapshotAt(cache.revision, undefined, enter)
     t.equal(taken, 1)
-    const refused = new TooManyRequestsError('no slot', 1)
+    const refused = new BusyError('no slot', 1)
     await t.rejects(
-      cache.snapshotAt(rev(13), undefined, () => Promise.reject(refused)),
+      cache.reads.snapshotAt(rev(13), undefined, () => Promise.reject(refused)),
       refused,
     )
   })
@@ -756,7 +825,7 @@ void t.test('a read at exactly a revision', (t) => {
       freshness: { readState: async (revision) => ({ revision: revision!, keyValues: [podKeyValue('x', 'z', 9)] }) },
     })
     cache.apply(history)
-    const read = cache.snapshotAt(rev(11))
+    const read = cache.reads.snapshotAt(rev(11))
     for (let i = 30; i < 50; i++) cache.apply([batch(i, put('x', 'a', i))])
     t.same(namesIn(await read), ['z@9'], 'it is read from etcd')
   })
@@ -776,13 +845,13 @@ void t.test('a read at exactly a revision', (t) => {
         },
       })
       cache.apply(history)
-      t.equal(cache.floorRevision, 14)
-      t.same(namesIn(await cache.snapshotAt(rev(14))), states[4]![1], 'at the floor: rebuilt')
+      t.equal(cache.history.floorRevision, 14)
+      t.same(namesIn(await cache.reads.snapshotAt(rev(14))), states[4]![1], 'at the floor: rebuilt')
       t.equal(reads, 0)
-      t.same(namesIn(await cache.snapshotAt(rev(13))), ['a@11', 'q@13'], 'one below: read')
-      await cache.snapshotAt(rev(13))
+      t.same(namesIn(await cache.reads.snapshotAt(rev(13))), ['a@11', 'q@13'], 'one below: read')
+      await cache.reads.snapshotAt(rev(13))
       t.equal(reads, 1, 'and kept')
-      await t.rejects(cache.snapshotAt(rev(11)), ExpiredError)
+      await t.rejects(cache.reads.snapshotAt(rev(11)), RevisionExpiredError)
     },
   )
   void t.test('a state inside a coalesced gap is read from etcd', async (t) => {
@@ -790,32 +859,32 @@ void t.test('a read at exactly a revision', (t) => {
       freshness: { readState: async (revision) => ({ revision: revision!, keyValues: [podKeyValue('x', 'e', 12)] }) },
     })
     replace(20, 'coalesce', podKeyValue('x', 'a', 15))
-    t.same(namesIn(await cache.snapshotAt(rev(16))), ['e@12'])
-    t.same(namesIn(await cache.snapshotAt(rev(10))), [], 'across it the ring is right again')
+    t.same(namesIn(await cache.reads.snapshotAt(rev(16))), ['e@12'])
+    t.same(namesIn(await cache.reads.snapshotAt(rev(10))), [], 'across it the ring is right again')
   })
   void t.test('too many reads of old states are refused as too many requests', async (t) => {
-    const busy = new TooManyRequestsError('too many reads of old revisions at once', 1)
+    const busy = new BusyError('too many reads of old revisions at once', 1)
     const { cache, replace } = setUp({ freshness: { readState: () => Promise.reject(busy) } })
     replace(20, 'coalesce', podKeyValue('x', 'a', 15))
-    await t.rejects(cache.snapshotAt(rev(16)), busy)
+    await t.rejects(cache.reads.snapshotAt(rev(16)), busy)
   })
   void t.test('a future revision is waited for, then rejected as too large', async (t) => {
     const { cache, clock } = setUp()
-    const read = watched(cache.snapshotAt(rev(12)))
+    const read = watched(cache.reads.snapshotAt(rev(12)))
     cache.apply([batch(12, put('x', 'a', 12)), batch(13, put('x', 'b', 13))])
     while (read.value === undefined) await nextTurn()
     t.same(namesIn(read.value), ['a@12'], 'exactly, although more has come since')
-    const never = watched(cache.snapshotAt(rev(99)))
+    const never = watched(cache.reads.snapshotAt(rev(99)))
     clock.advance(3_100)
     await nextTurn()
-    t.ok(never.error instanceof TooLargeResourceVersionError)
+    t.ok(never.error instanceof BehindError)
   })
   void t.test('a kept state outlives the ring', async (t) => {
     const { cache } = setUp({ ring: { maxItems: 1 }, objects: [podKeyValue('x', 'a', 5)] })
     const page = cache.snapshot()
-    cache.keep(page)
+    cache.reads.keep(page)
     cache.apply(history)
-    t.equal(await cache.snapshotAt(rev(10)), page)
+    t.equal(await cache.reads.snapshotAt(rev(10)), page)
   })
   t.end()
 })
@@ -824,9 +893,9 @@ void t.test('a cache that is not listed yet gives a Retry-After, with growing de
   const { cache, clock, replace } = setUp({ isListed: false })
   const retryAfter = (): number | undefined => {
     try {
-      cache.assertReadable()
+      cache.readiness.assertReadable()
     } catch (error) {
-      if (error instanceof TooManyRequestsError) return error.details?.retryAfterSeconds
+      if (error instanceof BusyError) return error.retryAfterSeconds
       throw error
     }
     return undefined
@@ -853,9 +922,9 @@ void t.test('a cache that is not listed yet gives a Retry-After, with growing de
 
 void t.test('a read waits for the first state, and if that takes too long may come back soon', async (t) => {
   const { cache, clock, replace } = setUp({ isListed: false })
-  const loaded = (signal = new AbortController().signal): Outcome<void> => watched(cache.load(signal))
+  const loaded = (signal = new AbortController().signal): Outcome<void> => watched(cache.readiness.load(signal))
   const retryAfter = ({ error }: Outcome<void>): number | undefined =>
-    error instanceof TooManyRequestsError ? error.details?.retryAfterSeconds : undefined
+    error instanceof BusyError ? error.retryAfterSeconds : undefined
   const first = loaded()
   t.ok(cache.isAwaited, 'its feed may go first')
   clock.advance(3_000)
@@ -877,49 +946,53 @@ void t.test('a read waits for the first state, and if that takes too long may co
   cache.synced()
   await nextTurn()
   t.equal(waiting.state, 'done')
-  t.notOk(cache.isLoading)
+  t.notOk(cache.readiness.isLoading)
 })
 
 for (const why of ['disconnected', 'refused'] as const) {
   void t.test(`a read stops waiting for the first state when the source is ${why}`, async (t) => {
     const { cache } = setUp({ isListed: false })
-    const waiting = watched(cache.load(new AbortController().signal))
+    const waiting = watched(cache.readiness.load(new AbortController().signal))
     cache[why]('no such host')
     await nextTurn()
     t.equal(waiting.state, 'done')
-    t.notOk(cache.isLoading)
-    t.throws(() => cache.assertReadable(), /no such host/)
+    t.notOk(cache.readiness.isLoading)
+    t.throws(() => cache.readiness.assertReadable(), /storage does not answer|cannot list it at its source/)
   })
 }
 
 void t.test('a resource that cannot be listed reports why; one that was listed before stays served', (t) => {
   const { cache, replace } = setUp({ isListed: false })
   cache.refused('permission denied')
-  t.throws(() => cache.assertReadable(), new NotImplementedError('pods cannot be served: permission denied'))
+  t.throws(
+    () => cache.readiness.assertReadable(),
+    new WithheldError('pods cannot be served: this server cannot list it at its source'),
+  )
+  t.match(cache.readiness, { kind: 'refused', refusal: 'permission denied' })
   replace(10, 'initial')
   cache.synced()
-  cache.assertReadable()
+  cache.readiness.assertReadable()
   cache.refused('permission denied')
-  cache.assertReadable()
-  t.equal(cache.disconnectedReason, 'permission denied')
+  cache.readiness.assertReadable()
+  t.equal(cache.source.disconnectedReason, 'permission denied')
   t.end()
 })
 
 void t.test('staleness counts from the last message of the source', (t) => {
   const { cache, clock } = setUp()
   clock.advance(5_000)
-  t.equal(cache.stalenessMs, 0, 'silence is not staleness')
+  t.equal(cache.source.ageMs, 0, 'silence is not staleness')
   cache.disconnected('reset by peer')
   clock.advance(2_000)
   cache.disconnected('connection refused')
-  t.equal(cache.stalenessMs, 7_000, 'from the last word, not from noticing')
-  t.equal(cache.disconnectedReason, 'connection refused')
+  t.equal(cache.source.ageMs, 7_000, 'from the last word, not from noticing')
+  t.equal(cache.source.disconnectedReason, 'connection refused')
   cache.progress(rev(10))
-  t.equal(cache.stalenessMs, 0)
-  t.equal(cache.disconnectedReason, null)
+  t.equal(cache.source.ageMs, 0)
+  t.equal(cache.source.disconnectedReason, null)
   clock.advance(3_600_000)
   cache.disconnected('a quiet hour, and a silent peer')
-  t.equal(cache.stalenessMs, 9_000, 'a connection that was alive had nothing to tell')
+  t.equal(cache.source.ageMs, 9_000, 'a connection that was alive had nothing to tell')
   t.end()
 })
 
@@ -929,18 +1002,18 @@ void t.test(
     const { cache, clock } = setUp()
     cache.confirmed(200, 1_800)
     clock.advance(1_600)
-    t.equal(cache.stalenessMs, 0, 'the next confirmation is not due')
+    t.equal(cache.source.ageMs, 0, 'the next confirmation is not due')
     clock.advance(1)
-    t.equal(cache.stalenessMs, 1_801, 'it is late')
+    t.equal(cache.source.ageMs, 1_801, 'it is late')
     cache.confirmed(300, 1_800)
-    t.equal(cache.stalenessMs, 0)
+    t.equal(cache.source.ageMs, 0)
     cache.disconnected('connection refused')
-    t.equal(cache.stalenessMs, 300, 'from the confirmation, not from noticing')
+    t.equal(cache.source.ageMs, 300, 'from the confirmation, not from noticing')
     clock.advance(60_000)
     cache.progress(rev(10))
-    t.equal(cache.stalenessMs, 60_300, 'an event alone confirms nothing')
+    t.equal(cache.source.ageMs, 60_300, 'an event alone confirms nothing')
     cache.confirmed(0, 1_800)
-    t.equal(cache.stalenessMs, 0)
+    t.equal(cache.source.ageMs, 0)
     t.end()
   },
 )
@@ -951,8 +1024,8 @@ void t.test('a consistent read of a source that is behind the cache answers 504,
     objects: [podKeyValue('default', 'a', 40)],
     freshness: { currentRevision: async () => rev(45) },
   })
-  await t.rejects(cache.consistentSnapshot(), TimeoutError)
-  await t.rejects(cache.consistentObject(podKey('default', 'a')), TimeoutError)
+  await t.rejects(cache.reads.consistentSnapshot(), UnansweredError)
+  await t.rejects(cache.reads.consistentObject(podKey('default', 'a')), UnansweredError)
 })
 
 void t.test(
@@ -971,9 +1044,9 @@ void t.test(
       },
     })
     cache.disconnected('cut')
-    t.equal((await cache.consistentObject(podKey('default', 'a')))?.modRevision, 60)
+    t.equal((await cache.reads.consistentObject(podKey('default', 'a')))?.modRevision, 60)
     t.same([keys, states], [1, 0], 'the key alone')
-    t.equal((await cache.consistentSnapshot()).get(podKey('default', 'a'))?.modRevision, 60)
+    t.equal((await cache.reads.consistentSnapshot()).get(podKey('default', 'a'))?.modRevision, 60)
     t.same([keys, states], [1, 1])
     t.equal(cache.revision, 50, 'what was read moves nothing')
     t.equal(asked.progress, 0)
@@ -992,8 +1065,8 @@ void t.test('while the watch is down, a value of the same revision is not mistak
     },
   })
   cache.disconnected('restored in the meantime, perhaps')
-  t.match((await cache.consistentObject(podKey('default', 'a')))?.bytes.toString(), /another-history/)
-  const listed = (await cache.consistentSnapshot()).get(podKey('default', 'a'))
+  t.match((await cache.reads.consistentObject(podKey('default', 'a')))?.bytes.toString(), /another-history/)
+  const listed = (await cache.reads.consistentSnapshot()).get(podKey('default', 'a'))
   t.match(listed?.bytes.toString(), /another-history/)
 })
 
@@ -1002,8 +1075,8 @@ void t.test('memory shared between batches or with the store counts once in the 
   const value = (i: number): KeyValue => podKeyValue('x', 'a', i, { labels: { filler: 'y'.repeat(10_000) } })
   for (let i = 11; i <= 20; i++) cache.apply([{ revision: rev(i), events: [{ type: 'put', keyValue: value(i) }] }])
   const { length } = cache.snapshot().get(podKey('x', 'a'))!.bytes
-  t.ok(cache.ringStats.bytes >= 9 * length, 'nine versions that only the history holds')
-  t.ok(cache.ringStats.bytes < 10 * length, 'and not the one that the store holds, nor any twice')
+  t.ok(cache.history.stats.bytes >= 9 * length, 'nine versions that only the history holds')
+  t.ok(cache.history.stats.bytes < 10 * length, 'and not the one that the store holds, nor any twice')
 })
 
 void t.test(
@@ -1011,19 +1084,132 @@ void t.test(
   async (t) => {
     const { cache } = setUp({ revision: 10, objects: [podKeyValue('x', 'a', 5)] })
     cache.apply([batch(11, put('x', 'b', 11))])
-    const { history } = cache
-    cache.assertResumable(rev(10))
+    const { name } = cache.history
+    cache.history.assertResumable(rev(10))
     cache.reread()
-    t.not(cache.history, history, 'list bodies are rebuilt')
-    for (const revision of [10, 11]) t.throws(() => cache.assertResumable(rev(revision)), ExpiredError, `${revision}`)
-    t.equal(cache.size, 2)
+    t.not(cache.history.name, name, 'list bodies are rebuilt')
+    for (const revision of [10, 11])
+      t.throws(() => cache.history.assertResumable(rev(revision)), RevisionExpiredError, `${revision}`)
+    t.equal(cache.contents.size, 2)
     cache.apply([batch(12, put('x', 'c', 12))])
-    cache.assertResumable(rev(12))
+    cache.history.assertResumable(rev(12))
   },
 )
+
+void t.test('another history is not held up by the presentation of the one before', (t) => {
+  const { cache, replace } = setUp({ revision: 100 })
+  cache.reread()
+  t.throws(() => cache.history.assertResumable(rev(100)), RevisionExpiredError)
+  replace(40, 'history-changed', podKeyValue('x', 'a', 30))
+  t.doesNotThrow(() => cache.history.assertResumable(rev(40)), 'a restored etcd is behind the revision of the change')
+  t.end()
+})
 
 void t.test('before the first list a change of presentation rejects no watch', async (t) => {
   const { cache } = setUp({ isListed: false })
   cache.reread()
-  t.doesNotThrow(() => cache.assertResumable(rev(1)))
+  t.doesNotThrow(() => cache.history.assertResumable(rev(1)))
+})
+
+void t.test('history from before the first state', (t) => {
+  const EARLIER = { replaced: [podKeyValue('x', 'a', 4), podKeyValue('x', 'gone', 2)], after: 5, until: 10 }
+  const events = [batch(6, put('x', 'a', 6)), batch(8, put('x', 'b', 8)), batch(9, del('x', 'gone'))]
+  const precede = (cache: WatchCache, { replaced, after, until }: typeof EARLIER, batches = events): void => {
+    const earlier = cache.earlier(rev(after), rev(until))
+    earlier.add(replaced)
+    earlier.apply(batches)
+    earlier.commit()
+  }
+  const present = [podKeyValue('x', 'a', 6), podKeyValue('x', 'b', 8), podKeyValue('x', 'c', 3)]
+
+  void t.test('watches resume within it, with the values that its events replaced', async (t) => {
+    const { cache, told } = setUp({ objects: present })
+    const whole = setUp({ revision: 5, objects: [...EARLIER.replaced, podKeyValue('x', 'c', 3)] })
+    whole.cache.apply([...events, batch(11, put('x', 'a', 11))])
+    whole.cache.progress(rev(12))
+    cache.apply([batch(11, put('x', 'a', 11))])
+    cache.progress(rev(12))
+    const digest = await cache.history.digestAt(rev(10))
+    precede(cache, EARLIER)
+    t.equal(cache.history.floorRevision, 5)
+    t.ok(cache.history.isResumable(rev(5)))
+    t.notOk(cache.history.isResumable(rev(4)))
+    const after = (revision: number): string => textOf(cache.history.batchAfter(rev(revision))!)
+    t.same([5, 6, 8, 9].map(after), ['6: ~a', '8: +b', '9: -gone', '11: ~a'])
+    t.equal(cache.history.batchAfter(rev(5))!.events[0]!.previous!.modRevision, 4)
+    t.same(namesIn((await cache.history.stateAt(rev(8)))!), ['a@6', 'b@8', 'c@3', 'gone@2'])
+    for (const revision of [5, 7, 9, 10, 11, 12]) {
+      t.equal(await cache.history.digestAt(rev(revision)), await whole.cache.history.digestAt(rev(revision)))
+    }
+    t.equal(await cache.history.digestAt(rev(10)), digest)
+    t.same(told.batches, ['11: ~a'], 'it is not reported as new')
+  })
+
+  void t.test('it is refused if it leads to another state, or if later history is gone', (t) => {
+    for (const objects of [[], present.slice(1), [podKeyValue('x', 'a', 5), present[1]!]]) {
+      const { cache } = setUp({ objects })
+      precede(cache, EARLIER)
+      t.equal(cache.history.floorRevision, 10, 'another state')
+    }
+    const { cache } = setUp({ objects: present })
+    cache.apply([batch(11, put('x', 'a', 11))])
+    cache.history.shrinkTo(0)
+    precede(cache, EARLIER)
+    t.equal(cache.history.floorRevision, 11)
+    const quiet = setUp({ objects: present })
+    precede(quiet.cache, { ...EARLIER, replaced: [] }, [])
+    t.equal(quiet.cache.history.floorRevision, 5, 'without events')
+    t.end()
+  })
+
+  void t.test('it is refused if one of its values cannot be read, which would look like a deletion', (t) => {
+    const unreadable = keyValue(podKey('x', 'a'), Buffer.from('text'), 6, 4)
+    for (const [first, floor] of [
+      [put('x', 'a', 6), 5],
+      [{ type: 'put', keyValue: unreadable }, 10],
+    ] as const) {
+      const { cache } = setUp({ ingest: ingestPod, objects: [podKeyValue('x', 'a', 8)] })
+      precede(cache, { ...EARLIER, replaced: [podKeyValue('x', 'a', 4)] }, [
+        batch(6, first),
+        batch(8, put('x', 'a', 8)),
+      ])
+      t.equal(cache.history.floorRevision, floor)
+    }
+    t.end()
+  })
+
+  void t.test('as much of it is kept as the byte limit allows', (t) => {
+    const { cache } = setUp({ objects: present, ring: { maxBytes: 1_400 } })
+    precede(cache, EARLIER)
+    t.equal(cache.history.floorRevision, 6)
+    t.equal(cache.history.stats.batches, 2)
+    t.ok(cache.history.stats.bytes <= 1_400)
+    t.end()
+  })
+
+  void t.test(
+    'a client that resumes from before the first state waits for that history, for a limited time',
+    async (t) => {
+      const { cache, clock } = setUp({ objects: present })
+      await cache.history.seek(rev(7), undefined)
+      cache.seeking(true)
+      await cache.history.seek(rev(10), undefined)
+      const waiting = watched(cache.history.seek(rev(7), undefined))
+      t.ok(cache.isAwaited, 'the feed learns that a client waits')
+      await nextTurn()
+      t.equal(waiting.state, 'pending')
+      precede(cache, EARLIER)
+      cache.seeking(false)
+      await nextTurn()
+      t.equal(waiting.state, 'done')
+      t.ok(cache.history.isResumable(rev(7)))
+      cache.seeking(true)
+      const late = watched(cache.history.seek(rev(3), undefined))
+      await clock.advanceInTurns(EARLIER_WAIT_MS - 1, 1)
+      t.equal(late.state, 'pending')
+      await clock.advanceInTurns(1, 1)
+      t.equal(late.state, 'done')
+    },
+  )
+  t.end()
 })

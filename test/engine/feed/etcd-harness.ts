@@ -7,7 +7,7 @@ import { Feed } from '../../../src/engine/feed/feed.js'
 import type { FeedOptions } from '../../../src/engine/feed/feed-options.js'
 import type { Key, KeyValue } from '../../../src/engine/model/event.js'
 import { systemClock } from '../../../src/support/clock.js'
-import { Semaphore } from '../../../src/support/semaphore.js'
+import { SharedLists } from '../../../src/engine/feed/shared-lists.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { systemRandom } from '../../../src/support/random.js'
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
@@ -89,7 +89,7 @@ export function feedOver(
     clock: systemClock,
     random: systemRandom,
     logger: silentLogger,
-    listSlots: new Semaphore(2),
+    lists: new SharedLists(2, systemClock),
     backfillRevisions: 10_000,
     onGap: 'expire',
     backoff: { firstMs: 50, capMs: 200 },

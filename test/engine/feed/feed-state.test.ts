@@ -1,12 +1,9 @@
 /** Every state against every input, then the significant values within the pairs. */
 import t from 'tap'
 import {
-  HEALTHY_MS,
   IDLE,
-  LIST_RESTARTS,
   next,
   REPLAY_REVISIONS,
-  SAFE_REPLAY_REVISIONS,
   type FeedEffect,
   type FeedInput,
   type FeedState,
@@ -15,6 +12,10 @@ import {
 import type { Batch, Key } from '../../../src/engine/model/event.js'
 import { toRevision as rev } from '../../../src/engine/model/revision.js'
 
+const LIST_RESTARTS = 5
+
+const HEALTHY_MS = 10_000
+
 const place: FeedPlace = { settled: rev(90), position: rev(100) }
 const batch: Batch = { revision: rev(101), events: [{ type: 'delete', key: '/p/a' as Key }] }
 const expire = { onGap: 'expire', replayRevisions: REPLAY_REVISIONS } as const
@@ -22,7 +23,7 @@ const coalesce = { ...expire, onGap: 'coalesce' } as const
 
 const states: { [K in FeedState['kind']]: Extract<FeedState, { kind: K }> } = {
   idle: { kind: 'idle' },
-  listing: { kind: 'listing', reason: 'initial', floor: null, restarts: 0, replay: null, attempt: 0, place: null },
+  listing: { kind: 'listing', reason: 'initial', floor: null, restarts: 0, attempt: 0, place: null },
   'catching-up': { kind: 'catching-up', place, target: rev(200), openedAt: 0, attempt: 0 },
   watching: { kind: 'watching', place, openedAt: 0, attempt: 0 },
   verifying: { kind: 'verifying', after: 'loss', place, startRevision: rev(91), openedAt: 0, attempt: 1 },
@@ -43,7 +44,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   'state-equal': { kind: 'state-equal' },
   contradicted: { kind: 'contradicted', revision: rev(95), at: 5 },
   'watch-compacted': { kind: 'watch-compacted', startRevision: rev(91), compactRevision: rev(120), at: 5 },
-  'watch-too-large': { kind: 'watch-too-large', message: '1 GB', at: 5 },
+  'watch-too-large': { kind: 'watch-too-large', message: '1 GB' },
   'watch-failed': { kind: 'watch-failed', message: 'cut', at: 5 },
   'watch-left': { kind: 'watch-left', why: 'gone silent' },
   'same-history': { kind: 'same-history', now: rev(200) },
@@ -123,7 +124,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': 'watching: synced',
     contradicted: listAgain,
     'watch-compacted': listAgain,
-    'watch-too-large': listAgain,
+    'watch-too-large': resumed,
     'watch-failed': lost,
     'watch-left': resumed,
     'same-history': '-',
@@ -147,7 +148,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': '-',
     contradicted: listAgain,
     'watch-compacted': listAgain,
-    'watch-too-large': listAgain,
+    'watch-too-large': resumed,
     'watch-failed': lost,
     'watch-left': resumed,
     'same-history': '-',
@@ -171,7 +172,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'state-equal': '-',
     contradicted: anewLater,
     'watch-compacted': listAgain,
-    'watch-too-large': anewLater,
+    'watch-too-large': resumed,
     'watch-failed': lost,
     'watch-left': resumed,
     'same-history': 'catching-up: seek release-held',
@@ -278,7 +279,7 @@ void t.test(
 void t.test('a watch that continues the answer of the list is not verified', async (t) => {
   const { state, effects } = next(states.listing, { ...inputs.listed, isPresent: true, isContinued: true }, expire)
   t.match(state, { kind: 'watching', place: { settled: 100, position: 100 }, openedAt: null })
-  t.strictSame(effects, [{ kind: 'watch', startRevision: 101 }, { kind: 'synced' }])
+  t.strictSame(effects, [{ kind: 'watch', startRevision: 101, inParts: false }, { kind: 'synced' }])
 })
 
 void t.test('the feed is synced exactly when the target is reached', async (t) => {
@@ -412,30 +413,15 @@ void t.test('a gap is relisted at once, but consecutive ones wait', async (t) =>
   t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', floor: 120, place })
 })
 
-void t.test(
-  'an answer too large: the list moves closer to the present, and the second time leaves the watch nothing',
-  async (t) => {
-    const tooLarge = (at: number): FeedInput => ({ kind: 'watch-too-large', message: '1 GB', at })
-    for (const [rules, reason] of [
-      [expire, 'gap'],
-      [coalesce, 'coalesce'],
-    ] as const) {
-      const first = next({ ...states.verifying, attempt: 0 }, tooLarge(5), rules)
-      const wished = { reason, floor: null, replay: SAFE_REPLAY_REVISIONS }
-      t.match(first.state, { kind: 'listing', ...wished })
-      t.match(first.effects.at(-1), { kind: 'list', ...wished, place })
-      t.match(next(first.state, inputs['list-compacted'], rules).effects[0], { ...wished, floor: 120 })
-      const away = next(first.state, inputs['list-failed'], rules).state
-      t.match(next(away, inputs.timer, rules).effects[0], wished, 'after a failure the same')
-
-      const again = next({ ...states['catching-up'], attempt: 1 }, tooLarge(5), rules).state
-      t.match(again, { kind: 'backing-off', relist: { reason, floor: null, replay: 0 } })
-      t.match(next(again, inputs.timer, rules).effects[0], { kind: 'list', replay: 0 })
-    }
-    const healthy = next({ ...states.watching, attempt: 7 }, tooLarge(HEALTHY_MS), expire)
-    t.match(healthy.state, { kind: 'listing', replay: SAFE_REPLAY_REVISIONS }, 'at once after a healthy spell')
-  },
-)
+void t.test('an answer that is too large is requested in parts, from the same place', async (t) => {
+  for (const state of [states.verifying, states['catching-up'], states.watching]) {
+    const { state: after, effects } = next(state, inputs['watch-too-large'], expire)
+    t.match(after, { kind: 'verifying', place })
+    t.match(effect(effects, 'watch'), { startRevision: place.settled + 1, inParts: true })
+    const again = next(next(after, inputs['watch-failed'], expire).state, inputs.timer, expire)
+    t.match(effect(again.effects, 'watch'), { inParts: false }, 'a later watch is not')
+  }
+})
 
 void t.test('a list that compaction keeps interrupting eventually waits', async (t) => {
   let state: FeedState = states.listing

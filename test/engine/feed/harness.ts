@@ -4,7 +4,7 @@ import { Feed } from '../../../src/engine/feed/feed.js'
 import type { FeedOptions } from '../../../src/engine/feed/feed-options.js'
 import type { FeedMetrics } from '../../../src/engine/model/stage-metrics.js'
 import type { Batch, Key } from '../../../src/engine/model/event.js'
-import { Semaphore } from '../../../src/support/semaphore.js'
+import { SharedLists } from '../../../src/engine/feed/shared-lists.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import { createEmbeddedUpstream, type EmbeddedUpstreamOptions } from '../../support/faulty-store.js'
@@ -76,7 +76,7 @@ export function feedOptions(
     clock,
     random: seededRandom(1),
     logger: silentLogger,
-    listSlots: new Semaphore(2),
+    lists: new SharedLists(2, clock),
     backfillRevisions: 10_000,
     onGap: 'expire',
     backoff: { firstMs: 100, capMs: 10_000 },

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import t from 'tap'
 import { readPages, type PagesOptions } from '../../../src/engine/feed/read-pages.js'
 import { keyFromText, type KeyValue } from '../../../src/engine/model/event.js'
@@ -80,6 +81,16 @@ void t.test("the caller's signal ends it with its reason", async (t) => {
   }
   await t.rejects(read(), { message: 'enough' })
   t.equal(asked[1]!.signal?.aborted, true)
+})
+
+void t.test('a signal that outlives many lists keeps no listeners of them', async (t) => {
+  const { signal } = new AbortController()
+  for (let i = 0; i < 10; i++) for await (const _ of readPages({ ...source(4).options, signal })) if (i % 2 === 0) break
+  t.same(getEventListeners(signal, 'abort'), [])
+  // Where `AbortSignal.any` notes the signals that depend on another.
+  const dependent = Object.getOwnPropertySymbols(signal).find(({ description }) => description === 'kDependantSignals')
+  const noted = dependent === undefined ? undefined : (signal as unknown as Record<symbol, Set<unknown>>)[dependent]
+  t.equal(noted?.size ?? 0, 0)
 })
 
 /** A source of ten keys, two in each page or part; stream number i ends as `ends[i]` says, after its second part. */

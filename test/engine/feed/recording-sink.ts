@@ -2,7 +2,7 @@
  * A sink that records its calls and throws when a feed breaks its contract: ascending, complete and announced
  * revisions.
  */
-import type { FeedSink, Replacement, ReplaceReason } from '../../../src/engine/model/feed-sink.js'
+import type { EarlierHistory, FeedSink, Replacement, ReplaceReason } from '../../../src/engine/model/feed-sink.js'
 import type { Batch, Key, KeyValue } from '../../../src/engine/model/event.js'
 import { ZERO_REVISION, type Revision } from '../../../src/engine/model/revision.js'
 
@@ -55,6 +55,24 @@ export class RecordingSink implements FeedSink {
         this.base = this.revision = revision
       },
       abort: () => end('abort'),
+    }
+  }
+
+  seeking(isSeeking: boolean): void {
+    this.calls.push(isSeeking ? 'seeking' : 'sought')
+  }
+
+  earlier(after: Revision, until: Revision): EarlierHistory {
+    const keyValues: KeyValue[] = []
+    const batches: Batch[] = []
+    return {
+      add: (part) => void keyValues.push(...part),
+      apply: (part) => void batches.push(...part),
+      commit: () => {
+        const replaced = keyValues.map(({ modRevision }) => modRevision).join()
+        const revisions = batches.map(({ revision }) => revision).join()
+        this.calls.push(`earlier ${after}-${until} [${replaced}] ${revisions}`)
+      },
     }
   }
 

@@ -100,7 +100,7 @@ async function readContract(t: Test, { upstream }: ContractSubject): Promise<voi
     )
   })
 
-  await t.test('a prefix ends where it ends: nothing before it, nothing beside it', async (t) => {
+  await t.test('a prefix contains no key before it or beside it', async (t) => {
     const root = freshPrefix()
     for (const name of ['a', 'a/', 'a/1', 'a/2/3', 'a0', 'ab', 'ab/1', 'A/1'])
       await put(upstream, under(root, name), name)
@@ -116,7 +116,7 @@ async function readContract(t: Test, { upstream }: ContractSubject): Promise<voi
     t.ok(all.count >= 8)
   })
 
-  await t.test('keysOnly omits the values and nothing else', async (t) => {
+  await t.test('keysOnly omits only the values', async (t) => {
     const prefix = freshPrefix()
     await put(upstream, under(prefix, 'k'), 'value')
     const [full] = (await upstream.read({ prefix })).keyValues
@@ -189,7 +189,7 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
     )
   })
 
-  await t.test('a watch from a future revision delivers nothing older', async (t) => {
+  await t.test('a watch from a future revision delivers no older events', async (t) => {
     const prefix = freshPrefix()
     const now = await put(upstream, under(prefix, 'k'), '0')
     const recorder = recordWatch(upstream, prefix, toRevision(now + 3))
@@ -229,7 +229,7 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
     }
   })
 
-  await t.test('a watch gets nothing from beside its prefix', async (t) => {
+  await t.test('a watch gets no events from beside its prefix', async (t) => {
     const root = freshPrefix()
     const recorder = recordWatch(upstream, under(root, 'a/'), nextRevision(await upstream.currentRevision()))
     for (const name of ['a', 'ab', 'ab/1', 'a0', 'a.']) await put(upstream, under(root, name), '')
@@ -330,7 +330,7 @@ async function watchContract(t: Test, { upstream }: ContractSubject): Promise<vo
     },
   )
 
-  await t.test('nothing is called after close', async (t) => {
+  await t.test('no callback runs after close', async (t) => {
     const prefix = freshPrefix()
     const start = nextRevision(await upstream.currentRevision())
     const closed = recordWatch(upstream, prefix, start)
@@ -456,7 +456,10 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
     t.equal((await upstream.readKey(key))?.leaseId, leaseId, 'the key is still there')
     await upstream.write([], [{ type: 'delete', key }])
     await upstream.dropLease(leaseId)
-    await t.rejects(upstream.write([], [{ type: 'put', key, value, leaseId }]), /lease not found/)
+    await t.rejects(upstream.write([], [{ type: 'put', key, value, leaseId }]), {
+      code: 'lease-not-found',
+      message: /lease not found/,
+    })
     await upstream.dropLease(leaseId)
   })
 

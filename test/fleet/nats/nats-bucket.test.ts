@@ -1,3 +1,4 @@
+import { jetstream } from '@nats-io/jetstream'
 import t from 'tap'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
 import { systemClock } from '../../../src/support/clock.js'
@@ -48,7 +49,7 @@ void t.test('a blob expires, even if its upload never finished, and a value does
   const revision = await bucket.kvUpdate('a', Buffer.from('a'), 0)
   await bucket.putObject('listed', [Buffer.from('a')])
   const { connection } = await natsAdmin(t, nats)
-  await connection.jetstream().publish('$O.B.C.none', 'a chunk of an upload that never ended')
+  await jetstream(connection).publish('$O.B.C.none', 'a chunk of an upload that never ended')
   await until(async () => {
     const { first, last } = (await client.streamState('OBJ_B'))!
     return first > last

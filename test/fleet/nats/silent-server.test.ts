@@ -41,7 +41,7 @@ void t.test('every server is tried within half a minute, and later moves become 
   t.end()
 })
 
-void t.test('a single late answer moves nobody, and neither does one an hour', (t) => {
+void t.test('a single late answer, or one an hour, does not move the connection', (t) => {
   const { client, clock, server } = connected(3)
   for (let i = 0; i < 10; i++) {
     server.doubt()

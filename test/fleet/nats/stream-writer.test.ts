@@ -2,7 +2,8 @@
  * The outcome of writes that NATS loses or answers late, on a stream controlled by the test and over a real
  * nats-server.
  */
-import { connect, type JetStreamClient, NatsError, type PubAck } from 'nats'
+import { jetstream, type JetStreamClient, JetStreamApiError, type PubAck } from '@nats-io/jetstream'
+import { connect, errors } from 'nats'
 import t, { type Test } from 'tap'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
 import { StreamWriter } from '../../../src/fleet/nats/stream-writer.js'
@@ -15,13 +16,13 @@ interface Sent {
   readonly data: string
   readonly expected: number
   answer(seq: number): void
-  fail(error: NatsError): void
+  fail(error: Error): void
 }
 
-const apiError = (code: number, err_code: number, description: string): NatsError =>
-  Object.assign(new NatsError(description, String(code)), { api_error: { code, err_code, description } })
+const apiError = (code: number, err_code: number, description: string): JetStreamApiError =>
+  new JetStreamApiError({ code, err_code, description })
 const wrongSequence = apiError(400, 10_071, 'wrong last sequence: 8')
-const noStream = new NatsError('503', '503')
+const noStream = new errors.RequestError('no responders', { cause: new errors.NoRespondersError('log') })
 
 /** A writer whose copies are recorded, and answered by the test. */
 function quietWriter(onUnanswered: (passedMs: number) => void = () => {}) {
@@ -78,7 +79,7 @@ void t.test('a write that is not answered for a second is resent', async (t) => 
   t.equal(await writes[1], 9)
 })
 
-void t.test('after the first rejection nothing is written any more', async (t) => {
+void t.test('after the first rejection no more messages are written', async (t) => {
   const { write, after } = quietWriter()
   const writes = [7, 8, 9].map(write)
   const sent = await after(0)
@@ -88,7 +89,7 @@ void t.test('after the first rejection nothing is written any more', async (t) =
   t.equal((await after(10_000)).length, 1)
 })
 
-void t.test('a closed writer sends nothing, not even a copy', async (t) => {
+void t.test('a closed writer sends no message, not even a copy', async (t) => {
   const { writer, write, after } = quietWriter()
   const writes = [write(7), write(8)]
   const sent = await after(500)
@@ -98,7 +99,7 @@ void t.test('a closed writer sends nothing, not even a copy', async (t) => {
   t.equal((await after(10_000)).length, 1)
 })
 
-void t.test('a writer that is closed before its first write sends nothing', async (t) => {
+void t.test('a writer that is closed before its first write sends no message', async (t) => {
   const { writer, write, after } = quietWriter()
   const written = write(7)
   writer.close()
@@ -106,7 +107,7 @@ void t.test('a writer that is closed before its first write sends nothing', asyn
   t.equal((await after(10_000)).length, 0)
 })
 
-void t.test('the answer to a copy proves nothing about the original, which is still being written', async (t) => {
+void t.test('the answer to a copy does not count for the original, which is still being written', async (t) => {
   const { write, after } = quietWriter()
   const written = write(7)
   const sent = await after(3_100)
@@ -180,7 +181,7 @@ async function losing(t: Test, what: 'write' | 'answer') {
     if (!wasFirst) publish(subject, data, options)
     else if (what === 'answer') publish(subject, data, { ...options, reply: 'nowhere' })
   }
-  const jetStream = connection.jetstream()
+  const jetStream = jetstream(connection)
   const writer = new StreamWriter({ jetStream, subject: 'log', clock: systemClock, onNoResponse: () => {} })
   t.teardown(() => writer.close())
   return { client, writer }

@@ -4,7 +4,7 @@ import { Fallback, type FallbackOptions } from '../../../src/fleet/stream/fallba
 import { PlacedSink } from '../../../src/fleet/stream/placed-sink.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
-import { Semaphore } from '../../../src/support/semaphore.js'
+import { SharedLists } from '../../../src/engine/feed/shared-lists.js'
 import { CountingMetrics } from '../../engine/feed/harness.js'
 import { RecordingSink } from '../../engine/feed/recording-sink.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -26,9 +26,9 @@ function fallback(t: Test, content: Partial<ReturnType<FallbackOptions['content'
       clock,
       random: seededRandom(seed),
       logger: silentLogger,
-      listSlots: new Semaphore(1),
+      lists: new SharedLists(1, clock),
       backfillRevisions: 0,
-      onGap: 'expire',
+      onGap: () => 'expire',
     },
     afterMs: AFTER_MS,
     content: () => state,
@@ -97,14 +97,14 @@ void t.test(
   },
 )
 
-void t.test('etcd that takes over begins with the age of the content, though nobody has confirmed it', async (t) => {
+void t.test('when etcd takes over, the age of the content is kept although it is unconfirmed', async (t) => {
   const { clock, sink, fallback: one } = fallback(t, { ageMs: null, writtenMs: 3_600_000 })
   one.unconfirmed()
   for (let i = 0; i < 100 && one.direct === null; i++) await clock.advanceInTurns(100, 100)
   t.same(sink.confirmations[0], { ageMs: 3_600_000, validMs: Infinity })
 })
 
-void t.test('a stream that takes over before etcd has been read leaves a sink that nobody confirms', async (t) => {
+void t.test('a stream that takes over before etcd has been read leaves the sink unconfirmed', async (t) => {
   const { clock, etcd, sink, fallback: one } = fallback(t)
   etcd.upstream.read = () => new Promise(() => {})
   one.unconfirmed()

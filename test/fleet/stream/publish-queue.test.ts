@@ -94,7 +94,7 @@ void t.test('the mark that the stream is complete keeps its position', async (t)
   t.same(await take(), ['batches 2', 'progress 3', 'synced ', 'batches 5'])
 })
 
-void t.test('a proof waits for what was queued before it, and for nothing else', async (t) => {
+void t.test('a proof waits only for messages queued before it', async (t) => {
   const { queue, take } = scene()
   queue.addBatches([batch(2)])
   t.equal(queue.addProof(7), false)
@@ -113,7 +113,7 @@ void t.test('a proof waits for the message in flight', async (t) => {
   t.match(await queue.next(), { kind: 'proof', requestedAtMs: 7 })
 })
 
-void t.test('a closed queue has nothing, even for a publisher that waits', async (t) => {
+void t.test('a closed queue returns no message, even to a publisher that waits', async (t) => {
   const { queue } = scene()
   const waiting = queue.next()
   queue.close()

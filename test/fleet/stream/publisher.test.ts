@@ -1,7 +1,7 @@
 /** Tests a publisher whose NATS answers late or never, as when its object store hangs. */
 import t, { type Test } from 'tap'
 import type { FeedSink } from '../../../src/engine/model/feed-sink.js'
-import { Envelope } from '../../../src/fleet/stream/envelope.js'
+import { Envelope } from '../../../src/fleet/stream/signed-envelope.js'
 import { namesOf } from '../../../src/fleet/stream/names.js'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/stream/message.js'
 import type { Broker, Bucket } from '../../../src/fleet/broker.js'
@@ -75,7 +75,7 @@ function publisherOf(
   })
 }
 
-void t.test('a publisher whose NATS accepts nothing ends its session at 64 MiB, and keeps no byte', async (t) => {
+void t.test('a publisher whose NATS accepts no message ends its session at 64 MiB, and frees its queue', async (t) => {
   const metrics = new FleetCounts()
   const ends: string[] = []
   let sink!: FeedSink
@@ -207,7 +207,7 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
   await publisher.stop()
 })
 
-void t.test('every mark has the whole fingerprint, because a quiet stream may have nothing else', async (t) => {
+void t.test('every mark has the whole fingerprint, because a quiet stream may contain only marks', async (t) => {
   const written: Message[] = []
   const client = {
     ...silentNats(),

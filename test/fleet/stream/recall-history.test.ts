@@ -31,7 +31,7 @@ function sent(body: Body, fingerprint: HistoryFingerprint | null, revision = 40)
 }
 
 for (const seed of testSeeds(3)) {
-  void t.test(`a random history loses nothing in transit (seed ${seed})`, async (t) => {
+  void t.test(`a random history arrives complete (seed ${seed})`, async (t) => {
     const random = seededRandom(seed)
     const versions = new Map<string, number>()
     const batchAt = (revision: number): Batch => {

@@ -46,7 +46,7 @@ void t.test('content that no publisher has confirmed in time is never called fre
   t.end()
 })
 
-void t.test('a replica that finds no publisher serves what the stream has, after a wait', (t) => {
+void t.test('a replica that finds no publisher serves the content of the stream after a wait', (t) => {
   const alone = { ...WELL, ageMs: null }
   t.equal(nextReportedFreshness('nothing', { ...alone, followedMs: 0 }), 'nothing')
   t.equal(nextReportedFreshness('nothing', { ...alone, followedMs: SILENT_MS + 1 }), 'stale')

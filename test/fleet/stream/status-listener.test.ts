@@ -61,7 +61,7 @@ function listen(t: Test): {
   return { clock, sink, listener, ages, asOf, doubtedMs, confirmedBy, hear: (data) => hear(data), status }
 }
 
-void t.test('anything but a status is ignored, and the next status counts', async (t) => {
+void t.test('messages other than statuses are ignored, and the next status counts', async (t) => {
   const { sink, hear, status } = listen(t)
   const others = ['hello', '', 'null', '3', '[]', '{}', '{"epoch":"1","sequence":7,"trouble":null}']
   others.push('{"epoch":1,"sequence":7,"at":{},"trouble":null}', '{"epoch":1,"sequence":7,"trouble":"gone"}')
@@ -88,7 +88,7 @@ for (const { what, writtenAgoMs, told } of [
   })
 }
 
-void t.test('without a publisher, a clock that is set back makes nothing younger', (t) => {
+void t.test('without a publisher, setting the clock back does not make data younger', (t) => {
   for (const jumpMs of [-3_600_000, 3_600_000]) {
     const { clock, listener } = listen(t)
     listener.moved({ sequence: 7, epoch: 1 }, clock.now() - 60_000)

@@ -107,7 +107,7 @@ void t.test('an answer counts once the stream has the events before it, and wait
   t.ok(ages.at(-1)! >= 58_000, 'what came after was never written')
 })
 
-void t.test('a request from before the feed had caught up proves nothing', async (t) => {
+void t.test('a request from before the feed had caught up confirms no freshness', async (t) => {
   const { clock, etcd, ages, status, caughtUp } = sender(t)
   status.start()
   await clock.advanceInTurns(50, 50)

@@ -1,10 +1,10 @@
 /** Limits that apply to all workers together, between a primary and its workers on real sockets. */
 import t from 'tap'
 import { createEmbeddedUpstream } from '../../support/faulty-store.js'
-import { FairSemaphore } from '../../../src/server/auth/fair-semaphore.js'
-import { IdentityRateLimits } from '../../../src/server/auth/identity-rate-limits.js'
+import { FairSemaphore } from '../../../src/server/limits/fair-semaphore.js'
+import { IdentityRateLimits } from '../../../src/server/limits/identity-rate-limits.js'
 import type { IdentitySemaphore, Rates } from '../../../src/engine/model/shared-limits.js'
-import { TooManyRequestsError } from '../../../src/engine/model/status.js'
+import { BusyError } from '../../../src/engine/model/errors.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -33,11 +33,7 @@ void t.test('slots are counted over all workers, and a released one goes to any 
   t.equal(semaphores[0].running, 3)
   const waiting = semaphores[1].acquire('b')
   const alsoWaiting = semaphores[1].acquire('b')
-  await t.rejects(
-    semaphores[1].acquire('b'),
-    { name: 'TooManyRequestsError', message: /too many/ },
-    "the primary's refusal",
-  )
+  await t.rejects(semaphores[1].acquire('b'), { name: 'BusyError', message: /too many/ }, "the primary's refusal")
   held[0]!()
   held[0]!()
   const leave = await waiting
@@ -94,7 +90,7 @@ void t.test(
       return semaphore.running === 2
     }, 'the question is decided here')
     const alone = await asked
-    await t.rejects(semaphore.acquire('a'), TooManyRequestsError, 'the share of a worker is used up')
+    await t.rejects(semaphore.acquire('a'), BusyError, 'the share of a worker is used up')
     before()
     const again = await semaphore.acquire('a')
     worker.primarySocket.resume()
@@ -118,7 +114,7 @@ void t.test('the requests of an identity are counted over all workers', async (t
       await rates[i % 2]!.countRequest('a')
       passed++
     } catch (error) {
-      t.match(error, { name: 'TooManyRequestsError', message: 'too many requests: more than 10 a second' })
+      t.match(error, { name: 'BusyError', message: 'too many requests: more than 10 a second' })
     }
   }
   await Promise.all(Array.from({ length: 300 }, async (_, i) => await ask(i)))
@@ -147,7 +143,7 @@ void t.test('requests granted to one worker in advance are available to the othe
         await rates.countRequest('a')
         count++
       } catch (error) {
-        t.match(error, { name: 'TooManyRequestsError' })
+        t.match(error, { name: 'BusyError' })
       }
     }
     return count
@@ -203,8 +199,8 @@ void t.test('a worker that cannot read its metrics reports that at once, and is 
   }
   const broken = await h.worker(systemClock, options)
   await h.worker()
-  t.equal(await broken.channel.exposeMetrics(), 'own')
-  t.same(await broken.channel.exposeStatus(), ['primary', 'own'])
+  t.equal(await broken.channel.ask('metrics'), 'own')
+  t.same(await broken.channel.ask('status'), ['primary', 'own'])
   t.same(
     failed.map((error) => (error as Error).message),
     ['no metrics', 'no status'],

@@ -77,6 +77,35 @@ void t.test('a worker that starts later has the same history, so its clients can
   t.same(view(late.sink.state), view(early.sink.state))
 })
 
+void t.test('history from before the first state reaches every worker, whenever it starts', async (t) => {
+  const h = primaryHarness(t)
+  const early = await h.worker()
+  await until(() => h.feeds.length > 0, 'the source')
+  const { sink } = h.feeds[0]!
+  replace(h.feeds[0]!, 10, [keyValue('a', 8)])
+  sink.seeking!(true)
+  sink.synced()
+  await until(() => early.sink.isSynced, 'the first worker')
+  const during = await h.worker()
+  await until(() => during.sink.isSynced, 'the second worker')
+  sink.apply([put(11, 'b')])
+  const earlier = sink.earlier!(toRevision(5), toRevision(10))
+  earlier.add([keyValue('a', 3)])
+  earlier.apply([put(7, 'a')])
+  earlier.apply([put(8, 'a')])
+  earlier.commit()
+  sink.seeking!(false)
+  sink.earlier!(toRevision(2), toRevision(10)).commit()
+  const late = await h.worker()
+  for (const worker of [early, during]) {
+    await until(() => worker.sink.calls.at(-1) === 'sought', 'everything')
+    t.same(worker.sink.calls, ['replace 10 initial', 'seeking', 'synced', 'apply 11', 'earlier 5-10 [3] 7,8', 'sought'])
+  }
+  await until(() => late.sink.isSynced, 'the last worker')
+  t.same(late.sink.calls, ['replace 5 initial', 'apply 7,8,11', 'synced'])
+  t.same(view(late.sink.state), view(early.sink.state))
+})
+
 void t.test('a worker that joins while the source is refused or unreachable learns that', async (t) => {
   const h = primaryHarness(t)
   const first = await h.worker()
@@ -188,7 +217,7 @@ void t.test('requests go to the source of the prefix, and its errors are returne
   await t.rejects(own.freshness.readState(toRevision(3)), { code: 'compacted', message: 'too old', compactRevision: 9 })
   own.freshness.requestProgress()
   await until(() => feed.progressRequests === 1, 'the request for progress')
-  t.equal(await channel.exposeMetrics(), 'own')
+  t.equal(await channel.ask('metrics'), 'own')
 
   let asked: AbortSignal | undefined
   feed.freshness = {
@@ -235,7 +264,7 @@ void t.test('a worker calls the upstream through the primary, and values are ret
   await t.rejects(remote.currentRevision(), { name: 'UpstreamError', code: 'unavailable' })
 })
 
-void t.test('a worker gets nothing of a resource it has unsubscribed from, and can subscribe again', async (t) => {
+void t.test('a worker gets no events of a resource it has unsubscribed from, and can subscribe again', async (t) => {
   const h = primaryHarness(t)
   const { feed: own, sink } = await h.worker()
   await until(() => h.feeds.length > 0, 'the source')

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { GO_FORMATS } from '../../../src/kubernetes/codec/go-formats.js'
+import { GO_FORMATS, goText } from '../../../src/kubernetes/codec/go-formats.js'
 import { startApp } from '../../support/app.js'
 
 /** How the types of k8s.io/apimachinery 0.37 read each text. */
 const READABLE: Readonly<Record<string, readonly string[]>> = {
-  quantity: [' 1Gi ', '1', '+.5', '1.', '1E', '1e3', '1E-3', '1k', '1Ki', '100m', '-0.5'],
+  quantity: [' 1Gi ', '1', '+.5', '1.', '1E', '1e3', '1E-3', '1k', '1Ki', '100m', '-0.5', '.', 'Ki'],
   time: [
     '2026-01-02T03:04:05Z',
     '2026-01-02T03:04:05.123Z',
@@ -19,7 +19,7 @@ const READABLE: Readonly<Record<string, readonly string[]>> = {
 }
 
 const UNREADABLE: Readonly<Record<string, readonly string[]>> = {
-  quantity: ['', ' ', '1e', '1K', '1.5e', '0x1', '--1', '1 Gi', '.', '1.1.1'],
+  quantity: ['', ' ', '1e', '1K', '1.5e', '0x1', '--1', '1 Gi', '1.1.1'],
   time: [
     '',
     '2026-01-02t03:04:05Z',
@@ -65,6 +65,28 @@ void t.test('a text is rejected exactly where the API server cannot read it', (t
     for (const text of texts) t.type(GO_FORMATS[format]!(text), 'string', `${format} ${JSON.stringify(text)}`)
   for (const [text, at] of ILLEGAL_BASE64)
     t.equal(GO_FORMATS['bytes']!(text), `illegal base64 data at input byte ${at}`, JSON.stringify(text))
+  t.end()
+})
+
+/** What Go writes after reading a text. */
+const WRITTEN: readonly (readonly [format: string, text: string, written: string | null])[] = [
+  ['time', '2026-01-02T03:04:05.9+24:60', '2026-01-01T02:04:05Z'],
+  ['time', '0000-01-01T00:00:00+00:01', '-0001-12-31T23:59:00Z'],
+  ['time', '0001-01-01T01:00:00.5+01:00', null],
+  ['time', 'yesterday', 'yesterday'],
+  ['microtime', '2026-01-02T03:04:05,000001-01:00', '2026-01-02T04:04:05.000001Z'],
+  ['microtime', '0001-01-01T00:00:00.000000Z', null],
+  ['microtime', '0001-01-01T00:00:00.000001Z', '0001-01-01T00:00:00.000001Z'],
+  ['bytes', 'aG==\n', 'aA=='],
+  ['bytes', 'a', 'a'],
+  ['string', 'a\ud800', 'a\ufffd'],
+]
+
+void t.test('a text is written as Go would write it again', (t) => {
+  for (const [format, text, written] of WRITTEN) {
+    t.equal(goText(format, text), written, `${format} ${JSON.stringify(text)}`)
+    if (written !== null) t.equal(goText(format, written), written, `${written} stays`)
+  }
   t.end()
 })
 

@@ -1,9 +1,13 @@
 import t from 'tap'
 import { createIngest } from '../../../src/kubernetes/codec/ingest.js'
+import { LeftOutFields, MANAGED_FIELDS } from '../../../src/kubernetes/codec/left-out-fields.js'
+import { enveloped } from '../../../src/kubernetes/codec/protobuf/resource-version-splice.js'
+import { lengthField } from '../../../src/kubernetes/codec/protobuf/wire.js'
+import { Scratch } from '../../../src/support/scratch.js'
 import { scanObject } from '../../../src/kubernetes/codec/json-scan.js'
 import { keyValueObject } from '../../../src/kubernetes/dialect/key-value-object.js'
 import { type Key, type KeyValue, keyFromText } from '../../../src/engine/model/event.js'
-import type { Resource } from '../../../src/engine/model/resource.js'
+import type { ApiResource } from '../../../src/kubernetes/model/api-resource.js'
 import { type StoredObject, type Unservable, isUnservable } from '../../../src/engine/model/stored-object.js'
 import { PODS, ingestPod, keyValue, podKey } from '../../support/objects.js'
 
@@ -17,7 +21,7 @@ function stored(kv: KeyValue): StoredObject {
 
 /** Reads keys as under a declared prefix of values. */
 const ingestValue = (kv: KeyValue): StoredObject => {
-  const resource: Resource = { ...PODS, holds: 'values' }
+  const resource: ApiResource = { ...PODS, holds: 'values' }
   return createIngest({ resource, maxValueBytes: 1_000, wrap: keyValueObject })(kv) as StoredObject
 }
 
@@ -41,8 +45,39 @@ void t.test('a JSON object keeps its text; only white space between tokens is re
     const object = stored(keyValue(podKey('x', 'a'), valueOf(value), 7))
     t.equal(object.encoding, 'json', name)
     t.equal(object.bytes.toString(), bytes, name)
-    t.equal(object.bytes[object.metadataOffset - 1], '{'.charCodeAt(0), `${name}: just inside metadata`)
+    t.equal(object.bytes[object.revisionOffset - 1], '{'.charCodeAt(0), `${name}: just inside metadata`)
   }
+  t.end()
+})
+
+void t.test('fields that are left out take no memory, and the checksum of the whole value remains', (t) => {
+  const leftOut = new LeftOutFields([MANAGED_FIELDS])
+  const ingest = createIngest({ resource: PODS, maxValueBytes: 10_000, wrap: keyValueObject, leftOut })
+  const metadata = (manager: string): object => ({ name: 'a', managedFields: [{ manager }] })
+  const values: Readonly<Record<string, (manager: string) => Buffer>> = {
+    JSON: (manager) => Buffer.from(JSON.stringify({ metadata: metadata(manager), spec: 'x'.repeat(100) })),
+    'JSON with white space': (manager) => Buffer.from(JSON.stringify({ metadata: metadata(manager) }, null, 2)),
+    protobuf: (manager) =>
+      enveloped(
+        'v1',
+        'Pod',
+        lengthField(1, Buffer.concat([lengthField(1, 'a'), lengthField(17, lengthField(1, manager))])),
+      ),
+  }
+  for (const [form, valueOfManager] of Object.entries(values)) {
+    const read = (manager: string, scratch?: Scratch): StoredObject =>
+      ingest(keyValue(podKey('x', 'a'), valueOfManager(manager), 7), scratch) as StoredObject
+    const [first, second] = [read('kubectl'), read('helm')]
+    t.same(first.bytes, second.bytes, form)
+    t.notMatch(first.bytes.toString(), 'kubectl', form)
+    t.equal(first.bytes.buffer.byteLength, first.size, `${form}: no larger buffer stays`)
+    t.not(first.wholeChecksum, second.wholeChecksum, form)
+    t.equal(read('kubectl').wholeChecksum, first.wholeChecksum, form)
+    const scratch = new Scratch(10_000)
+    t.same(read('kubectl', scratch).bytes, first.bytes, `${form}, read into scratch memory`)
+  }
+  const plain = ingest(keyValue(podKey('x', 'a'), Buffer.from('{"metadata":{"name":"a"}}'), 7)) as StoredObject
+  t.equal(plain.wholeChecksum, 0, 'an object without the field has no checksum')
   t.end()
 })
 
@@ -70,7 +105,7 @@ void t.test('the name comes from the key, and the revisions from etcd', (t) => {
     leaseId: '9223372036854775807',
   }
   t.match(stored(kv), {
-    namespace: 'x',
+    scope: 'x',
     name: 'a',
     createRevision: 5,
     modRevision: 7,
@@ -95,7 +130,7 @@ void t.test('a value that is not an object is wrapped under a declared prefix, a
     '\u{fffd}{',
   ]) {
     const kv = keyValue(podKey('x', 'a'), valueOf(value), 7)
-    t.equal(ingestValue(kv).kind, PODS.kind, JSON.stringify(value))
+    t.equal(ingestValue(kv).typeName, PODS.kind, JSON.stringify(value))
     t.match(ingestPod(kv), { unservable: /neither a JSON object with metadata nor protobuf/, withholds: 'unreadable' })
   }
   t.end()
@@ -114,12 +149,14 @@ void t.test('a value that cannot be served has a reason', (t) => {
   t.match(refused(at(keyFromText('/registry/pods/stray'), '{"metadata":{}}')), /is not a key of pods/)
   t.match(refused(at(keyFromText('/registry/pods/a/b/c'), '{"metadata":{}}')), /is not a key of pods/)
   t.match(refused(at(keyFromText('/registry/pods/'), '{"metadata":{}}')), /is not a key of pods/)
+  const alike = at('/registry/pods/a/\xff' as Key, '{"metadata":{"namespace":"a","name":"\ufffd"}}')
+  t.match(refused(alike), /is not a key of pods/, 'bytes that only look like the name')
   t.notOk(isUnservable(tooLarge(at(podKey('x', 'a'), '0123456789'))), 'exactly the limit')
   t.match(tooLarge(at(podKey('x', 'a'), '0123456789a')), { unservable: /11 bytes exceed the limit of 10/ })
   t.end()
 })
 
-const flags = (holds: 'values' | 'objects', namespaced = false): Resource => ({
+const flags = (holds: 'values' | 'objects', namespaced = false): ApiResource => ({
   ...PODS,
   group: 'example.com',
   kind: 'Flag',
@@ -128,7 +165,7 @@ const flags = (holds: 'values' | 'objects', namespaced = false): Resource => ({
   holds,
   etcdPrefix: keyFromText('/config/flags/'),
 })
-const ingestAs = (resource: Resource, key: string, value: string): StoredObject | Unservable =>
+const ingestAs = (resource: ApiResource, key: string, value: string): StoredObject | Unservable =>
   createIngest({ resource, maxValueBytes: 1_000, wrap: keyValueObject })(
     keyValue(keyFromText(`/config/flags/${key}`), valueOf(value), 7),
   )
@@ -153,8 +190,8 @@ void t.test('under a declared prefix the name comes from the key, whatever the v
     }
   }
   t.equal(names.size, 5)
-  t.match(ingestAs(flags('values', true), 'eu/a/b', 'on'), { namespace: 'eu', name: 'a:b' })
-  t.match(ingestAs(flags('values', true), '/', 'on'), { namespace: '~', name: '~' })
+  t.match(ingestAs(flags('values', true), 'eu/a/b', 'on'), { scope: 'eu', name: 'a:b' })
+  t.match(ingestAs(flags('values', true), '/', 'on'), { scope: '~', name: '~' })
   t.match(ingestAs(flags('values', true), 'eu', 'on'), { unservable: /is not a key of/ })
   t.end()
 })
@@ -226,3 +263,16 @@ function uint32(value: number): Buffer {
   bytes.writeUInt32BE(value)
   return bytes
 }
+
+void t.test("for clients of etcd's own API, a value is also kept exactly as stored, whatever its size", (t) => {
+  const resource = { ...PODS, holds: 'values' } as const
+  const ingest = createIngest({ resource, maxValueBytes: 10, wrap: keyValueObject, keepsRaw: true })
+  for (const text of ['{ "a" : 1 }', 'text', '', 'x'.repeat(1_000)]) {
+    const kv = keyValue(podKey('default', 'a'), valueOf(text), 7)
+    const object = ingest(kv) as StoredObject
+    t.same(object.raw, kv.value)
+    t.notOk(isUnservable(object))
+  }
+  t.equal(ingestValue(keyValue(podKey('default', 'a'), valueOf('text'), 7)).raw, undefined)
+  t.end()
+})

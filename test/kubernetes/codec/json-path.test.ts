@@ -73,7 +73,7 @@ void t.test('the work of a path is limited, and counted before it is done', asyn
   t.throws(() => few.read('x'.repeat(100_000)), TooMuchWorkError)
 })
 
-void t.test('the columns of one row share a limit on work, and those beyond it show nothing', async (t) => {
+void t.test('the columns of one row share a limit on work, and those beyond it are empty', async (t) => {
   const spec = { size: 7, parts: Array.from({ length: 4_000 }, (_, leaf) => ({ leaf })), text: 'x'.repeat(300_000) }
   const cellsOf = (paths: readonly string[]): readonly unknown[] => {
     const columns = paths.map((jsonPath) => ({

@@ -1,10 +1,11 @@
 import t from 'tap'
 
-import { MAX_JSON_DEPTH, scanObject, spliceResourceVersion } from '../../../src/kubernetes/codec/json-scan.js'
+import { scanObject, spliceResourceVersion } from '../../../src/kubernetes/codec/json-scan.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import { Scratch } from '../../../src/support/scratch.js'
 import { type Random, randomInteger, seededRandom } from '../../../src/support/random.js'
 import { testSeed } from '../../support/test-seeds.js'
+import { MAX_JSON_DEPTH } from '../../../src/kubernetes/model/limits.js'
 
 const revision = toRevision(42)
 
@@ -64,11 +65,11 @@ void t.test('without a metadata object there is no place for a resourceVersion',
     '{"metadata":{},"metadata":7}',
   ]) {
     const scanned = scanObject(Buffer.from(text))
-    t.equal(scanned?.metadataOffset, -1, text)
+    t.equal(scanned?.revisionOffset, -1, text)
     t.equal(scanned?.bytes.toString(), text)
     t.throws(() => spliceResourceVersion(scanned!, revision), RangeError)
   }
-  t.equal(scanObject(Buffer.from('{"metadata":7,"metadata":{}}'))?.metadataOffset, 26, 'the last one counts')
+  t.equal(scanObject(Buffer.from('{"metadata":7,"metadata":{}}'))?.revisionOffset, 26, 'the last one counts')
 })
 
 void t.test('kind and apiVersion are the last top-level strings of that name', async (t) => {
@@ -245,8 +246,8 @@ void t.test(
       const metadata = Object.hasOwn(expected, 'metadata') ? expected['metadata'] : undefined
       if (isObject(metadata)) delete metadata['resourceVersion']
       if (JSON.stringify(JSON.parse(scanned.bytes.toString())) !== JSON.stringify(expected)) t.fail(`changed, ${where}`)
-      if (isObject(metadata) !== scanned.metadataOffset >= 0) t.fail(`metadata, ${where}`)
-      if (scanned.metadataOffset >= 0 && isObject(metadata)) {
+      if (isObject(metadata) !== scanned.revisionOffset >= 0) t.fail(`metadata, ${where}`)
+      if (scanned.revisionOffset >= 0 && isObject(metadata)) {
         const spliced = JSON.parse(spliceResourceVersion(scanned, revision).toString()) as { metadata: object }
         const wanted = JSON.stringify({ resourceVersion: '42', ...metadata })
         if (Object.hasOwn(metadata, '__proto__')) t.equal(Object.entries(spliced.metadata)[0]?.[1], '42')

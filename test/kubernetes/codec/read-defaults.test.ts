@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { scanObject } from '../../../src/kubernetes/codec/json-scan.js'
 import { decodeObject } from '../../../src/kubernetes/codec/protobuf/decode.js'
-import { enveloped } from '../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { enveloped } from '../../../src/kubernetes/codec/protobuf/resource-version-splice.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { readJson, readProtobuf } from '../../../src/kubernetes/codec/read-defaults.js'
 import { startApp } from '../../support/app.js'
@@ -107,7 +107,7 @@ void t.test('nothing else of an object changes', (t) => {
     read.bytes.toString(),
     '{"kind":"PersistentVolume","apiVersion":"v1","metadata":{},"n":1.0,"status":{"phase":"Pending"}}',
   )
-  t.equal(read.bytes[read.metadataOffset - 1], '{'.charCodeAt(0))
+  t.equal(read.bytes[read.revisionOffset - 1], '{'.charCodeAt(0))
   t.equal(readJson(read), read)
   t.end()
 })

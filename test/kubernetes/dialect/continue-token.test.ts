@@ -9,7 +9,7 @@ import {
 } from '../../../src/kubernetes/dialect/continue-token.js'
 import { type Key, keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
-import { BadRequestError } from '../../../src/engine/model/status.js'
+import { BadRequestError } from '../../../src/kubernetes/model/status.js'
 
 const prefix = keyFromText('/registry/pods/')
 const revision = toRevision(7)

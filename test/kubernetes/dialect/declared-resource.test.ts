@@ -1,7 +1,7 @@
 import t from 'tap'
 import { resolveResources, type ResourceDeclaration } from '../../../src/kubernetes/dialect/declared-resource.js'
-import { keyFromText } from '../../../src/engine/model/event.js'
-import { nameOfKey, resourceId } from '../../../src/engine/model/resource.js'
+import { keyFromBytes, keyFromText } from '../../../src/engine/model/event.js'
+import { nameOfKey, resourceId } from '../../../src/kubernetes/model/api-resource.js'
 
 void t.test('by default everything in the table is served except Secrets', async (t) => {
   const { resources, problems } = resolveResources({})
@@ -129,16 +129,20 @@ void t.test('an entry in the config sets the rest', async (t) => {
   if (resource) t.same(nameOfKey(resource, keyFromText('/edge/routes/a/b/c')), { namespace: 'a', name: 'b:c' })
 })
 
-void t.test('all problems are reported, and nothing is half accepted', async (t) => {
+void t.test('all problems are reported, and a declaration with one is rejected as a whole', async (t) => {
   const bad: readonly (readonly [string, RegExp])[] = [
     ['nonsense', /"nonsense" is not a known resource; declare a prefix/],
     ['', /"" is not a known resource/],
     ['batch/v1', /"batch\/v1" is not an alpha or beta version, like "resource.k8s.io\/v1beta1", nor api\/all/],
-    ['flags=config/', /must begin with "\/"/],
-    ['flags=/config', /must end in "\/"/],
-    ['flags=', /must begin with "\/"/],
-    ['flags=/a//b/', /empty segment/],
-    ['flags=/a\0/', /NUL/],
+    ['flags=/config', /must end in a separator such as "\/": .* declare it "exact"/],
+    ['flags=traefik', /must end in a separator/],
+    ['flags=feature-', /must end in a separator/],
+    ['flags=ü', /must end in a separator/],
+    ['flags=', /is empty/],
+    ['flags=a\ufffd/', /U\+FFFD, which stands for bytes that are not text: give the bytes as "prefixBytes"/],
+    ['flags=a\ud800/', /U\+FFFD/],
+    ['raw=/registry/masterleases.', /must end in "\/", because it is under \/registry\//],
+    ['raw=/registry/a//', /empty segment, and is under \/registry\//],
     ['Flags=/a/', /lower-case letters/],
     ['1flags=/a/', /lower-case letters/],
     ['fla/gs=/a/', /lower-case letters/],
@@ -156,6 +160,55 @@ void t.test('all problems are reported, and nothing is half accepted', async (t)
     t.match(problems.join('\n'), problem, name)
   }
   t.equal(resolveResources({ names: bad.map(([name]) => name) }).problems.length >= bad.length, true, 'all at once')
+})
+
+void t.test('a prefix is any bytes that end in a separator, or are declared exact', async (t) => {
+  const table: readonly (readonly [Omit<ResourceDeclaration, 'name'>, key: string, name: string])[] = [
+    [{ prefix: 'traefik/' }, 'traefik/http/routers/x', 'http:routers:x'],
+    [{ prefix: 'by-dev/meta/' }, 'by-dev/meta/session/id', 'session:id'],
+    [{ prefix: 'stolon.cluster.' }, 'stolon.cluster.eu', 'eu'],
+    [{ prefix: 'a:b:' }, 'a:b:c:d', 'c~3ad'],
+    [{ prefix: '/a//b/' }, '/a//b/c', 'c'],
+    [{ prefix: 'a\0' }, 'a\0b', 'b'],
+    [{ prefix: 'registry/pods/' }, 'registry/pods/a', 'a'],
+    [{ prefix: '_kv', exact: true }, '_kv/x', ':x'],
+    [{ prefix: 'feature-', exact: true }, 'feature-dark', 'dark'],
+    [{ prefix: 'leader', exact: true }, 'leader', '~'],
+  ]
+  for (const [declaration, key, name] of table) {
+    const { resources, problems } = resolveResources({ declarations: [{ name: 'things', ...declaration }] })
+    t.same(problems, [], key)
+    t.same(nameOfKey(resources.at(-1)!.resource, keyFromText(key)), { namespace: '', name }, key)
+  }
+  const bytes = Buffer.from([0xff, 0xfe, 0x2f])
+  const binary = { name: 'things', prefixBytes: bytes.toString('base64') }
+  const { resources, problems } = resolveResources({ declarations: [binary] })
+  t.same(problems, [])
+  t.equal(resources.at(-1)!.resource.etcdPrefix, keyFromBytes(bytes))
+  for (const [declaration, problem] of [
+    [{ prefixBytes: '//4v!' }, /"prefixBytes" "\/\/4v!" is not base64/],
+    [{ prefixBytes: '' }, /is empty/],
+    [{ prefixBytes: '//4=' }, /must end in a separator/],
+    [{ prefixBytes: '//4v', prefix: '/a/' }, /"prefix" and "prefixBytes" cannot be combined/],
+    [{ prefix: '', exact: true }, /is empty/],
+    [{ prefix: '/registry/x', exact: true }, /must end in "\/", because it is under \/registry\//],
+    [{ prefix: '/regis', exact: true }, /more conflicts/],
+    [{ prefix: '/registry/pods/a/', exact: true }, /overlaps "\/registry\/pods\/" of pods/],
+  ] as const) {
+    const found = resolveResources({ declarations: [{ name: 'things', ...declaration }] })
+    t.match(found.problems.join('\n'), problem, JSON.stringify(declaration))
+  }
+})
+
+void t.test('prefixes that are not UTF-8 overlap by their bytes, not by how they look', async (t) => {
+  const declared = (name: string, bytes: readonly number[]) => ({
+    name,
+    prefixBytes: Buffer.from(bytes).toString('base64'),
+  })
+  const two = [declared('firsts', [0xff, 0x2f]), declared('seconds', [0xfe, 0x2f])]
+  t.same(resolveResources({ declarations: two }).problems, [])
+  const above = [declared('firsts', [0xff, 0x2f]), declared('seconds', [0xff, 0x2f, 0x61, 0x2f])]
+  t.match(resolveResources({ declarations: above }).problems.join(), /overlaps/)
 })
 
 void t.test('declared resources must not clash with each other', async (t) => {

@@ -9,12 +9,12 @@ import {
 } from '../../../src/kubernetes/dialect/discovery.js'
 import { ResourceRegistry, servedResource } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
-import type { Resource } from '../../../src/engine/model/resource.js'
+import type { ApiResource } from '../../../src/kubernetes/model/api-resource.js'
 
 const SCHEMA_MODULES = '../../../../test/kubernetes/codec/protobuf/kubernetes-types/go.mod'
 
 function custom(group: string, version: string, plural = 'caches'): ReturnType<typeof servedResource> {
-  const resource: Resource = {
+  const resource: ApiResource = {
     group,
     version,
     plural,

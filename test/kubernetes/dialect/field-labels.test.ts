@@ -6,7 +6,7 @@ import { type FieldLabels, fieldLabelsOf } from '../../../src/kubernetes/dialect
 import { type ServedResource, servedResource } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { parseSelector } from '../../support/parse-selector.js'
 import { wellKnownResources } from '../../../src/kubernetes/dialect/well-known-resources.js'
-import { resourceId } from '../../../src/engine/model/resource.js'
+import { resourceId } from '../../../src/kubernetes/model/api-resource.js'
 import { startApp } from '../../support/app.js'
 
 const labelsOf = (id: string, isAny = false): FieldLabels => {

@@ -2,8 +2,8 @@ import t from 'tap'
 
 import { parseFieldSelector } from '../../../src/kubernetes/dialect/field-selector.js'
 import { parseSelector } from '../../support/parse-selector.js'
-import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../../src/kubernetes/dialect/subject.js'
-import { BadRequestError } from '../../../src/engine/model/status.js'
+import { BadRequestError } from '../../../src/kubernetes/model/status.js'
+import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../../src/kubernetes/model/limits.js'
 
 function subject(fields: Record<string, string>) {
   return { field: (path: string) => fields[path] ?? '', label: () => undefined }

@@ -10,7 +10,7 @@ import { type AppHarness, startApp } from '../../support/app.js'
 import { until } from '../../support/until.js'
 
 const FLAGS = '/apis/distributary.io/v1/flags'
-const KEYS = ['eu', 'eu/a', 'eu/b', 'eu/b/c', 'eu:b', 'eu0', 'us/a', 'ü/a', 'ü/b', '/', '']
+const KEYS = ['eu', 'eu/a', 'eu/b', 'eu/b/c', 'eu:b', 'eu0', 'us/a', 'ü/a', 'ü/b', '\ufffd/a', '/', '']
 
 const POLICY = `rules:
   - {users: [ann], verbs: ["*"], apiGroups: ["*"], resources: ["*"]}
@@ -45,7 +45,7 @@ const keysOf = ({ items }: Answer): readonly string[] => items.map(({ key }) => 
 void t.test('a list has the keys that begin with the text, in pages too', async (t) => {
   const app = await startFlags(t)
   await until(async () => keysOf(await ask(app, FLAGS)).length === KEYS.length, 'all is there')
-  for (const prefix of ['', 'e', 'eu', 'eu/', 'eu/b', 'eu:', 'ü/', 'u', '/', '//', 'none/']) {
+  for (const prefix of ['', 'e', 'eu', 'eu/', 'eu/b', 'eu:', 'ü/', 'u', '/', '//', '\ufffd', '\ufffd/', 'none/']) {
     const expected = KEYS.filter((key) => key.startsWith(prefix)).toSorted((a, b) =>
       Buffer.compare(Buffer.from(a), Buffer.from(b)),
     )
@@ -103,7 +103,9 @@ void t.test('our client and our commands request a part', async (t) => {
   const environment = { DISTRIBUTARY_SERVER: app.url }
   const got = await runCli(t, ['get', 'flags', '--prefix', 'us/', '-o', 'name'], { environment })
   t.equal(got.stdout.replaceAll(/^.*\//gm, ''), 'us:a\nus:x\n', got.stderr)
-  const watch = startCli(t, ['watch', 'flags', '--prefix', 'us/', '-o', 'json'], { environment })
+  const watch = startCli(t, ['get', 'flags', '-w', '--output-watch-events', '--prefix', 'us/', '-o', 'json'], {
+    environment,
+  })
   await until(() => watch.stdout().includes('/config/flags/us/x'), 'the watch shows it')
   t.notMatch(watch.stdout(), /flags\/eu/)
 })
@@ -132,6 +134,8 @@ void t.test('a part is rejected where it has no meaning, and never ignored', asy
     [`${FLAGS}?prefix=a;b`, /not valid UTF-8/],
     [`${FLAGS}?%70refix=%zz`, /not valid UTF-8/],
     [`${FLAGS}?prefix=%ff`, /not valid UTF-8/],
+    [`${FLAGS}?prefix=%EF%BF`, /not valid UTF-8/],
+    [`${FLAGS}?%70refix=%ed%a0%80`, /not valid UTF-8/],
     [`${FLAGS}?prefix=%00`, /NUL/],
     [`${FLAGS}?prefix=${'a'.repeat(5_000)}`, /longer than 4096/],
     [`${FLAGS}?fieldSelector=metadata.name=new*`, /no key has the name "new\*"; .* prefix=new$/],

@@ -4,7 +4,7 @@ import { scanObject, spliceResourceVersion } from '../../../src/kubernetes/codec
 import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
 import { keyValueObject } from '../../../src/kubernetes/dialect/key-value-object.js'
 import { keyFromBytes, keyFromText, type KeyValue } from '../../../src/engine/model/event.js'
-import { nameOfKey, type Resource } from '../../../src/engine/model/resource.js'
+import { nameOfKey, type ApiResource } from '../../../src/kubernetes/model/api-resource.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import { seededRandom } from '../../../src/support/random.js'
 
@@ -15,7 +15,7 @@ const { resources, problems } = resolveResources({
   ],
 })
 t.same(problems, [])
-const resource = (plural: string): Resource => {
+const resource = (plural: string): ApiResource => {
   const found = resources.find((served) => served.resource.plural === plural)
   if (found === undefined) throw new Error(plural)
   return found.resource
@@ -45,7 +45,7 @@ function wrap(plural: string, key: string | Buffer, value: string | Buffer, leas
   })
   const bytes = spliceResourceVersion(wrapped, toRevision(9))
   const scanned = scanObject(wrapped.bytes)
-  t.equal(scanned?.metadataOffset, wrapped.metadataOffset, 'a scan would find the same place')
+  t.equal(scanned?.revisionOffset, wrapped.revisionOffset, 'a scan would find the same place')
   t.equal(scanned?.bytes.length, wrapped.bytes.length, 'and nothing to take out')
   return JSON.parse(bytes.toString()) as Record<string, unknown>
 }
@@ -101,7 +101,9 @@ void t.test('bytes that are not UTF-8 are shown in base64', async (t) => {
   t.match(wrap('flags', Buffer.from([...Buffer.from('/flags/'), 0xff]), 'x'), {
     metadata: { name: '~ff' },
     key: '/flags/\ufffd',
+    keyBytes: Buffer.from('/flags/\xff', 'latin1').toString('base64'),
   })
+  t.notOk('keyBytes' in wrap('flags', '/flags/\ufffd', 'x'), 'a key that is text is exact')
   t.match(wrap('flags', '/flags/a', Buffer.from('"\xff"', 'latin1')), { bytes: 'Iv8i' }, 'nor are they in JSON')
 })
 

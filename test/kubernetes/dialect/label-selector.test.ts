@@ -1,11 +1,11 @@
 import t from 'tap'
 
 import { parseLabelSelector } from '../../../src/kubernetes/dialect/label-selector.js'
-import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../../src/kubernetes/dialect/subject.js'
-import { BadRequestError } from '../../../src/engine/model/status.js'
+import { BadRequestError } from '../../../src/kubernetes/model/status.js'
+import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../../src/kubernetes/model/limits.js'
 
 function subject(labels: Record<string, string>) {
-  return { label: (key: string) => labels[key] }
+  return { attribute: (path: string) => labels[/^metadata\.labels\[(.*)\]$/.exec(path)![1]!] }
 }
 
 void t.test('a selector matches as it does in Kubernetes, absent labels included', async (t) => {

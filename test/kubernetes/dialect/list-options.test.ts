@@ -6,14 +6,13 @@ import {
   parseGetParameters,
   parseListParameters,
   parseWatchParameters,
-  selectName,
 } from '../../../src/kubernetes/dialect/list-options.js'
 import { parseSelector } from '../../support/parse-selector.js'
 import { shardTexts } from '../../support/shards.js'
 import { wellKnownResources } from '../../../src/kubernetes/dialect/well-known-resources.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
-import { BadRequestError } from '../../../src/engine/model/status.js'
+import { BadRequestError } from '../../../src/kubernetes/model/status.js'
 
 const query = (text: string): URLSearchParams => new URLSearchParams(text)
 const five = toRevision(5)
@@ -228,11 +227,15 @@ void t.test('the Last-Event-ID of a watch takes precedence over the URL', async 
 })
 
 void t.test('a name in the path is a field selector, and must not contradict one', async (t) => {
-  t.equal(selectName(parseSelector('a', ''), 'x').canonical, parseSelector('a', 'metadata.name=x').canonical)
+  const named = (labels: string, fields: string): ReturnType<typeof parseSelector> => {
+    const selectors = new URLSearchParams({ labelSelector: labels, fieldSelector: fields }).toString()
+    return parseWatchParameters(query(`resourceVersion=5&${selectors}`), { name: 'x' }).selector
+  }
+  t.equal(named('a', '').canonical, parseSelector('a', 'metadata.name=x').canonical)
   const both = 'metadata.name=x,b=1'
-  t.equal(selectName(parseSelector('', both), 'x').canonical, parseSelector('', both).canonical)
+  t.equal(named('', both).canonical, parseSelector('', both).canonical)
   for (const text of ['metadata.name=y', 'metadata.name!=x', 'spec.nodeName=n']) {
-    t.throws(() => selectName(parseSelector('', text), 'x'), {
+    t.throws(() => named('', text), {
       constructor: BadRequestError,
       message: "fieldSelector metadata.name doesn't match requested name",
     })
@@ -317,7 +320,8 @@ void t.test('a shard is a part of the selector, and stays one when a name is add
     parseListParameters(query(`${more}&shardSelector=${encodeURIComponent(shard)}`)).selector
   t.match(selectorOf(''), { isEmpty: false, hasTerms: false, shard: { text: low } })
   t.equal(new Set([selectorOf(''), selectorOf('', high), parseSelector('', '')].map((one) => one.canonical)).size, 3)
-  t.match(selectName(selectorOf(''), 'x'), { shard: { text: low } })
+  const named = parseWatchParameters(query(`resourceVersion=5&shardSelector=${encodeURIComponent(low)}`), { name: 'x' })
+  t.match(named.selector, { hasTerms: true, shard: { text: low } })
   t.match(selectorOf('labelSelector=a'), { hasTerms: true, shard: { text: low } })
   t.throws(() => selectorOf('fieldSelector=a', 'x'), { message: /^invalid field selector/ }, 'the shard comes last')
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 
-import { acceptsGzip, bodyMediaType, parseAccept, parseMediaType } from '../../../src/kubernetes/dialect/media-type.js'
+import { acceptsGzip, bodyMediaType, parseAccept } from '../../../src/kubernetes/dialect/media-type.js'
 
 void t.test('clauses are sorted by quality, then by breadth, then as written', async (t) => {
   const order = (header: string): string[] => parseAccept(header).map(({ type, subtype }) => `${type}/${subtype}`)
@@ -11,7 +11,7 @@ void t.test('clauses are sorted by quality, then by breadth, then as written', a
 })
 
 void t.test('quoted parameters may contain separators, and the first of a name counts', async (t) => {
-  const parsed = parseMediaType('a/B; X="1,;\\"2" ;y=3;y=4; z')
+  const [parsed] = parseAccept('a/B; X="1,;\\"2" ;y=3;y=4; z')
   t.strictSame(
     [parsed?.type, parsed?.subtype, [...parsed!.parameters]],
     [

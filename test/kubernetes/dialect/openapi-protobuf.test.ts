@@ -1,4 +1,4 @@
-/** Go's encoding of the same document is compared in `npm run test:reference`. */
+/** Go's encoding of the same document is compared in `npm run judge -- reference`. */
 import t from 'tap'
 import { openApiProtobuf } from '../../../src/kubernetes/dialect/openapi-protobuf.js'
 import { parseLossless } from '../../reference/lossless.js'

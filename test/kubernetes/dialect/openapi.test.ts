@@ -135,7 +135,16 @@ void t.test('a kind that is missing from the table has its metadata, in every gr
 
 void t.test('a declared prefix has the members of a KeyValue', async (t) => {
   const flag = (await spec(start().openApi, 'distributary.io', 'v1')).components.schemas['io.distributary.v1.Flag']
-  t.match(Object.keys(flag?.properties ?? {}), ['apiVersion', 'kind', 'metadata', 'key', 'value', 'text', 'bytes'])
+  t.match(Object.keys(flag?.properties ?? {}), [
+    'apiVersion',
+    'kind',
+    'metadata',
+    'key',
+    'keyBytes',
+    'value',
+    'text',
+    'bytes',
+  ])
 })
 
 void t.test('a custom resource has its definition’s schema, and the index changes with it', async (t) => {

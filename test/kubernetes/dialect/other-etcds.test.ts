@@ -1,7 +1,7 @@
 /** Which resources `--etcd-servers-overrides` may place in another etcd, and with which keys. */
 import t from 'tap'
 import { keyFromText, keyToText } from '../../../src/engine/model/event.js'
-import type { Resource } from '../../../src/engine/model/resource.js'
+import type { ApiResource } from '../../../src/kubernetes/model/api-resource.js'
 import { otherOf, resolveOtherEtcds, type ServersOverride } from '../../../src/kubernetes/dialect/other-etcds.js'
 
 /** @param text `group/plural#server;server`. */
@@ -45,7 +45,7 @@ for (const [texts, problem] of [
   })
 }
 
-void t.test('what decides what is served, and who may read it, is in the main etcd', async (t) => {
+void t.test('definitions, roles and bindings are in the main etcd', async (t) => {
   for (const name of [
     ...['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'].map(
       (one) => `rbac.authorization.k8s.io/${one}`,
@@ -59,7 +59,7 @@ void t.test('what decides what is served, and who may read it, is in the main et
 void t.test('both groups of events, and declared prefixes below, are found where the events are', async (t) => {
   const { etcds } = resolve('/events#a', '/nodes#b')
   const of = (etcdPrefix: string): string | undefined =>
-    otherOf(etcds, { etcdPrefix: keyFromText(etcdPrefix) } as Pick<Resource, 'etcdPrefix'>)?.servers[0]
+    otherOf(etcds, { etcdPrefix: keyFromText(etcdPrefix) } as Pick<ApiResource, 'etcdPrefix'>)?.servers[0]
   t.equal(of('/registry/events/'), 'a')
   t.equal(of('/registry/events/kube-system/'), 'a')
   t.equal(of('/registry/minions/'), 'b')

@@ -7,7 +7,7 @@ import {
   type ResourcePath,
 } from '../../../src/kubernetes/dialect/request-path.js'
 import { ResourceRegistry } from '../../../src/kubernetes/dialect/resource-registry.js'
-import { BadRequestError, NotFoundError, StatusError } from '../../../src/engine/model/status.js'
+import { BadRequestError, NotFoundError, StatusError } from '../../../src/kubernetes/model/status.js'
 import { seededRandom } from '../../../src/support/random.js'
 
 const registry = new ResourceRegistry()

@@ -1,14 +1,15 @@
 import t from 'tap'
 import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
 import {
+  fingerprintOf,
   type RegistryChange,
   ResourceRegistry,
   servedResource,
 } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
-import { resourceId, type Resource } from '../../../src/engine/model/resource.js'
+import { resourceId, type ApiResource } from '../../../src/kubernetes/model/api-resource.js'
 
-const cache = (version: string, overrides: Partial<Resource> = {}): Resource => ({
+const cache = (version: string, overrides: Partial<ApiResource> = {}): ApiResource => ({
   group: 'edge.example.com',
   version,
   plural: 'caches',
@@ -89,4 +90,27 @@ void t.test('groups and versions are known, and a listener can be removed', asyn
   stop()
   registry.set('x', [servedResource(cache('v1'), 'custom')])
   t.equal(told, 0)
+})
+
+void t.test('what an upstream has left out changes every entry, and each change is reported once', async (t) => {
+  const { registry, changes } = start()
+  registry.set('crd/caches', [servedResource(cache('v1'), 'custom')])
+  const stripped = (): unknown => registry.find('edge.example.com', 'v1', 'caches')?.resource.stripped
+  const count = registry.list().length
+  const before = fingerprintOf(registry.find('', 'v1', 'pods')!)
+  registry.upstreamStrips = [{ resource: '*', paths: ['metadata.managedFields'] }]
+  t.same(stripped(), ['metadata.managedFields'])
+  t.equal(registry.list().length, count)
+  t.not(fingerprintOf(registry.find('', 'v1', 'pods')!), before, 'positions and ETags are those of another form')
+  const reported = changes.length
+  registry.upstreamStrips = [{ resource: '*', paths: ['metadata.managedFields'] }]
+  t.equal(changes.length, reported, 'the same rules again change nothing')
+  const replaced = changes.slice(1).flatMap(({ added, removed }) => [added.length, removed.length])
+  t.equal(
+    replaced.reduce((sum, one) => sum + one, 0),
+    2 * count,
+  )
+  registry.upstreamStrips = []
+  t.equal(stripped(), undefined)
+  t.equal(fingerprintOf(registry.find('', 'v1', 'pods')!), before)
 })

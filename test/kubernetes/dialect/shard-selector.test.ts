@@ -1,9 +1,9 @@
-/** The responses are those of Kubernetes 1.37.2, which `npm run test:reference` compares. */
+/** The responses are those of Kubernetes 1.37.2, which `npm run judge -- reference` compares. */
 import t from 'tap'
 import { parseShardSelector } from '../../../src/kubernetes/dialect/shard-selector.js'
-import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../../src/kubernetes/dialect/subject.js'
-import { BadRequestError } from '../../../src/engine/model/status.js'
+import { BadRequestError } from '../../../src/kubernetes/model/status.js'
 import { rangesText } from '../../support/shards.js'
+import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../../../src/kubernetes/model/limits.js'
 
 const LOW = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
 const HIGH = "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"
@@ -26,8 +26,8 @@ void t.test('a shard selector is written back as the API server writes it', asyn
 
 void t.test('the ranges of a selector are those that it names', async (t) => {
   const half = { high: 0x80000000, low: 0 }
-  t.match(parseShardSelector(LOW), { path: 'metadata.uid', ranges: [{ start: { high: 0, low: 0 }, end: half }] })
-  t.match(parseShardSelector(NAMESPACES), { path: 'metadata.namespace' })
+  t.match(parseShardSelector(LOW), { field: 'identity', ranges: [{ start: { high: 0, low: 0 }, end: half }] })
+  t.match(parseShardSelector(NAMESPACES), { field: 'scope' })
   const whole = [{ start: { high: 0, low: 0 }, end: { high: 2 ** 32, low: 0 } }]
   t.strictSame(parseShardSelector(`${HIGH} || ${LOW}`)!.ranges, whole)
 })
@@ -91,7 +91,7 @@ void t.test('text that is not an expression is refused with its position', async
   }
 })
 
-void t.test('the largest selectors are refused before they cost anything', async (t) => {
+void t.test('oversized selectors are refused', async (t) => {
   const many = (count: number): string =>
     rangesText(Array.from({ length: count }, (_, i) => [BigInt(i), BigInt(i) + 1n]))
       .replaceAll(', ', ',')

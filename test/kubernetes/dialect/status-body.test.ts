@@ -9,7 +9,11 @@ import {
   statusResponse,
 } from '../../../src/kubernetes/dialect/status-body.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
-import { ExpiredError, TooLargeResourceVersionError, TooManyRequestsError } from '../../../src/engine/model/status.js'
+import {
+  ExpiredError,
+  TooLargeResourceVersionError,
+  TooManyRequestsError,
+} from '../../../src/kubernetes/model/status.js'
 
 const pods = { group: '', plural: 'pods' }
 const deployments = { group: 'apps', plural: 'deployments' }

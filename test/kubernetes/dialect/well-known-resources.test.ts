@@ -7,7 +7,7 @@ import {
   wellKnownResources,
 } from '../../../src/kubernetes/dialect/well-known-resources.js'
 import { type Key, keyFromText, keyToText } from '../../../src/engine/model/event.js'
-import { keyOfName, nameOfKey } from '../../../src/engine/model/resource.js'
+import { keyOfName, nameOfKey } from '../../../src/kubernetes/model/api-resource.js'
 
 const table = wellKnownResources()
 

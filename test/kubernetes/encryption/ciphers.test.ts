@@ -18,7 +18,7 @@ const ciphers: readonly (readonly [name: string, make: () => Cipher, isBound: bo
   ['aesgcm of a seed', () => aesGcmOfSeed(Buffer.alloc(32, 1)), true],
 ]
 for (const [name, make, isBound] of ciphers) {
-  void t.test(`${name} decrypts what it has encrypted, of any length`, async (t) => {
+  void t.test(`${name} decrypts its own ciphertexts of any length`, async (t) => {
     for (const length of [0, 1, 15, 16, 17, 31, 32, 33, 1_000, 100_000]) {
       const value = randomBytes(length)
       const sealed = make().seal(value, context)

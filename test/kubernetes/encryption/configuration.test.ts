@@ -36,6 +36,22 @@ void t.test('every provider is read, in its order', async (t) => {
   ])
 })
 
+void t.test('YAML is read as version 1.1, in which some names are booleans', async (t) => {
+  const named = (name: string): Buffer =>
+    Buffer.from(`
+apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [secrets]
+  providers:
+  - aescbc: {keys: [{name: ${name}, secret: ${SECRET}}]}
+`)
+  for (const name of ['n', 'Y', 'on', 'No', '0x1', '1_0'])
+    t.throws(() => parseEncryptionConfiguration(named(name)), /name/, name)
+  for (const name of ['"n"', 'key1', 'none'])
+    t.match(parseEncryptionConfiguration(named(name)), [{ providers: [{ kind: 'aescbc' }] }], name)
+})
+
 void t.test('YAML as it is usually written is read', async (t) => {
   const [first] = parseEncryptionConfiguration(
     Buffer.from(`

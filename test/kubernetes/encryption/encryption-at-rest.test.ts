@@ -1,5 +1,5 @@
 /**
- * Values as the API server 1.37.2 stored them (`npm run test:encryption -- --record`), and what each missing key says.
+ * Values as the API server 1.37.2 stored them (`npm run judge -- encryption --record`), and what each missing key says.
  */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
@@ -215,7 +215,7 @@ void t.test('a value that fails with the remembered answer of the plugin is trie
   t.equal(timers.length, 2, 'it fails without asking, and the retry is armed again')
 })
 
-void t.test('a plugin that is away for writes: nothing is written', async (t) => {
+void t.test('a write fails while the encryption plugin is unavailable', async (t) => {
   const away = { ...recordedKeys(), currentKeyId: async () => await Promise.reject(new Error('not there')) }
   const encryption = atRest(configuration([[['secrets'], kms('plugin', '/run/kms.sock')]]), away)
   const sealing = encryption.transformOf({ group: '', plural: 'secrets' }).seal(keyFromText('/a'), Buffer.from('{}'))

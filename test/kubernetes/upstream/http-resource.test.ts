@@ -29,6 +29,9 @@ const get = async (h: AppHarness, path: string): Promise<EventWire> => {
 const behind = (t: Test, front: AppHarness, options: AppHarnessOptions = {}): Promise<AppHarness> =>
   startApp(t, { ...options, flags: ['--upstream', front.url, ...(options.flags ?? [])] })
 
+/** `http-resource/earlier-history.test.ts` counts the requests for the history before the start. */
+const WITHOUT_HISTORY = ['--backfill-revisions', '0']
+
 /** A few resources are enough, and faster. */
 const frontOf = (t: Test, options: AppHarnessOptions): Promise<AppHarness> => {
   const loaded = load([...(options.flags ?? [])], {}, (path) => readFileSync(path, 'utf8'))
@@ -144,7 +147,7 @@ void t.test('the state of an API server of any version is requested as a stream'
   })
   for (const knowsAggregation of [true, false]) {
     const recorded = new Recorded(front.url, { knowsAggregation })
-    const back = await behind(t, front, { server: recorded.server })
+    const back = await behind(t, front, { server: recorded.server, flags: WITHOUT_HISTORY })
     t.same((await get(back, '/api/v1/pods')).items, (await get(front, '/api/v1/pods')).items)
     t.same((await get(back, '/api/v1/configmaps')).items, (await get(front, '/api/v1/configmaps')).items)
     const written = front.put('pods/a/y', wholeObject(pod('y', { namespace: 'a' })))
@@ -235,7 +238,7 @@ const isOpened = ({ query }: TransportRequest): boolean => query['watch'] === '1
 void t.test('one request to an API server brings a resource and its watch, in protobuf', async (t) => {
   const front = await startApp(t, { objects: builtIn, config: { resources: served('', 'configmaps', 'events') } })
   const { requests, server } = new Recorded(front.url)
-  const back = await behind(t, front, { server })
+  const back = await behind(t, front, { server, flags: WITHOUT_HISTORY })
   const written = front.put('configmaps/a/d', configMap('d'))
   await until(() => [...back.app.sources].some(({ cache }) => cache.revision >= written), 'the watch brings it')
   const asked = requests.filter(({ path }) => path === '/api/v1/configmaps')
@@ -250,13 +253,13 @@ void t.test('one request to an API server brings a resource and its watch, in pr
   t.ok((await protobuf(back)).equals(await protobuf(front)), 'to the byte')
 })
 
-void t.test('a restart asks an API server once for each resource, and lists none', async (t) => {
+void t.test('a restart asks an API server once for each resource, and lists none, but for its history', async (t) => {
   const resources = ['', 'apps', 'batch'].flatMap((group) => served(group, ...PLURALS))
   t.ok(resources.length > 8)
   const front = await startApp(t, { objects: builtIn, config: { resources } })
   for (const start of ['the first start', 'a restart']) {
     const { requests, server } = new Recorded(front.url)
-    const back = await behind(t, front, { server })
+    const back = await behind(t, front, { server, flags: WITHOUT_HISTORY })
     const asked = requests.filter(({ path }) => PLURALS.includes(path.slice(path.lastIndexOf('/') + 1)))
     t.ok(
       asked.every(({ query }) => query['sendInitialEvents'] === 'true'),
@@ -310,7 +313,7 @@ void t.test(
       config: { resources: served('apiextensions.k8s.io', 'customresourcedefinitions') },
     })
     const { requests, server } = new Recorded(front.url)
-    const back = await behind(t, front, { server })
+    const back = await behind(t, front, { server, flags: WITHOUT_HISTORY })
     const opened = (): string[] =>
       requests.filter((one) => isOpened(one) && one.path.includes('gadgets')).map(({ path }) => path)
     const versions = (): unknown =>
@@ -405,7 +408,7 @@ void t.test('several objects of one revision that an API server sends one by one
   const objects = { 'pods/a/x': pod('x', { namespace: 'a' }) }
   const front = await startApp(t, { objects, config: { resources: served('', 'pods') } })
   const { server, asked } = dripping(front.url, '/api/v1/pods')
-  const back = await behind(t, front, { server })
+  const back = await behind(t, front, { server, flags: WITHOUT_HISTORY })
   t.equal(asked(), 1)
   for (const turn of ['1', '2']) {
     front.put('pods/a/x', pod('x', { namespace: 'a', labels: { turn } }))

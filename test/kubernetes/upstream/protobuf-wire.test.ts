@@ -6,11 +6,11 @@ import { encodeObject } from '../../../src/kubernetes/codec/protobuf/encode-obje
 import { encodeBookmark, encodeStatus, encodeWatchEvent } from '../../../src/kubernetes/codec/protobuf/encode.js'
 import { appendAt } from '../../../src/kubernetes/codec/protobuf/edit.js'
 import { openEnvelope, rawOf } from '../../../src/kubernetes/codec/protobuf/envelope.js'
-import { enveloped } from '../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { enveloped } from '../../../src/kubernetes/codec/protobuf/resource-version-splice.js'
 import { lengthField } from '../../../src/kubernetes/codec/protobuf/wire.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { protobufCodec, protobufWire } from '../../../src/kubernetes/upstream/protobuf-wire.js'
-import { ExpiredError } from '../../../src/engine/model/status.js'
+import { ExpiredError } from '../../../src/kubernetes/model/status.js'
 import { protobufFrames } from '../../../src/server/transports/framing/framing.js'
 import { PODS, rev } from '../../support/objects.js'
 import { pod } from '../../support/pod.js'
@@ -60,7 +60,7 @@ void t.test('events arrive whole and in order, however they are cut', async (t) 
   t.equal(cut.pendingBytes, 30, 'an answer that ends here was cut')
 })
 
-void t.test('a refusal inside a stream says what it says in JSON', async (t) => {
+void t.test('a Status inside a protobuf stream has the same fields as in JSON', async (t) => {
   const status = ExpiredError.tooOld(rev(3), rev(8)).toStatus()
   const event = codec.decodeEvent(encodeWatchEvent('ERROR', encodeStatus(status)))
   t.match(event, { type: 'ERROR', status: { code: 410, reason: 'Expired', message: status.message } })
@@ -82,7 +82,7 @@ void t.test('a list has its objects, its revision and its token', async (t) => {
   )
 })
 
-void t.test('anything that is not such an object is an error', async (t) => {
+void t.test('any other object is an error', async (t) => {
   const foreign = encodeWatchEvent('ADDED', encodeBookmark('v1', 'Node', { resourceVersion: '5' }))
   const malformed = { name: 'WatchFailure', kind: 'malformed' }
   t.throws(() => codec.decodeEvent(foreign), malformed)

@@ -60,7 +60,8 @@ void t.test(
     t.equal(await readyAt(third), 500, 'over --max-staleness')
     t.equal(await readyAt(first), 200, 'without it, a server stays ready')
     t.equal(
-      [...third.app.sources].find(({ resource }) => resource.plural === 'pods')?.cache.disconnectedReason ?? null,
+      [...third.app.sources].find(({ resource }) => resource.plural === 'pods')?.cache.source.disconnectedReason ??
+        null,
       null,
       'the connection between the two is well',
     )

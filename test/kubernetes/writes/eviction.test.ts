@@ -298,7 +298,7 @@ void t.test('the last disruption used is reported with the controller’s messag
   ])
 })
 
-void t.test('a dry run is answered like the eviction, and changes nothing', async (t) => {
+void t.test('a dry run is answered like the eviction, without a change', async (t) => {
   const all = { deleteOptions: { dryRun: ['All'] } }
   for (const [fields, query] of [
     [{}, '?dryRun=All'],
@@ -389,7 +389,7 @@ void t.test('of many evictions at once a budget allows as many as it has left', 
   t.equal(Object.keys(disruptedPods as object).length, 5)
 })
 
-void t.test('anything but an eviction of this pod is rejected', async (t) => {
+void t.test('only an eviction of this pod is accepted', async (t) => {
   const h = await start(t, webPod())
   t.match(await evict(h, {}, '', 'b'), {
     code: 400,
@@ -409,7 +409,7 @@ void t.test('anything but an eviction of this pod is rejected', async (t) => {
   t.match(await evict(h), { code: 404, body: { message: 'pods "a" not found', details: { name: 'a', kind: 'pods' } } })
 })
 
-void t.test('a server without writes evicts nothing, and does not claim that it could', async (t) => {
+void t.test('a server without writes does not evict, and discovery does not offer it', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': webPod() } })
   t.match(await evict(h), { code: 405, body: { message: /needs --enable-writes/ } })
   const { resources } = (await (await fetch(`${h.url}/api/v1`)).json()) as { resources: readonly { name: string }[] }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type Json, type JsonRecord, treeFrom } from '../../../src/kubernetes/codec/json-tree.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
-import { compareFields, fieldsOf, FieldSet } from '../../../src/kubernetes/writes/field-set.js'
+import { compareFields, elementText, fieldsOf, FieldSet } from '../../../src/kubernetes/writes/field-set.js'
 import { applyConfiguration } from '../../../src/kubernetes/writes/managed-fields.js'
 import { ANY, BuiltInShapes } from '../../../src/kubernetes/writes/shape.js'
 
@@ -82,4 +82,18 @@ void t.test('thousands of managers are merged in one pass', (t) => {
   t.ok(all.difference(all).isEmpty)
   t.equal(all.intersection(sets[7]!).children.size, 1)
   t.end()
+})
+
+void t.test('field-set - a key of another manager is written out only if it is a map of scalars', async (t) => {
+  const deep = `{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`
+  for (const [key, text] of [
+    ['{"name":"a","port":80}', '[name="a",port=80]'],
+    ['{"a":[1]}', '[{"a":[1]}]'],
+    ['{"a":{"b":1}}', '[{"a":{"b":1}}]'],
+    [deep, `[${deep}]`],
+    ['[1]', '[[1]]'],
+    ['{', '[{]'],
+  ] as const) {
+    t.equal(elementText(`k:${key}`), text)
+  }
 })

@@ -3,7 +3,7 @@
  * other.
  */
 import t, { type Test } from 'tap'
-import { FairSemaphore } from '../../../src/server/auth/fair-semaphore.js'
+import { FairSemaphore } from '../../../src/server/limits/fair-semaphore.js'
 import { ObjectViews } from '../../../src/kubernetes/codec/object-views.js'
 import { DefinedSchema } from '../../../src/kubernetes/codec/defined-schema.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
@@ -12,7 +12,8 @@ import { ResourceRegistry, servedResource, viewTargetOf } from '../../../src/kub
 import type { Batch } from '../../../src/engine/model/event.js'
 import type { Revision } from '../../../src/engine/model/revision.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
-import { ForbiddenError, StatusError } from '../../../src/engine/model/status.js'
+import { ForbiddenError } from '../../../src/kubernetes/model/status.js'
+import { statusOf } from '../../../src/kubernetes/model/status-of.js'
 import { systemClock, type Timer } from '../../../src/support/clock.js'
 import { systemRandom } from '../../../src/support/random.js'
 import { ThreadPool } from '../../../src/support/thread-pool.js'
@@ -75,6 +76,7 @@ function world(t: Test, { deadlineMs = 60_000, maxHeapMegabytes = 256, slots = 2
   })
   t.teardown(() => threads.close())
   let jobs = 0
+  const admitted: number[] = []
   const semaphore = new FairSemaphore({
     slots,
     maxSlotsPerIdentity: slots,
@@ -88,6 +90,7 @@ function world(t: Test, { deadlineMs = 60_000, maxHeapMegabytes = 256, slots = 2
     threads,
     semaphore,
     deadlineMs,
+    admit: (bytes) => void admitted.push(bytes),
     onJob: () => jobs++,
     upstream,
     clock,
@@ -123,11 +126,11 @@ function world(t: Test, { deadlineMs = 60_000, maxHeapMegabytes = 256, slots = 2
       if (answer.kind === 'object') t.ok(Buffer.isBuffer(answer.stored.bytes), 'bytes are Buffers on both sides')
       return { code: answer.code, body: bodyOf(answer, request.served) }
     } catch (error) {
-      const status = StatusError.from(error)
+      const status = statusOf(error)
       return { code: status.code, body: { ...status.toStatus() } }
     }
   }
-  return { upstream, ask, replaced, threads, jobs: () => jobs }
+  return { upstream, ask, replaced, threads, admitted, jobs: () => jobs }
 }
 
 function heldTimer(delayMs: number, callback: () => void): Timer {
@@ -270,6 +273,28 @@ void t.test('a write that takes too much memory is rejected with 413', async (t)
   t.match(await ask('create', 'widgets', bad), { code: 413, body: { message: /memory limit.*nothing was written/ } })
   t.same(replaced, ['memory'])
 })
+
+void t.test(
+  'only a write of many values needs a place in the memory target, and its thread ends with it',
+  async (t) => {
+    const { ask, admitted, threads } = world(t)
+    const text = JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'text' },
+      data: { a: 'x'.repeat(1e6) },
+    })
+    t.equal((await ask('create', 'configmaps', text)).code, 201)
+    t.same(admitted, [])
+    t.equal(threads.size, 1)
+    const fields = `[{}${',{}'.repeat(300_000)}]`
+    const dense = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"dense","managedFields":${fields}}}`
+    await ask('create', 'configmaps', dense)
+    t.equal(admitted.length, 1)
+    t.ok(admitted[0]! > 100e6)
+    t.equal(threads.size, 0)
+  },
+)
 
 void t.test('writes beyond the slots and the queue are rejected with 429', async (t) => {
   const { ask } = world(t, { slots: 1 })

@@ -16,7 +16,7 @@ import {
 } from '../../../src/kubernetes/writes/metadata-rules.js'
 import { PODS } from '../../support/objects.js'
 import { applyConfiguration, type Manager, recordUpdate } from '../../../src/kubernetes/writes/managed-fields.js'
-import { InvalidError } from '../../../src/engine/model/status.js'
+import { InvalidError } from '../../../src/kubernetes/model/status.js'
 import { required } from '../../../src/kubernetes/writes/field-errors.js'
 import { applyJsonPatch, unknownPatchMembers } from '../../../src/kubernetes/writes/json-patch.js'
 import { applyMergePatch } from '../../../src/kubernetes/writes/merge-patch.js'

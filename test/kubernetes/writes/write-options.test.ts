@@ -1,9 +1,9 @@
 /** Tests the query parameters of writes. Recorded writes compare more answers with Kubernetes'. */
 import t from 'tap'
-import { InvalidError } from '../../../src/engine/model/status.js'
+import { InvalidError } from '../../../src/kubernetes/model/status.js'
 import { parseWriteOptions } from '../../../src/kubernetes/writes/write-options.js'
 
-void t.test('the default field manager is what the API server makes of the user agent', (t) => {
+void t.test('the default field manager is derived from the user agent, as in the API server', (t) => {
   const managerOf = (userAgent: string): string => {
     // HTTP parsers return a character for each byte.
     const header = Buffer.from(userAgent).toString('latin1')

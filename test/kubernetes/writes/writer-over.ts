@@ -3,8 +3,8 @@ import { ObjectViews } from '../../../src/kubernetes/codec/object-views.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
 import { resolveResources } from '../../../src/kubernetes/dialect/declared-resource.js'
 import { ResourceRegistry, type ServedResource } from '../../../src/kubernetes/dialect/resource-registry.js'
-import { apiVersion } from '../../../src/engine/model/resource.js'
-import { StatusError } from '../../../src/engine/model/status.js'
+import { apiVersion } from '../../../src/kubernetes/model/api-resource.js'
+import { statusOf } from '../../../src/kubernetes/model/status-of.js'
 import type { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { systemClock, type Timer } from '../../../src/support/clock.js'
 import { systemRandom } from '../../../src/support/random.js'
@@ -77,7 +77,7 @@ export function writerOver(upstream: Upstream, now = (): number => Date.now()): 
         })
         return { code: answer.code, body: bodyOf(answer, served) }
       } catch (error) {
-        const status = StatusError.from(error)
+        const status = statusOf(error)
         if (status.code === 500) throw error
         return { code: status.code, body: { ...status.toStatus() } }
       }

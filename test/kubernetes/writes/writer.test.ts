@@ -751,7 +751,7 @@ async function deletes(t: Test, send: Send): Promise<void> {
 }
 
 async function deletedDefinition(t: Test, send: Send): Promise<void> {
-  await t.test('nothing is created any more of a definition that is being deleted', async (t) => {
+  await t.test('no object can be created of a definition that is being deleted', async (t) => {
     const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
     const [group, plural, kind] = ['leaving.example.com', 'gadgets', 'Gadget']
     const versions = [{ name: 'v1', storage: true }]

@@ -211,6 +211,7 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   toYaml: (value) => stringify(value, { sortMapEntries: true, lineWidth: 0 }).trimEnd(),
   eq: (a, ...others) => others.includes(a),
   ne: (a, b) => a !== b,
+  has: (item, list) => (list as readonly Value[]).includes(item),
   gt: (a, b) => Number(a) > Number(b),
   lt: (a, b) => Number(a) < Number(b),
   min: (...numbers) => Math.min(...numbers.map(Number)),

@@ -104,6 +104,7 @@ export function placeContainer(t: Pick<Test, 'teardown'>, name: string, placemen
     const { secretKeyRef, fieldRef } = valueFrom ?? {}
     if (secretKeyRef !== undefined) environment[variable] = secretOf(placement, secretKeyRef.name)[secretKeyRef.key]!
     else if (fieldRef?.fieldPath === 'metadata.name') environment[variable] = podName
+    else if (fieldRef?.fieldPath === 'metadata.uid') environment[variable] = `uid-of-${podName}`
     else environment[variable] = value ?? ''
   }
   const expand = (text: string): string => text.replaceAll(/\$\((\w+)\)/g, (_, variable) => environment[variable]!)

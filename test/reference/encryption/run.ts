@@ -1,5 +1,5 @@
 /**
- * `npm run test:encryption -- [--record] [--build-seconds N]`: distributary beside Kubernetes' own API server over one
+ * `npm run judge -- encryption [--record] [--build-seconds N]`: distributary beside Kubernetes' own API server over one
  * etcd whose values that API server encrypts, with every provider, while keys are rotated, and with a key that is
  * missing. `--record` keeps what it stored as data for `npm test`. It needs Go, and is skipped with a line that says
  * why where the programs cannot be built. Ends with `N passed, N failed`.

@@ -36,6 +36,7 @@ export const DEFINITION = definitionObject({
     {
       name: 'v1',
       storage: true,
+      subresources: { scale: { specReplicasPath: '.spec.replicas', statusReplicasPath: '.status.replicas' } },
       schema: {
         type: 'object',
         properties: {
@@ -49,6 +50,16 @@ export const DEFINITION = definitionObject({
               l: { type: 'array', items: { type: 'string' } },
               set: { type: 'array', items: { type: 'string' }, 'x-kubernetes-list-type': 'set' },
               any: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+              f: { type: 'number' },
+              replicas: { type: 'integer' },
+              when: { type: 'string', format: 'date-time' },
+              amount: { 'x-kubernetes-int-or-string': true },
+              numbers: { type: 'array', items: { type: 'number' }, 'x-kubernetes-list-type': 'set' },
+              embedded: {
+                type: 'object',
+                'x-kubernetes-embedded-resource': true,
+                'x-kubernetes-preserve-unknown-fields': true,
+              },
               ports: {
                 type: 'array',
                 'x-kubernetes-list-type': 'map',
@@ -1470,5 +1481,293 @@ for (const [path, object] of PUTS) {
     remove(`${path}/put`),
   )
 }
+
+// How values are spelled: numbers, text, and the types of Go that are text. A body is text, because `JSON.stringify`
+// would spell them its own way.
+const HALVES = '\\ud800'
+/** Every way to write the member of a spec, each to a fresh object, and an update that spells it in the same way. */
+function spelled(
+  name: string,
+  path: string,
+  [head, field]: readonly [string, string],
+  values: readonly string[],
+): void {
+  const patches = (value: string): readonly (readonly [keyof typeof TYPES, string])[] => [
+    ['json', `[{"op":"add","path":"/${field.replaceAll('.', '/')}","value":${value}}]`],
+    ['merge', nested(value)],
+    ...(path === THINGS ? [] : [['strategic', nested(value)] as const]),
+  ]
+  const nested = (value: string): string => field.split('.').reduceRight((inner, one) => `{"${one}":${inner}}`, value)
+  const whole = (object: string, value: string): string =>
+    `{${head},"metadata":{"name":"${object}"},${nested(value).slice(1)}`
+  values.forEach((value, i) => {
+    const object = `${name.replaceAll(' ', '-')}-${i}`
+    scenario(
+      `${name} ${value}`,
+      create(path, whole(object, value)),
+      ...(path === THINGS ? [] : [replace(`${path}/${object}`, whole(object, value))]),
+      ...patches(value).map(([type, body]) => patch(type, `${path}/${object}`, body)),
+      apply(`${path}/${object}-applied`, whole(`${object}-applied`, value)),
+      apply(`${path}/${object}-applied`, whole(`${object}-applied`, value), 'two'),
+      createYaml(path, whole(`${object}-yaml`, value)),
+    )
+  })
+}
+const THING_HEAD = '"apiVersion":"writes.example.com/v1","kind":"Thing"'
+const NUMBERS = [
+  '0',
+  '-0',
+  '-0.0',
+  '0.0',
+  '1.0',
+  '1.50',
+  '1e3',
+  '1E3',
+  '10e-1',
+  '1e-7',
+  '1e21',
+  '0.1e1',
+  '-1.0',
+  '123456789012.0',
+  '9007199254740993',
+  '-9007199254740993',
+  '9223372036854775807',
+  '9223372036854775808',
+  '-9223372036854775808',
+  '-9223372036854775809',
+  '18446744073709551615',
+  '1e-400',
+  '0.30000000000000004000',
+]
+for (const field of ['n', 'f', 'any.v', 'replicas'])
+  spelled(`number in ${field.replace('.', '-')}`, THINGS, [THING_HEAD, `spec.${field}`], NUMBERS)
+spelled('text of a thing', THINGS, [THING_HEAD, 'spec.s'], [`"${HALVES}!"`, `"\\ud83d\\ude00"`, `"\\udfff${HALVES}"`])
+spelled(
+  'preserved text',
+  THINGS,
+  [THING_HEAD, 'spec.any'],
+  [`{"${HALVES}":["${HALVES}",{"a":"b\\udc00"}]}`, `{"l":[1.0,[2e0,-0.0]],"m":{"x":9223372036854775808}}`],
+)
+spelled('amount', THINGS, [THING_HEAD, 'spec.amount'], ['"1000m"', '1.0', '1e3', '-0', '"1.0"', '9007199254740993'])
+spelled('date-time', THINGS, [THING_HEAD, 'spec.when'], ['"2020-01-01T01:02:03.5+01:00"', '"2020-01-01t00:00:00z"'])
+spelled(
+  'set of numbers',
+  THINGS,
+  [THING_HEAD, 'spec.numbers'],
+  ['[1,1.0]', '[1.0,2]', '[1e3,1000]', '[0,-0.0]', '[-0]'],
+)
+spelled(
+  'keyed by numbers',
+  THINGS,
+  [THING_HEAD, 'spec.ports'],
+  ['[{"port":1},{"port":1.0}]', '[{"port":80.0,"name":"a"}]', '[{"port":1e3,"name":"a"},{"port":2}]'],
+)
+spelled(
+  'embedded',
+  THINGS,
+  [THING_HEAD, 'spec.embedded'],
+  [
+    '{"apiVersion":"v1","kind":"X","metadata":{"creationTimestamp":"2020-01-01T01:02:03.5+01:00","generation":1.0}}',
+    '{"apiVersion":"v1","kind":"X","metadata":{"creationTimestamp":"2020-01-01T01:02:03.5+01:00","labels":{"a":null}}}',
+    '{"apiVersion":"v1","kind":"X","metadata":{"creationTimestamp":null,"generation":0,"name":""},"n":1.0}',
+  ],
+)
+scenario(
+  'items found by other spellings',
+  apply(`${THINGS}/spellings`, `{${THING_HEAD},"spec":{"numbers":[1,2],"ports":[{"port":80,"name":"a"}],"n":3}}`),
+  apply(
+    `${THINGS}/spellings`,
+    `{${THING_HEAD},"spec":{"numbers":[1.0,3],"ports":[{"port":8e1,"name":"b"}],"n":3.0}}`,
+    'two',
+  ),
+  apply(`${THINGS}/spellings`, `{${THING_HEAD},"spec":{"numbers":[2.0],"ports":[],"n":3}}`),
+  patch('json', `${THINGS}/spellings`, '[{"op":"test","path":"/spec/n","value":3.0}]'),
+  patch('json', `${THINGS}/spellings`, '[{"op":"test","path":"/spec/n","value":30e-1}]'),
+)
+scenario(
+  'scale of a thing',
+  create(THINGS, `{${THING_HEAD},"metadata":{"name":"scaled"},"spec":{"replicas":2.0}}`),
+  create(THINGS, `{${THING_HEAD},"metadata":{"name":"scaled"},"spec":{"replicas":2}}`),
+  get(`${THINGS}/scaled/scale`),
+  ...['3.0', '1e0', '-0', '2.5', '"1"', '9223372036854775808'].flatMap((value) => [
+    patch('merge', `${THINGS}/scaled/scale`, `{"spec":{"replicas":${value}}}`),
+    patch('json', `${THINGS}/scaled/scale`, `[{"op":"add","path":"/spec/replicas","value":${value}}]`),
+    replace(
+      `${THINGS}/scaled/scale`,
+      `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"scaled"},"spec":{"replicas":${value}}}`,
+    ),
+  ]),
+  get(`${THINGS}/scaled`),
+)
+
+const QUANTITIES = [
+  '1',
+  '1.0',
+  '0.5',
+  '1e9',
+  '1E3',
+  '-0',
+  '0',
+  '1e-10',
+  '0.1e1',
+  '1.500',
+  '1000',
+  '9223372036854775808',
+  '12e2',
+  '"1000m"',
+  '"1"',
+  '"+1"',
+  '"01"',
+  '"1.5Gi"',
+  '"1024Mi"',
+  '"8Gi"',
+  '"+8Gi"',
+  '"1500Mi"',
+  '"0Gi"',
+  '"0.5Ki"',
+  '"-1.5k"',
+  '"1.3Ki"',
+  '"100000Ti"',
+  '"16Ei"',
+  '"1000E"',
+  '"1e3"',
+  '"1E-3"',
+  '"1e1"',
+  '"100e1"',
+  '"1.5e3"',
+  '"123456789012345678901"',
+  '"0.0000000001"',
+  '"1.23456789012k"',
+  '"1000000"',
+  '"1,5"',
+  '"1 "',
+  '" 1"',
+  '"1kk"',
+  '""',
+  '"."',
+  '".5"',
+  '"5."',
+  '"1n"',
+  '"1000n"',
+  '"0.1234567890123456789Mi"',
+  '"-8.5Mi"',
+  '"-1e-12"',
+  '"1.000"',
+  '"-1000"',
+  '"1500u"',
+  '"1e-9"',
+  'null',
+  'true',
+]
+spelled(
+  'quantity',
+  `${CORE}/limitranges`,
+  ['"apiVersion":"v1","kind":"LimitRange"', 'spec'],
+  QUANTITIES.map((value) => `{"limits":[{"type":"Pod","max":{"example.com/a":${value}}}]}`),
+)
+const TIMES = [
+  '2020-01-01T01:02:03+01:00',
+  '2020-01-01T01:02:03.5Z',
+  '2020-01-01T01:02:03,5Z',
+  '2020-01-01T01:02:03.123456-23:59',
+  '0001-01-01T00:00:00Z',
+  '2020-01-01T23:59:59.999999+24:60',
+  '2020-02-30T00:00:00Z',
+  '0000-01-01T00:00:00+01:00',
+  '',
+]
+spelled(
+  'time',
+  `${CORE}/events`,
+  ['"apiVersion":"v1","kind":"Event","involvedObject":{"namespace":"default"}', 'firstTimestamp'],
+  [...TIMES.map((time) => `"${time}"`), 'null', '1'],
+)
+spelled(
+  'micro time',
+  '/apis/coordination.k8s.io/v1/namespaces/default/leases',
+  ['"apiVersion":"coordination.k8s.io/v1","kind":"Lease"', 'spec.renewTime'],
+  [...TIMES.map((time) => `"${time}"`), '"2020-01-01T01:02:03.500000+01:30"', '"0001-01-01T00:00:00.000000Z"', 'null'],
+)
+spelled(
+  'bytes',
+  SECRETS,
+  ['"apiVersion":"v1","kind":"Secret"', 'data'],
+  ['"YR=="', '"YW\\nJj"', '"YQ"', '""', 'null', '"!"', '"YWJj\\r\\n"', '1'].map((value) => `{"a":${value}}`),
+)
+spelled(
+  'integer',
+  DEPLOYMENTS,
+  ['"apiVersion":"apps/v1","kind":"Deployment"', 'spec'],
+  ['2.0', '1e0', '-0', '-0.0', '2.5', '"2"', '2147483648', '9223372036854775808'].map(
+    (value) =>
+      `{"replicas":${value},"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}`,
+  ),
+)
+spelled(
+  'port',
+  TEMPLATES,
+  ['"apiVersion":"v1","kind":"PodTemplate"', 'template'],
+  ['80.0', '8e1', '"80"', '"http"', '-0', '80'].map(
+    (port) => `{"spec":{"containers":[{"name":"c","image":"i","livenessProbe":{"tcpSocket":{"port":${port}}}}]}}`,
+  ),
+)
+spelled(
+  'text',
+  CONFIG_MAPS,
+  ['"apiVersion":"v1","kind":"ConfigMap"', 'data'],
+  [`{"a":"${HALVES}!"}`, `{"a":"\\udc00\\ud800"}`, `{"${HALVES}":"a"}`, `{"a":"\\ud83d\\ude00"}`],
+)
+spelled(
+  'raw',
+  '/apis/apps/v1/namespaces/default/controllerrevisions',
+  ['"apiVersion":"apps/v1","kind":"ControllerRevision","revision":-0', 'data'],
+  [`{"a":1.0,"b":"${HALVES}","c":[1e3,-0.0,9223372036854775808]}`],
+)
+
+// Members that are unknown where they are not stored.
+const UNKNOWN_STATUS = {
+  spec: {
+    replicas: 0,
+    selector: { matchLabels: { a: 'b' } },
+    template: { metadata: { labels: { a: 'b' } }, spec: { containers: [CONTAINER] } },
+  },
+  status: { nope: 1 },
+}
+const deploymentOf = (name: string, rest: Fields): Fields => ({ ...deployment(name), ...rest })
+for (const validation of ['Strict', 'Warn', 'Ignore']) {
+  const name = `status-${validation.toLowerCase()}`
+  const query = `?fieldValidation=${validation}`
+  scenario(
+    `unknown members of a status, ${validation}`,
+    create(DEPLOYMENTS, deploymentOf(name, UNKNOWN_STATUS), query),
+    create(DEPLOYMENTS, deploymentOf(name, { spec: UNKNOWN_STATUS.spec })),
+    replace(`${DEPLOYMENTS}/${name}`, deploymentOf(name, UNKNOWN_STATUS), query),
+    replace(`${DEPLOYMENTS}/${name}/status`, deploymentOf(name, { spec: { nope: 1 }, status: {} }), query),
+    patch('merge', `${DEPLOYMENTS}/${name}`, { status: { nope: 1 } }, query),
+    patch('merge', `${DEPLOYMENTS}/${name}/status`, { spec: { nope: 1 } }, query),
+    apply(
+      `${DEPLOYMENTS}/${name}`,
+      deploymentOf(name, { status: { nope: 1 } }),
+      'one',
+      `&fieldValidation=${validation}`,
+    ),
+    replace(
+      `${DEPLOYMENTS}/${name}`,
+      { ...deploymentOf(name, UNKNOWN_STATUS), metadata: { name, resourceVersion: '1' } },
+      query,
+    ),
+  )
+}
+scenario(
+  'warnings of refused writes',
+  create(CONFIG_MAPS, configMap('refused', { data: { '/': 'x' }, nope: 1 })),
+  create(CONFIG_MAPS, configMap('refused', { data: { a: 'x' } })),
+  create(CONFIG_MAPS, configMap('refused', { data: { a: 'x' }, nope: 1 })),
+  replace(`${CONFIG_MAPS}/refused`, configMap('refused', { data: { '/': 'x' }, nope: 1 })),
+  replace(`${CONFIG_MAPS}/refused`, configMap('refused', { nope: 1 }, { resourceVersion: '1' })),
+  patch('merge', `${CONFIG_MAPS}/refused`, { data: { '/': 'x' }, nope: 1 }),
+  create(THINGS, thing('refused', { n: 'x', nope: 1 })),
+  create('/api/v1/namespaces/absent/configmaps', configMap('refused', { nope: 1 })),
+)
 
 export const SCENARIOS: readonly Scenario[] = scenarios

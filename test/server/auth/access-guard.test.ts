@@ -7,7 +7,7 @@ import { parseTokenFile, tokenFile } from '../../../src/server/auth/authn/token-
 import { unionAuthenticator, type UnionAuthenticator } from '../../../src/server/auth/authn/union-authenticator.js'
 import { type Attributes, type Authorizer, resourceAttributes } from '../../../src/server/auth/authz/authorizer.js'
 import { parsePolicy, policy } from '../../../src/server/auth/authz/policy.js'
-import { ServiceUnavailableError, type StatusError, UnauthorizedError } from '../../../src/engine/model/status.js'
+import { ServiceUnavailableError, type StatusError, UnauthorizedError } from '../../../src/kubernetes/model/status.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { bearer, changeable, request } from './fixtures.js'
 
@@ -79,7 +79,7 @@ void t.test('revoking a permission ends the watches that depend on it, and no ot
   t.equal(guard.entries, 1)
 })
 
-void t.test('a change that does not affect the permission ends nothing', async (t) => {
+void t.test('a change that does not affect the permission ends no watch', async (t) => {
   const { guard, rules, settle } = setup(t)
   const ann = await start(guard, bearer('t1'), watchPods('web'))
   rules.change(policyFor('carl', 'ann'))
@@ -106,7 +106,7 @@ void t.test('a change that affects one user takes effect at once, for that user 
       const uid = rawHeaders[1]!.slice('Bearer '.length)
       asked.push(uid)
       if (gone.has(uid)) throw new UnauthorizedError('Unauthorized')
-      return { name: 'agent', uid, groups: [], extra: {}, expiresAt: null, byToken: true }
+      return { name: 'agent', uid, groups: [], extra: {}, expiresAt: null, byToken: true, byProxy: false }
     },
     onChange(listener) {
       tell = listener
@@ -177,7 +177,7 @@ void t.test('a permission revoked between the decision and the start of the watc
   t.match(ended, { code: 403 })
 })
 
-void t.test('a request that waited is confirmed without a check if nothing can have changed', async (t) => {
+void t.test('a request that waited needs no new check if no permission has changed', async (t) => {
   const { guard, rules, tokens, clock, settle } = setup(t)
   const asked = bearer('t1')
   const allow = async () =>
@@ -255,6 +255,7 @@ function silent(clock: VirtualClock, state: Fake): { authenticator: UnionAuthent
         groups: [],
         extra: {},
         byToken: true,
+        byProxy: false,
         expiresAt: state.expiresAt === null ? null : clock.startMs + state.expiresAt,
       }),
     },

@@ -67,7 +67,7 @@ void t.test("the caller's text cannot break a line or make it endless, and no qu
   t.equal(line?.['path'], '/api')
 })
 
-void t.test('no line is longer than what a pipe shared with other processes keeps whole', async (t) => {
+void t.test('no line exceeds the size that a shared pipe writes atomically', async (t) => {
   const chunks: string[] = []
   const stdout = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -163,7 +163,7 @@ void t.test('a file that could not be written gets lines again once it can be, w
   t.same(said.slice(1), ['the audit log can be written again'])
 })
 
-void t.test('a named pipe costs lines while nothing reads from it, but no thread', async (t) => {
+void t.test('a named pipe without a reader loses lines, but blocks no thread', async (t) => {
   const file = path.join(new Folder(t).path, 'audit.pipe')
   execFileSync('mkfifo', [file])
   const clock = new VirtualClock()

@@ -4,7 +4,11 @@
  */
 import t, { type Test } from 'tap'
 import { JudgeHealth } from '../../../src/server/auth/judge-health.js'
-import { ServiceUnavailableError, TooManyRequestsError, UnauthorizedError } from '../../../src/engine/model/status.js'
+import {
+  ServiceUnavailableError,
+  TooManyRequestsError,
+  UnauthorizedError,
+} from '../../../src/kubernetes/model/status.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 

@@ -11,7 +11,7 @@ import { unionAuthenticator } from '../../../src/server/auth/authn/union-authent
 import { resourceAttributes } from '../../../src/server/auth/authz/authorizer.js'
 import { webhook } from '../../../src/server/auth/authz/webhook.js'
 import { JsonClient } from '../../../src/server/auth/https-json.js'
-import { ServiceUnavailableError, type StatusError } from '../../../src/engine/model/status.js'
+import { ServiceUnavailableError, type StatusError } from '../../../src/kubernetes/model/status.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { until } from '../../support/until.js'
 import { bearer, changeable, jsonServer } from './fixtures.js'

@@ -15,7 +15,7 @@ import type { IssuedCertificate } from '../../support/issue-certificate.js'
 import { peerCertificateOf } from '../../../src/server/auth/peer-certificate.js'
 import { type TlsOptions, watchServerTls } from '../../../src/server/auth/tls.js'
 import { ALL_AUTHENTICATED } from '../../../src/server/auth/user.js'
-import { StatusError } from '../../../src/engine/model/status.js'
+import { statusOf } from '../../../src/kubernetes/model/status-of.js'
 import { load } from '../../../src/server/config/load.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -206,7 +206,7 @@ void t.test('callers are identified by certificate, header and token over real c
     const peer = peerCertificateOf(incoming.socket as tls.TLSSocket)
     authenticator.authenticate({ rawHeaders: incoming.rawHeaders, tlsPeerCertificate: peer }).then(
       (user) => outgoing.end([user.name, ...user.groups].join(' ')),
-      (error: unknown) => outgoing.writeHead(StatusError.from(error).code).end(),
+      (error: unknown) => outgoing.writeHead(statusOf(error).code).end(),
     )
   })
   const ask = (show: IssuedCertificate | null, headers: Record<string, string> = {}) =>
@@ -247,7 +247,7 @@ void t.test('callers are identified by certificate, header and token over real c
     ['a header and a token', null, { 'X-Remote-User': 'eve', authorization: 'Bearer t1' }, `tom ${all}`],
   ]
   for (const [name, show, headers, expected] of rows) t.equal(await ask(show, headers), expected, name)
-  const hidesIssuers = process.version === 'v24.21.0' && 'this Node shows a server no issuers (docs/security.md)'
+  const hidesIssuers = process.version === 'v24.21.0' && 'this Node shows a server no issuers (docs/guide/access.md)'
   await t.test('through an intermediate', { skip: hidesIssuers }, async (t) => {
     t.equal(await ask({ ...viaMiddle, cert: viaMiddle.cert + middle.cert }), `mia ${all}`)
   })
@@ -255,13 +255,13 @@ void t.test('callers are identified by certificate, header and token over real c
 
 void t.test('the configured authenticators and authorizers are built; an error names a broken file', async (t) => {
   const folder = new Folder(t)
-  const surroundings = { clock: new VirtualClock(NOW), logger: silentLogger }
-  const nobody = buildAuthenticator(NONE, surroundings)
+  const deps = { clock: new VirtualClock(NOW), logger: silentLogger }
+  const nobody = buildAuthenticator(NONE, deps)
   t.match(await nobody.authenticate({ rawHeaders: [], tlsPeerCertificate: null }), { name: 'system:anonymous' })
   const tokenAuthFile = folder.write('tokens.csv', 't1,ann')
-  t.throws(() => buildAuthenticator({ ...NONE, tokenAuthFile }, surroundings), /tokens\.csv: record 1/)
+  t.throws(() => buildAuthenticator({ ...NONE, tokenAuthFile }, deps), /tokens\.csv: record 1/)
   const clientCaFile = folder.write('ca.pem', 'text')
-  t.throws(() => buildAuthenticator({ ...NONE, clientCaFile }, surroundings), /ca\.pem: no certificate/)
+  t.throws(() => buildAuthenticator({ ...NONE, clientCaFile }, deps), /ca\.pem: no certificate/)
 
   const authorization = {
     authorizationMode: ['Policy', 'RBAC'] as const,
@@ -272,7 +272,7 @@ void t.test('the configured authenticators and authorizers are built; an error n
   }
   const authorizer = buildAuthorizer(
     authorization,
-    surroundings,
+    deps,
     new RbacRules({
       unread: 'roles and bindings have not been read yet',
       list: () => Promise.reject(new Error('nothing is read')),
@@ -284,9 +284,9 @@ void t.test('the configured authenticators and authorizers are built; an error n
   const ann = { name: 'ann', uid: '', groups: [], extra: {}, expiresAt: null }
   t.match(await authorizer.authorize(ann, pathAttributes('GET', '/metrics')), { allowed: true, rule: 'Policy: rule 1' })
   await t.rejects(authorizer.authorize(ann, pathAttributes('GET', '/other')), { code: 503 }, 'roles are not read yet')
-  t.throws(() => buildAuthorizer(authorization, surroundings, null, null), /RBAC has no source/)
+  t.throws(() => buildAuthorizer(authorization, deps, null, null), /RBAC has no source/)
   folder.write('policy.yaml', 'rules: 5')
-  t.throws(() => buildAuthorizer(authorization, surroundings, null, null), /policy\.yaml: line 1: rules must be a list/)
+  t.throws(() => buildAuthorizer(authorization, deps, null, null), /policy\.yaml: line 1: rules must be a list/)
   t.ok(readFileSync(authorization.authorizationPolicyFile).length > 0)
 })
 
@@ -297,9 +297,9 @@ void t.test('access control is built from the loaded config', async (t) => {
     readFileSync(path, 'utf8'),
   )
   if (loaded.kind !== 'run') throw new Error(loaded.kind)
-  const surroundings = { clock: new VirtualClock(NOW), logger: silentLogger }
-  const authenticator = buildAuthenticator(loaded.config, surroundings)
-  const authorizer = buildAuthorizer(loaded.config, surroundings, null, null)
+  const deps = { clock: new VirtualClock(NOW), logger: silentLogger }
+  const authenticator = buildAuthenticator(loaded.config, deps)
+  const authorizer = buildAuthorizer(loaded.config, deps, null, null)
   t.teardown(() => authenticator.close())
   const user = await authenticator.authenticate({
     rawHeaders: ['Authorization', 'Bearer t1'],

@@ -86,8 +86,8 @@ void t.test('credential files are watched together, and a broken file stops the 
   const authority = createAuthority(t)
   put(path, authority.client('first'))
   const clock = new VirtualClock()
-  const surroundings = { clock, logger: silentLogger }
-  const watched = watchCredentials({ ca: authority.ca, cert: path('cert'), key: path('key') }, '--flags', surroundings)
+  const deps = { clock, logger: silentLogger }
+  const watched = watchCredentials({ ca: authority.ca, cert: path('cert'), key: path('key') }, '--flags', deps)
   t.teardown(() => watched.close())
   let changes = 0
   watched.onChange(() => changes++)
@@ -96,7 +96,7 @@ void t.test('credential files are watched together, and a broken file stops the 
   t.equal(changes, 1)
   t.same(watched.value.cert, readFileSync(path('cert')))
   copyFileSync(authority.client('other').key, path('key'))
-  t.throws(() => watchCredentials({ ca: null, cert: path('cert'), key: path('key') }, '--flags', surroundings), /key/)
+  t.throws(() => watchCredentials({ ca: null, cert: path('cert'), key: path('key') }, '--flags', deps), /key/)
 })
 
 void t.test('unreadable authorities are not adopted, and stop the start', async (t) => {
@@ -104,15 +104,15 @@ void t.test('unreadable authorities are not adopted, and stop the start', async 
   const authority = createAuthority(t)
   copyFileSync(authority.ca, path('ca'))
   const clock = new VirtualClock()
-  const surroundings = { clock, logger: silentLogger }
+  const deps = { clock, logger: silentLogger }
   const files = { ca: path('ca'), cert: null, key: null }
-  const watched = watchCredentials(files, '--flags', surroundings)
+  const watched = watchCredentials(files, '--flags', deps)
   t.teardown(() => watched.close())
   for (const broken of ['', 'none', readFileSync(authority.ca).subarray(0, 100)]) {
     writeFileSync(path('ca'), broken)
     clock.advance(LOOK_MS)
     t.same(watched.value.ca, readFileSync(authority.ca))
-    t.throws(() => watchCredentials(files, '--flags', surroundings), /no readable CA certificate/)
+    t.throws(() => watchCredentials(files, '--flags', deps), /no readable CA certificate/)
   }
   writeFileSync(path('ca'), `a comment\n${readFileSync(authority.ca, 'utf8')}`)
   clock.advance(LOOK_MS)

@@ -56,7 +56,7 @@ void t.test('a file that changes at every look is adopted once it stops', (t) =>
   t.end()
 })
 
-void t.test('a named pipe or a device is refused, at the start and later, and nothing waits for it', (t) => {
+void t.test('a named pipe or a device is refused at the start and later, without blocking', (t) => {
   const path = join(t.testdir(), 'policy')
   const clock = new VirtualClock()
   const states: (readonly [string, boolean])[] = []

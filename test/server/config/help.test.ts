@@ -39,15 +39,26 @@ void t.test('every option appears once in --help all, in lines that fit a termin
   )
 })
 
+void t.test("--help all has kube-apiserver's flags, and what only a file sets, under headings of their own", (t) => {
+  const [ours = '', theirs = '', file = ''] = helpText('all').split(
+    /^As in kube-apiserver:$|^Only in the file of --config:$/m,
+  )
+  t.match(theirs, /^ {2}--etcd-servers ITEM/m)
+  t.notMatch(ours, /^ {2}--(etcd-servers|oidc-issuer-url) /m)
+  t.match(ours, /^ {2}--upstream TEXT/m)
+  t.match(file, /^ {2}natsFallback CHOICE/m)
+  t.end()
+})
+
 void t.test('the table is consistent: names, flags and groups', async (t) => {
   const rows = optionRows()
   t.equal(rows.length, optionNames.length)
   t.equal(options.http2MaxStreamsPerConnection.flag, '--http2-max-streams-per-connection')
-  t.equal(new Set(rows.map((row) => row.environment)).size, rows.length)
+  t.equal(new Set(rows.map((row) => row.flag)).size, rows.length)
   const groups = rows.map((row) => row.group)
   const runs = groups.filter((group, i) => group !== groups[i - 1])
   t.equal(runs.length, new Set(groups).size, 'the options of a group are together')
-  for (const row of rows) t.match(row.doc, /^[^]{20,}\.$/, `${row.environment} is explained in whole sentences`)
+  for (const row of rows) t.match(row.doc, /^[^]{20,}\.$/, `${row.flag} is explained in whole sentences`)
 })
 
 void t.test('a default lies within its own bounds', async (t) => {
@@ -62,7 +73,7 @@ void t.test('rows show range and default as a person would write them', async (t
   const row = (flag: string) => optionRows().find((one) => one.flag === flag)
   t.match(row('--bookmark-interval'), { default: '1m', range: '1s – 10m', yaml: 'bookmarkInterval' })
   t.match(row('--watch-cache-bytes'), { default: '64MiB', range: '1MiB – 64GiB' })
-  t.match(row('--on-gap'), { default: 'expire', range: 'expire | coalesce' })
+  t.match(row('--on-gap'), { default: null, range: 'expire | coalesce' })
   t.match(row('--config'), { yaml: null })
 })
 

@@ -1,7 +1,8 @@
 import t from 'tap'
 
 import { ConfigError } from '../../../src/server/config/config-error.js'
-import { type Config, type Environment, load } from '../../../src/server/config/load.js'
+import type { Environment } from '../../../src/server/config/environment.js'
+import { type Config, load } from '../../../src/server/config/load.js'
 import { type Option, options } from '../../../src/server/config/options.js'
 
 const FILES: Readonly<Record<string, string>> = {
@@ -19,7 +20,9 @@ const LIST_ITEMS: Readonly<Record<string, string>> = {
   natsServers: 'nats://127.0.0.1:4222',
   corsAllowedOrigins: 'https://app.example.org',
   watchCacheSizes: 'pods#5',
+  onGapOverrides: 'pods=expire',
   publicCaching: 'pods=5s/30s',
+  strip: 'pods=metadata.managedFields',
   trustedProxies: '10.0.0.0/8',
   oidcSigningAlgs: 'RS256',
   authorizationMode: 'RBAC',
@@ -84,6 +87,17 @@ void t.test('beside etcd it is read-only unless configured otherwise', async (t)
   t.equal(config({ args: [...etcd, '--enable-writes'] }).enableWrites, true)
 })
 
+void t.test(
+  'a gap is bridged behind another server, and ends watches beside etcd, unless configured otherwise',
+  (t) => {
+    t.match(config({ args: ['--upstream=https://a'] }), { onGap: 'coalesce', onGapOverrides: [] })
+    t.match(config({ args: ['--upstream=https://a', '--on-gap=expire'] }), { onGap: 'expire' })
+    const one = config({ args: ['--etcd-servers=http://a:1', '--on-gap-overrides=pods=coalesce'] })
+    t.match(one, { onGap: 'expire', onGapOverrides: [{ resource: 'pods', policy: 'coalesce' }] })
+    t.end()
+  },
+)
+
 void t.test('a flag wins over the environment, the environment over the file, the file over the default', async (t) => {
   const env = { DISTRIBUTARY_PORT: '2000' }
   const files = { 'c.yaml': 'port: 3000\nworkers: 1\n' }
@@ -124,6 +138,12 @@ void t.test('values are parsed from text', async (t) => {
       ],
     ],
     ['--etcd-servers=http://a:2379, http://b:2379/', 'etcdServers', ['http://a:2379', 'http://b:2379']],
+    [
+      '--etcd-servers=127.0.0.1:2379,etcd-0.etcd:2379,[::1]:2379,unix:///run/kine.sock',
+      'etcdServers',
+      ['http://127.0.0.1:2379', 'http://etcd-0.etcd:2379', 'http://[::1]:2379', 'unix:///run/kine.sock'],
+    ],
+    ['--metrics-bind-address=:9090', 'metricsBindAddress', { host: '::', port: 9_090 }],
     ['--cors-allowed-origins=https://a.example', 'corsAllowedOrigins', ['https://a.example']],
     ['--trusted-proxies=10.0.0.0/8,::1', 'trustedProxies', ['10.0.0.0/8', '::1']],
     ['--authorization-mode=RBAC,AlwaysAllow', 'authorizationMode', ['RBAC', 'AlwaysAllow']],
@@ -168,7 +188,13 @@ void t.test('a value of the wrong kind is rejected with the value shown', async 
     ['--watch-cache-bytes=1TB', /not a size/],
     ['--watch-cache=yes', /neither true nor false/],
     ['--on-gap=ignore', /not one of expire, coalesce/],
-    ['--etcd-servers=127.0.0.1:2379', /not a URL/],
+    ['--etcd-servers=etcd', /not a URL/],
+    ['--etcd-servers=127.0.0.1:', /not a URL/],
+    ['--etcd-servers=etcd:99999', /not a URL/],
+    ['--etcd-servers=tcp://127.0.0.1:2379', /not a URL/],
+    ['--etcd-servers=unix://kine.sock', /not like "unix:\/\/\/run\/kine.sock"/],
+    ['--metrics-bind-address=:', /not an IP address and a port/],
+    ['--metrics-bind-address=:99999', /not an IP address and a port/],
     ['--etcd-servers=http://root:pw@a:2379', /contains a user or password/],
     ['--etcd-prefix=registry', /must begin with/],
     ['--etcd-prefix=/registry/', /not end with/],
@@ -199,6 +225,7 @@ void t.test('a password in a URL is not printed', async (t) => {
   const args = [
     '--etcd-servers=http://root:geheim@a:2379',
     '--etcd-servers=root:geheim@a:2379',
+    '--etcd-servers=unix://root:geheim@a',
     '--etcd-servers-overrides=/events#http://root:geheim@a:2379',
     '--nats-servers=nats://root:geheim@a:4222',
     '--nats-servers=root:geheim@a',
@@ -240,6 +267,34 @@ void t.test('all problems are reported at once', async (t) => {
   ])
 })
 
+void t.test('a removed option or value names its replacement, wherever it is set', (t) => {
+  const instead = 'it was removed; custom resources stored as CBOR are read as before, and clients get JSON or protobuf'
+  t.same(problems(yaml('serveCbor: true', ['--serve-cbor', '--nats-servers=nats://a', '--nats-role=origin'])), [
+    `unknown flag "--serve-cbor": ${instead}`,
+    `c.yaml:1:1: unknown option "serveCbor": ${instead}`,
+    '--nats-role: "origin" was removed: use auto, and send it no clients',
+  ])
+  const loaded = loadFrom({ env: { DISTRIBUTARY_SERVE_CBOR: 'true' } })
+  t.same(loaded.kind === 'run' && loaded.warnings, [
+    `DISTRIBUTARY_SERVE_CBOR names no option, so it is ignored: ${instead}`,
+  ])
+  t.end()
+})
+
+void t.test('what only the file sets is refused as a flag, and ignored as a variable with a warning', (t) => {
+  t.same(problems({ args: ['--nats-fallback=none'] }), [
+    'unknown flag "--nats-fallback": set natsFallback in the file of --config',
+  ])
+  const loaded = loadFrom({ ...yaml('natsFallback: none'), env: { DISTRIBUTARY_NATS_FALLBACK: 'etcd' } })
+  t.match(loaded, {
+    config: { natsFallback: 'none' },
+    warnings: [
+      'DISTRIBUTARY_NATS_FALLBACK names no option, so it is ignored: set natsFallback in the file of --config',
+    ],
+  })
+  t.end()
+})
+
 void t.test('the command line is parsed as people write it', async (t) => {
   const rows: readonly (readonly [readonly string[], readonly string[]])[] = [
     [['--port'], ['--port needs a value']],
@@ -266,10 +321,59 @@ void t.test('the variables that Kubernetes sets in a pod’s environment do not 
   const env = {
     DISTRIBUTARY_PORT: 'tcp://10.0.0.1:8001',
     DISTRIBUTARY_SERVICE_HOST: '10.0.0.1',
-    DISTRIBUTARY_PORT_8001_TCP: 'x',
+    DISTRIBUTARY_SERVICE_PORT: '8001',
+    DISTRIBUTARY_SERVICE_PORT_HTTPS: '8001',
+    DISTRIBUTARY_PORT_8001_TCP: 'tcp://10.0.0.1:8001',
+    DISTRIBUTARY_PORT_8001_TCP_PROTO: 'tcp',
+    DISTRIBUTARY_PORT_8001_TCP_PORT: '8001',
+    DISTRIBUTARY_PORT_8001_TCP_ADDR: '10.0.0.1',
+    // Of a service named distributary-secure.
+    DISTRIBUTARY_SECURE_PORT: 'tcp://10.0.0.2:443',
+    DISTRIBUTARY_SECURE_SERVICE_HOST: '10.0.0.2',
   }
   t.equal(config({ env }).port, 8_001)
+  t.match(loadFrom({ env }), { warnings: [] })
   t.equal(config({ env: { DISTRIBUTARY_PORT: '' } }).port, 8_001, 'an empty variable counts as unset')
+})
+
+void t.test('a variable that names no option is warned about, with the option that was meant', (t) => {
+  const env = {
+    DISTRIBUTARY_ETCD_SERVER: 'http://127.0.0.1:2379',
+    DISTRIBUTARY_METRICS_PORT: '9090',
+    DISTRIBUTARY_SERVICE_PORTS: '8001',
+    DISTRIBUTARY_TOKEN: 'a',
+    DISTRIBUTARY_SERVER: 'http://127.0.0.1:8001',
+    DISTRIBUTARY_EMPTY: '',
+    DISTRIBUTARY_LOG_LEVEL: 'info',
+    OTHER: 'x',
+  }
+  const loaded = loadFrom({ env })
+  t.same(loaded.kind === 'run' && loaded.warnings.map((warning) => warning.split(' ', 1)[0]), [
+    'DISTRIBUTARY_ETCD_SERVER',
+    'DISTRIBUTARY_METRICS_PORT',
+    'DISTRIBUTARY_SERVICE_PORTS',
+  ])
+  t.match(loaded.kind === 'run' && loaded.warnings[0], /ignored; did you mean DISTRIBUTARY_ETCD_SERVERS\?$/)
+  t.end()
+})
+
+void t.test('an option that npm has kept to itself is named, with a problem or as a warning', (t) => {
+  // As `npm start --etcd-servers=http://a --port 80 --no-watch-cache` sets them.
+  const env = {
+    npm_config_etcd_servers: 'http://a',
+    npm_config_port: 'true',
+    npm_config_watch_cache: '',
+    npm_config_x: '1',
+  }
+  const hints = ['--etcd-servers', '--port', '--watch-cache'].map(
+    (flag) => `npm has kept ${flag} to itself: put -- before it, as in "npm start -- ${flag}"`,
+  )
+  const loaded = loadFrom({ env })
+  t.strictSame(loaded.kind === 'run' && [...loaded.warnings].sort(), hints)
+  const [unexpected, ...rest] = problems({ env, args: ['80'] })
+  t.equal(unexpected, 'unexpected argument "80"')
+  t.strictSame(rest.sort(), hints)
+  t.end()
 })
 
 void t.test('a YAML file is read', async (t) => {
@@ -342,6 +446,11 @@ resources:
     kind: Widget
     namespaced: true
     shortNames: [wd]
+  - name: features
+    prefix: feature-
+    exact: true
+  - name: blobs
+    prefixBytes: /y8=
 `,
       ['--resource=flags=/config/flags/', '--resource', 'deployments.apps'],
     ),
@@ -357,6 +466,8 @@ resources:
     shortNames: ['wd'],
     etcdPrefix: '/tree/widgets/',
   })
+  t.equal(served('features')?.resource.etcdPrefix, 'feature-')
+  t.equal(served('blobs')?.resource.etcdPrefix, '\xff/')
   t.match(served('flags')?.resource, { group: 'distributary.io', etcdPrefix: '/config/flags/' })
   const plain = config({}).resources.map(({ resource }) => resource.plural)
   t.ok(plain.includes('pods') && !plain.includes('secrets'), 'Secrets only when named')
@@ -393,6 +504,9 @@ void t.test('bad entries of the resource table are rejected', async (t) => {
     ['resources: [{name: a, prefix: /a}]', /must end in/],
     ['resources: [{name: a, prefx: /a/}]', /unknown field "prefx"; did you mean prefix\?/],
     ['resources: [{name: a, kind: B}]', /has kind and no prefix/],
+    ['resources: [{name: pods, exact: true}]', /has exact and no prefix/],
+    ['resources: [{name: a, prefixBytes: "a!"}]', /"prefixBytes" "a!" is not base64/],
+    ['resources: [{name: a, prefixBytes: YS8=, prefix: a/}]', /"prefix" and "prefixBytes" cannot be combined/],
     ['resources: [{name: a, prefix: /a/, namespaced: maybe}]', /namespaced must be true or false/],
     ['resources: [{name: a, prefix: /a/, shortNames: b}]', /shortNames must be a list/],
     ['resources: [{name: a, prefix: /a/, kind: lower}]', /CamelCase/],

@@ -18,13 +18,36 @@ const TLS = '--tls-cert-file=/c --tls-private-key-file=/k'
 
 void t.test('each combination of options is accepted, or rejected with one matching problem', async (t) => {
   const rows: readonly (readonly [string, RegExp | null])[] = [
-    ['--require-upstream', /without an upstream/],
+    [
+      '--rebalance=a/b --pod-uid=u --resource=-endpointslices.discovery.k8s.io --etcd-servers=http://a:1',
+      /--rebalance needs endpointslices\.discovery\.k8s\.io, which is not served/,
+    ],
+    [
+      '--rebalance=a/b --pod-uid=u --watch-cache-sizes=endpointslices.discovery.k8s.io#0 --etcd-servers=http://a:1',
+      /--rebalance needs endpointslices\.discovery\.k8s\.io in the cache/,
+    ],
+    ['--rebalance=a/b --pod-uid=u --watch-cache=false --etcd-servers=http://a:1', /in the cache/],
+    ['--rebalance=a/b --pod-uid=u', /--rebalance and the in-process store cannot be combined/],
+    ['--rebalance=a/b --etcd-servers=http://a:1', /--rebalance and --pod-uid must be given together/],
+    ['--rebalance=b --pod-uid=u --etcd-servers=http://a:1', /"b" is not of the form namespace\/service/],
+    ['--rebalance=a/b --pod-uid=u --etcd-servers=http://a:1', null],
+    ['--rebalance=a/b --pod-uid=u --upstream=http://a:1', null],
+    ['--rebalance=a/b --pod-uid=u --workers=4 --etcd-servers=http://a:1', null],
+    ['--goaway-chance=0.01', /--goaway-chance and the in-process store cannot be combined/],
+    ['--goaway-chance=0.02 --etcd-servers=http://a:1', null],
+    ['--goaway-chance=0', null],
+    ['--goaway-chance=0.021 --etcd-servers=http://a:1', /"0.021" is not in \[0, 0.02\]/],
+    ['--goaway-chance=1% --etcd-servers=http://a:1', /"1%" is not a number such as 0.001/],
+    ['--require-upstream', /--require-upstream needs --etcd-servers or --nats-servers or --upstream/],
     ['--require-upstream --etcd-servers=http://a:1', null],
     ['--etcd-servers=https://a:1 --etcd-certfile=/c', /--etcd-certfile and --etcd-keyfile/],
     ['--etcd-servers=https://a:1 --etcd-certfile=/c --etcd-keyfile=/k', null],
     ['--etcd-servers=https://a:1,http://b:1 --etcd-cafile=/c', /every endpoint of --etcd-servers/],
     ['--etcd-servers=https://a:1,http://b:1 --etcd-certfile=/c --etcd-keyfile=/k', /every endpoint of --etcd-servers/],
     ['--etcd-servers=http://a:1 --etcd-servers-overrides=/events#http://b:1;http://c:1,/nodes#http://d:1', null],
+    ['--etcd-servers=https://a:1,unix:///b --etcd-cafile=/c', /every endpoint of --etcd-servers/],
+    ['--etcd-servers=a:1 --etcd-cafile=/c', /every endpoint of --etcd-servers/],
+    ['--etcd-servers=a:1 --etcd-servers-overrides=/events#b:1;unix:///c', null],
     ['--etcd-servers-overrides=/events#http://b:1', /needs --etcd-servers/],
     ['--upstream=http://a:1 --etcd-servers-overrides=/events#http://b:1', /needs --etcd-servers/],
     [
@@ -37,7 +60,7 @@ void t.test('each combination of options is accepted, or rejected with one match
     ],
     ['--etcd-servers=http://a:1 --etcd-servers-overrides=/event#http://b:1', /not a resource of Kubernetes/],
     ['--etcd-servers=http://a:1 --etcd-servers-overrides=events#http://b:1', /is not like "\/events#https:/],
-    ['--etcd-servers=http://a:1 --etcd-servers-overrides=/events#b:1', /is not a URL/],
+    ['--etcd-servers=http://a:1 --etcd-servers-overrides=/events#b', /is not a URL/],
     ['--etcd-servers=http://a:1 --etcd-servers-overrides=/events#http://b:1;', /is not a URL/],
     [
       '--etcd-servers=https://a:1 --etcd-servers-overrides=/events#http://b:1 --etcd-cafile=/c',
@@ -45,13 +68,13 @@ void t.test('each combination of options is accepted, or rejected with one match
     ],
     [
       '--etcd-servers=http://a:1 --etcd-servers-overrides=/events#http://b:1 --kubernetes-resources=never --resource=a=/a/',
-      /--kubernetes-resources=never leaves out/,
+      /and --kubernetes-resources=never cannot be combined: it names/,
     ],
     ['--etcd-username=root', /must be given together/],
     ['--etcd-username=root --etcd-password-file=/p', null],
     ['--tls-private-key-file=/k', /must be given together/],
     [TLS, null],
-    ['--client-ca-file=/ca --authorization-mode=RBAC', /need TLS/],
+    ['--client-ca-file=/ca --authorization-mode=RBAC', /needs --tls-cert-file/],
     [`${TLS} --client-ca-file=/ca --authorization-mode=RBAC`, null],
     [
       `${TLS} --client-ca-file=/ca --upstream=http://a:1 --authorization-mode=RBAC`,
@@ -59,6 +82,7 @@ void t.test('each combination of options is accepted, or rejected with one match
     ],
     ['--metrics-bind-address=127.0.0.1:9090', null],
     ['--metrics-bind-address=[::]:9090', null],
+    ['--metrics-bind-address=:8001', /--metrics-bind-address and --port both use port 8001/],
     ['--metrics-bind-address=0.0.0.0:8001', /--metrics-bind-address and --port both use port 8001/],
     [`--metrics-bind-address=127.0.0.1:6443 ${TLS}`, /--metrics-bind-address and --secure-port both/],
     ['--metrics-bind-address=127.0.0.1:0 --port=0', null],
@@ -66,7 +90,7 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--metrics-bind-address=host:9090', /not an IP address and a port such as/],
     ['--metrics-bind-address=[127.0.0.1]:9090', /not an IP address and a port such as/],
     ['--metrics-bind-address=127.0.0.1:99999', /not an IP address and a port such as/],
-    ['--secure-port=7443', /^--secure-port: needs a certificate: set --tls-cert-file/],
+    ['--secure-port=7443', /^--secure-port needs --tls-cert-file/],
     [`--secure-port=7443 ${TLS}`, null],
     ['--secure-port=7443 --tls-cert-file=c --tls-private-key-file=k', null],
     ['--secure-port=7443 --tls-cert-file=/c', /must be given together/],
@@ -77,7 +101,7 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--public-caching=deployments=5s', /deployments is not served; did you mean deployments\.apps\?$/],
     ['--public-caching=flags=5s --resource=flags=/f/', /flags is not served; did you mean flags\.distributary\.io\?$/],
     ['--public-caching=flag.distributary.io=5s --resource=flags=/f/', /did you mean flags\.distributary\.io\?$/],
-    ['--public-caching=flags.distributary.io=5s --resource=flags=/f', /must end in "\/"/],
+    ['--public-caching=flags.distributary.io=5s --resource=flags=/f', /must end in a separator such as "\/"/],
     ['--public-caching=secrets=5s', /secrets is not served/],
     ['--public-caching=secrets=5s --resource=secrets', null],
     ['--watch-cache-sizes=podz#0', /^--watch-cache-sizes: podz is not served; did you mean pods\?$/],
@@ -97,20 +121,24 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--public-caching=pods=5s --token-auth-file=/t --authorization-mode=RBAC', /needs --anonymous-auth/],
     ['--public-caching=pods=5s --token-auth-file=/t --authorization-mode=RBAC --anonymous-auth', null],
     ['--etcd-servers=http://a:1 --enable-writes', null],
-    ['--nats-servers=nats://a:1 --nats-role=edge --enable-writes', /^--enable-writes needs etcd/],
-    ['--upstream=http://a:1 --enable-writes', /^--enable-writes needs etcd/],
+    ['--nats-servers=nats://a:1 --nats-role=edge --enable-writes', /^--enable-writes needs --etcd-servers/],
+    ['--upstream=http://a:1 --enable-writes', /^--enable-writes and --upstream.*: writing needs etcd/],
     ['--upstream=http://a:1', null],
     ['--upstream=http://a:1 --require-upstream --kubeconfig=/k', null],
     ['--upstream=http://a:1 --etcd-servers=http://b:1', /the only source/],
     ['--upstream=https://a:1 --nats-servers=nats://b:1', /the only source/],
     ['--upstream=a:1', /is not a URL/],
-    ['--upstream=http://a:1 --resource=flags=/config/flags/', /needs etcd/],
+    ['--upstream=http://a:1 --resource=flags=/config/flags/', /declare the prefix on the upstream server/],
     ['--kubeconfig=/k', /--kubeconfig needs --upstream/],
+    ['--upstream=in-cluster', null],
+    ['--on-gap-overrides=pods=later', /not of the form resource=expire/],
+    ['--on-gap-overrides=pots=expire', /--on-gap-overrides: pots is not served; did you mean pods/],
+    ['--upstream=in-cluster --kubeconfig=/k', /--upstream=in-cluster and --kubeconfig cannot be combined/],
     [
       '--enable-writes --etcd-servers=http://a:1 --passthrough=https://b:1 --authorization-mode=RBAC',
       /cannot be combined/,
     ],
-    ['--enable-writes --upstream=http://a:1', /--enable-writes needs etcd/],
+    ['--enable-writes --upstream=http://a:1', /writing needs etcd/],
     ['--passthrough=https://b:1 --authorization-mode=RBAC', null],
     [
       '--authorization-mode=RBAC --passthrough=https://b:1 --apiservice=a.b/v1=https://c:1',
@@ -126,8 +154,8 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--apiservice=v1=https://c:1', /is not like/],
     ['--apiservice=a.b/v1=https://u:p@c:1', /is not like/],
     ['--watch-cache=false', null],
-    ['--watch-cache=false --workers=2', /need --workers=1/],
-    ['--watch-cache-sizes=pods#0 --workers=2', /need --workers=1/],
+    ['--watch-cache=false --workers=2', /and --workers above 1 cannot be combined/],
+    ['--watch-cache-sizes=pods#0 --workers=2', /and --workers above 1 cannot be combined/],
     ['--watch-cache-sizes=pods#100 --workers=2', null],
     ['--port=off', /nothing to listen on/],
     [`${TLS} --port=off`, null],
@@ -179,12 +207,12 @@ void t.test('each combination of options is accepted, or rejected with one match
     ['--etcd-servers=http://a:1 --enable-writes --resource=-namespaces', /--enable-writes needs namespaces/],
     ['--enable-writes --resource=-poddisruptionbudgets', /--enable-writes needs poddisruptionbudgets\.policy/],
     ['--authorization-mode=', /is empty/],
-    ['--authorization-mode=RBAC,RBAC', /a mode twice/],
+    ['--authorization-mode=RBAC,RBAC', /names RBAC twice/],
     ['--authorization-mode=Node,RBAC --enable-writes=false', null],
     ['--authorization-mode=Node,RBAC --enable-writes', /Node and --enable-writes cannot be combined/],
     [
       '--authorization-mode=Node --enable-writes=false --kubernetes-resources=never --resource=flags=/f/',
-      /Node reads pods/,
+      /never cannot be combined: it reads pods/,
     ],
     ['--authorization-mode=Policy', /must be given together/],
     ['--authorization-policy-file=/p', /must be given together/],
@@ -280,5 +308,53 @@ void t.test('loopback addresses are recognized', async (t) => {
     '',
   ]) {
     t.notOk(isLoopback(address), address)
+  }
+})
+
+void t.test('what may be stripped, and with what', async (t) => {
+  const NOTE = String.raw`metadata.annotations.example\.com/note`
+  const problemsOf = (yaml: string, args = ''): readonly string[] => {
+    try {
+      load(['--config=/c', ...args.split(' ').filter(Boolean)], {}, () => yaml)
+      return []
+    } catch (error) {
+      if (error instanceof ConfigError) return error.problems
+      throw error
+    }
+  }
+  const CONSENT = `stripAnnotations: true\nenableWrites: false\nstrip: ['pods=${NOTE}']`
+  const many = Array.from({ length: 60 }, (_, i) => `'things.g${i}.example.com=metadata.managedFields'`).join(', ')
+  const rows: readonly (readonly [yaml: string, args: string, problem: RegExp | null])[] = [
+    ["strip: ['*=metadata.managedFields']", '', null],
+    ["strip: ['pods=metadata.managedFields']", '--etcd-servers=http://a:1 --enable-writes', null],
+    [
+      "strip: ['pods=metadata.managedFields']",
+      '--etcd-servers=http://a:1 --passthrough=http://b:1 --authorization-mode=AlwaysAllow',
+      null,
+    ],
+    ["strip: ['things.example.com=metadata.managedFields']", '', null],
+    ["strip: ['pod=metadata.managedFields']", '', /strip: pod is not served; did you mean pods/],
+    ["strip: ['pods']", '', /"pods" is not like "pods=metadata.managedFields"/],
+    ["strip: ['pods=spec']", '', /spec is neither metadata.managedFields nor an annotation/],
+    [`strip: [${many}]`, '', /strip is \d+ characters long, at most 2048/],
+    [CONSENT, '', null],
+    ["strip: ['*=metadata.managedFields']", '--etcd-servers=http://a:1 --resource=flags=/f/ --etcd-api=flags', null],
+    [
+      "strip: ['flags.distributary.io=metadata.managedFields']",
+      '--etcd-servers=http://a:1 --resource=flags=/f/ --etcd-api=flags',
+      /strip names flags.distributary.io, which --etcd-api serves/,
+    ],
+    [`enableWrites: false\nstrip: ['pods=${NOTE}']`, '', /an annotation in strip needs stripAnnotations/],
+    [CONSENT, '--enable-writes', /an annotation in strip and --enable-writes cannot be combined/],
+    [
+      CONSENT,
+      '--etcd-servers=http://a:1 --passthrough=http://b:1 --authorization-mode=AlwaysAllow',
+      /an annotation in strip and --passthrough cannot be combined/,
+    ],
+  ]
+  for (const [yaml, args, problem] of rows) {
+    const found = problemsOf(yaml, args)
+    if (problem === null) t.same(found, [], `${yaml} ${args}`)
+    else t.match(found, [problem], `${yaml} ${args}`)
   }
 })

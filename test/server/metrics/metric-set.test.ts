@@ -56,6 +56,21 @@ void t.test('a scrape and the sum over workers equal prom-client’s', async (t)
   t.same(await summed(set.registry), await summed(theirs))
 })
 
+void t.test('a series that is dropped is gone, and begins at zero when something is recorded again', async (t) => {
+  const set = new MetricSet()
+  const [pods, nodes] = ['pods', 'nodes'].map((resource) => set.declare(table, ['group', 'resource'])(['', resource]))
+  for (const { events, delay, ended } of [pods!, nodes!]) {
+    events()
+    delay(0.5)
+    ended('closed')
+  }
+  set.retain(({ resource }) => resource !== 'pods')
+  t.notMatch(await set.registry.metrics(), 'resource="pods"')
+  t.match(await set.registry.metrics(), 'distributary_events_total{group="",resource="nodes"} 1')
+  pods!.events(3)
+  t.match(await set.registry.metrics(), 'distributary_events_total{group="",resource="pods"} 3')
+})
+
 void t.test('metrics without labels exist before they are recorded, others do not', async (t) => {
   const set = new MetricSet()
   const { slice, running } = set.open({ slice: seconds('slice_seconds', 'Help.'), running: inProgress('running', '') })

@@ -156,11 +156,11 @@ void t.test('definitions that must not be read are not waited for, which is logg
   t.equal(await statusOf(`${h.url}/apis`), 200)
   t.same(
     lines.filter((line) => line.includes('custom resources')),
-    ['custom resources are not served, because the objects that define them cannot be read'],
+    ['the objects that define custom resources cannot be read'],
   )
 })
 
-void t.test('without the resource of definitions there is nothing to wait for', async (t) => {
+void t.test('without the resource of definitions the start does not wait', async (t) => {
   const { config } = await startApp(t)
   const resources = config.resources.filter(({ resource }) => resource.plural === 'pods')
   const h = await startApp(t, { config: { resources } })

@@ -31,6 +31,7 @@ void t.test(
         Promise.resolve({
           document: path === '/api' ? { kind: 'APIGroupDiscoveryList', items: [] } : document,
           etag: null,
+          strips: '',
         }),
       product: () => Promise.resolve({ isDistributary: false }),
     }

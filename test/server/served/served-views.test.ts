@@ -174,7 +174,10 @@ void t.test('objects under a declared prefix are selected by label, with or with
   for (const query of ['?labelSelector=app=web', '?labelSelector=app', '']) {
     t.match(await (await fetch(url + query)).json(), { items: [{ metadata: { name: 'x' } }] }, query)
   }
-  await until(() => [...h.app.sources].some(({ cache }) => cache.unservableCount === 1), 'the other is counted')
+  await until(
+    () => [...h.app.sources].some(({ cache }) => cache.contents.unservable.size === 1),
+    'the other is counted',
+  )
 })
 
 void t.test('fields of a built-in kind are those of the requested version', async (t) => {

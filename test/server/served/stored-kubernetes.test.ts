@@ -22,17 +22,14 @@ const base64 = (text: string): string => Buffer.from(text).toString('base64')
 const POD = base64('/registry/pods/default/a')
 const PREFIXES = ['--resource=flags=/config/flags/', '--resource=routes=/config/routes/']
 
-void t.test('nothing but the declared prefixes is served until Kubernetes stores something', async (t) => {
+void t.test('only the declared prefixes are served until Kubernetes stores an object', async (t) => {
   const etcd = await startEtcd(t)
   for (const workers of ['1', '2']) {
     const server = await startServer(t, { flags: [`--etcd-servers=${etcd.url}`, `--workers=${workers}`, ...PREFIXES] })
     const only =
       'flags.distributary.io, routes.distributary.io and nothing else until something is stored under /registry/'
-    await until(
-      () => server.printed().includes(`distributary serves ${only}, from ${etcd.url}`),
-      'the greeting says so',
-    )
-    t.match(server.printed(), `kubectl -s ${server.url} get flags.distributary.io\n`)
+    await until(() => server.printed().includes(`and reads ${etcd.url}, to serve ${only}`), 'the banner says so')
+    await until(() => server.printed().includes(`kubectl -s ${server.url} get flags.distributary.io\n`), 'the example')
     const get = async (path: string): Promise<{ status: number; text: string }> => {
       const response = await fetch(server.url + path)
       return { status: response.status, text: await response.text() }
@@ -84,9 +81,10 @@ void t.test('an option decides whether they are served, whatever is stored', asy
     flags: [`--etcd-servers=${etcd.url}`, '--kubernetes-resources=never', ...PREFIXES],
   })
   t.equal((await fetch(`${never.url}/api/v1/pods`)).status, 404)
-  t.match(never.printed(), 'distributary serves flags.distributary.io, routes.distributary.io and nothing else, from')
+  const only = 'to serve flags.distributary.io, routes.distributary.io and nothing else'
+  await until(() => never.printed().includes(only), 'the banner says so')
   const refused = await runServer(t, [`--etcd-servers=${etcd.url}`, '--kubernetes-resources=never'])
-  t.match(refused, { code: 2, stderr: /leaves nothing to serve/ })
+  t.match(refused, { code: 2, stderr: /nothing else is left to serve/ })
 })
 
 void t.test('a reload that names a Kubernetes resource serves it, as at the start', async (t) => {
@@ -145,15 +143,18 @@ void t.test('while etcd does not answer, no client gets a 404', async (t) => {
   kubernetes.start()
   await pass()
   t.equal(kubernetes.problem, 'etcd is away')
+  t.notOk(kubernetes.isRuledOut, 'something may be stored')
   answer = () => Promise.reject(new UpstreamError('permission-denied', 'no'))
   await pass()
   t.equal(kubernetes.problem, null, 'what may not be read cannot be served')
   answer = () => Promise.resolve({ keyValues: [] })
   await pass()
   t.notOk(kubernetes.isFound)
+  t.ok(kubernetes.isRuledOut)
   answer = () => Promise.resolve({ keyValues: [{ modRevision: toRevision(2) }] })
   await pass()
   await pass()
   t.ok(kubernetes.isFound)
+  t.notOk(kubernetes.isRuledOut)
   t.equal(found, 1)
 })

@@ -11,6 +11,7 @@ import type { Duplex } from 'node:stream'
 import t, { type Test } from 'tap'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../../support/app.js'
 import { pod } from '../../support/pod.js'
+import { SkippingClock } from '../../support/skipping-clock.js'
 import { until } from '../../support/until.js'
 import { type ApiServerStandIn, startApiServer } from '../../support/api-server-stand-in.js'
 import { startServer } from '../../support/server-process.js'
@@ -70,6 +71,32 @@ const overHttp2: Send = async (h, method, path, headers = {}, body = '') => {
   return { status: answer[':status'] ?? 0, headers: answer, body: text, trailers }
 }
 
+/** Names that HTTP/2 accepts only once, forbids, or treats in its own way. */
+const ODD_TRAILERS = [
+  'Content-Type',
+  'Content-Location',
+  'Content-Range',
+  'ETag',
+  'Date',
+  'Location',
+  'Age',
+  'Authorization',
+  'Expires',
+  'Host',
+  'Last-Modified',
+  'Retry-After',
+  'Access-Control-Allow-Credentials',
+  'Upgrade-Insecure-Requests',
+  'DNT',
+  'TK',
+  'Set-Cookie',
+  'TE',
+  'Keep-Alive',
+  'Proxy-Connection',
+  'HTTP2-Settings',
+  'Upgrade',
+]
+
 for (const [name, send] of [
   ['HTTP/1.1', overHttp1],
   ['HTTP/2', overHttp2],
@@ -107,8 +134,28 @@ for (const [name, send] of [
       const answer = await send(h, method, path, bearer, body)
       t.same([answer.status, answer.body], [200, '{"kind":"Stand"}'], `${method} ${path}`)
       t.match(behind.last(), { method, url: path, body, headers: { authorization: 'Bearer sesame' } })
+      const isStream = path.includes('?watch') || path.includes('?follow')
+      t.equal(answer.headers['incremental'], isStream ? '?1' : undefined, `${path}: proxies pass a stream on at once`)
     }
     t.equal(behind.seen.length, passed.length, 'each once')
+  })
+
+  void t.test(`over ${name}, trailers of every name, once and repeated, end no process`, async (t) => {
+    const { h, behind } = await scene(t)
+    const names = [...ODD_TRAILERS, 'X-Sum']
+    for (const trailer of names) {
+      for (const times of [1, 2]) {
+        behind.answer = (_request, response) => {
+          response.writeHead(200, { trailer })
+          response.write('{"a":')
+          response.addTrailers(Array.from({ length: times }, () => [trailer, 'trailers'] as const))
+          response.end('1}')
+        }
+        const { status, body, trailers } = await send(h, 'GET', '/api/v1/secrets')
+        t.same([status, body], [200, '{"a":1}'], `${trailer}, ${times} times`)
+        if (trailer === 'X-Sum') t.equal(trailers['x-sum'], Array<string>(times).fill('trailers').join(', '))
+      }
+    }
   })
 
   void t.test(
@@ -189,7 +236,7 @@ for (const [name, send] of [
   })
 }
 
-void t.test('requests on one connection leave nothing behind that Node would warn about', async (t) => {
+void t.test('requests on one connection leave no listeners behind', async (t) => {
   const behind = await startApiServer(t)
   const server = await startServer(t, { flags: ['--passthrough', behind.url, '--authorization-mode=AlwaysAllow'] })
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
@@ -295,6 +342,20 @@ void t.test(
   },
 )
 
+void t.test('a caller whose name no header can carry unchanged is refused', async (t) => {
+  const { behind, ask } = await secured(t, true)
+  for (const [name, groups] of [
+    ['jane\nX-Remote-Group: system:masters', []],
+    [' system:admin', []],
+    ['system:admin ', []],
+    ['jane', ['dev\u0007']],
+  ] as const) {
+    t.equal(await ask({}, [name, groups]), 403, JSON.stringify([name, groups]))
+  }
+  t.same(behind.seen, [])
+  t.equal(await ask({}, ['jane doe ü', []]), 200)
+})
+
 void t.test('a renewed proxy certificate is presented from the next request on', async (t) => {
   const { behind, ask, authority, proxy } = await secured(t, true)
   t.equal(await ask({}, ['jane', []]), 200)
@@ -359,6 +420,38 @@ void t.test('exec, attach and port-forward get a tunnel, for SPDY by POST and We
     t.ok(text.endsWith('LAST'), 'the end of the input does not end the output')
   }
   await until(() => behind.connections === 0, 'nothing is left open')
+})
+
+void t.test('a tunnel whose client has left ends, although the API server keeps its half open', async (t) => {
+  const clock = new SkippingClock()
+  const { h, behind } = await scene(t, { clock, config: { passthroughMaxRequests: 1 } })
+  let kept: net.Socket | undefined
+  behind.upgrade = (_request, socket) => {
+    kept = socket as net.Socket
+    kept.allowHalfOpen = true
+    kept.on('error', () => {})
+    kept.resume()
+    kept.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n')
+  }
+  t.teardown(() => kept?.destroy())
+  const socket = net.connect({ port: h.port, host: '127.0.0.1', allowHalfOpen: true })
+  t.teardown(() => socket.destroy())
+  const path = '/api/v1/namespaces/a/pods/x/exec'
+  socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n`)
+  let text = ''
+  socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+  await until(() => text.includes('101'), 'the tunnel')
+  socket.end()
+  await once(kept!, 'end')
+  for (let i = 0; i < 4; i++) {
+    await clock.skip(40_000, 40_000)
+    kept!.write(`part ${i}`)
+    await until(() => text.endsWith(`part ${i}`), 'output goes on after the end of the input')
+  }
+  const status = async (): Promise<number> => (await overHttp1(h, 'GET', '/api/v1/namespaces/a/pods/x/log')).status
+  t.equal(await status(), 429)
+  await clock.skip(61_000, 61_000)
+  await until(async () => (await status()) === 200, 'its slot is free')
 })
 
 void t.test('the API server may refuse an upgrade, and a foreign page is rejected here', async (t) => {

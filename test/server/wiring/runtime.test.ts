@@ -1,6 +1,6 @@
 /**
  * Tests what the server needs from its runtime. For each feature that Bun lacks, a small program shows the fault
- * without the server. Under Bun (`npm run test:bun`) the test fails once such a program succeeds, so docs/runtimes.md
+ * without the server. Under Bun (`npm run judge -- bun`) the test fails once such a program succeeds, so docs/guide/runtimes.md
  * stays correct.
  */
 import { spawnSync } from 'node:child_process'
@@ -21,11 +21,11 @@ const programs = [
   new URL('./runtime/header-deadline.js', import.meta.url),
   new URL('./runtime/full-socket.js', import.meta.url),
 ]
-const page = readFileSync(fileURLToPath(new URL('../../../../docs/runtimes.md', import.meta.url)), 'utf8')
+const page = readFileSync(fileURLToPath(new URL('../../../../docs/guide/runtimes.md', import.meta.url)), 'utf8')
 
 for (const { pathname } of programs) {
   const program = `test/server/wiring/runtime/${basename(pathname, '.js')}.ts`
-  void t.test(`Node has what ${program} asks for, and docs/runtimes.md says that Bun lacks it`, (t) => {
+  void t.test(`Node has what ${program} asks for, and docs/guide/runtimes.md says that Bun lacks it`, (t) => {
     t.ok(page.includes(`../${program}`))
     t.equal(run(process.execPath, pathname), 0)
     t.end()
@@ -33,7 +33,7 @@ for (const { pathname } of programs) {
 
   const runtime = serverRuntime()
   void t.test(`Bun lacks it: ${program}`, { skip: runtime === process.execPath }, (t) => {
-    t.equal(run(runtime, pathname), 10, 'docs/runtimes.md need not say so any more')
+    t.equal(run(runtime, pathname), 10, 'docs/guide/runtimes.md need not say so any more')
     t.end()
   })
 }

@@ -186,7 +186,7 @@ export class EmbeddedUpstream implements Upstream {
       bytes += operation.value.length
       const { leaseId = '0' } = operation
       if (leaseId !== '0' && !this.leases.has(leaseId)) {
-        throw new UpstreamError('protocol', `requested lease not found: ${leaseId}`)
+        throw new UpstreamError('lease-not-found', `requested lease not found: ${leaseId}`)
       }
     }
     if (bytes > this.#maxRequestBytes) {

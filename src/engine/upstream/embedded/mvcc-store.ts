@@ -13,7 +13,7 @@
  * Source of the rules: etcd's API guarantees, and the documentation of etcd's `kvstore` and `key_index`.
  */
 import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
-import { prefixEnd } from '../../model/event.js'
+import { eventKey, prefixEnd } from '../../model/event.js'
 import { nextRevision, type Revision, ZERO_REVISION } from '../../model/revision.js'
 import { createSortedMap, type SortedMap } from '../../../support/sorted-map.js'
 import { UpstreamError, type WriteOperation } from '../upstream.js'
@@ -147,7 +147,7 @@ export class MvccStore {
     let drop = 0
     for (const batch of this.#log) {
       if (batch.revision > revision) break
-      for (const event of batch.events) dropped.add(keyOf(event))
+      for (const event of batch.events) dropped.add(eventKey(event))
       if (batch.revision === revision) break
       this.#logBytes -= batchBytes(batch)
       drop++
@@ -247,10 +247,6 @@ function checkUniqueKeys(operations: readonly WriteOperation[]): void {
     if (keys.has(key)) throw new UpstreamError('protocol', `duplicate key in one transaction: ${JSON.stringify(key)}`)
     keys.add(key)
   }
-}
-
-function keyOf(event: KeyEvent): Key {
-  return event.type === 'put' ? event.keyValue.key : event.key
 }
 
 function batchBytes(batch: Batch): number {

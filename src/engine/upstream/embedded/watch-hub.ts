@@ -6,7 +6,7 @@
  * `close()`. Instead, a pass in a later turn of the event loop delivers to each watch everything that has accumulated
  * since the last pass.
  */
-import type { Batch, Key, KeyEvent } from '../../model/event.js'
+import { type Batch, eventKey, type Key, type KeyEvent } from '../../model/event.js'
 import { nextRevision, type Revision, toRevision } from '../../model/revision.js'
 import type { Clock, Timer } from '../../../support/clock.js'
 import {
@@ -191,5 +191,5 @@ function batchUnder(batch: Batch, prefix: Key): Batch | null {
 }
 
 function isUnder(event: KeyEvent, prefix: Key): boolean {
-  return (event.type === 'put' ? event.keyValue.key : event.key).startsWith(prefix)
+  return eventKey(event).startsWith(prefix)
 }

@@ -46,12 +46,13 @@ export function encodeRangeRequest(request: RangeRequest): Uint8Array {
 }
 
 /**
- * Asks for progress notifications. Does not ask for previous values, because the store has them. Does not ask for
- * fragments either: etcd (3.4 to 3.7) takes time quadratic in the number of events to split a response, so 200,000
- * deletes in one transaction would never arrive.
+ * Asks for progress notifications. Does not ask for previous values, because the store has them.
+ *
+ * @param isFragmented whether etcd may split a large response. etcd (3.4 to 3.7) takes time quadratic in the number of
+ * events to split it, so 200,000 deletes in one transaction would never arrive.
  */
-export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revision): Uint8Array {
-  return new BinaryWriter()
+export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revision, isFragmented: boolean): Uint8Array {
+  const writer = new BinaryWriter()
     .tag(1, WireType.LengthDelimited)
     .fork()
     .tag(1, WireType.LengthDelimited)
@@ -62,8 +63,8 @@ export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revisi
     .int64(startRevision)
     .tag(4, WireType.Varint)
     .bool(true)
-    .join()
-    .finish()
+  if (isFragmented) writer.tag(8, WireType.Varint).bool(true)
+  return writer.join().finish()
 }
 
 export function encodeWatchProgressRequest(): Uint8Array {

@@ -6,7 +6,6 @@
  */
 import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
 import { type Revision, ZERO_REVISION } from '../../model/revision.js'
-import { UpstreamError } from '../upstream.js'
 import { WireCursor } from './wire-cursor.js'
 
 export interface RangeResponse {
@@ -25,11 +24,13 @@ export interface WatchMessage {
   readonly canceled: boolean
   readonly compactRevision: Revision
   readonly cancelReason: string
+  /** Whether the response continues with the next message. */
+  readonly isFragment: boolean
   /**
    * Whole revisions, because etcd never splits a revision over two responses. A live response is one transaction, and a
    * response to a watch that catches up stops at a revision boundary (server/storage/mvcc/watcher_group.go,
-   * `eventBatch.add`; unchanged since 3.4). Only a *fragmented* response may be cut anywhere, and fragments are not
-   * requested.
+   * `eventBatch.add`; unchanged since 3.4). Only a *fragmented* response may be cut anywhere: the last revision of a
+   * fragment may continue in the next one.
    */
   readonly batches: readonly Batch[]
 }
@@ -72,7 +73,7 @@ const PART_BYTES = 64 * 1024
 type Open<T> = { -readonly [K in keyof T]: T[K] }
 
 /** Decodes a message part by part. */
-export class Decoding<Result> {
+class Decoding<Result> {
   readonly #cursor: WireCursor
   readonly #read: (cursor: WireCursor, tag: number) => void
 
@@ -142,6 +143,7 @@ export function watchDecoding(message: Buffer): Decoding<WatchMessage> {
     canceled: false,
     compactRevision: ZERO_REVISION,
     cancelReason: '',
+    isFragment: false,
     batches,
   }
   return new Decoding(message, response, (cursor, tag) => {
@@ -152,9 +154,8 @@ export function watchDecoding(message: Buffer): Decoding<WatchMessage> {
     else if (tag === WATCH_CANCELED) response.canceled = cursor.bool()
     else if (tag === WATCH_COMPACT_REVISION) response.compactRevision = cursor.int64() as Revision
     else if (tag === WATCH_CANCEL_REASON) response.cancelReason = cursor.latin1()
-    else if (tag !== WATCH_FRAGMENT) cursor.pass(tag)
-    else if (cursor.bool())
-      throw new UpstreamError('protocol', 'etcd sent a fragment of a watch response, which was not requested')
+    else if (tag === WATCH_FRAGMENT) response.isFragment = cursor.bool()
+    else cursor.pass(tag)
   })
 }
 

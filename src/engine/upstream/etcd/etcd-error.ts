@@ -21,6 +21,9 @@ const TEXTS: readonly (readonly [text: string, code: UpstreamErrorCode])[] = [
   ['request is too large', 'too-large'],
   ['too many operations in txn request', 'too-large'],
   ['message larger than max', 'too-large'],
+  ['requested lease not found', 'lease-not-found'],
+  // kine's text.
+  ['unsupported operations in txn', 'unsupported'],
   ['no leader', 'unavailable'],
   // A learner serves no requests before its promotion, and no member serves requests after one has been found corrupt.
   ['rpc not supported for learner', 'unavailable'],

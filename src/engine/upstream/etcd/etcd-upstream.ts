@@ -17,6 +17,9 @@ import {
   UpstreamError,
   type Compare,
   type Page,
+  type RawHandlers,
+  type RawStream,
+  type RawUpstream,
   type ReadOptions,
   type StreamOptions,
   type StreamPart,
@@ -47,13 +50,23 @@ import { EndpointPool } from './endpoint-pool.js'
 import { EtcdCalls } from './etcd-calls.js'
 import { EtcdWatch } from './etcd-watch.js'
 import type { EtcdTls } from './grpc-connection.js'
-import { GrpcEndpoint } from './grpc-endpoint.js'
+import { isTokenRejected } from './etcd-error.js'
+import { GrpcEndpoint, type GrpcStream } from './grpc-endpoint.js'
+import { RpcError, RpcStatus } from './rpc-status.js'
 import { newLeaseId } from '../lease-id.js'
 import { MemberHealth } from './member-health.js'
 import { MemberPulse } from './member-pulse.js'
 import { MAX_KEYS, PageSizes } from './page-sizes.js'
+import { ProgressAnswers } from './progress-answers.js'
 import { ReadablePrefixes } from './readable-prefixes.js'
-import { hasRangeStream, isProgressTrusted } from './member-versions.js'
+import {
+  AUTH_BYPASS,
+  checksRoles,
+  hasAuthBypass,
+  hasFastKeysOnly,
+  hasRangeStream,
+  isProgressTrusted,
+} from './member-versions.js'
 
 export interface EtcdCredentials {
   /** Applies to https endpoints. */
@@ -86,6 +99,8 @@ export interface EtcdUpstreamOptions extends EtcdCredentials {
    * The largest accepted message. A larger one fails as `too-large` and is never read into memory. Default: 160 MiB.
    */
   readonly maxReceivedBytes?: number
+  /** Turns the reason for a failed connection into advice. Default: as it is. */
+  readonly explain?: (reason: string, url: string) => string
   readonly metrics?: UpstreamMetrics
   readonly clock?: Clock
   readonly logger?: Logger
@@ -122,6 +137,17 @@ export function connectEtcd(options: EtcdUpstreamOptions): Upstream {
 
 class EtcdUpstream implements Upstream {
   readonly areKeysCheap = true
+  readonly raw: RawUpstream = {
+    call: async (path, request, options) => {
+      try {
+        return await this.#calls.call(path, request, options)
+      } catch (error) {
+        throw error instanceof UpstreamError && error.cause instanceof RpcError ? error.cause : error
+      }
+    },
+    showsLeasesOfKeys: () => !this.#everyMember(hasFastKeysOnly),
+    stream: (path, handlers) => this.#rawStream(path, handlers),
+  }
   readonly #pool: EndpointPool
   readonly #calls: EtcdCalls
   readonly #clock: Clock
@@ -131,23 +157,38 @@ class EtcdUpstream implements Upstream {
   readonly #pageSizes = new PageSizes()
   readonly #versions = new Map<GrpcEndpoint, string>()
   readonly #watches = new Set<EtcdWatch>()
+  readonly #rawStreams = new Set<GrpcStream>()
   readonly #health: MemberHealth<GrpcEndpoint>
   readonly #pulse: MemberPulse<GrpcEndpoint>
   readonly #status = new SingleFlight(() => this.#requestStatus())
   readonly #stopFollowing: () => void
   readonly #readable: ReadablePrefixes
+  readonly #progress: ProgressAnswers
+  readonly #hasUser: boolean
   #trustsProgress = false
+  #bypassedRoles: string | null = null
+  /** Whether it is known, or being found out, if roles can be bypassed. */
+  #areRolesChecked = false
 
   constructor(options: EtcdUpstreamOptions) {
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
+    this.#hasUser = options.user !== undefined
     this.#readable = new ReadablePrefixes(this.#logger)
+    this.#progress = new ProgressAnswers({
+      clock: this.#clock,
+      logger: this.#logger,
+      askAll: () => {
+        for (const watch of this.#watches) watch.askForProgress()
+      },
+    })
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS
     this.#connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
     const endpoints = options.endpoints.map(
       (url) =>
         new GrpcEndpoint({
           url,
+          explain: options.explain,
           ...(options.tls === undefined ? {} : { tls: options.tls }),
           keepAliveTimeMs: options.keepAliveTimeMs ?? KEEP_ALIVE_TIME_MS,
           keepAliveTimeoutMs: options.keepAliveTimeoutMs ?? KEEP_ALIVE_TIMEOUT_MS,
@@ -274,28 +315,38 @@ class EtcdUpstream implements Upstream {
     return {
       clusterId: first.clusterId,
       serverVersions: statuses.map(({ version }) => version),
-      trustsProgress: this.#trustsProgress,
+      trustsProgress: this.trustsProgress,
     }
   }
 
   get trustsProgress(): boolean {
-    return this.#trustsProgress
+    return this.#trustsProgress && !this.#progress.areDropped
   }
 
   get refusedReads(): string | null {
     return this.#readable.problem
   }
 
+  get bypassedRoles(): string | null {
+    return this.#bypassedRoles
+  }
+
   watch(options: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
+    let unwatched: (() => void) | null = null
     const watch = new EtcdWatch(
       {
         pool: this.#pool,
         token: this.#calls.token,
         clock: this.#clock,
         openTimeoutMs: this.#requestTimeoutMs,
-        trustsProgress: () => this.#trustsProgress,
+        trustsProgress: () => this.trustsProgress,
+        progress: this.#progress,
         pulse: this.#pulse,
-        onOver: (over) => this.#watches.delete(over as EtcdWatch),
+        onOpen: () => (unwatched ??= this.#readable.watched(options.prefix)),
+        onOver: (over) => {
+          this.#watches.delete(over as EtcdWatch)
+          unwatched?.()
+        },
       },
       options,
       handlers,
@@ -304,6 +355,34 @@ class EtcdUpstream implements Upstream {
     this.#health.start()
     this.#pulse.start()
     return watch
+  }
+
+  async #rawStream(path: string, handlers: RawHandlers): Promise<RawStream> {
+    const metadata = await this.#calls.token.metadata()
+    const endpoint = await this.#pool.pick()
+    const stream = endpoint.stream(
+      path,
+      { ...metadata, hasleader: 'true' },
+      {
+        onMessage: (message) => handlers.onMessage(message),
+        onEnd: (error) => {
+          this.#rawStreams.delete(stream)
+          if (error?.code === RpcStatus.UNAVAILABLE) this.#pool.suspect(endpoint)
+          if (error !== null && isTokenRejected(error.details)) this.#calls.token.refuse(metadata)
+          handlers.onEnd(error)
+        },
+      },
+    )
+    this.#rawStreams.add(stream)
+    return {
+      send: (message) => stream.send(message),
+      pause: () => stream.pause(),
+      resume: () => stream.resume(),
+      cancel: () => {
+        this.#rawStreams.delete(stream)
+        stream.cancel()
+      },
+    }
   }
 
   async write(compares: readonly Compare[], operations: readonly WriteOperation[]): Promise<WriteResult> {
@@ -330,7 +409,10 @@ class EtcdUpstream implements Upstream {
     this.#stopFollowing()
     this.#health.stop()
     this.#pulse.stop()
+    this.#progress.stop()
     for (const watch of this.#watches) watch.close()
+    for (const stream of this.#rawStreams) stream.cancel()
+    this.#rawStreams.clear()
     this.#pool.close()
     return Promise.resolve()
   }
@@ -423,8 +505,21 @@ class EtcdUpstream implements Upstream {
    * version may be the last one missing.
    */
   #learnVersion(endpoint: GrpcEndpoint, version: string): void {
+    if (this.#versions.get(endpoint) !== version) this.#areRolesChecked = false
     this.#versions.set(endpoint, version)
+    if (!this.#areRolesChecked) {
+      this.#areRolesChecked = true
+      // Nothing waits for it, and what fails now is tried again after the next status.
+      this.#checkRoles().catch(() => void (this.#areRolesChecked = false))
+    }
     this.#trustsProgress = this.#everyMember(isProgressTrusted)
+  }
+
+  async #checkRoles(): Promise<void> {
+    const versions = [...new Set(this.#versions.values())]
+    const isBypassed = versions.some(hasAuthBypass) && (this.#hasUser || (await checksRoles(this)))
+    if (isBypassed && this.#bypassedRoles === null) this.#logger.warn({ versions }, AUTH_BYPASS)
+    this.#bypassedRoles = isBypassed ? AUTH_BYPASS : null
   }
 
   #everyMember(has: (version: string) => boolean): boolean {

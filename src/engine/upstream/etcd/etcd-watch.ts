@@ -15,7 +15,8 @@
  */
 import type { Clock, Timer } from '../../../support/clock.js'
 import { type Batch, prefixEnd } from '../../model/event.js'
-import { InOrder } from '../../../support/in-order.js'
+import { CONFIRMED_FOR_MS } from '../../model/feed-sink.js'
+import { InOrder } from '../in-order.js'
 import { inTurns, partsOf, sourceTurns } from '../../../support/turns.js'
 import {
   type SourceAge,
@@ -32,6 +33,7 @@ import type { EndpointPool } from './endpoint-pool.js'
 import { cancelReasonError, isTokenRejected, toUpstreamError } from './etcd-error.js'
 import type { GrpcEndpoint, GrpcStream } from './grpc-endpoint.js'
 import type { MemberPulse } from './member-pulse.js'
+import type { ProgressAnswers } from './progress-answers.js'
 import type { RpcError } from './rpc-status.js'
 
 export interface WatchContext {
@@ -41,7 +43,10 @@ export interface WatchContext {
   /** The time limit in milliseconds between the request for a watch and etcd's `created`. */
   readonly openTimeoutMs: number
   trustsProgress(): boolean
+  readonly progress: Pick<ProgressAnswers, 'answered' | 'opened' | 'ofWatch'>
   readonly pulse: Pick<MemberPulse<GrpcEndpoint>, 'confirmedAtMs' | 'confirm'>
+  /** Called when etcd has accepted the watch, and again if it had to be opened with another token. */
+  onOpen(): void
   /** Called when the watch is over for any reason and need not be closed any more. */
   onOver(watch: UpstreamWatch): void
 }
@@ -50,12 +55,6 @@ export interface WatchContext {
 const REQUIRE_LEADER = { hasleader: 'true' }
 
 const PROGRESS_REQUEST = encodeWatchProgressRequest()
-
-/**
- * This is less than two intervals of the pulse, yet long enough that data does not count as old after one slightly late
- * reply.
- */
-const CONFIRMED_FOR_MS = 1_800
 
 /** A response below this size takes less than one time slice. */
 const SLICED_BYTES = 64 * 1024
@@ -73,12 +72,15 @@ export class EtcdWatch implements UpstreamWatch {
   readonly #handlers: WatchHandlers
   readonly #abort = new AbortController()
   readonly #openTimer: Timer
+  readonly #progress: ReturnType<ProgressAnswers['ofWatch']>
   #endpoint: GrpcEndpoint | null = null
   #stream: GrpcStream | null = null
   #metadata: Readonly<Record<string, string>> = {}
   #hasRefreshedToken = false
   #isOpen = false
   #isOver = false
+  /** The last revision of a fragment; null if the last message was not a fragment. */
+  #cut: Batch | null = null
   /**
    * Messages that arrive while a large one is being delivered wait here. They are at most as many as one read of the
    * socket contains.
@@ -92,6 +94,7 @@ export class EtcdWatch implements UpstreamWatch {
     this.#context = context
     this.#options = options
     this.#handlers = handlers
+    this.#progress = context.progress.ofWatch()
     this.#openTimer = context.clock.setTimer(context.openTimeoutMs, () => {
       this.#blameEndpoint()
       this.#fail(new UpstreamError('unavailable', `etcd did not open the watch within ${context.openTimeoutMs} ms`))
@@ -119,8 +122,16 @@ export class EtcdWatch implements UpstreamWatch {
     if (this.#endpoint !== null) await this.#context.pulse.confirm(this.#endpoint)
   }
 
-  requestProgress(): void {
-    if (this.#isOpen && !this.#isOver && this.#context.trustsProgress()) this.#stream?.send(PROGRESS_REQUEST)
+  requestProgress(isCaughtUp = true): void {
+    if (!this.#isOpen || this.#isOver || !this.#context.trustsProgress()) return
+    // etcd drops the request of a watch that lags.
+    if (isCaughtUp) this.#progress.requested()
+    this.askForProgress()
+  }
+
+  /** Asks for progress although etcd may drop the request. */
+  askForProgress(): void {
+    if (this.#isOpen && !this.#isOver) this.#stream?.send(PROGRESS_REQUEST)
   }
 
   close(): void {
@@ -156,12 +167,13 @@ export class EtcdWatch implements UpstreamWatch {
       },
     )
     this.#stream = stream
-    const { prefix, startRevision } = this.#options
-    stream.send(encodeWatchCreate(prefix, prefixEnd(prefix), startRevision))
+    const { prefix, startRevision, inParts = false } = this.#options
+    stream.send(encodeWatchCreate(prefix, prefixEnd(prefix), startRevision, inParts))
   }
 
   #receive(bytes: Buffer): void | Promise<void> {
     if (this.#isOver) return
+    this.#progress.received()
     if (bytes.length > SLICED_BYTES) return this.#receiveInTurns(bytes)
     let message: WatchMessage
     try {
@@ -186,7 +198,7 @@ export class EtcdWatch implements UpstreamWatch {
     }
     const message = decoding.result
     if (message.canceled || message.created) return this.#take(message)
-    const parts = partsOf(message.batches, weightOf, PART_BYTES)
+    const parts = partsOf(this.#wholeRevisions(message), weightOf, PART_BYTES)
     for await (const batches of inTurns(parts, sourceTurns)) {
       if (this.#isOver) return
       this.#handlers.onBatches(batches)
@@ -199,15 +211,34 @@ export class EtcdWatch implements UpstreamWatch {
       if (this.#isOpen) return
       this.#isOpen = true
       this.#openTimer.cancel()
+      this.#context.progress.opened()
+      this.#context.onOpen()
       this.#handlers.onOpen()
       return
     }
     // While the watcher catches up, the header's revision is far ahead of the events. It means progress only in a
     // response without events.
-    if (message.batches.length > 0) return this.#handlers.onBatches(message.batches)
+    if (message.batches.length > 0) {
+      const batches = this.#wholeRevisions(message)
+      return batches.length === 0 ? undefined : this.#handlers.onBatches(batches)
+    }
+    if (message.watchId === ALL_WATCHERS) this.#context.progress.answered()
     if (message.watchId === ALL_WATCHERS && !this.#context.trustsProgress()) return
     // A watch may start at a future revision. Progress before that says nothing about it.
     if (message.headerRevision >= this.#options.startRevision - 1) this.#handlers.onProgress(message.headerRevision)
+  }
+
+  /** Joins a revision that was cut by the end of a fragment, and holds back one that may continue. */
+  #wholeRevisions({ batches, isFragment }: WatchMessage): readonly Batch[] {
+    const cut = this.#cut
+    if (cut === null && !isFragment) return batches
+    const whole = [...batches]
+    const [first] = whole
+    if (cut !== null && first?.revision === cut.revision) {
+      whole[0] = { revision: cut.revision, events: [...cut.events, ...first.events] }
+    } else if (cut !== null) whole.unshift(cut)
+    this.#cut = isFragment ? (whole.pop() ?? null) : null
+    return whole
   }
 
   #canceled(message: WatchMessage): void {

@@ -31,6 +31,8 @@ export interface GrpcConnectionOptions {
    */
   readonly url: string
   readonly tls?: EtcdTls
+  /** Turns the reason for a failed attempt into advice. Default: as it is. */
+  readonly explain?: ((reason: string, url: string) => string) | undefined
   readonly keepAliveTimeMs: number
   readonly keepAliveTimeoutMs: number
 }
@@ -110,7 +112,7 @@ export class GrpcConnection {
   }
 
   #attempt(): void {
-    const { url, tls = {} } = this.#options
+    const { url, tls = {}, explain } = this.#options
     const options: SecureClientSessionOptions = {
       ...tls,
       settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
@@ -142,7 +144,7 @@ export class GrpcConnection {
     session.on('error', (error) => (failure = errorMessage(error))) // it closes as well
     session.once('goaway', () => this.#lost(session))
     session.once('close', () => {
-      if (this.#session === session && this.#state === 'connecting') this.#failure = failure
+      if (this.#session === session && this.#state === 'connecting') this.#failure = explain?.(failure, url) ?? failure
       this.#lost(session)
     })
   }

@@ -7,6 +7,7 @@
  */
 import type { Key } from '../../model/event.js'
 import { recentEntries } from '../../../support/recent-entries.js'
+import { MAX_SIZED_PREFIXES } from '../../model/limits.js'
 
 const TARGET_BYTES = 8 * 1024 * 1024
 /**
@@ -18,11 +19,9 @@ const FIRST_KEYS = 100
 export const MAX_KEYS = 10_000
 /** The next page may have much larger values than the last one, so the number of keys grows in steps. */
 const MAX_GROWTH = 4
-/** A configuration has hundreds of prefixes at most. The limit is for callers that read arbitrary prefixes. */
-const MAX_PREFIXES = 1_000
 
 export class PageSizes {
-  readonly #keys = recentEntries<Key, number>(MAX_PREFIXES)
+  readonly #keys = recentEntries<Key, number>(MAX_SIZED_PREFIXES)
 
   keysFor(prefix: Key): number {
     return this.#keys.get(prefix) ?? FIRST_KEYS

@@ -6,12 +6,13 @@
  * permission is taken away, running watches continue and nothing looks wrong, but every consistent read fails. The
  * server logs once that reads are refused, and once that they are allowed again. In between, `problem` names the
  * refused prefix.
+ *
+ * A prefix counts while it is watched. When its last watch ends, for example because a definition was deleted, it is
+ * forgotten: its permission may be taken away as well, and that is no fault.
  */
 import { type Key, keyToText } from '../../model/event.js'
 import type { Logger } from '../../../support/log.js'
-
-/** A large cluster has this many resources. Changes for further prefixes are not reported. */
-const MAX_PREFIXES = 2_000
+import { MAX_UNWATCHED_PREFIXES } from '../../model/limits.js'
 
 export class ReadablePrefixes {
   readonly #logger: Logger
@@ -19,6 +20,8 @@ export class ReadablePrefixes {
   readonly #known = new Set<Key>()
   /** The refused prefixes with the reason for each, in the order in which `next` returns them. */
   readonly #refused = new Map<Key, string>()
+  /** The number of open watches of each prefix. */
+  readonly #watches = new Map<Key, number>()
 
   constructor(logger: Logger) {
     this.#logger = logger
@@ -57,8 +60,29 @@ export class ReadablePrefixes {
     return this.#refused.has(prefix)
   }
 
+  /** Notes that etcd has accepted a watch. @returns a function to call once when that watch is over. */
+  watched(prefix: Key): () => void {
+    this.#known.add(prefix)
+    this.#watches.set(prefix, (this.#watches.get(prefix) ?? 0) + 1)
+    return () => this.#unwatched(prefix)
+  }
+
+  #unwatched(prefix: Key): void {
+    const left = this.#watches.get(prefix)! - 1
+    if (left > 0) return void this.#watches.set(prefix, left)
+    this.#watches.delete(prefix)
+    // When etcd is lost, all watches end. One prefix stays known, since small reads need one as soon as etcd is back.
+    if (this.#watches.size > 0) this.#forget(prefix)
+  }
+
+  #forget(prefix: Key): void {
+    this.#known.delete(prefix)
+    this.#refused.delete(prefix)
+  }
+
   allowed(prefix: Key): void {
-    if (this.#known.size < MAX_PREFIXES) this.#known.add(prefix)
+    this.#known.add(prefix)
+    this.#keepToLimit()
     if (!this.#refused.has(prefix)) return
     // The role has been changed again, so the other prefixes may be allowed as well.
     this.#refused.clear()
@@ -77,5 +101,10 @@ export class ReadablePrefixes {
       { prefix: keyToText(prefix), reason },
       'etcd refuses reads that it allowed before: check the roles of the etcd user; running watches continue until they must be reopened',
     )
+  }
+
+  #keepToLimit(): void {
+    if (this.#known.size <= this.#watches.size + MAX_UNWATCHED_PREFIXES) return
+    for (const prefix of this.#known) if (!this.#watches.has(prefix)) return this.#forget(prefix)
   }
 }

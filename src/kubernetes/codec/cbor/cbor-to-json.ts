@@ -10,8 +10,8 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { type Token, Tokenizer, Type } from 'cborg'
-import { MAX_JSON_DEPTH } from '../json-scan.js'
 import { CodecError } from '../protobuf/codec-error.js'
+import { MAX_JSON_DEPTH } from '../../model/limits.js'
 
 /** The tag of self-described CBOR (RFC 8949, 3.4.6), with which API servers begin all their CBOR. */
 export const CBOR_MAGIC = Buffer.from([0xd9, 0xd9, 0xf7])

@@ -27,7 +27,7 @@ export interface DecodedObject {
   /** An exactly sized copy: compact JSON, kind and apiVersion first. */
   readonly bytes: Buffer
   /** Index in `bytes` just after the `{` of the top-level `metadata`; -1 when the kind has none. */
-  readonly metadataOffset: number
+  readonly revisionOffset: number
   readonly apiVersion: string
   readonly kind: string
   /** The number of fields unknown to the schema, which are missing from `bytes`. */
@@ -84,7 +84,7 @@ class Decoder {
   private readonly entries = new MapEntries(this.reader)
   private readonly special = new SpecialValues(this.reader, this.writer)
   private plans!: Plans
-  private metadataOffset = -1
+  private revisionOffset = -1
   private keepsResourceVersion = false
   private addsDefaults = true
 
@@ -99,11 +99,11 @@ class Decoder {
     this.keepsResourceVersion = options.keepResourceVersion === true
     this.places.reset(options.maxMessages ?? Infinity)
     this.special.unknownFields = 0
-    this.metadataOffset = -1
+    this.revisionOffset = -1
     try {
       this.object(apiVersion, kind, rawStart, rawEnd, 0)
       const unknownFields = this.places.unknownFields + this.special.unknownFields
-      return { bytes: this.writer.copy(), metadataOffset: this.metadataOffset, apiVersion, kind, unknownFields }
+      return { bytes: this.writer.copy(), revisionOffset: this.revisionOffset, apiVersion, kind, unknownFields }
     } finally {
       this.reader.bytes = NOTHING
     }
@@ -220,9 +220,9 @@ class Decoder {
     writer.raw(field.prefix)
     if (depth === 0 && plan.isKind && field.jsonName === 'metadata' && inner.name === OBJECT_META) {
       writer.byte(OPEN_BRACE)
-      this.metadataOffset = writer.length
+      this.revisionOffset = writer.length
       this.members(this.keepsResourceVersion ? inner : this.plans.metadataPlan, from, to, 1)
-      writer.close(this.metadataOffset, CLOSE_BRACE)
+      writer.close(this.revisionOffset, CLOSE_BRACE)
     } else if (inner.form === 'items' && from === to) {
       // A Go slice has no nil elements.
       if (field.omitsEmpty) {

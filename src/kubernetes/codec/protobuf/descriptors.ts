@@ -24,6 +24,7 @@ import {
 
 import { CodecError } from './codec-error.js'
 import type { Field, Message, ScalarType, Schema, SpecialType } from './schema.js'
+import { SCALAR_WIRE_TYPES } from './wire.js'
 
 const META = 'k8s.io.apimachinery.pkg.apis.meta.v1'
 const APIEXTENSIONS = 'k8s.io.apiextensions_apiserver.pkg.apis.apiextensions'
@@ -38,25 +39,6 @@ const SPECIAL_TYPES: ReadonlyMap<string, SpecialType> = new Map([
   ['k8s.io.apimachinery.pkg.runtime.RawExtension', 'json'],
   [`${APIEXTENSIONS}.v1.JSON`, 'json'],
   [`${APIEXTENSIONS}.v1beta1.JSON`, 'json'],
-])
-
-const SCALAR_TYPES: ReadonlyMap<Type, ScalarType> = new Map([
-  [Type.DOUBLE, 'double'],
-  [Type.FLOAT, 'float'],
-  [Type.INT64, 'int64'],
-  [Type.UINT64, 'uint64'],
-  [Type.INT32, 'int32'],
-  [Type.FIXED64, 'fixed64'],
-  [Type.FIXED32, 'fixed32'],
-  [Type.BOOL, 'bool'],
-  [Type.STRING, 'string'],
-  [Type.BYTES, 'bytes'],
-  [Type.UINT32, 'uint32'],
-  [Type.ENUM, 'enum'],
-  [Type.SFIXED32, 'sfixed32'],
-  [Type.SFIXED64, 'sfixed64'],
-  [Type.SINT32, 'sint32'],
-  [Type.SINT64, 'sint64'],
 ])
 
 interface Declarations {
@@ -150,7 +132,7 @@ function toField(messageName: string, field: FieldDescriptorProto, declarations:
   const ofValue = value ?? field
   const valueName = ofValue.typeName.replace(/^\./, '')
   const special = SPECIAL_TYPES.get(valueName)
-  const type = ofValue.type === Type.MESSAGE ? (special ?? 'message') : SCALAR_TYPES.get(ofValue.type)
+  const type = ofValue.type === Type.MESSAGE ? (special ?? 'message') : scalarType(ofValue.type)
   if (type === undefined) throw new CodecError('unsupported', `${messageName}.${field.name} is a group`)
   const isText = type === 'string' || type === 'bytes'
   return {
@@ -161,9 +143,15 @@ function toField(messageName: string, field: FieldDescriptorProto, declarations:
     label: isMap ? 'map' : isRepeated ? 'repeated' : isText ? 'value' : 'pointer',
     type,
     messageName: type === 'message' ? valueName : '',
-    keyType: key === undefined ? 'string' : (SCALAR_TYPES.get(key.type) ?? 'string'),
+    keyType: key === undefined ? 'string' : (scalarType(key.type) ?? 'string'),
     enumNames: type === 'enum' ? enumNames(valueName, declarations) : null,
   }
+}
+
+/** Returns undefined for a group, and for a message. */
+function scalarType(type: Type): ScalarType | undefined {
+  const name = Type[type].toLowerCase()
+  return Object.hasOwn(SCALAR_WIRE_TYPES, name) ? (name as ScalarType) : undefined
 }
 
 function enumNames(fullName: string, declarations: Declarations): ReadonlyMap<number, string> {

@@ -11,7 +11,7 @@ import { goDuration } from '../../../support/duration.js'
 import { orderlyMetadata } from '../object-metadata.js'
 import { BackwardWriter } from './backward-writer.js'
 import { CodecError } from './codec-error.js'
-import { enveloped } from './resource-version.js'
+import { enveloped } from './resource-version-splice.js'
 import { type Field, kubernetesSchema, type Message, META_PACKAGE, OBJECT_META, type Schema } from './schema.js'
 import { oncePer } from '../../../support/memo.js'
 

@@ -8,7 +8,7 @@
  * Source: kubernetes/apimachinery, pkg/apis/meta/v1/generated.proto.
  */
 import type { EventType } from '../../../engine/model/event-type.js'
-import type { Status } from '../../../engine/model/status.js'
+import type { Status } from '../../model/status.js'
 import { type JsonRecord, treeFrom } from '../json-tree.js'
 import {
   encodeEnvelope,
@@ -20,7 +20,7 @@ import {
   type StoredObject,
   writeMetadata,
   writeRaw,
-} from './resource-version.js'
+} from './resource-version-splice.js'
 import { encodeListMeta, encodeObject } from './encode-object.js'
 import { kubernetesSchema } from './schema.js'
 import { fieldLength, lengthField, writeHeader } from './wire.js'

@@ -29,7 +29,7 @@ export interface MetadataPlace {
   readonly end: number
 }
 
-const METADATA_TAG = (1 << 3) | LENGTH
+export const METADATA_TAG = (1 << 3) | LENGTH
 const NO_TEXTS: ReadonlyMap<string, string> = new Map()
 const reader = new WireReader()
 

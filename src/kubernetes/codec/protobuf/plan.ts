@@ -4,7 +4,7 @@
  */
 import { CodecError } from './codec-error.js'
 import { type Field, type Message, OBJECT_META, type ScalarType, type Schema, type SpecialType } from './schema.js'
-import { FIXED32, FIXED64, LENGTH, VARINT } from './wire.js'
+import { LENGTH, SCALAR_WIRE_TYPES } from './wire.js'
 import { isStruct, zeroOf } from './zero-value.js'
 import { oncePer } from '../../../support/memo.js'
 
@@ -14,22 +14,7 @@ export type FieldType = ScalarType | SpecialType | 'message'
 const MAX_FIELD_NUMBER = 10_000
 
 export const WIRE_TYPES: Record<FieldType, number> = {
-  string: LENGTH,
-  bytes: LENGTH,
-  bool: VARINT,
-  int32: VARINT,
-  int64: VARINT,
-  uint32: VARINT,
-  uint64: VARINT,
-  sint32: VARINT,
-  sint64: VARINT,
-  fixed32: FIXED32,
-  fixed64: FIXED64,
-  sfixed32: FIXED32,
-  sfixed64: FIXED64,
-  float: FIXED32,
-  double: FIXED64,
-  enum: VARINT,
+  ...SCALAR_WIRE_TYPES,
   time: LENGTH,
   microtime: LENGTH,
   duration: LENGTH,

@@ -6,8 +6,10 @@
  * The table's notation has one line per message, with members in the order in which Go writes them:
  *
  *     = m k8s.io.apimachinery.pkg.apis.meta.v1         an alias of a package, for the lines below
- *     @ k8s.io.api.apps.v1 apps/v1                     messages of a package, and the apiVersion of its kinds
+ *     @ k8s.io.api.apps.v1 apps/v1 v1beta2             messages of a package, and the apiVersion of its kinds
  *     Deployment* metadata?:1:m/ObjectMeta spec?:2:DeploymentSpec
+ *
+ * Versions after the apiVersion are those of the same group in which the messages below are the same.
  *
  * After a message's name, `*` marks a kind, and `[]` a message whose JSON is the array in its only field. `|array`
  * and `|bool` mark a message whose JSON is its second field when that is set, and otherwise its first.
@@ -19,24 +21,9 @@
  * whole package and `/` come first. The other types are protobuf's scalars and the six of `SpecialType`.
  */
 import { readPackageFile } from '../../../support/package-file.js'
+import type { SCALAR_WIRE_TYPES } from './wire.js'
 
-export type ScalarType =
-  | 'string'
-  | 'bytes'
-  | 'bool'
-  | 'int32'
-  | 'int64'
-  | 'uint32'
-  | 'uint64'
-  | 'sint32'
-  | 'sint64'
-  | 'fixed32'
-  | 'fixed64'
-  | 'sfixed32'
-  | 'sfixed64'
-  | 'float'
-  | 'double'
-  | 'enum'
+export type ScalarType = keyof typeof SCALAR_WIRE_TYPES
 
 /**
  * Messages whose JSON is not an object of their fields. The bytes of `json` are JSON (RawExtension, FieldsV1, JSON).
@@ -100,6 +87,11 @@ export function isPackageOf(packageName: string, apiVersion: string): boolean {
   return [group, labels.toReversed().join('.'), labels[0]!].some((end) => before.endsWith(`.${end}`))
 }
 
+/** Replaces the version, which is the last part of both a package and an apiVersion. */
+function inVersion(name: string, version: string): string {
+  return name.replace(/\w+$/, version)
+}
+
 export class Schema {
   private readonly messages = new Map<string, Message>()
   /** Messages by apiVersion, then by kind. */
@@ -118,15 +110,15 @@ export class Schema {
     const lines = new Map<string, string>()
     const packageOf = new Map<string, string>()
     const aliases = new Map<string, string>()
-    let packageName = ''
+    let packages: readonly string[] = []
     for (const line of text.split('\n')) {
       if (line === '' || line.startsWith('#')) continue
-      const words = line.split(' ', 3)
-      if (words[0] === '=') aliases.set(words[1]!, words[2]!)
-      else if (words[0] === '@') {
-        packageName = words[1]!
-        packageOf.set(words[2]!, packageName)
-      } else lines.set(`${packageName}.${/^\w+/.exec(words[0]!)?.[0]}`, line)
+      const [first = '', name = '', second = '', ...others] = line.split(' ')
+      if (first === '=') aliases.set(name, second)
+      else if (first === '@') {
+        packages = [name, ...others.map((version) => inVersion(name, version))]
+        for (const one of packages) packageOf.set(inVersion(second, one.slice(one.lastIndexOf('.') + 1)), one)
+      } else for (const one of packages) lines.set(`${one}.${/^\w+/.exec(first)?.[0]}`, line)
     }
     return new Schema(lines, packageOf, aliases, new Map(), new Set())
   }
@@ -192,19 +184,6 @@ export class Schema {
     const message = this.parseMessage(fullName, line)
     this.messages.set(fullName, message)
     return message
-  }
-
-  /** Yields every kind with a schema as `[apiVersion, kind]`. */
-  *listKinds(): Generator<readonly [apiVersion: string, kind: string]> {
-    const versions = new Map([...this.packageOf].map(([apiVersion, packageName]) => [packageName, apiVersion]))
-    for (const [fullName, line] of this.lines) {
-      const dot = fullName.lastIndexOf('.')
-      if (/^\w+\*/.test(line)) yield [versions.get(fullName.slice(0, dot))!, fullName.slice(dot + 1)]
-    }
-    for (const name of this.explicitKinds.keys()) {
-      const slash = name.lastIndexOf('/')
-      yield [name.slice(0, slash), name.slice(slash + 1)]
-    }
   }
 
   private parseMessage(fullName: string, line: string): Message {

@@ -1,8 +1,28 @@
 /** Reads and writes protobuf's wire format, for stored values and for responses made from them. */
-import { LENGTH, ProtobufReader, type WireFault } from '../../../support/protobuf-reader.js'
+import { FIXED32, FIXED64, LENGTH, ProtobufReader, VARINT, type WireFault } from '../../../support/protobuf-reader.js'
 import { CodecError } from './codec-error.js'
 
 export { FIXED32, FIXED64, LENGTH, VARINT } from '../../../support/protobuf-reader.js'
+
+/** The scalar types, with their wire types. */
+export const SCALAR_WIRE_TYPES = {
+  string: LENGTH,
+  bytes: LENGTH,
+  bool: VARINT,
+  int32: VARINT,
+  int64: VARINT,
+  uint32: VARINT,
+  uint64: VARINT,
+  sint32: VARINT,
+  sint64: VARINT,
+  fixed32: FIXED32,
+  fixed64: FIXED64,
+  sfixed32: FIXED32,
+  sfixed64: FIXED64,
+  float: FIXED32,
+  double: FIXED64,
+  enum: VARINT,
+} as const
 
 export class WireReader extends ProtobufReader {
   protected fault(kind: WireFault, message: string, at: number): CodecError {

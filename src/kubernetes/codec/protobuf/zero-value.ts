@@ -1,20 +1,11 @@
 /** What Go writes for a field that is not set, by the field's type. */
 import type { Json } from '../json-tree.js'
 import type { Field } from './schema.js'
+import { SCALAR_WIRE_TYPES } from './wire.js'
 
 /** Types that are structs in Go, although most are text or a number in JSON. Go writes them even when empty. */
-const STRUCTS: ReadonlySet<Field['type']> = new Set([
-  'time',
-  'microtime',
-  'duration',
-  'quantity',
-  'intorstring',
-  'json',
-  'message',
-])
-
 export function isStruct({ type }: Pick<Field, 'type'>): boolean {
-  return STRUCTS.has(type)
+  return !Object.hasOwn(SCALAR_WIRE_TYPES, type)
 }
 
 /** Returns the zero value of one value of the field. */

@@ -5,7 +5,6 @@
  * Numbers keep their exact text. Where the versions differ only in name, only the apiVersion changes.
  */
 import { eachMember } from '../../../support/json-members.js'
-import { MAX_JSON_DEPTH } from '../json-scan.js'
 import { encodeJsonTree, isRecord, type JsonRecord, readJsonTree } from '../json-tree.js'
 import * as definition from './custom-resource-definition.js'
 import * as devices from './devices.js'
@@ -15,6 +14,7 @@ import * as autoscaler from './horizontal-pod-autoscaler.js'
 import * as ingress from './ingress.js'
 import { renamedVersions } from './renamed-kinds.js'
 import * as small from './small-differences.js'
+import { MAX_JSON_DEPTH } from '../../model/limits.js'
 
 /** Changes the given object. */
 type Conversion = (object: JsonRecord) => void

@@ -39,6 +39,8 @@ export function fillDefinition(definition: JsonRecord): void {
     if (textMember(names, 'listKind') === '') names['listKind'] = `${kind}List`
   }
   spec['conversion'] ??= record({ strategy: 'None' })
+  const service = recordAt(spec, 'conversion', 'webhook', 'clientConfig', 'service')
+  if (service !== null) service['port'] ??= 443
   // Without it, the version could be removed while objects are stored in it.
   const status = ensureRecord(definition, 'status')
   const { storedVersions } = status
@@ -80,8 +82,6 @@ function conversionOf(old: JsonRecord | null): JsonRecord {
   const clientConfig = recordAt(old, 'webhookClientConfig')
   const reviewVersions: Json = old?.['conversionReviewVersions'] ?? (strategy === 'Webhook' ? ['v1beta1'] : null)
   if (clientConfig === null && reviewVersions === null) return record({ strategy })
-  const service = recordAt(clientConfig, 'service')
-  if (service !== null) service['port'] ??= 443
   const webhook = record({
     ...(clientConfig === null ? {} : { clientConfig }),
     conversionReviewVersions: reviewVersions,

@@ -4,82 +4,48 @@
  * comparing the messages of `protobuf/kubernetes-schema.txt` with each other, version by version, and a test repeats
  * the comparison.
  */
-export const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions: readonly string[]])[] = [
-  [['Lease'], ['coordination.k8s.io/v1', 'coordination.k8s.io/v1beta1']],
-  [['CronJob'], ['batch/v1', 'batch/v1beta1', 'batch/v2alpha1']],
-  [['RuntimeClass'], ['node.k8s.io/v1', 'node.k8s.io/v1beta1']],
-  [['PriorityClass'], ['scheduling.k8s.io/v1', 'scheduling.k8s.io/v1beta1', 'scheduling.k8s.io/v1alpha1']],
-  [
-    ['StorageClass', 'CSIDriver', 'CSINode'],
-    ['storage.k8s.io/v1', 'storage.k8s.io/v1beta1'],
-  ],
-  [
-    ['VolumeAttachment', 'CSIStorageCapacity', 'VolumeAttributesClass'],
-    ['storage.k8s.io/v1', 'storage.k8s.io/v1beta1', 'storage.k8s.io/v1alpha1'],
-  ],
-  [
-    ['IngressClass', 'ServiceCIDR'],
-    ['networking.k8s.io/v1', 'networking.k8s.io/v1beta1'],
-  ],
-  [['IPAddress'], ['networking.k8s.io/v1', 'networking.k8s.io/v1beta1', 'networking.k8s.io/v1alpha1']],
-  [['NetworkPolicy'], ['networking.k8s.io/v1', 'extensions/v1beta1']],
-  [
-    ['Role', 'ClusterRole', 'RoleBinding', 'ClusterRoleBinding'],
-    ['rbac.authorization.k8s.io/v1', 'rbac.authorization.k8s.io/v1beta1'],
-  ],
-  [
-    ['FlowSchema'],
-    [
-      'flowcontrol.apiserver.k8s.io/v1',
-      'flowcontrol.apiserver.k8s.io/v1beta3',
-      'flowcontrol.apiserver.k8s.io/v1beta2',
-      'flowcontrol.apiserver.k8s.io/v1beta1',
-    ],
-  ],
-  [['PriorityLevelConfiguration'], ['flowcontrol.apiserver.k8s.io/v1beta2', 'flowcontrol.apiserver.k8s.io/v1beta1']],
-  [
-    ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration'],
-    ['admissionregistration.k8s.io/v1', 'admissionregistration.k8s.io/v1beta1'],
-  ],
-  [
-    [
-      'MutatingAdmissionPolicy',
-      'MutatingAdmissionPolicyBinding',
-      'ValidatingAdmissionPolicy',
-      'ValidatingAdmissionPolicyBinding',
-    ],
-    [
-      'admissionregistration.k8s.io/v1',
-      'admissionregistration.k8s.io/v1beta1',
-      'admissionregistration.k8s.io/v1alpha1',
-    ],
-  ],
-  [['ControllerRevision'], ['apps/v1', 'apps/v1beta2', 'apps/v1beta1']],
-  [
-    ['Deployment', 'DaemonSet', 'ReplicaSet', 'StatefulSet'],
-    ['apps/v1', 'apps/v1beta2'],
-  ],
-  [['HorizontalPodAutoscaler'], ['autoscaling/v2', 'autoscaling/v2beta2']],
-  [['APIService'], ['apiregistration.k8s.io/v1', 'apiregistration.k8s.io/v1beta1']],
-  [['ClusterTrustBundle'], ['certificates.k8s.io/v1', 'certificates.k8s.io/v1beta1', 'certificates.k8s.io/v1alpha1']],
-  [
-    ['ResourceClaim', 'ResourceClaimTemplate', 'ResourceSlice'],
-    ['resource.k8s.io/v1', 'resource.k8s.io/v1beta2'],
-  ],
-  [['DeviceTaintRule'], ['resource.k8s.io/v1', 'resource.k8s.io/v1beta2', 'resource.k8s.io/v1alpha3']],
-  [
-    ['Workload', 'PodGroup'],
-    ['scheduling.k8s.io/v1beta1', 'scheduling.k8s.io/v1alpha3'],
-  ],
-  [['DeviceClass'], ['resource.k8s.io/v1', 'resource.k8s.io/v1beta2', 'resource.k8s.io/v1beta1']],
-  [['LeaseCandidate'], ['coordination.k8s.io/v1beta1', 'coordination.k8s.io/v1alpha2']],
-  [['StorageVersionMigration'], ['storagemigration.k8s.io/v1', 'storagemigration.k8s.io/v1beta1']],
+const OF_A_GROUP: readonly (readonly [group: string, versions: string, kinds: string])[] = [
+  ['coordination.k8s.io', 'v1 v1beta1', 'Lease'],
+  ['batch', 'v1 v1beta1 v2alpha1', 'CronJob'],
+  ['node.k8s.io', 'v1 v1beta1', 'RuntimeClass'],
+  ['scheduling.k8s.io', 'v1 v1beta1 v1alpha1', 'PriorityClass'],
+  ['storage.k8s.io', 'v1 v1beta1', 'StorageClass CSIDriver CSINode'],
+  ['storage.k8s.io', 'v1 v1beta1 v1alpha1', 'VolumeAttachment CSIStorageCapacity VolumeAttributesClass'],
+  ['networking.k8s.io', 'v1 v1beta1', 'IngressClass ServiceCIDR'],
+  ['networking.k8s.io', 'v1 v1beta1 v1alpha1', 'IPAddress'],
+  ['rbac.authorization.k8s.io', 'v1 v1beta1', 'Role ClusterRole RoleBinding ClusterRoleBinding'],
+  ['flowcontrol.apiserver.k8s.io', 'v1 v1beta3 v1beta2 v1beta1', 'FlowSchema'],
+  ['flowcontrol.apiserver.k8s.io', 'v1beta2 v1beta1', 'PriorityLevelConfiguration'],
+  ['admissionregistration.k8s.io', 'v1 v1beta1', 'MutatingWebhookConfiguration ValidatingWebhookConfiguration'],
+  ['admissionregistration.k8s.io', 'v1 v1beta1 v1alpha1', 'MutatingAdmissionPolicy MutatingAdmissionPolicyBinding'],
+  ['admissionregistration.k8s.io', 'v1 v1beta1 v1alpha1', 'ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding'],
+  ['apps', 'v1 v1beta2 v1beta1', 'ControllerRevision'],
+  ['apps', 'v1 v1beta2', 'Deployment DaemonSet ReplicaSet StatefulSet'],
+  ['autoscaling', 'v2 v2beta2', 'HorizontalPodAutoscaler'],
+  ['apiregistration.k8s.io', 'v1 v1beta1', 'APIService'],
+  ['certificates.k8s.io', 'v1 v1beta1 v1alpha1', 'ClusterTrustBundle'],
+  ['resource.k8s.io', 'v1 v1beta2', 'ResourceClaim ResourceClaimTemplate ResourceSlice'],
+  ['resource.k8s.io', 'v1 v1beta2 v1alpha3', 'DeviceTaintRule'],
+  ['scheduling.k8s.io', 'v1beta1 v1alpha3', 'Workload PodGroup'],
+  ['resource.k8s.io', 'v1 v1beta2 v1beta1', 'DeviceClass'],
+  ['coordination.k8s.io', 'v1beta1 v1alpha2', 'LeaseCandidate'],
+  ['storagemigration.k8s.io', 'v1 v1beta1', 'StorageVersionMigration'],
 ]
 
-const SETS = new Map<string, readonly string[]>()
-for (const [kinds, apiVersions] of RENAMED) {
-  for (const kind of kinds) for (const apiVersion of apiVersions) SETS.set(`${apiVersion} ${kind}`, apiVersions)
-}
+/** All kinds with their apiVersions. */
+export const RENAMED: readonly (readonly [kinds: readonly string[], apiVersions: readonly string[]])[] = [
+  [['NetworkPolicy'], ['networking.k8s.io/v1', 'extensions/v1beta1']],
+  ...OF_A_GROUP.map(
+    ([group, versions, kinds]) =>
+      [kinds.split(' '), versions.split(' ').map((version) => `${group}/${version}`)] as const,
+  ),
+]
+
+const SETS = new Map(
+  RENAMED.flatMap(([kinds, apiVersions]) =>
+    kinds.flatMap((kind) => apiVersions.map((apiVersion) => [`${apiVersion} ${kind}`, apiVersions] as const)),
+  ),
+)
 
 /**
  * Returns every apiVersion under which this kind is the same object, including the given one; empty for a kind not

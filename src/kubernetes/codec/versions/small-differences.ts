@@ -59,7 +59,7 @@ export function priorityLevelToV1beta3(configuration: JsonRecord): void {
 }
 
 /** Removes annotations, and the member that holds them if none is left. */
-export function dropAnnotations(object: JsonRecord, names: readonly string[]): void {
+function dropAnnotations(object: JsonRecord, names: readonly string[]): void {
   const metadata = recordAt(object, 'metadata')
   const annotations = recordAt(metadata, 'annotations')
   for (const name of names) delete annotations?.[name]

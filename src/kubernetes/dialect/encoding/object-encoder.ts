@@ -5,6 +5,7 @@
 import type { BodyEncoder } from '../../../engine/model/body-encoder.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Scratch } from '../../../support/scratch.js'
+import type { Status } from '../../model/status.js'
 import type { ListMetadata } from '../../codec/protobuf/encode.js'
 
 /** A list as JSON text, in pieces: the head, the items with commas between them, and `LIST_TAIL`. */
@@ -21,6 +22,7 @@ export interface ListInPieces {
 export type WholeList = (metadata: ListMetadata, objects: readonly StoredObject[]) => Iterable<Buffer | null>
 
 export interface ObjectEncoder extends BodyEncoder {
+  status(status: Status): Buffer
   readonly list: ListInPieces | WholeList
   /** The objects' order in a list, by this number and then by key. Default: by key. */
   readonly place?: (object: StoredObject) => number

@@ -6,7 +6,8 @@ import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js
 import type { Revision } from '../../../engine/model/revision.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { Scratch } from '../../../support/scratch.js'
-import { type Projection, project } from '../projection.js'
+import { copyParts } from '../../codec/json-parts.js'
+import type { Projection } from '../projection.js'
 import type { JsonView } from './json-encoder.js'
 import type { JsonObjectEncoder } from './object-encoder.js'
 
@@ -14,7 +15,7 @@ import type { JsonObjectEncoder } from './object-encoder.js'
 export function projectedEncoder(whole: JsonObjectEncoder, view: JsonView, projection: Projection): JsonObjectEncoder {
   const reduce = (object: StoredObject): Spliceable | null => {
     const json = view(object)
-    return json === null ? null : project(json.bytes, projection)
+    return json === null ? null : copyParts(json.bytes, projection.root, false)
   }
   const encode = (object: StoredObject, revision: Revision, scratch?: Scratch): Buffer | null => {
     const reduced = reduce(object)

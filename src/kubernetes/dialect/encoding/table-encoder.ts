@@ -1,5 +1,6 @@
 /** Writes Tables for `kubectl get`: one row per object. In a watch, only the first event contains the columns. */
-import { apiVersion } from '../../../engine/model/resource.js'
+import { wholeObjects } from './failure-of.js'
+import { apiVersion } from '../../model/api-resource.js'
 import type { Revision } from '../../../engine/model/revision.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import type { ServedResource } from '../resource-registry.js'
@@ -13,7 +14,7 @@ import {
 import type { ListMetadata } from '../../codec/protobuf/encode.js'
 import { tableOrder } from '../table/table-rows.js'
 import { type JsonView, encodeStatus } from './json-encoder.js'
-import { bookmarkMetadata } from './bookmark.js'
+import { bookmarkMetadata } from './bookmark-metadata.js'
 import { LIST_TAIL } from '../partial-object.js'
 import type { JsonObjectEncoder } from './object-encoder.js'
 
@@ -36,14 +37,13 @@ export function tableEncoder(
   const order = tableOrder(served)
   const head = (metadata: ListMetadata): Buffer => tableHead(served, metadata, form)
   return {
+    ...wholeObjects(encodeStatus),
     // The columns of a custom resource change with its definition.
     key: `table/${form.metaVersion}/${version}/${form.include}/${columnsKey(served)}`,
-    apiVersion: version,
+    schemaVersion: version,
     encode: (object, revision) => event(object, revision, false),
     encodeFirst: (object, revision) => event(object, revision, true),
-    isSame: null,
     bookmark: (bookmark) => encodeTableBookmark(served, bookmarkMetadata(bookmark), form),
-    status: encodeStatus,
     list: { head, item: row },
     ...(order === undefined ? {} : { place: (object) => order(JSON.parse(view(object)?.bytes.toString() ?? 'null')) }),
     single: (object) => {

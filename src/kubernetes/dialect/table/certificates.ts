@@ -1,11 +1,10 @@
 /** Rows of certificate requests, and of the trust bundles that certificates are checked against. */
 import { listAt, numberAt, textAt } from '../../../support/fields.js'
 import { humanDuration } from '../../../support/human-duration.js'
-import { AGE, column, labels, NAME, type Printer, printer, text } from './printer.js'
+import { AGE, column, labels, named, type Printer, text } from './printer.js'
 
 export const certificatePrinters: Readonly<Record<string, Printer>> = {
-  CertificateSigningRequest: printer(
-    NAME,
+  CertificateSigningRequest: named(
     AGE,
     column('SignerName', 'Signer that the request is addressed to.', text('spec.signerName', '<none>')),
     column('Requestor', 'User who made the request.', 'spec.username'),
@@ -15,12 +14,10 @@ export const certificatePrinters: Readonly<Record<string, Printer>> = {
     }),
     column('Condition', 'State of the request.', signingCondition),
   ),
-  ClusterTrustBundle: printer(
-    NAME,
+  ClusterTrustBundle: named(
     column('SignerName', 'Signer that these trust anchors belong to.', text('spec.signerName', '<none>')),
   ),
-  PodCertificateRequest: printer(
-    NAME,
+  PodCertificateRequest: named(
     column('PodName', 'The requesting pod.', 'spec.podName'),
     column('ServiceAccountName', 'Service account of the pod.', 'spec.serviceAccountName'),
     column('NodeName', 'Node of the pod.', 'spec.nodeName'),

@@ -2,16 +2,18 @@
 import { ageOf } from '../../../support/human-duration.js'
 import { countAt, entriesAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from '../../../support/fields.js'
 import {
-  conditionOf,
   AGE,
+  aged,
   boolean,
   column,
+  conditionOf,
   count,
   firstFew,
   flag,
   integer,
   length,
   NAME,
+  named,
   nameOf,
   type Printer,
   printer,
@@ -29,7 +31,7 @@ const nodeAddress = (type: string) => (node: unknown) =>
     'address',
   ) || '<none>'
 
-const WEBHOOKS = printer(NAME, integer('Webhooks', 'Number of its webhooks.', length('webhooks')), AGE)
+const WEBHOOKS = aged(integer('Webhooks', 'Number of its webhooks.', length('webhooks')))
 
 const PARAM_KIND = column(
   'ParamKind',
@@ -37,8 +39,7 @@ const PARAM_KIND = column(
   reference('spec.paramKind', ['apiVersion', 'kind'], '<unset>'),
 )
 
-const POLICY_BINDING = printer(
-  NAME,
+const POLICY_BINDING = aged(
   column('PolicyName', 'Policy it binds.', 'spec.policyName'),
   column('ParamRef', 'Parameters it binds the policy with.', (object) => {
     const name = textAt(object, 'spec', 'paramRef', 'name')
@@ -46,7 +47,6 @@ const POLICY_BINDING = printer(
     const chosen = field(object, 'spec', 'paramRef', 'selector')
     return has(chosen) ? goSelector(chosen) : '<unset>'
   }),
-  AGE,
 )
 
 /** Returns the selector as Go prints the value, which is what the API server shows. */
@@ -69,8 +69,7 @@ const subjects = (kind: string) => (binding: unknown) =>
     .map((subject) => (kind === 'ServiceAccount' ? `${textAt(subject, 'namespace')}/` : '') + textAt(subject, 'name'))
     .join(', ')
 
-const BINDING = printer(
-  NAME,
+const BINDING = named(
   column('Role', 'Role it grants.', reference('roleRef', ['kind', 'name'])),
   AGE,
   wide('Users', 'Users it grants it to.', subjects('User')),
@@ -79,8 +78,7 @@ const BINDING = printer(
 )
 
 export const clusterPrinters: Readonly<Record<string, Printer>> = {
-  Node: printer(
-    NAME,
+  Node: named(
     column('Status', 'Whether it is ready and accepts pods.', nodeStatus),
     column('Roles', 'Its roles.', nodeRoles),
     AGE,
@@ -94,11 +92,7 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     }),
     wide('Container-Runtime', 'Container runtime.', text('status.nodeInfo.containerRuntimeVersion', '<unknown>')),
   ),
-  Namespace: printer(
-    NAME,
-    column('Status', 'Whether it is active or being deleted.', text('status.phase', 'Active')),
-    AGE,
-  ),
+  Namespace: aged(column('Status', 'Whether it is active or being deleted.', text('status.phase', 'Active'))),
   Event: printer(
     column('Last Seen', 'Time since it was last seen.', (event, nowMs) =>
       has(event, 'series', 'lastObservedTime')
@@ -124,46 +118,36 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     ),
     column('Name', 'Name of the event.', nameOf, { priority: 1, format: 'name' }),
   ),
-  ConfigMap: printer(
-    NAME,
+  ConfigMap: aged(
     column(
       'Data',
       'Number of entries.',
       (object) => entriesAt(object, 'data').length + entriesAt(object, 'binaryData').length,
     ),
-    AGE,
   ),
-  Secret: printer(
-    NAME,
+  Secret: aged(
     column('Type', 'Type of the data.', text('type', 'Opaque')),
     column('Data', 'Number of entries.', (object) => entriesAt(object, 'data').length),
-    AGE,
   ),
-  ServiceAccount: printer(NAME, AGE),
-  ResourceQuota: printer(
-    NAME,
+  ServiceAccount: aged(),
+  ResourceQuota: aged(
     column('Request', 'What may be requested: used of granted.', (object) => quota(object, false)),
     column('Limit', 'What limits may add up to: used of granted.', (object) => quota(object, true)),
-    AGE,
   ),
-  PriorityClass: printer(
-    NAME,
+  PriorityClass: named(
     integer('Value', 'The priority; higher values go first.', count('value')),
     boolean('Global-Default', 'Whether it applies to pods that name no priority class.', flag('globalDefault')),
     AGE,
     column('PreemptionPolicy', 'Whether it may preempt other pods.', text('preemptionPolicy', 'PreemptLowerPriority')),
   ),
-  RuntimeClass: printer(NAME, column('Handler', 'Handler that runs its pods on a node.', 'handler'), AGE),
-  Lease: printer(NAME, column('Holder', 'Holder of the lease.', 'spec.holderIdentity'), AGE),
-  LeaseCandidate: printer(
-    NAME,
+  RuntimeClass: aged(column('Handler', 'Handler that runs its pods on a node.', 'handler')),
+  Lease: aged(column('Holder', 'Holder of the lease.', 'spec.holderIdentity')),
+  LeaseCandidate: aged(
     column('LeaseName', 'Lease that it is a candidate for.', 'spec.leaseName'),
     column('BinaryVersion', 'Version of its binary.', 'spec.binaryVersion'),
     column('EmulationVersion', 'Version that it emulates.', 'spec.emulationVersion'),
-    AGE,
   ),
-  StorageVersion: printer(
-    NAME,
+  StorageVersion: aged(
     column(
       'CommonEncodingVersion',
       'Version that all servers store objects in, if they agree.',
@@ -178,7 +162,6 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
         '<unset>',
       ),
     ),
-    AGE,
   ),
   StorageVersionMigration: printer(
     { ...NAME, format: '' },
@@ -198,23 +181,15 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
   ClusterRoleBinding: BINDING,
   MutatingWebhookConfiguration: WEBHOOKS,
   ValidatingWebhookConfiguration: WEBHOOKS,
-  ValidatingAdmissionPolicy: printer(
-    NAME,
+  ValidatingAdmissionPolicy: aged(
     integer('Validations', 'Number of validations.', length('spec.validations')),
     PARAM_KIND,
-    AGE,
   ),
-  MutatingAdmissionPolicy: printer(
-    NAME,
-    integer('Mutations', 'Number of mutations.', length('spec.mutations')),
-    PARAM_KIND,
-    AGE,
-  ),
+  MutatingAdmissionPolicy: aged(integer('Mutations', 'Number of mutations.', length('spec.mutations')), PARAM_KIND),
   ValidatingAdmissionPolicyBinding: POLICY_BINDING,
   MutatingAdmissionPolicyBinding: POLICY_BINDING,
   FlowSchema: {
-    ...printer(
-      NAME,
+    ...named(
       column('PriorityLevel', 'Priority level of its requests.', 'spec.priorityLevelConfiguration.name'),
       column('MatchingPrecedence', 'Lower values are tried first.', count('spec.matchingPrecedence')),
       column(
@@ -232,15 +207,13 @@ export const clusterPrinters: Readonly<Record<string, Printer>> = {
     order: (object) => countAt(object, 'spec', 'matchingPrecedence'),
   },
   PriorityLevelConfiguration: priorityLevel('NominalConcurrencyShares'),
-  APIService: printer(
-    NAME,
+  APIService: aged(
     column('Service', 'The service that serves it.', reference('spec.service', ['namespace', 'name'], 'Local')),
     column('Available', 'Whether it answers.', (object) => {
       const condition = conditionOf(object, 'Available')
       const status = textAt(condition, 'status') || 'Unknown'
       return status === 'False' ? `False (${textAt(condition, 'reason')})` : status
     }),
-    AGE,
   ),
 }
 
@@ -251,8 +224,7 @@ export function priorityLevel(shares: 'NominalConcurrencyShares' | 'AssuredConcu
     (...path: readonly string[]) =>
     (object: unknown) =>
       numberAt(object, 'spec', 'limited', ...path) ?? '<none>'
-  return printer(
-    NAME,
+  return aged(
     column('Type', 'Limited or exempt.', 'spec.type'),
     column(shares, 'Its share of the concurrent requests.', limited(member)),
     column('Queues', 'Number of its queues.', limited('limitResponse', 'queuing', 'queues')),
@@ -262,7 +234,6 @@ export function priorityLevel(shares: 'NominalConcurrencyShares' | 'AssuredConcu
       'Maximum number of requests in a queue.',
       limited('limitResponse', 'queuing', 'queueLengthLimit'),
     ),
-    AGE,
   )
 }
 

@@ -9,9 +9,22 @@ import { printedValue } from '../../codec/json-path/print.js'
 import { TooMuchWorkError, Work } from '../../codec/json-path/work.js'
 import { isNumber, type Json, JsonNumber, jsonText } from '../../codec/json-tree.js'
 import type { PrinterColumn } from '../resource-registry.js'
-import { countAt, entriesAt, field, has, textAt } from '../../../support/fields.js'
+import { entriesAt, field, textAt } from '../../../support/fields.js'
 import { ageOf } from '../../../support/human-duration.js'
-import { AGE, type Cell, type CellColumn, type Column, column, NAME, type Printer, printer, text } from './printer.js'
+import {
+  AGE,
+  aged,
+  type Cell,
+  type CellColumn,
+  type Column,
+  column,
+  count,
+  NAME,
+  named,
+  type Printer,
+  text,
+  wide,
+} from './printer.js'
 
 /** The longest excerpt of a value in characters, which leaves room for the other columns on a screen. */
 const EXCERPT_LENGTH = 60
@@ -25,28 +38,23 @@ const ROW_VALUES = 50_000
 const createdAt = text('metadata.creationTimestamp')
 
 /** The columns that the API server shows for a kind that defines none. */
-export const plainPrinter: Printer = printer(
-  NAME,
+export const plainPrinter: Printer = named(
   column('Created At', 'When the object was created.', (object) => createdAt(object) || null, { type: 'date' }),
 )
 
-/** A declared prefix contains whatever its owner writes: whole objects, or values of any kind. */
-export const declaredPrinter: Printer = printer(
-  NAME,
+/** A declared prefix of values. There is no age, because etcd keeps no times. */
+export const valuesPrinter: Printer = named(
   column('Value', 'The value, or its beginning.', valueExcerpt),
-  column('Create Revision', 'Revision at which the key was created.', (object) => orNull(object, 'createRevision'), {
+  column('Create Revision', 'Revision at which the key was created.', count('createRevision'), {
     type: 'integer',
     priority: 1,
   }),
-  column('Version', 'Number of writes since the key was created.', (object) => orNull(object, 'version'), {
-    type: 'integer',
-    priority: 1,
-  }),
-  column('Lease', 'Lease that the key is attached to.', text('lease', '<none>'), {
-    priority: 1,
-  }),
-  AGE,
+  column('Version', 'Number of writes since the key was created.', count('version'), { type: 'integer', priority: 1 }),
+  wide('Lease', 'Lease that the key is attached to, in hexadecimal as etcdctl prints it.', leaseId),
 )
+
+/** A declared prefix of whole objects. */
+export const objectsPrinter: Printer = aged(column('Value', 'The object, or its beginning.', contentExcerpt))
 
 /** The column of a definition that declares none. */
 const CUSTOM_AGE: PrinterColumn = {
@@ -67,7 +75,7 @@ export function customPrinter(columns: readonly PrinterColumn[] | undefined): Pr
     custom.push({ ...definitionOf(given), path })
   }
   return {
-    columns: [...printer(NAME).columns, ...custom.map(({ path: _path, ...definition }) => definition)],
+    columns: [...named().columns, ...custom.map(({ path: _path, ...definition }) => definition)],
     cells: (object, nowMs) => {
       const work = new Work(ROW_VALUES)
       return [NAME.cell(object, nowMs), ...custom.map((one) => customCell(one, object as Json, nowMs, work))]
@@ -143,24 +151,20 @@ function int64Cell(value: number | JsonNumber): Cell {
   return Number.isSafeInteger(Number(int)) ? Number(int) : new JsonNumber(String(int))
 }
 
-function orNull(object: unknown, member: string): Cell {
-  return isKeyValue(object) ? countAt(object, member) : null
-}
-
-/** Whether the object is one that `key-value-object.ts` made. */
-function isKeyValue(object: unknown): boolean {
-  return typeof field(object, 'key') === 'string' && has(object, 'createRevision')
+function leaseId(object: unknown): string {
+  const decimal = textAt(object, 'lease')
+  return /^\d+$/.test(decimal) ? BigInt(decimal).toString(16).padStart(16, '0') : '<none>'
 }
 
 function valueExcerpt(object: unknown): string {
-  if (isKeyValue(object)) {
-    const text = field(object, 'text')
-    if (typeof text === 'string') return excerpt(text)
-    const value = field(object, 'value')
-    if (value !== undefined) return excerpt(jsonText(value as Json))
-    const bytes = Buffer.byteLength(textAt(object, 'bytes'), 'base64')
-    return `<${bytes} bytes>`
-  }
+  const text = field(object, 'text')
+  if (typeof text === 'string') return excerpt(text)
+  const value = field(object, 'value')
+  if (value !== undefined) return excerpt(jsonText(value as Json))
+  return `<${Buffer.byteLength(textAt(object, 'bytes'), 'base64')} bytes>`
+}
+
+function contentExcerpt(object: unknown): string {
   const members = entriesAt(object).filter(([name]) => name !== 'kind' && name !== 'apiVersion' && name !== 'metadata')
   return excerpt(jsonText(Object.fromEntries(members) as Json))
 }

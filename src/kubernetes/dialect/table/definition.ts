@@ -1,12 +1,11 @@
 /** The row of a CustomResourceDefinition. */
 import { isTrue, listAt, textAt } from '../../../support/fields.js'
-import { conditionOf, column, items, NAME, printer, text } from './printer.js'
+import { column, conditionOf, items, named, text } from './printer.js'
 
 /** Go's zero time, which the API server prints for an object without a creation time. */
 const ZERO_TIME = '0001-01-01T00:00:00Z'
 
-export const definitionPrinter = printer(
-  NAME,
+export const definitionPrinter = named(
   column('Scope', 'Cluster/Namespaced', 'spec.scope'),
   column('Versions', 'Served versions', servedVersions),
   column('Created At', 'When the object was created.', text('metadata.creationTimestamp', ZERO_TIME), { type: 'date' }),

@@ -1,29 +1,24 @@
 /** Rows of devices, and of the claims to them. */
 import { countAt, field, has, listAt, textAt } from '../../../support/fields.js'
 import { ageOf } from '../../../support/human-duration.js'
-import { AGE, age, column, count, integer, NAME, type Printer, printer } from './printer.js'
+import { age, aged, column, count, integer, named, type Printer } from './printer.js'
 
 export const devicePrinters: Readonly<Record<string, Printer>> = {
-  DeviceClass: printer(NAME, AGE),
-  ResourceClaimTemplate: printer(NAME, AGE),
-  ResourceClaim: printer(NAME, column('State', 'Whether it is allocated and reserved.', claimState), AGE),
-  ResourceSlice: printer(
-    NAME,
+  DeviceClass: aged(),
+  ResourceClaimTemplate: aged(),
+  ResourceClaim: aged(column('State', 'Whether it is allocated and reserved.', claimState)),
+  ResourceSlice: aged(
     column('Node', 'Node that has the devices.', 'spec.nodeName'),
     column('Driver', 'Driver of the devices.', 'spec.driver'),
     column('Pool', 'Pool that contains the devices.', 'spec.pool.name'),
-    AGE,
   ),
-  DeviceTaintRule: printer(
-    NAME,
+  DeviceTaintRule: aged(
     column('Key', 'Key of the taint.', 'spec.taint.key'),
     column('Value', 'Value of the taint.', 'spec.taint.value'),
     column('Effect', 'Effect of the taint on pods.', 'spec.taint.effect'),
     column('TimeAdded', 'Time since it was added.', age('spec.taint.timeAdded', '')),
-    AGE,
   ),
-  ResourcePoolStatusRequest: printer(
-    NAME,
+  ResourcePoolStatusRequest: named(
     column('Driver', 'Driver of the pools.', 'spec.driver'),
     column('Total', 'Devices in all pools.', devices('totalDevices')),
     column('Available', 'Devices that are available.', devices('availableDevices')),

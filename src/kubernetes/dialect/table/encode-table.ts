@@ -7,11 +7,12 @@
  * of encoding, so Tables are not cached.
  */
 import { type Spliceable, spliceResourceVersion } from '../../codec/json-scan.js'
+import type { LeftOutFields } from '../../codec/left-out-fields.js'
 import { hasUsualNumbers, jsonText, parseJsonTree } from '../../codec/json-tree.js'
-import { formatResourceVersion } from '../../../engine/model/resource-version.js'
+import { formatResourceVersion } from '../../model/resource-version.js'
 import type { BookmarkMetadata, ListMetadata } from '../../codec/protobuf/encode.js'
 import type { Revision } from '../../../engine/model/revision.js'
-import { BadRequestError } from '../../../engine/model/status.js'
+import { BadRequestError } from '../../model/status.js'
 import type { MetaVersion } from '../accept.js'
 import { LIST_TAIL, listMetadataJson, partialObject } from '../partial-object.js'
 import type { ServedResource } from '../resource-registry.js'
@@ -38,6 +39,8 @@ export function includedInRows(text: string): IncludeObject {
 export interface TableForm {
   readonly include: IncludeObject
   readonly metaVersion: MetaVersion
+  /** The fields that the included object does not show. */
+  readonly leftOut?: LeftOutFields | null
 }
 
 /** Opens a Table. Rows follow, joined by commas, and then `LIST_TAIL`. */
@@ -54,22 +57,19 @@ export function encodeTableRow(
   object: Spliceable,
   revision: Revision,
   nowMs: number,
-  { include, metaVersion }: TableForm,
+  { include, metaVersion, leftOut }: TableForm,
 ): Buffer {
   const { cells, conditions } = tableRow(served, parseForCells(served, object.bytes), nowMs)
-  const shown = conditions === undefined ? '' : `,"conditions":${JSON.stringify(conditions)}`
+  const conditionsJson = conditions === undefined ? '' : `,"conditions":${JSON.stringify(conditions)}`
   // The API server always writes `object`, with null for a row without its object.
   const start = Buffer.from(
-    `{"cells":[${cells.map(jsonText).join(',')}]${shown},"object":${include === 'None' ? 'null' : ''}`,
+    `{"cells":[${cells.map(jsonText).join(',')}]${conditionsJson},"object":${include === 'None' ? 'null' : ''}`,
   )
-  switch (include) {
-    case 'None':
-      return Buffer.concat([start, ROW_END])
-    case 'Metadata':
-      return Buffer.concat([start, partialObject(object, revision, metaVersion), ROW_END])
-    case 'Object':
-      return Buffer.concat([start, spliceResourceVersion(object, revision), ROW_END])
-  }
+  if (include === 'None') return Buffer.concat([start, ROW_END])
+  const shown = leftOut?.fromJson(object) ?? object
+  const included =
+    include === 'Metadata' ? partialObject(shown, revision, metaVersion) : spliceResourceVersion(shown, revision)
+  return Buffer.concat([start, included, ROW_END])
 }
 
 /**

@@ -1,25 +1,11 @@
 /** Rows of services, and of the kinds that find services, route to them and protect them. */
 import { field, has, listAt, numberAt, textAt } from '../../../support/fields.js'
-import {
-  AGE,
-  column,
-  firstFew,
-  items,
-  labels,
-  NAME,
-  or,
-  type Printer,
-  printer,
-  selector,
-  text,
-  wide,
-} from './printer.js'
+import { AGE, aged, column, firstFew, items, labels, named, or, type Printer, selector, text, wide } from './printer.js'
 
 const serviceType = text('spec.type', 'ClusterIP')
 
 export const networkPrinters: Readonly<Record<string, Printer>> = {
-  Service: printer(
-    NAME,
+  Service: named(
     column('Type', 'How it is exposed.', serviceType),
     column('Cluster-IP', 'Address inside the cluster.', (service) => {
       const first = listAt(service, 'spec', 'clusterIPs')[0]
@@ -30,9 +16,8 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
     AGE,
     wide('Selector', 'Labels of the pods behind it.', labels('spec.selector')),
   ),
-  Endpoints: printer(NAME, column('Endpoints', 'Addresses and ports behind the service.', endpoints), AGE),
-  EndpointSlice: printer(
-    NAME,
+  Endpoints: aged(column('Endpoints', 'Addresses and ports behind the service.', endpoints)),
+  EndpointSlice: aged(
     column('AddressType', 'Kind of the addresses.', 'addressType'),
     column('Ports', 'Ports of every address.', (slice) => {
       const ports = listAt(slice, 'ports').map((port) =>
@@ -44,18 +29,14 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
       const addresses = listAt(slice, 'endpoints').flatMap((endpoint) => listAt(endpoint, 'addresses').map(String))
       return firstFew(addresses, 3, '<unset>')
     }),
-    AGE,
   ),
-  Ingress: printer(
-    NAME,
+  Ingress: aged(
     column('Class', 'Ingress class that serves it.', text('spec.ingressClassName', '<none>')),
     column('Hosts', 'Host names of its rules.', ingressHosts),
     column('Address', 'Where the load balancer listens.', balancerAddresses),
     column('Ports', 'Ports it opens.', (ingress) => (listAt(ingress, 'spec', 'tls').length === 0 ? '80' : '80, 443')),
-    AGE,
   ),
-  IngressClass: printer(
-    NAME,
+  IngressClass: aged(
     column('Controller', 'Controller that serves the class.', 'spec.controller'),
     column('Parameters', 'Object with further settings.', (object) => {
       const parameters = field(object, 'spec', 'parameters')
@@ -63,15 +44,11 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
       const group = textAt(parameters, 'apiGroup')
       return `${textAt(parameters, 'kind')}${group === '' ? '' : `.${group}`}/${textAt(parameters, 'name')}`
     }),
-    AGE,
   ),
-  NetworkPolicy: printer(
-    NAME,
+  NetworkPolicy: aged(
     column('Pod-Selector', 'Labels of the pods it protects.', or('<none>', selector('spec.podSelector'))),
-    AGE,
   ),
-  IPAddress: printer(
-    NAME,
+  IPAddress: named(
     column('ParentRef', 'Object that uses the address.', (object) => {
       const parent = field(object, 'spec', 'parentRef')
       if (typeof parent !== 'object' || parent === null) return '<none>'
@@ -80,11 +57,7 @@ export const networkPrinters: Readonly<Record<string, Printer>> = {
       return [resource, textAt(parent, 'namespace'), textAt(parent, 'name')].filter((part) => part !== '').join('/')
     }),
   ),
-  ServiceCIDR: printer(
-    NAME,
-    column('CIDRs', 'Ranges that cluster addresses are taken from.', items('spec.cidrs')),
-    AGE,
-  ),
+  ServiceCIDR: aged(column('CIDRs', 'Ranges that cluster addresses are taken from.', items('spec.cidrs'))),
 }
 
 function externalAddress(service: unknown): string {

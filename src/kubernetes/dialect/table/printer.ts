@@ -157,6 +157,16 @@ export const NAME = column('Name', 'Name of the object, unique in its namespace.
 
 export const AGE = column('Age', 'Time since the object was created.', age('metadata.creationTimestamp', '<unknown>'))
 
+/** The columns after the name of the object. */
+export function named(...columns: readonly CellColumn[]): Printer {
+  return printer(NAME, ...columns)
+}
+
+/** The columns between the name of the object and its age. */
+export function aged(...columns: readonly CellColumn[]): Printer {
+  return named(...columns, AGE)
+}
+
 /** Makes columns for the names and images of the containers in a pod template. @param podSpec the path of its spec. */
 export function containerColumns(podSpec: string): readonly [CellColumn, CellColumn] {
   return [

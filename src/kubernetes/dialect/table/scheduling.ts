@@ -1,7 +1,7 @@
 /** Rows of kinds that schedule pods together, and of kinds that move pods off a node. */
 import { countAt, field, has, listAt, textAt } from '../../../support/fields.js'
 import { ageOf, humanDuration, timeOf } from '../../../support/human-duration.js'
-import { conditionOf, AGE, column, firstFew, NAME, type Printer, printer, wide } from './printer.js'
+import { AGE, aged, column, conditionOf, firstFew, named, type Printer, wide } from './printer.js'
 
 const POLICY = column('Policy', 'Whether pods are scheduled all together or one by one.', (object) =>
   has(object, 'spec', 'schedulingPolicy', 'gang') ? 'Gang' : 'Basic',
@@ -18,20 +18,17 @@ const TARGET_TYPE = column('Target Type', 'Kind of the object to evict.', (objec
 const EVICTION_STATUS = column('Status', 'Progress of the eviction.', evictionStatus)
 
 export const schedulingPrinters: Readonly<Record<string, Printer>> = {
-  Workload: printer(NAME, AGE),
-  PodGroup: printer(NAME, POLICY, WORKLOAD, column('Status', 'Whether it is scheduled.', groupStatus), AGE),
-  CompositePodGroup: printer(NAME, POLICY, WORKLOAD, AGE),
-  EvictionRequest: printer(
-    NAME,
+  Workload: aged(),
+  PodGroup: aged(POLICY, WORKLOAD, column('Status', 'Whether it is scheduled.', groupStatus)),
+  CompositePodGroup: aged(POLICY, WORKLOAD),
+  EvictionRequest: aged(
     TARGET,
     TARGET_TYPE,
     EVICTION_STATUS,
     column('Requester', 'Who requested it.', 'spec.requester'),
     column('Intent', 'What was requested.', 'spec.intent'),
-    AGE,
   ),
-  Eviction: printer(
-    NAME,
+  Eviction: named(
     TARGET,
     TARGET_TYPE,
     EVICTION_STATUS,

@@ -2,6 +2,7 @@
 import { entriesAt, field, has, listAt, textAt } from '../../../support/fields.js'
 import {
   AGE,
+  aged,
   boolean,
   column,
   each,
@@ -10,6 +11,7 @@ import {
   items,
   length,
   NAME,
+  named,
   nameOf,
   or,
   type Printer,
@@ -35,8 +37,7 @@ const boundCapacity = scalar('status.capacity.storage', '0')
 const audiences = each('spec.tokenRequests', 'audience')
 
 export const storagePrinters: Readonly<Record<string, Printer>> = {
-  PersistentVolume: printer(
-    NAME,
+  PersistentVolume: named(
     column('Capacity', 'Its size.', scalar('spec.capacity.storage', '0')),
     column('Access Modes', 'How it can be mounted.', (object) => accessModes(object, 'spec')),
     column(
@@ -52,8 +53,7 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
     AGE,
     VOLUME_MODE,
   ),
-  PersistentVolumeClaim: printer(
-    NAME,
+  PersistentVolumeClaim: named(
     column('Status', 'Whether it is bound.', phase),
     column('Volume', 'Volume it is bound to.', 'spec.volumeName'),
     column('Capacity', 'Size of the volume.', (object) => (isBound(object) ? boundCapacity(object) : '')),
@@ -73,20 +73,17 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
     column('AllowVolumeExpansion', 'Whether a volume can grow.', flag('allowVolumeExpansion')),
     AGE,
   ),
-  VolumeAttributesClass: printer(NAME, column('DriverName', 'Driver it is for.', 'driverName'), AGE),
-  VolumeAttachment: printer(
-    NAME,
+  VolumeAttributesClass: aged(column('DriverName', 'Driver it is for.', 'driverName')),
+  VolumeAttachment: aged(
     column('Attacher', 'Driver that attaches it.', 'spec.attacher', {
       format: 'name',
     }),
     column('PV', 'Volume.', 'spec.source.persistentVolumeName'),
     column('Node', 'Node it is attached to.', 'spec.nodeName'),
     boolean('Attached', 'Whether it is attached.', flag('status.attached')),
-    AGE,
   ),
-  CSINode: printer(NAME, integer('Drivers', 'Drivers on the node.', length('spec.drivers')), AGE),
-  CSIDriver: printer(
-    NAME,
+  CSINode: aged(integer('Drivers', 'Drivers on the node.', length('spec.drivers'))),
+  CSIDriver: aged(
     boolean(
       'AttachRequired',
       'Whether volumes must be attached.',
@@ -103,7 +100,6 @@ export const storagePrinters: Readonly<Record<string, Printer>> = {
     ),
     boolean('RequiresRepublish', 'Whether it is called periodically.', flag('spec.requiresRepublish')),
     column('Modes', 'Life cycles it supports.', or('<none>', items('spec.volumeLifecycleModes'))),
-    AGE,
   ),
 }
 

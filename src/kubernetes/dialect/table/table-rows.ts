@@ -2,7 +2,7 @@
 import type { ServedResource } from '../resource-registry.js'
 import { certificatePrinters } from './certificates.js'
 import { clusterPrinters, priorityLevel } from './cluster.js'
-import { customPrinter, declaredPrinter, plainPrinter } from './custom-columns.js'
+import { customPrinter, objectsPrinter, plainPrinter, valuesPrinter } from './custom-columns.js'
 import { definitionPrinter } from './definition.js'
 import { devicePrinters } from './devices.js'
 import { networkPrinters } from './network.js'
@@ -53,7 +53,7 @@ export function tableOrder(served: ServedResource): Printer['order'] {
 /** Computed once per resource. The registry gives a changed resource a new identity. */
 const printerOf = oncePer(({ origin, resource, printerColumns }: ServedResource): Printer => {
   if (origin === 'custom') return customPrinter(printerColumns)
-  if (origin === 'declared') return declaredPrinter
+  if (origin === 'declared') return resource.holds === 'values' ? valuesPrinter : objectsPrinter
   const { kind, version } = resource
   if (kind === 'PriorityLevelConfiguration' && /^v1beta[12]$/.test(version)) return assuredShares
   return Object.hasOwn(KINDS, kind) ? KINDS[kind]! : plainPrinter

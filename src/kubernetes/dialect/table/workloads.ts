@@ -1,17 +1,21 @@
 /** Rows of kinds that run pods (controllers and jobs), and of kinds that scale and protect them. */
 import { humanDuration, timeOf } from '../../../support/human-duration.js'
+import { isRecord, type JsonRecord, recordsAt, setMember } from '../../codec/json-tree.js'
+import { toV2 } from '../../codec/versions/horizontal-pod-autoscaler.js'
 import { countAt, field, has, isTrue, listAt, numberAt, scalarAt, textAt } from '../../../support/fields.js'
 import {
-  conditionOf,
   AGE,
   age,
+  aged,
   column,
+  conditionOf,
   containerColumns,
   count,
   integer,
   labels,
   length,
   NAME,
+  named,
   or,
   type Printer,
   printer,
@@ -40,8 +44,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
     integer('Available', 'Existing pods.', count('status.replicas')),
     AGE,
   ),
-  ReplicationController: printer(
-    NAME,
+  ReplicationController: named(
     integer('Desired', 'Desired number of pods.', replicas),
     integer('Current', 'Number of existing pods.', count('status.replicas')),
     integer('Ready', 'Pods that are ready.', count('status.readyReplicas')),
@@ -50,8 +53,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
     IMAGES,
     wide('Selector', 'Labels of the pods it owns.', labels('spec.selector')),
   ),
-  ReplicaSet: printer(
-    NAME,
+  ReplicaSet: named(
     integer('Desired', 'Desired number of pods.', replicas),
     integer('Current', 'Number of existing pods.', count('status.replicas')),
     integer('Ready', 'Pods that are ready.', count('status.readyReplicas')),
@@ -60,8 +62,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
     IMAGES,
     SELECTOR,
   ),
-  Deployment: printer(
-    NAME,
+  Deployment: named(
     READY,
     column('Up-to-date', 'Pods that have the newest template.', count('status.updatedReplicas')),
     column('Available', 'Pods that have been ready long enough.', count('status.availableReplicas')),
@@ -70,9 +71,8 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
     IMAGES,
     wide('Selector', 'Labels of the pods it owns.', selector('spec.selector')),
   ),
-  StatefulSet: printer(NAME, READY, AGE, CONTAINERS, IMAGES),
-  DaemonSet: printer(
-    NAME,
+  StatefulSet: named(READY, AGE, CONTAINERS, IMAGES),
+  DaemonSet: named(
     integer('Desired', 'Nodes that should run its pod.', count('status.desiredNumberScheduled')),
     integer('Current', 'Nodes that run its pod and should.', count('status.currentNumberScheduled')),
     integer('Ready', 'Nodes whose pod is ready.', count('status.numberReady')),
@@ -84,8 +84,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
     IMAGES,
     SELECTOR,
   ),
-  Job: printer(
-    NAME,
+  Job: named(
     column('Status', 'State of the job.', jobStatus),
     column('Completions', 'Succeeded pods, of the desired number.', jobCompletions),
     column('Duration', 'How long it has run, or ran.', jobDuration),
@@ -94,8 +93,7 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
     IMAGES,
     SELECTOR,
   ),
-  CronJob: printer(
-    NAME,
+  CronJob: named(
     column('Schedule', 'When it runs, in cron format.', 'spec.schedule'),
     column('Timezone', 'Time zone of the schedule.', text('spec.timeZone', '<none>')),
     column('Suspend', 'Whether it is suspended.', suspension, { type: 'boolean' }),
@@ -105,32 +103,25 @@ export const workloadPrinters: Readonly<Record<string, Printer>> = {
     ...containerColumns('spec.jobTemplate.spec.template.spec'),
     wide('Selector', 'Labels of the pods of its jobs.', or('<none>', selector('spec.jobTemplate.spec.selector'))),
   ),
-  HorizontalPodAutoscaler: printer(
-    NAME,
+  HorizontalPodAutoscaler: aged(
     column('Reference', 'What it scales.', reference('spec.scaleTargetRef', ['kind', 'name'])),
     column('Targets', 'Current and target values of the metrics.', hpaTargets),
     column('MinPods', 'Minimum number of pods.', scalar('spec.minReplicas', '<unset>')),
     column('MaxPods', 'Maximum number of pods.', count('spec.maxReplicas')),
     column('Replicas', 'Number of existing pods.', count('status.currentReplicas')),
-    AGE,
   ),
-  PodDisruptionBudget: printer(
-    NAME,
+  PodDisruptionBudget: aged(
     column('Min Available', 'Pods that must remain available.', scalar('spec.minAvailable', 'N/A')),
     column('Max Unavailable', 'Pods that may be unavailable.', scalar('spec.maxUnavailable', 'N/A')),
     integer('Allowed Disruptions', 'Pods that may be removed now.', count('status.disruptionsAllowed')),
-    AGE,
   ),
-  PodTemplate: printer(
-    NAME,
+  PodTemplate: named(
     ...containerColumns('template.spec').map((shown) => ({ ...shown, priority: 0 })),
     column('Pod Labels', 'Labels of the pods made from it.', labels('template.metadata.labels')),
   ),
-  ControllerRevision: printer(
-    NAME,
+  ControllerRevision: aged(
     column('Controller', 'The object that it is a revision of.', controllerOf),
     column('Revision', 'Number of the revision.', count('revision')),
-    AGE,
   ),
 }
 
@@ -172,19 +163,30 @@ function jobDuration(job: unknown, nowMs: number): string {
   return humanDuration((Number.isNaN(end) ? nowMs : end) - start)
 }
 
-/** autoscaling/v2 has metrics; v1 has only a percentage of CPU. */
 function hpaTargets(object: unknown): string {
-  const percentage = numberAt(object, 'spec', 'targetCPUUtilizationPercentage')
-  if (percentage !== undefined) {
-    const now = numberAt(object, 'status', 'currentCPUUtilizationPercentage')
-    return `cpu: ${now === undefined ? '<unknown>' : `${now}%`}/${percentage}%`
-  }
+  const hasCpu = has(object, 'spec', 'targetCPUUtilizationPercentage')
+  if (isRecord(object) && (hasCpu || object['apiVersion'] === 'autoscaling/v1')) metricsToV2(object, hasCpu)
   const specs = listAt(object, 'spec', 'metrics')
   const current = listAt(object, 'status', 'currentMetrics')
   if (specs.length === 0) return '<none>'
   const texts = specs.map((spec, index) => hpaMetric(spec, current[index]))
   const shown = texts.slice(0, 2).join(', ')
   return texts.length > 2 ? `${shown} + ${texts.length - 2} more...` : shown
+}
+
+/**
+ * In v1, other metrics than the CPU's are in annotations. Where it was among them, only the current values still show.
+ */
+function metricsToV2(autoscaler: JsonRecord, hasCpu: boolean): void {
+  toV2(autoscaler)
+  const metrics = recordsAt(autoscaler, 'spec', 'metrics')
+  if (!hasCpu || metrics.length < 2) return
+  const place = recordsAt(autoscaler, 'status', 'currentMetrics').findIndex(
+    (metric) =>
+      textAt(metric, 'resource', 'name') === 'cpu' && has(metric, 'resource', 'current', 'averageUtilization'),
+  )
+  metrics.splice(Math.max(0, place), 0, metrics.pop()!)
+  setMember(autoscaler, ['spec', 'metrics'], metrics)
 }
 
 function hpaMetric(spec: unknown, current: unknown): string {

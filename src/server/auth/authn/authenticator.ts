@@ -3,7 +3,7 @@
  * order. A request is reduced to the facts from which an identity is derived, so that a running watch can be
  * authenticated again.
  */
-import { UnauthorizedError } from '../../../engine/model/status.js'
+import { UnauthorizedError } from '../../../kubernetes/model/status.js'
 import type { PeerCertificate } from '../peer-certificate.js'
 import type { User } from '../user.js'
 
@@ -53,6 +53,8 @@ export interface Authenticator {
   onChange(listener: (concerns?: Concerns) => void): () => void
   /** Whether the credential is a bearer token, which could also be sent to another server. */
   readonly readsTokens: boolean
+  /** Whether a front proxy presents the credential, and names its own client. Default: false. */
+  readonly isOfProxy?: boolean
   /**
    * Whether it compares the audiences of tokens. The tokens of other authenticators are meant for this server alone.
    */
@@ -72,11 +74,14 @@ export type Concerns = (user: User) => boolean
 export class RefusedCredentialError extends UnauthorizedError {}
 
 /** Returns every value of a header, in order. */
-export function headerValues(request: AuthenticationRequest, name: string): readonly string[] {
+export function headerValues(
+  { rawHeaders }: Pick<AuthenticationRequest, 'rawHeaders'>,
+  name: string,
+): readonly string[] {
   const wanted = name.toLowerCase()
   const values: string[] = []
-  for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
-    if (request.rawHeaders[i]?.toLowerCase() === wanted) values.push(request.rawHeaders[i + 1] ?? '')
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]!.toLowerCase() === wanted) values.push(rawHeaders[i + 1]!)
   }
   return values
 }

@@ -4,12 +4,13 @@
  * refusal is remembered for a shorter time, so that a client in a loop costs little. A failure to decide is not
  * remembered.
  */
-import { UnauthorizedError } from '../../../engine/model/status.js'
+import { UnauthorizedError } from '../../../kubernetes/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { digest, type User } from '../user.js'
 import type { AuthenticationRequest, Authenticator } from './authenticator.js'
 import { bearerToken } from './bearer-token.js'
 import { recentEntries } from '../../../support/recent-entries.js'
+import { MAX_TOKENS } from '../../limits/fixed-limits.js'
 
 export interface CachedTokensOptions {
   readonly clock: Clock
@@ -42,9 +43,6 @@ interface Kept {
   /** When the token itself expires, in milliseconds since the epoch; null if the token does not say. */
   readonly expiresAt: number | null
 }
-
-/** A user with many groups takes about 1 KB, so the cache takes 16 MB at most. */
-const MAX_TOKENS = 16_384
 
 export function cachedTokens(options: CachedTokensOptions): Authenticator {
   const { clock, judge } = options

@@ -5,7 +5,7 @@
  */
 import type { X509Certificate } from 'node:crypto'
 
-import { UnauthorizedError } from '../../../engine/model/status.js'
+import { UnauthorizedError } from '../../../kubernetes/model/status.js'
 import { isSignedBy } from '../peer-certificate.js'
 import type { WatchedFiles } from '../watched-file.js'
 import type { Authenticator } from './authenticator.js'

@@ -9,7 +9,7 @@
  */
 import type { errors, JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 
-import { ServiceUnavailableError, UnauthorizedError } from '../../../engine/model/status.js'
+import { ServiceUnavailableError, UnauthorizedError } from '../../../kubernetes/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import type { JsonClient, JsonResponse } from '../https-json.js'
 import { textAt } from '../../../support/fields.js'
@@ -49,23 +49,21 @@ export type KeySet = JWTVerifyGetKey & {
  * from starting for callers that do not need the issuer.
  */
 export class LazyKeys {
-  readonly #find: () => Promise<KeySet>
-  readonly #clock: Clock
   #keys: Promise<KeySet> | null = null
   #failure: { readonly error: unknown; readonly untilMs: number } | null = null
 
-  constructor(find: () => Promise<KeySet>, clock: Clock) {
-    this.#find = find
-    this.#clock = clock
-  }
+  constructor(
+    private readonly find: () => Promise<KeySet>,
+    private readonly clock: Clock,
+  ) {}
 
   /** @throws any error of finding the keys. After a failure, they are not searched for again within a second. */
   get(): Promise<KeySet> {
     if (this.#keys !== null) return this.#keys
-    if (this.#failure !== null && this.#clock.monotonic() < this.#failure.untilMs) throw this.#failure.error
-    this.#keys = this.#find().catch((error: unknown) => {
+    if (this.#failure !== null && this.clock.monotonic() < this.#failure.untilMs) throw this.#failure.error
+    this.#keys = this.find().catch((error: unknown) => {
       this.#keys = null
-      this.#failure = { error, untilMs: this.#clock.monotonic() + DISCOVERY_COOLDOWN_MS }
+      this.#failure = { error, untilMs: this.clock.monotonic() + DISCOVERY_COOLDOWN_MS }
       throw error
     })
     return this.#keys

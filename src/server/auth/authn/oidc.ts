@@ -15,20 +15,15 @@ import type { User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
 import { discoverKeys, LazyKeys, NEGATIVE_MS, POSITIVE_MS, refused, statedClaims, verifyJwt } from './jwt.js'
+import type { OptionValues } from '../../config/options.js'
 import { textsAt } from '../../../support/fields.js'
 
-export interface OidcOptions {
+/** The values of the options that begin with `--oidc-`, and mean what those options say. */
+type OidcValues = Pick<OptionValues, Extract<keyof OptionValues, `oidc${string}`>>
+
+export interface OidcOptions extends Omit<OidcValues, 'oidcIssuerUrl' | 'oidcCaFile'> {
   /** The URL exactly as the issuer writes it. */
   readonly issuerUrl: string
-  /** A token must be issued for one of these audiences. */
-  readonly audiences: readonly string[]
-  readonly usernameClaim: string
-  /** null means `ISSUER#`, or no prefix when the claim is email; '-' means no prefix. */
-  readonly usernamePrefix: string | null
-  /** null means that users have no groups. */
-  readonly groupsClaim: string | null
-  readonly groupsPrefix: string | null
-  readonly signingAlgorithms: readonly string[]
   /** The client for the issuer, with its certificate authority. */
   readonly client: Pick<JsonClient, 'get' | 'close'>
   readonly clock: Clock
@@ -46,9 +41,9 @@ export function oidc(options: OidcOptions): Authenticator {
   async function identify(token: string): Promise<User> {
     const claims = await verifyJwt(token, await keys.get(), {
       issuers: [options.issuerUrl],
-      audiences: options.audiences,
-      algorithms: options.signingAlgorithms,
-      claims: ['exp', options.usernameClaim],
+      audiences: options.oidcClientId,
+      algorithms: options.oidcSigningAlgs,
+      claims: ['exp', options.oidcUsernameClaim],
       skewMs: CLOCK_SKEW_MS,
       clock: options.clock,
     })
@@ -73,13 +68,13 @@ export function oidc(options: OidcOptions): Authenticator {
 }
 
 function userOf(claims: JWTPayload, options: OidcOptions): User {
-  const claimed = claims[options.usernameClaim]
-  if (typeof claimed !== 'string' || claimed === '') throw refused(`claim ${options.usernameClaim} is not a string`)
-  const isEmail = options.usernameClaim === 'email'
+  const claimed = claims[options.oidcUsernameClaim]
+  if (typeof claimed !== 'string' || claimed === '') throw refused(`claim ${options.oidcUsernameClaim} is not a string`)
+  const isEmail = options.oidcUsernameClaim === 'email'
   if (isEmail && claims['email_verified'] !== undefined && claims['email_verified'] !== true) {
     throw refused('the email is not verified')
   }
-  const prefix = options.usernamePrefix ?? (isEmail ? '-' : `${options.issuerUrl}#`)
+  const prefix = options.oidcUsernamePrefix ?? (isEmail ? '-' : `${options.issuerUrl}#`)
   const name = prefix === '-' ? claimed : prefix + claimed
   if (name.startsWith('system:') && claimed === name) {
     throw refused(
@@ -95,7 +90,10 @@ function userOf(claims: JWTPayload, options: OidcOptions): User {
   }
 }
 
-function groupsOf(claims: JWTPayload, { groupsClaim, groupsPrefix }: OidcOptions): readonly string[] {
+function groupsOf(
+  claims: JWTPayload,
+  { oidcGroupsClaim: groupsClaim, oidcGroupsPrefix: groupsPrefix }: OidcOptions,
+): readonly string[] {
   if (groupsClaim === null) return []
   const claimed = claims[groupsClaim]
   const groups = typeof claimed === 'string' ? [claimed] : textsAt(claimed)

@@ -4,23 +4,23 @@
  */
 import type { X509Certificate } from 'node:crypto'
 
-import { UnauthorizedError } from '../../../engine/model/status.js'
+import { UnauthorizedError } from '../../../kubernetes/model/status.js'
+import type { OptionValues } from '../../config/options.js'
 import { isSignedBy } from '../peer-certificate.js'
+import { unescapeExtraKey } from '../user.js'
 import type { WatchedFiles } from '../watched-file.js'
 import { type AuthenticationRequest, type Authenticator, headerValues } from './authenticator.js'
 
-export interface RequestHeaderOptions {
+/** The values of the options that begin with `--requestheader-`, and mean what those options say. */
+type RequestHeaderValues = Pick<OptionValues, Extract<keyof OptionValues, `requestheader${string}`>>
+
+export interface RequestHeaderOptions extends Omit<RequestHeaderValues, 'requestheaderClientCaFile'> {
   /** The bundle of `--requestheader-client-ca-file`. */
   readonly authorities: WatchedFiles<readonly X509Certificate[]>
-  /** The common names that the proxy may have; an empty list allows any that the authority signed. */
-  readonly allowedNames: readonly string[]
-  readonly usernameHeaders: readonly string[]
-  readonly groupHeaders: readonly string[]
-  readonly extraHeaderPrefixes: readonly string[]
 }
 
 export function requestHeader(options: RequestHeaderOptions): Authenticator {
-  const { authorities, allowedNames } = options
+  const { authorities, requestheaderAllowedNames: allowedNames } = options
   return {
     async authenticate(request) {
       const peer = request.tlsPeerCertificate
@@ -31,7 +31,7 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
       if (allowedNames.length > 0 && !allowedNames.includes(peer.commonName)) {
         throw new UnauthorizedError('Unauthorized', { cause: 'proxy certificate name not allowed' })
       }
-      const names = options.usernameHeaders.map((header) => headerValues(request, header))
+      const names = options.requestheaderUsernameHeaders.map((header) => headerValues(request, header))
       // If several values were allowed, a proxy that appends its header to its client's header would let the client
       // choose the user.
       if (names.some((values) => values.length > 1))
@@ -41,12 +41,13 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
       return {
         name,
         uid: '',
-        groups: options.groupHeaders.flatMap((header) => headerValues(request, header)),
-        extra: extraOf(request, options.extraHeaderPrefixes),
+        groups: options.requestheaderGroupHeaders.flatMap((header) => headerValues(request, header)),
+        extra: extraOf(request, options.requestheaderExtraHeadersPrefix),
         expiresAt: peer.expiresAt,
       }
     },
     readsTokens: false,
+    isOfProxy: true,
     changesSilently: false,
     onChange: (listener) => authorities.onChange(() => listener()),
     close: () => authorities.close(),
@@ -62,17 +63,9 @@ function extraOf(
     const header = request.rawHeaders[i]?.toLowerCase() ?? ''
     const prefix = prefixes.find((one) => header.startsWith(one.toLowerCase()))
     if (prefix === undefined) continue
-    const key = unescapeKey(header.slice(prefix.length))
+    const key = unescapeExtraKey(header.slice(prefix.length))
     extra.set(key, [...(extra.get(key) ?? []), request.rawHeaders[i + 1] ?? ''])
   }
   // fromEntries defines members, so that a key such as __proto__ becomes an ordinary one.
   return Object.fromEntries(extra)
-}
-
-function unescapeKey(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

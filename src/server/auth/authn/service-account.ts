@@ -13,7 +13,7 @@ import { createHash, createPublicKey, type KeyObject } from 'node:crypto'
 
 import type { JWTPayload } from 'jose'
 
-import { UnauthorizedError } from '../../../engine/model/status.js'
+import { UnauthorizedError } from '../../../kubernetes/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import type { JudgeHealth } from '../judge-health.js'
 import type { User } from '../user.js'
@@ -44,6 +44,26 @@ export interface BoundObjects {
    * changed.
    */
   onGone(listener: (uid: string | null) => void): () => void
+}
+
+/**
+ * Whether all objects exist; null if that cannot be decided here. An object that is gone decides, whatever is unknown of
+ * others.
+ */
+export async function allStand(wanted: readonly BoundObject[], objects: BoundObjects): Promise<boolean | null> {
+  let isKnown = true
+  for (const object of wanted) {
+    const found = objects.standing(object)
+    const decided = typeof found === 'string' ? found : await found
+    if (decided === 'absent') return false
+    if (decided === 'unknown') isKnown = false
+  }
+  return isKnown ? true : null
+}
+
+/** Whether a token of the user is bound to the object that is gone. */
+export function isBoundTo({ uid, extra }: User, gone: string): boolean {
+  return uid === gone || Object.values(extra).some((values) => values.includes(gone))
 }
 
 /** A server without any of these objects. */
@@ -130,21 +150,6 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
     }),
   ]
 
-  /**
-   * Whether every object to which the token is bound exists; null if that cannot be decided here.
-   * @throws RefusedCredentialError
-   */
-  async function stands(user: User): Promise<boolean | null> {
-    let isKnown = true
-    for (const object of bound.get(user) ?? []) {
-      const found = objects.standing(object)
-      const standing = typeof found === 'string' ? found : await found
-      if (standing === 'absent') return false
-      if (standing === 'unknown') isKnown = false
-    }
-    return isKnown ? true : null
-  }
-
   return {
     readsTokens: true,
     // Decisions also change without an event: when a pod's grace period ends, or a fetched key is withdrawn.
@@ -153,7 +158,7 @@ export function serviceAccounts(options: ServiceAccountOptions): Authenticator {
     async authenticate(request) {
       const user = await tokens.authenticate(request)
       if (user === null) return null
-      const standing = gone.has(user) ? false : await stands(user)
+      const standing = gone.has(user) ? false : await allStand(bound.get(user) ?? [], objects)
       if (standing === true) return user
       if (standing === null && isReviewed) return null
       if (standing === null)
@@ -204,9 +209,6 @@ export async function localKeys(keys: readonly KeyObject[]): Promise<KeySet> {
 
 /** @throws RefusedCredentialError for claims that no API server issues. */
 function verifiedOf(claims: JWTPayload, nowMs: number): Verified {
-  const refuse = (cause: string): never => {
-    throw new RefusedCredentialError('Unauthorized', { cause })
-  }
   const own = claims['kubernetes.io']
   const namespace = textAt(own, 'namespace')
   const account = refOf(own, 'serviceaccount')
@@ -214,12 +216,8 @@ function verifiedOf(claims: JWTPayload, nowMs: number): Verified {
   const name = `system:serviceaccount:${namespace}:${account.name}`
   if (claims.sub !== name) return refuse('the subject is not the service account')
   if (claims.iat !== undefined && claims.iat * 1_000 > nowMs + SKEW_MS) return refuse('issued in the future')
-  const [pod, secret, node] = [refOf(own, 'pod'), refOf(own, 'secret'), refOf(own, 'node')]
-  const objects: BoundObject[] = [{ plural: 'serviceaccounts', namespace, ...account }]
-  if (secret !== null) objects.push({ plural: 'secrets', namespace, ...secret })
-  if (pod !== null) objects.push({ plural: 'pods', namespace, ...pod })
-  // In a pod's token, the node only says where the pod runs.
-  else if (node !== null) objects.push({ plural: 'nodes', namespace: '', ...node })
+  const [pod, node] = [refOf(own, 'pod'), refOf(own, 'node')]
+  for (const kind of WEBHOOKS) refOf(own, kind)
   // Sorted, as Go writes the keys of a map.
   const extra = {
     ...(claims.jti === undefined ? {} : { [`${EXTRA}credential-id`]: [`JTI=${claims.jti}`] }),
@@ -228,12 +226,41 @@ function verifiedOf(claims: JWTPayload, nowMs: number): Verified {
     ...(pod === null ? {} : { [`${EXTRA}pod-name`]: [pod.name], [`${EXTRA}pod-uid`]: [pod.uid] }),
   }
   const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`]
-  return { user: { name, uid: account.uid, groups, extra, expiresAt: claims.exp! * 1_000 + SKEW_MS }, objects }
+  const user = { name, uid: account.uid, groups, extra, expiresAt: claims.exp! * 1_000 + SKEW_MS }
+  return { user, objects: boundObjectsOf(claims) }
 }
 
+/**
+ * Returns the objects to which a verified token is bound; empty unless an API server has issued it for a service account.
+ * @throws RefusedCredentialError for claims that no API server issues.
+ */
+export function boundObjectsOf(claims: JWTPayload | null): readonly BoundObject[] {
+  const own = claims?.['kubernetes.io']
+  const account = refOf(own, 'serviceaccount')
+  if (account === null) return []
+  const namespace = textAt(own, 'namespace')
+  const [pod, secret, node] = [refOf(own, 'pod'), refOf(own, 'secret'), refOf(own, 'node')]
+  const objects: BoundObject[] = [{ plural: 'serviceaccounts', namespace, ...account }]
+  if (secret !== null) objects.push({ plural: 'secrets', namespace, ...secret })
+  if (pod !== null) objects.push({ plural: 'pods', namespace, ...pod })
+  // In a pod's token, the node only says where the pod runs.
+  else if (node !== null) objects.push({ plural: 'nodes', namespace: '', ...node })
+  return objects
+}
+
+/**
+ * Returns null if the token is not bound to an object of that kind.
+ * @throws RefusedCredentialError for anything but an object, as Go cannot decode it. Ignoring it would free the token.
+ */
 function refOf(own: unknown, kind: string): { readonly name: string; readonly uid: string } | null {
-  const found = field(own, kind)
-  return isObject(found) ? { name: textAt(found, 'name'), uid: textAt(found, 'uid') } : null
+  const found = field(own, kind) ?? null
+  if (found === null) return null
+  if (!isObject(found)) return refuse(`the token's ${kind} cannot be read`)
+  return { name: textAt(found, 'name'), uid: textAt(found, 'uid') }
+}
+
+function refuse(cause: string): never {
+  throw new RefusedCredentialError('Unauthorized', { cause })
 }
 
 /**
@@ -242,8 +269,10 @@ function refOf(own: unknown, kind: string): { readonly name: string; readonly ui
  */
 function isOfWebhook(claims: JWTPayload): boolean {
   const own = claims['kubernetes.io']
-  return ['validatingwebhookconfiguration', 'mutatingwebhookconfiguration'].some((kind) => isObject(field(own, kind)))
+  return WEBHOOKS.some((kind) => isObject(field(own, kind)))
 }
+
+const WEBHOOKS = ['validatingwebhookconfiguration', 'mutatingwebhookconfiguration']
 
 /**
  * Whether the token's key is unknown. An API server may use a new key before this server has read it.
@@ -251,8 +280,4 @@ function isOfWebhook(claims: JWTPayload): boolean {
  */
 function isUnknownKey(cause: unknown): boolean {
   return (cause as { readonly code?: unknown }).code === 'ERR_JWKS_NO_MATCHING_KEY'
-}
-
-function isBoundTo({ uid, extra }: User, gone: string): boolean {
-  return uid === gone || Object.values(extra).some((values) => values.includes(gone))
 }

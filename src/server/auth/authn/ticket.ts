@@ -5,16 +5,18 @@
  * URLs end up in logs and histories, so a stolen ticket is of little use. It reads one path, for a minute at most, and
  * can neither write nor get another ticket. A ticket is a JWT, signed with a key that all replicas have. A stream that
  * a ticket opened runs until the credential behind the ticket expires, or until the token is removed from the token
- * file. A seal in the ticket identifies the token in that file. If the expiry is unknown (TokenReview, a front proxy),
- * or the credential may end earlier (with its pod or its authority), the stream ends after ten minutes.
+ * file, or until the pod, or another object to which a service account's token is bound, is gone. A seal in the ticket
+ * identifies the token in that file. If the expiry is unknown (TokenReview, a front proxy), or the credential may end
+ * earlier in a way that this server does not see (its authority), the stream ends after ten minutes.
  */
 import { createHmac } from 'node:crypto'
-import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
+import { BadRequestError, UnauthorizedError } from '../../../kubernetes/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import { digest, identityKey, type User, withAuthenticatedGroup } from '../user.js'
 import type { Watched } from '../watched-file.js'
 import type { Authenticator, ShownTicket } from './authenticator.js'
-import { jose } from './jwt.js'
+import { jose, statedClaims, unavailable } from './jwt.js'
+import { allStand, type BoundObject, type BoundObjects, boundObjectsOf, isBoundTo } from './service-account.js'
 import type { TokenTable } from './token-file.js'
 import { textAt, textsAt } from '../../../support/fields.js'
 
@@ -36,6 +38,10 @@ export interface TicketOptions {
    * the same key file.
    */
   readonly cluster: string
+  /** Finds the objects to which tokens of service accounts are bound. */
+  readonly objects: BoundObjects
+  /** Whether an API server judges tokens whose objects are not known here. */
+  readonly isReviewed: boolean
 }
 
 /** The JWT's own claims are iss (the cluster), sub, aud (the path) and exp. */
@@ -47,6 +53,8 @@ interface Claims {
   readonly until: number | null
   /** Identifies the token in the token file; null if the credential is not from that file. */
   readonly seal: string | null
+  /** The objects to which the token behind the ticket is bound. */
+  readonly bound: readonly BoundObject[]
 }
 
 const LIFE_SECONDS = 60
@@ -79,24 +87,25 @@ export function parseTicketKeys(text: string): readonly Buffer[] {
  * Returns when a stream with the ticket must end, in milliseconds since the epoch; null for never.
  * @param isSealed whether the ticket has a seal, because the token is in the token file.
  */
-function untilOf({ name, expiresAt }: User, token: string | null, isSealed: boolean, nowMs: number): number | null {
-  const isKnown = isSealed || (token !== null && expiresAt !== null && !name.startsWith('system:serviceaccount:'))
+function untilOf(user: User, token: string | null, isSealed: boolean, nowMs: number): number | null {
+  const { expiresAt } = user
+  const isKnown = isSealed || (token !== null && expiresAt !== null && !isAccount(user))
   return isKnown ? expiresAt : Math.min(expiresAt ?? Infinity, nowMs + UNKNOWN_END_MS)
 }
 
-export class Tickets {
-  readonly #options: TicketOptions
+function isAccount({ name }: User): boolean {
+  return name.startsWith('system:serviceaccount:')
+}
 
-  constructor(options: TicketOptions) {
-    this.#options = options
-  }
+export class Tickets {
+  constructor(private readonly options: TicketOptions) {}
 
   /**
    * @param token the caller's bearer token; null if another credential identified the caller.
    * @throws BadRequestError for a user with too many groups.
    */
   async issue(user: User, token: string | null, path: string): Promise<{ readonly ticket: string; expiresAt: number }> {
-    const { keys, tokens, clock, cluster } = this.#options
+    const { keys, tokens, clock, cluster } = this.options
     const { SignJWT } = await jose()
     const [key] = keys.value as readonly [Buffer]
     const known = token === null || tokens?.value.has(digest(token)) !== true ? null : token
@@ -107,6 +116,7 @@ export class Tickets {
       extra: user.extra,
       until: untilOf(user, token, known !== null, nowMs),
       seal: known === null ? null : sealOf(key, digest(known)),
+      bound: isAccount(user) && token !== null ? boundObjectsOf(await statedClaims(token)) : [],
     }
     const seconds = Math.floor(Math.min(nowMs / 1_000 + LIFE_SECONDS, (claims.until ?? Infinity) / 1_000))
     const ticket = await new SignJWT({ ...claims })
@@ -126,27 +136,30 @@ export class Tickets {
 
   /** The authenticator that accepts tickets, for the union of authenticators. */
   get authenticator(): Authenticator {
-    const { keys, tokens } = this.#options
+    const { keys, tokens, objects } = this.options
     return {
       authenticate: async ({ ticket }) => (ticket === undefined ? null : await this.#userOf(ticket)),
       readsTokens: false,
       changesSilently: false,
       onChange(listener) {
-        const ends = [keys, tokens].map((one) => one?.onChange(() => listener()))
+        const ends = [
+          ...[keys, tokens].map((one) => one?.onChange(() => listener())),
+          objects.onGone((uid) => listener(uid === null ? undefined : (user) => isBoundTo(user, uid))),
+        ]
         return () => ends.forEach((end) => end?.())
       },
       close: () => keys.close(),
     }
   }
 
-  /** @throws UnauthorizedError, TicketExpiredError */
+  /** @throws UnauthorizedError, TicketExpiredError, ServiceUnavailableError */
   async #userOf({ text, path, isRead, atMs }: ShownTicket): Promise<User> {
     if (!isRead) throw refused('a ticket only allows reading')
-    const { keys, cluster } = this.#options
+    const { keys, cluster, objects, isReviewed } = this.options
     for (const key of keys.value) {
       const claims = await verify(text, key, { issuer: cluster, audience: path, currentDate: new Date(atMs) })
       if (claims === null) continue
-      const { sub, uid, groups, extra, until, seal } = claims
+      const { sub, uid, groups, extra, until, seal, bound } = claims
       const user = {
         name: textAt(sub),
         uid: textAt(uid),
@@ -157,6 +170,9 @@ export class Tickets {
       if (seal !== null && !this.#isKnown(user, (token) => sealOf(key, token) === seal)) {
         throw refused('the token behind the ticket is not in the token file')
       }
+      const standing = await allStand(bound as readonly BoundObject[], objects)
+      if (standing === false) throw refused('an object to which the token behind the ticket is bound is gone')
+      if (standing === null && !isReviewed) throw unavailable('an object behind the ticket cannot be looked up')
       return user
     }
     throw refused('the ticket is not signed with a known key')
@@ -164,7 +180,7 @@ export class Tickets {
 
   #isKnown(user: User, isSealed: (token: string) => boolean): boolean {
     const identity = identityKey(user)
-    for (const [token, known] of this.#options.tokens?.value ?? []) {
+    for (const [token, known] of this.options.tokens?.value ?? []) {
       if (known.name === user.name && isSealed(token)) return identityKey(withAuthenticatedGroup(known)) === identity
     }
     return false

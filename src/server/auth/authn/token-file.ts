@@ -2,7 +2,7 @@
  * Authenticates bearer tokens from a CSV file in kube-apiserver's format: `token,user,uid,"group1,group2"`. Unlike
  * kube-apiserver, this server reads the file again when it changes, so a token can be revoked without a restart.
  */
-import { UnauthorizedError } from '../../../engine/model/status.js'
+import { UnauthorizedError } from '../../../kubernetes/model/status.js'
 import { parseCsv } from '../csv.js'
 import { digest, type User } from '../user.js'
 import type { WatchedFiles } from '../watched-file.js'

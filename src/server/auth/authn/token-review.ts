@@ -5,16 +5,17 @@
  * Anyone can invent tokens, and each new token costs a request. Tokens that were never accepted share a few
  * connections, one per address, and a short queue; tokens that were accepted before never wait behind them.
  */
-import { UnauthorizedError } from '../../../engine/model/status.js'
+import { UnauthorizedError } from '../../../kubernetes/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import { networkOf } from '../client-address.js'
-import { FairSemaphore } from '../fair-semaphore.js'
+import { FairSemaphore } from '../../limits/fair-semaphore.js'
 import { ReviewServer, type ReviewServerOptions } from '../review-server.js'
-import type { User } from '../user.js'
+import { readUser, type User } from '../user.js'
 import type { Authenticator } from './authenticator.js'
 import { cachedTokens } from './cached-tokens.js'
-import { field, textAt, textsAt } from '../../../support/fields.js'
+import { field, textsAt } from '../../../support/fields.js'
+import { MAX_UNKNOWN_TOKENS_WAITING, UNKNOWN_TOKENS_AT_ONCE } from '../../limits/fixed-limits.js'
 
 /**
  * The client has the identity of `--authentication-kubeconfig`, which needs the permission to `create` tokenreviews.
@@ -31,9 +32,7 @@ export interface TokenReviewOptions extends ReviewServerOptions {
 
 /** The client has eight connections. */
 const KNOWN_AT_ONCE = 5
-const UNKNOWN_AT_ONCE = 3
 const MAX_KNOWN_WAITING = 4_096
-const MAX_UNKNOWN_WAITING = 256
 const MAX_WAITING_PER_ADDRESS = 32
 const MAX_WAIT_MS = 5_000
 
@@ -44,9 +43,9 @@ export function unknownTokenSemaphore(clock: Clock, processes: number): FairSema
   return new FairSemaphore({
     ...WAIT,
     clock,
-    slots: Math.ceil(UNKNOWN_AT_ONCE / processes),
+    slots: Math.ceil(UNKNOWN_TOKENS_AT_ONCE / processes),
     maxSlotsPerIdentity: 1,
-    maxWaiting: MAX_UNKNOWN_WAITING,
+    maxWaiting: MAX_UNKNOWN_TOKENS_WAITING,
     maxWaitingPerIdentity: MAX_WAITING_PER_ADDRESS,
   })
 }
@@ -87,30 +86,13 @@ async function review(server: ReviewServer, token: string, audiences: readonly s
     if (audiences.length > 0 && found.length === 0) {
       throw new UnauthorizedError('Unauthorized', { cause: `the token is not meant for ${audiences.join(', ')}` })
     }
-    const user = userOf(field(status, 'user'), found)
+    // The review does not say when the token expires; the time in the cache bounds how long the verdict is trusted.
+    const user = readUser(field(status, 'user'), 'username')
     if (user.name === '') throw server.unavailable(new Error('TokenReview returned a user without a name'))
-    return user
+    return found.length === 0 ? user : { ...user, audiences: found }
   })
 }
 
 function accepts(status: unknown): boolean | null {
   return status === undefined ? null : field(status, 'authenticated') === true
-}
-
-function userOf(user: unknown, audiences: readonly string[]): User {
-  const extra = field(user, 'extra')
-  return {
-    name: textAt(user, 'username'),
-    uid: textAt(user, 'uid'),
-    groups: textsAt(user, 'groups'),
-    extra: Object.fromEntries(
-      Object.entries(typeof extra === 'object' && extra !== null ? extra : {}).map(([key, value]) => [
-        key,
-        textsAt(value),
-      ]),
-    ),
-    // The review does not say when the token expires; the time in the cache bounds how long the verdict is trusted.
-    expiresAt: null,
-    ...(audiences.length === 0 ? {} : { audiences }),
-  }
 }

@@ -2,7 +2,8 @@
  * Combines all configured authenticators. The first one that knows the caller decides. A wrong credential of one kind
  * does not hide a valid one of another kind, but it never falls through to anonymous.
  */
-import { ServiceUnavailableError, StatusError, UnauthorizedError } from '../../../engine/model/status.js'
+import { ServiceUnavailableError, UnauthorizedError } from '../../../kubernetes/model/status.js'
+import { knownStatusOf } from '../../../kubernetes/model/status-of.js'
 import type { Clock } from '../../../support/clock.js'
 import { ANONYMOUS, type User, withAuthenticatedGroup } from '../user.js'
 import { type AuthenticationRequest, type Authenticator, RefusedCredentialError } from './authenticator.js'
@@ -30,11 +31,12 @@ export interface ReviewedToken {
 }
 
 /**
- * A user, and whether the bearer token identified the user. A caller may send a token and be identified by another
- * credential.
+ * A user, and whether the bearer token or a front proxy identified the user. A caller may send a token and be identified
+ * by another credential.
  */
 export interface Authenticated extends User {
   readonly byToken: boolean
+  readonly byProxy: boolean
 }
 
 /** An authenticator that never returns null. */
@@ -81,7 +83,8 @@ export function unionAuthenticator({
           const user = await authenticator.authenticate(request)
           if (user === null) continue
           requireCurrent(user, clock)
-          return { ...withAuthenticatedGroup(user), byToken: authenticator.readsTokens }
+          const { readsTokens: byToken, isOfProxy: byProxy = false } = authenticator
+          return { ...withAuthenticatedGroup(user), byToken, byProxy }
         } catch (error) {
           if (error instanceof RefusedCredentialError) throw error
           errors.push(error)
@@ -91,9 +94,10 @@ export function unionAuthenticator({
       // again.
       const unavailable = errors.find((error) => !(error instanceof UnauthorizedError))
       if (unavailable !== undefined) {
-        throw unavailable instanceof StatusError
-          ? unavailable
-          : new ServiceUnavailableError('authentication is currently unavailable', { cause: unavailable })
+        throw (
+          knownStatusOf(unavailable) ??
+          new ServiceUnavailableError('authentication is currently unavailable', { cause: unavailable })
+        )
       }
       if (errors[0] !== undefined) throw errors[0]
       if (token !== null) throw unknownToken()
@@ -124,7 +128,7 @@ export function unionAuthenticator({
   return union
 }
 
-const NOBODY: Authenticated = { ...ANONYMOUS, byToken: false }
+const NOBODY: Authenticated = { ...ANONYMOUS, byToken: false, byProxy: false }
 
 /** Used when no authenticator is configured: every caller is anonymous, even one that sends a token. */
 export const anonymousOnly: UnionAuthenticator = {

@@ -1,7 +1,7 @@
 /**
  * The interface of an authorizer. Each mode is one file in this folder, and `union-authorizer.ts` puts them in order.
  */
-import { resourceId, type Resource } from '../../../engine/model/resource.js'
+import { resourceId, type ApiResource } from '../../../kubernetes/model/api-resource.js'
 import type { User } from '../user.js'
 
 /** One request in the API server's terms. */
@@ -86,7 +86,7 @@ export const EVERY_RULE: UserRules = {
 
 export interface ResourceRequest {
   readonly verb: string
-  readonly resource: Pick<Resource, 'group' | 'version' | 'plural'>
+  readonly resource: Pick<ApiResource, 'group' | 'version' | 'plural'>
   readonly subresource?: string
   readonly namespace: string
   /**

@@ -9,7 +9,7 @@
  *
  * Source: the policy-based storages of kube-apiserver's RBAC group.
  */
-import { ForbiddenError, NotFoundError } from '../../../engine/model/status.js'
+import { ForbiddenError, NotFoundError } from '../../../kubernetes/model/status.js'
 import { PRIVILEGED_GROUP, type User } from '../user.js'
 import { type Authorizer, resourceAttributes } from './authorizer.js'
 import { CompiledRule } from './compiled-rule.js'

@@ -2,7 +2,7 @@
  * Words a 403 as the API server does, because tools and people search for that text. Source: apiserver's
  * responsewriters, Go's %q.
  */
-import { ForbiddenError } from '../../../engine/model/status.js'
+import { ForbiddenError } from '../../../kubernetes/model/status.js'
 import type { User } from '../user.js'
 import { type Attributes, attributesResource, type Decision } from './authorizer.js'
 

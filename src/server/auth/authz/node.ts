@@ -97,110 +97,86 @@ function nodeOf({ name, groups }: User): string | null {
 function judge(node: string, attributes: Attributes): Judged {
   if (!attributes.isResourceRequest) return NO_OPINION
   const { group, resource } = attributes
-  const judgeOne = JUDGES.get(group === '' ? resource : `${resource}.${group}`)
-  if (judgeOne !== undefined) return judgeOne(attributes, node)
+  const name = group === '' ? resource : `${resource}.${group}`
+  if (Object.hasOwn(JUDGES, name)) return JUDGES[name]!(attributes, node)
   return RULES.some((one) => one.allows(attributes)) ? ALLOWED : NO_OPINION
 }
 
 type Judge = (attributes: Attributes, node: string) => Judged
 
-const JUDGES: ReadonlyMap<string, Judge> = new Map<string, Judge>([
-  ['secrets', readOne('secrets')],
-  ['configmaps', readOne('configmaps')],
-  [
-    'persistentvolumeclaims',
-    (attributes) => {
-      if (attributes.subresource !== 'status') return getOne('persistentvolumeclaims')(attributes)
-      const isUpdate = isOneOf(attributes.verb, 'update patch')
-      return isUpdate ? 'persistentvolumeclaims' : refuse('can only get/update/patch this type')
-    },
-  ],
-  ['persistentvolumes', getOne('persistentvolumes')],
-  ['resourceclaims.resource.k8s.io', getOne('resourceclaims')],
-  ['volumeattachments.storage.k8s.io', getOne('volumeattachments')],
-  [
-    'serviceaccounts',
-    (attributes) => {
-      const { verb, subresource, name } = attributes
-      if (verb === 'get' && subresource === '') return readOne('serviceaccounts')(attributes)
-      if (verb !== 'create' || name === '') return refuse('can only create tokens for individual service accounts')
-      return subresource === 'token' ? 'serviceaccounts' : refuse('can only create token subresource of serviceaccount')
-    },
-  ],
-  [
-    'leases.coordination.k8s.io',
-    ({ verb, namespace, name }, node) => {
-      if (!isOneOf(verb, OWN)) return refuse('can only get, create, update, patch, or delete a node lease')
-      if (namespace !== LEASES) return refuse(`can only access leases in the "${LEASES}" system namespace`)
-      // The name of the new lease is in its body, which is not visible here.
-      if (verb === 'create' || name === node) return ALLOWED
-      return refuse('can only access node lease with the same name as the requesting node')
-    },
-  ],
-  [
-    'csinodes.storage.k8s.io',
-    ({ verb, subresource, name }, node) => {
-      if (subresource === 'status') return refuse('CSINode status access requires CSIVolumeHealth feature')
-      if (subresource !== '') return refuse('cannot authorize CSINode subresources')
-      if (!isOneOf(verb, OWN)) return refuse('can only get, create, update, patch, or delete a CSINode')
-      if (verb === 'create' || name === node) return ALLOWED
-      return refuse('can only access CSINode with the same name as the requesting node')
-    },
-  ],
-  [
-    'resourceslices.resource.k8s.io',
-    (attributes, node) => {
-      const { verb, subresource } = attributes
-      if (subresource !== '') return refuse('cannot authorize ResourceSlice subresources')
-      if (verb === 'create') return ALLOWED
-      if (isOneOf(verb, 'get update patch delete')) return 'resourceslices'
-      if (!isOneOf(verb, 'watch list deletecollection'))
-        return refuse(
-          'only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection',
-        )
-      if (selects(attributes, 'spec.nodeName', node)) return ALLOWED
-      return refuse('can only list/watch/deletecollection resourceslices with nodeName field selector')
-    },
-  ],
-  [
-    'podcertificaterequests.certificates.k8s.io',
-    (attributes, node) => {
-      const { verb, subresource } = attributes
-      if (subresource !== '') return refuse('nodes may not access the status subresource of PodCertificateRequests')
-      if (verb === 'create') return ALLOWED
-      if (verb === 'get') return 'podcertificaterequests'
-      if (!isOneOf(verb, 'list watch')) return refuse(`nodes may not ${verb} podcertificaterequests`)
-      if (selects(attributes, 'spec.nodeName', node)) return ALLOWED
-      return refuse('can only list/watch podcertificaterequests with nodeName field selector')
-    },
-  ],
-  [
-    'nodes',
-    ({ verb, subresource, name }, node) => {
-      if (subresource === 'status') return isOneOf(verb, 'update patch') ? ALLOWED : NO_OPINION
-      if (subresource !== '') return NO_OPINION
-      if (isOneOf(verb, 'create update patch')) return ALLOWED
-      if (!isOneOf(verb, READ)) return NO_OPINION
-      if (name === node) return ALLOWED
-      const what = name === '' ? 'all nodes' : `'${name}'`
-      return refuse(`node '${node}' cannot read ${what}, only its own Node object`)
-    },
-  ],
-  [
-    'pods',
-    (attributes, node) => {
-      const { verb, subresource, name } = attributes
-      if (subresource === 'status') return isOneOf(verb, 'update patch') ? ALLOWED : NO_OPINION
-      if (subresource === 'eviction') return verb === 'create' ? ALLOWED : NO_OPINION
-      if (subresource !== '') return NO_OPINION
-      if (isOneOf(verb, 'create delete')) return ALLOWED
-      if (verb === 'get') return 'pods'
-      if (!isOneOf(verb, 'list watch')) return NO_OPINION
-      if (selects(attributes, 'spec.nodeName', node)) return ALLOWED
-      return name === '' ? refuse('can only list/watch pods with spec.nodeName field selector') : 'pods'
-    },
-  ],
-])
+const JUDGES: Readonly<Record<string, Judge>> = {
+  secrets: readOne('secrets'),
+  configmaps: readOne('configmaps'),
+  persistentvolumeclaims: (attributes) => {
+    if (attributes.subresource !== 'status') return getOne('persistentvolumeclaims')(attributes)
+    const isUpdate = isOneOf(attributes.verb, 'update patch')
+    return isUpdate ? 'persistentvolumeclaims' : refuse('can only get/update/patch this type')
+  },
+  persistentvolumes: getOne('persistentvolumes'),
+  'resourceclaims.resource.k8s.io': getOne('resourceclaims'),
+  'volumeattachments.storage.k8s.io': getOne('volumeattachments'),
+  serviceaccounts: (attributes) => {
+    const { verb, subresource, name } = attributes
+    if (verb === 'get' && subresource === '') return readOne('serviceaccounts')(attributes)
+    if (verb !== 'create' || name === '') return refuse('can only create tokens for individual service accounts')
+    return subresource === 'token' ? 'serviceaccounts' : refuse('can only create token subresource of serviceaccount')
+  },
+  'leases.coordination.k8s.io': ({ verb, namespace, name }, node) => {
+    if (!isOneOf(verb, OWN)) return refuse('can only get, create, update, patch, or delete a node lease')
+    if (namespace !== LEASES) return refuse(`can only access leases in the "${LEASES}" system namespace`)
+    // The name of the new lease is in its body, which is not visible here.
+    if (verb === 'create' || name === node) return ALLOWED
+    return refuse('can only access node lease with the same name as the requesting node')
+  },
+  'csinodes.storage.k8s.io': ({ verb, subresource, name }, node) => {
+    if (subresource === 'status') return refuse('CSINode status access requires CSIVolumeHealth feature')
+    if (subresource !== '') return refuse('cannot authorize CSINode subresources')
+    if (!isOneOf(verb, OWN)) return refuse('can only get, create, update, patch, or delete a CSINode')
+    if (verb === 'create' || name === node) return ALLOWED
+    return refuse('can only access CSINode with the same name as the requesting node')
+  },
+  'resourceslices.resource.k8s.io': (attributes, node) => {
+    const { verb, subresource } = attributes
+    if (subresource !== '') return refuse('cannot authorize ResourceSlice subresources')
+    if (verb === 'create') return ALLOWED
+    if (isOneOf(verb, 'get update patch delete')) return 'resourceslices'
+    if (!isOneOf(verb, 'watch list deletecollection'))
+      return refuse(
+        'only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection',
+      )
+    if (selects(attributes, 'spec.nodeName', node)) return ALLOWED
+    return refuse('can only list/watch/deletecollection resourceslices with nodeName field selector')
+  },
+  'podcertificaterequests.certificates.k8s.io': (attributes, node) => {
+    const { verb, subresource } = attributes
+    if (subresource !== '') return refuse('nodes may not access the status subresource of PodCertificateRequests')
+    if (verb === 'create') return ALLOWED
+    if (verb === 'get') return 'podcertificaterequests'
+    if (!isOneOf(verb, 'list watch')) return refuse(`nodes may not ${verb} podcertificaterequests`)
+    if (selects(attributes, 'spec.nodeName', node)) return ALLOWED
+    return refuse('can only list/watch podcertificaterequests with nodeName field selector')
+  },
+  nodes: ({ verb, subresource, name }, node) => {
+    if (subresource === 'status') return isOneOf(verb, 'update patch') ? ALLOWED : NO_OPINION
+    if (subresource !== '') return NO_OPINION
+    if (isOneOf(verb, 'create update patch')) return ALLOWED
+    if (!isOneOf(verb, READ)) return NO_OPINION
+    if (name === node) return ALLOWED
+    const what = name === '' ? 'all nodes' : `'${name}'`
+    return refuse(`node '${node}' cannot read ${what}, only its own Node object`)
+  },
+  pods: (attributes, node) => {
+    const { verb, subresource, name } = attributes
+    if (subresource === 'status') return isOneOf(verb, 'update patch') ? ALLOWED : NO_OPINION
+    if (subresource === 'eviction') return verb === 'create' ? ALLOWED : NO_OPINION
+    if (subresource !== '') return NO_OPINION
+    if (isOneOf(verb, 'create delete')) return ALLOWED
+    if (verb === 'get') return 'pods'
+    if (!isOneOf(verb, 'list watch')) return NO_OPINION
+    if (selects(attributes, 'spec.nodeName', node)) return ALLOWED
+    return name === '' ? refuse('can only list/watch pods with spec.nodeName field selector') : 'pods'
+  },
+}
 
 /** The verbs that a node may use on the object that has its name. */
 const OWN = 'get create update patch delete'

@@ -1,5 +1,5 @@
 /**
- * The Policy mode: rules in a YAML file, for servers without an API server to ask or Roles to read. `docs/policy.md`
+ * The Policy mode: rules in a YAML file, for servers without an API server to ask or Roles to read. `docs/guide/policy.md`
  * describes it, with examples.
  *
  * Rules only grant permissions. A request that no rule allows is refused. A star alone matches everything; a star at
@@ -7,9 +7,9 @@
  * cannot be seen at a glance. `verbs` are required, and so are `apiGroups` together with `resources`, so that a
  * forgotten line never grants more than was meant.
  */
-import { createLineCounter, isMap, isScalar, isSeq, type Node, parseDocument } from '../../../support/yaml.js'
+import { isMap, isScalar, isSeq, type Node, offsetOf, parseYaml } from '../../../support/yaml.js'
 
-import { keyName } from '../../../engine/model/key-name.js'
+import { keyName } from '../../../support/key-name.js'
 import { ALL_UNAUTHENTICATED, type User } from '../user.js'
 import type { WatchedFiles } from '../watched-file.js'
 import type { Attributes, Authorizer } from './authorizer.js'
@@ -110,11 +110,10 @@ type ListName = (typeof LISTS)[number]
 
 /** @throws Error that lists every problem with its line: A policy with one unreadable line is not used at all. */
 export function parsePolicy(text: string): readonly PolicyFileRule[] {
-  const lines = createLineCounter()
+  const { document, lines } = parseYaml(text, { uniqueKeys: true })
   const problems: string[] = []
   const problem = (offset: number, message: string): void =>
     void problems.push(`line ${lines.linePos(offset).line}: ${message}`)
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true })
   for (const error of document.errors) problem(error.pos[0], error.message)
   const rules: PolicyFileRule[] = []
   if (problems.length === 0) {
@@ -214,10 +213,6 @@ function textsOf(value: Node | null): readonly string[] | null {
   if (!isSeq<Node>(value) || value.items.length === 0) return null
   const texts = value.items.map((item) => (isScalar(item) && typeof item.value === 'string' ? item.value : null))
   return texts.every((text) => text !== null) ? texts : null
-}
-
-function offsetOf(node: Node | null): number {
-  return node?.range?.[0] ?? 0
 }
 
 function nameOf(key: Node): string {

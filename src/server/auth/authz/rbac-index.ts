@@ -72,16 +72,13 @@ export class RbacIndex {
   /** Grants by namespace ('' for ClusterRoleBindings), then by subject. */
   readonly #bindings = new Map<string, Map<string, Grant[]>>()
   readonly #roles = new Map<string, Role>()
-  readonly #clusterRoles: readonly Role[]
   /** The roles that a selector matches, by the selector's text. Many roles may share a selector. */
   readonly #selected = new Map<string, readonly Role[]>()
 
-  readonly #isAggregating: boolean
-
-  private constructor(clusterRoles: readonly Role[], isAggregating: boolean) {
-    this.#clusterRoles = clusterRoles
-    this.#isAggregating = isAggregating
-  }
+  private constructor(
+    private readonly clusterRoles: readonly Role[],
+    private readonly isAggregating: boolean,
+  ) {}
 
   /**
    * Builds the index, yielding to the event loop.
@@ -144,7 +141,7 @@ export class RbacIndex {
     if (role === undefined) return undefined
     if (walk.roles.has(role)) return []
     walk.roles.add(role)
-    return role.aggregates === null || !this.#isAggregating ? [rulesOfRole(role)] : this.#aggregate(role, walk)
+    return role.aggregates === null || !this.isAggregating ? [rulesOfRole(role)] : this.#aggregate(role, walk)
   }
 
   #aggregate(role: Role, walk: RoleWalk): readonly RoleRules[] {
@@ -168,7 +165,7 @@ export class RbacIndex {
   }
 
   #select(selector: LabelSelector): readonly Role[] {
-    const select = (): readonly Role[] => this.#clusterRoles.filter((role) => matchesLabels(selector, role.labels))
+    const select = (): readonly Role[] => this.clusterRoles.filter((role) => matchesLabels(selector, role.labels))
     return getOrMake(this.#selected, selector.text, select)
   }
 

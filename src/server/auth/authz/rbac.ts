@@ -8,7 +8,7 @@
  *
  * Source: the API server's RBAC authorizer (rule matching, subjects, order) and the Kubernetes RBAC reference.
  */
-import { ServiceUnavailableError } from '../../../engine/model/status.js'
+import { ServiceUnavailableError } from '../../../kubernetes/model/status.js'
 import { SingleFlight } from '../../../support/single-flight.js'
 import type { User } from '../user.js'
 import { PRIVILEGED_GROUP } from '../user.js'
@@ -35,13 +35,14 @@ export class RbacRules {
   #changes = 0
   /** The index being built, and the number of changes it includes. */
   #running: { readonly changes: number; readonly index: Promise<RbacIndex> } | null = null
-  readonly #source: RbacSource
   readonly #isAggregating: boolean
   readonly #stale: () => void
   readonly #making = new SingleFlight(() => this.#make())
 
-  constructor(source: RbacSource, { isAggregating = false }: RbacRulesOptions = {}) {
-    this.#source = source
+  constructor(
+    private readonly source: RbacSource,
+    { isAggregating = false }: RbacRulesOptions = {},
+  ) {
     this.#isAggregating = isAggregating
     this.#stale = source.onChange(() => {
       this.#index = null
@@ -51,7 +52,7 @@ export class RbacRules {
 
   /** Why there is no index; null while there is one. */
   get unread(): string | null {
-    return this.#source.unread
+    return this.source.unread
   }
 
   /** Returns an index of the source's state at the time of the call or later; null while the source cannot be read. */
@@ -63,7 +64,7 @@ export class RbacRules {
 
   async #make(): Promise<RbacIndex> {
     const changes = this.#changes
-    const index = this.#source.list().then((objects) => RbacIndex.of(objects, this.#isAggregating))
+    const index = this.source.list().then((objects) => RbacIndex.of(objects, this.#isAggregating))
     this.#running = { changes, index }
     try {
       const made = await index
@@ -75,7 +76,7 @@ export class RbacRules {
   }
 
   onChange(listener: () => void): () => void {
-    return this.#source.onChange(listener)
+    return this.source.onChange(listener)
   }
 
   close(): void {

@@ -4,10 +4,11 @@
  *
  * Source: kubernetes/api authorization/v1 and authentication/v1, and their registries in kubernetes/kubernetes.
  */
-import { BadRequestError, InvalidError, type StatusCause, StatusError } from '../../../engine/model/status.js'
-import { parseRequirements } from '../../../engine/model/label-requirements.js'
+import { BadRequestError, InvalidError, type StatusCause } from '../../../kubernetes/model/status.js'
+import { statusOf } from '../../../kubernetes/model/status-of.js'
+import { parseRequirements } from '../../../kubernetes/model/label-requirements.js'
 import type { ReviewedToken } from '../authn/union-authenticator.js'
-import type { User } from '../user.js'
+import { readUser, type User } from '../user.js'
 import type { Attributes, Decision, SelectorRequirement, UserRules } from './authorizer.js'
 import { field, textAt, textsAt } from '../../../support/fields.js'
 
@@ -30,58 +31,28 @@ export interface ReviewKind {
 }
 
 const AUTHORIZATION = 'authorization.k8s.io'
+const AUTHENTICATION = 'authentication.k8s.io'
 
-const TOKEN_REVIEW: ReviewKind = {
-  group: 'authentication.k8s.io',
-  plural: 'tokenreviews',
-  kind: 'TokenReview',
-  namespaced: false,
-  isSelf: false,
+function reviewKind(group: ReviewKind['group'], kind: string): ReviewKind {
+  const namespaced = kind.startsWith('Local')
+  return { group, plural: `${kind.toLowerCase()}s`, kind, namespaced, isSelf: kind.startsWith('Self') }
 }
+
+const TOKEN_REVIEW = reviewKind(AUTHENTICATION, 'TokenReview')
+
+const ALL_KINDS: readonly ReviewKind[] = [
+  reviewKind(AUTHENTICATION, 'SelfSubjectReview'),
+  TOKEN_REVIEW,
+  reviewKind(AUTHORIZATION, 'LocalSubjectAccessReview'),
+  reviewKind(AUTHORIZATION, 'SelfSubjectAccessReview'),
+  reviewKind(AUTHORIZATION, 'SelfSubjectRulesReview'),
+  reviewKind(AUTHORIZATION, 'SubjectAccessReview'),
+]
 
 /** @param isAlone whether no API server runs next to this one, so tokens are reviewed here. */
 export function reviewKinds(isAlone: boolean): readonly ReviewKind[] {
   return isAlone ? ALL_KINDS : ALL_KINDS.filter((kind) => kind !== TOKEN_REVIEW)
 }
-
-const ALL_KINDS: readonly ReviewKind[] = [
-  {
-    group: 'authentication.k8s.io',
-    plural: 'selfsubjectreviews',
-    kind: 'SelfSubjectReview',
-    namespaced: false,
-    isSelf: true,
-  },
-  TOKEN_REVIEW,
-  {
-    group: AUTHORIZATION,
-    plural: 'localsubjectaccessreviews',
-    kind: 'LocalSubjectAccessReview',
-    namespaced: true,
-    isSelf: false,
-  },
-  {
-    group: AUTHORIZATION,
-    plural: 'selfsubjectaccessreviews',
-    kind: 'SelfSubjectAccessReview',
-    namespaced: false,
-    isSelf: true,
-  },
-  {
-    group: AUTHORIZATION,
-    plural: 'selfsubjectrulesreviews',
-    kind: 'SelfSubjectRulesReview',
-    namespaced: false,
-    isSelf: true,
-  },
-  {
-    group: AUTHORIZATION,
-    plural: 'subjectaccessreviews',
-    kind: 'SubjectAccessReview',
-    namespaced: false,
-    isSelf: false,
-  },
-]
 
 /** Whether the group version contains only reviews. */
 export function isOfReviews(group: string, version: string): boolean {
@@ -134,7 +105,11 @@ export async function completeReview(judge: ReviewJudge, { kind, group }: Review
     default: {
       const isSelf = kind === 'SelfSubjectAccessReview'
       check(kind, spec, namespace, isSelf)
-      const status = await decide(judge, isSelf ? caller : subjectOf(spec), attributesOf(spec, fieldRequirements))
+      const status = await decide(
+        judge,
+        isSelf ? caller : readUser(spec, 'user'),
+        attributesOf(spec, fieldRequirements),
+      )
       return { ...type, metadata, spec, status }
     }
   }
@@ -250,18 +225,6 @@ export function labelRequirements(text: string): readonly SelectorRequirement[] 
   })
 }
 
-function subjectOf(spec: unknown): User {
-  const extra = field(spec, 'extra')
-  const entries = isSet(extra) ? Object.entries(extra as object) : []
-  return {
-    name: textAt(spec, 'user'),
-    uid: textAt(spec, 'uid'),
-    groups: textsAt(spec, 'groups'),
-    extra: Object.fromEntries(entries.map(([key, values]) => [key, textsAt(values)])),
-    expiresAt: null,
-  }
-}
-
 /**
  * @throws BadRequestError; StatusError when the token cannot be judged now, because "not valid" would be a decision.
  */
@@ -281,6 +244,6 @@ async function decide(judge: ReviewJudge, user: User, attributes: Attributes): P
     const why = allowed ? (rule ?? '') : reason
     return { allowed, ...(why === '' ? {} : { reason: why }) }
   } catch (error) {
-    return { allowed: false, evaluationError: StatusError.from(error).message }
+    return { allowed: false, evaluationError: statusOf(error).message }
   }
 }

@@ -2,7 +2,7 @@
  * Combines the configured modes. The modes are tried in order, and one that allows the request is enough. A mode that
  * fails never counts as allowing the request.
  */
-import { ServiceUnavailableError } from '../../../engine/model/status.js'
+import { ServiceUnavailableError } from '../../../kubernetes/model/status.js'
 import type { Authorizer } from './authorizer.js'
 
 /** An authorizer, and the API server's name for its mode, which precedes its reasons. */

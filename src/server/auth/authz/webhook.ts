@@ -7,6 +7,7 @@ import { digest, identityKey, type User } from '../user.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision } from './authorizer.js'
 import { recentEntries } from '../../../support/recent-entries.js'
 import { field, textAt } from '../../../support/fields.js'
+import { MAX_DECISIONS } from '../../limits/fixed-limits.js'
 
 /**
  * The client has the identity of `--authorization-kubeconfig`, which needs the permission to `create`
@@ -16,9 +17,6 @@ export interface WebhookOptions extends ReviewServerOptions {
   readonly authorizedMs: number
   readonly unauthorizedMs: number
 }
-
-/** A decision takes about 300 bytes. */
-const MAX_DECISIONS = 65_536
 
 export function webhook(options: WebhookOptions): Authorizer {
   const { clock } = options

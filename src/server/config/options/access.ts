@@ -33,7 +33,6 @@ export const authenticationOptions = {
   }),
   oidcClientId: list({
     default: [],
-    parseItem: (text) => text,
     doc: 'Audiences: a JWT must name one of them.',
   }),
   oidcCaFile: file({
@@ -63,17 +62,14 @@ export const authenticationOptions = {
   }),
   serviceAccountIssuer: list({
     default: [],
-    parseItem: (text) => text,
     doc: 'Issuers of service account tokens, as configured on the API server. The server verifies such tokens itself and looks up the pod, node or Secret that a token is bound to in its own cache. If it cannot decide, it asks the API server of --authentication-kubeconfig.',
   }),
   serviceAccountKeyFile: list({
     default: [],
-    parseItem: (text) => text,
     doc: 'PEM files with the keys that verify service account tokens; the server reloads them when they change. Default: the keys that the API server of --authentication-kubeconfig publishes at /openid/v1/jwks, or those of the discovery document of the issuer.',
   }),
   apiAudiences: list({
     default: [],
-    parseItem: (text) => text,
     doc: 'Accepted audiences: a service account token must name one of them. The server also requests them in TokenReview. Default: --service-account-issuer, and in TokenReview those of the API server.',
   }),
   authenticationKubeconfig: file({
@@ -90,7 +86,6 @@ export const authenticationOptions = {
   }),
   requestheaderAllowedNames: list({
     default: [],
-    parseItem: (text) => text,
     doc: 'Accepted common names of front proxies. Empty: every name that the CA signed.',
   }),
   requestheaderUsernameHeaders: list({

@@ -10,9 +10,10 @@ export const fleetOptions = {
     doc: 'Servers of one NATS cluster with JetStream. Replicas that use it share one etcd watch per resource.',
   }),
   natsRole: choice({
-    choices: ['auto', 'edge', 'origin'],
+    choices: ['auto', 'edge'],
+    removed: { origin: 'use auto, and send it no clients' },
     default: 'auto',
-    doc: 'auto: the replica serves clients and can be elected to read etcd for all. edge: it serves clients and needs no route to etcd. origin: it can be elected to read etcd, and serves no clients.',
+    doc: 'auto: the replica serves clients and can be elected to read etcd for all. edge: it serves clients and needs no route to etcd.',
   }),
   natsCluster: string({
     default: 'default',
@@ -47,6 +48,7 @@ export const fleetOptions = {
   natsFallback: choice({
     choices: ['none', 'etcd'],
     default: 'etcd',
+    isFileOnly: true,
     doc: 'etcd: a replica with role auto watches etcd itself when NATS has confirmed nothing for 5 to 8 s. Every such replica then adds a watch to etcd for each resource. none: it serves what it has, and reports its age.',
   }),
   natsLease: duration({

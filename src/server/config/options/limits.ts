@@ -29,6 +29,7 @@ export const limitsOptions = {
     default: 64 * MiB,
     min: 0,
     max: 64 * GiB,
+    isFileOnly: true,
     doc: 'Memory for encoded lists that clients with equal requests share. With 0 the server encodes each list again.',
   }),
   memoryTarget: bytes({
@@ -48,6 +49,7 @@ export const limitsOptions = {
     default: null,
     min: 64 * 2 ** 10,
     max: 1_024 * GiB,
+    isFileOnly: true,
     doc: 'Maximum bytes per second of lists and initial states for one identity. Default: no limit.',
   }),
   trustedProxies: list({

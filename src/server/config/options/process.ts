@@ -13,8 +13,8 @@ export const processOptions = {
   }),
   logFormat: choice({
     choices: ['json', 'text'],
-    default: 'json',
-    doc: 'json: one JSON object per line. text: human-readable lines.',
+    default: null,
+    doc: 'json: one JSON object per line. text: human-readable lines. Default: text if standard error is a terminal, else json.',
   }),
   auditLogPath: string({
     default: null,
@@ -29,6 +29,7 @@ export const processOptions = {
     default: 1_000_000,
     min: 0,
     max: 1_000_000,
+    isFileOnly: true,
     doc: 'Number of lists to trace per million that arrive without a traceparent header. With the header, the caller decides.',
   }),
 } as const

@@ -1,12 +1,12 @@
 /** Options for the source of the objects: etcd, another server, and the API server behind this one. */
 import { boolean, file, integer, list, string } from '../option.js'
-import { apiServiceAddress, etcdServersOverride, headerPattern, problemOfUrl, url } from './values.js'
+import { apiServiceAddress, etcdServer, etcdServersOverride, headerPattern, problemOfUrl } from './values.js'
 
 export const upstreamOptions = {
   etcdServers: list({
     default: [],
-    parseItem: (text) => url(text, ['http:', 'https:']),
-    doc: 'Endpoints of one etcd cluster. Without any upstream the server runs on an in-process store filled with sample objects.',
+    parseItem: etcdServer,
+    doc: 'Endpoints of one etcd cluster: https://10.0.0.7:2379, 127.0.0.1:2379, which is plain HTTP, or a socket, as kine in k3s has: unix:///var/lib/rancher/k3s/server/kine.sock. Without any upstream the server runs on an in-process store filled with sample objects.',
   }),
   etcdServersOverrides: list({
     default: [],
@@ -40,8 +40,8 @@ export const upstreamOptions = {
   }),
   upstream: string({
     default: null,
-    check: (text) => problemOfUrl(text, ['http:', 'https:']),
-    doc: 'URL of another distributary or of a kube-apiserver. The server lists and watches it over HTTP instead of reading etcd, and serves every resource there that it may list; Secrets only with --resource.',
+    check: (text) => (text === 'in-cluster' ? null : problemOfUrl(text, ['http:', 'https:'])),
+    doc: "URL of another distributary or of a kube-apiserver; in-cluster: the API server of this pod's cluster, with the pod's service account. The server lists and watches it over HTTP instead of reading etcd, and serves every resource there that it may list; Secrets only with --resource.",
   }),
   kubeconfig: file({
     doc: 'Kubeconfig with the credentials for --upstream: the CA and the token or client certificate of its current context. The server ignores the address in it.',
@@ -65,11 +65,13 @@ export const upstreamOptions = {
     min: 1,
     max: 100_000,
     unit: 'requests',
+    isFileOnly: true,
     doc: 'Maximum number of concurrent requests to each server behind --passthrough or --apiservice, including streams and tunnels; each takes its own connection. Further requests get 429.',
   }),
   passthroughStripHeaders: list({
     default: ['X-Remote-*', 'X-Group', 'X-User'],
     parseItem: headerPattern,
+    isFileOnly: true,
     doc: 'Request headers that the server does not forward, because the server behind it might trust them as the identity of the user; a trailing "*" matches any suffix. X-Remote-User, -Group, -Uid and -Extra-* are never forwarded.',
   }),
   proxyClientCertFile: file({

@@ -1,6 +1,7 @@
 /** Parses values that have their own grammar. Each function throws an OptionValueError unless it says otherwise. */
 import { isIP } from 'node:net'
 
+import { parseStripRule, problemOfStripped, type StripRule } from '../../../kubernetes/dialect/stripped-fields.js'
 import { OptionValueError, quote } from '../option.js'
 
 export interface WatchCacheSize {
@@ -16,6 +17,28 @@ export function watchCacheSize(text: string): WatchCacheSize {
   const batches = Number(match[2])
   if (batches > 1_048_576) throw new OptionValueError(`${quote(text)} is above 1048576`)
   return { resource: match[1] ?? '', batches }
+}
+
+export function stripRule(text: string): StripRule {
+  const rule = parseStripRule(text)
+  if (rule === null) throw new OptionValueError(`${quote(text)} is not like "pods=metadata.managedFields"`)
+  const problem = problemOfStripped(rule)
+  if (problem !== null) throw new OptionValueError(problem)
+  return rule
+}
+
+export type GapPolicy = 'expire' | 'coalesce'
+
+export interface ResourceGapPolicy {
+  readonly resource: string
+  readonly policy: GapPolicy
+}
+
+export function resourceGapPolicy(text: string): ResourceGapPolicy {
+  const [, resource, policy] = /^([a-z0-9][-a-z0-9.]*)=(expire|coalesce)$/.exec(text) ?? []
+  if (resource === undefined)
+    throw new OptionValueError(`${quote(text)} is not of the form resource=expire or =coalesce`)
+  return { resource, policy: policy as GapPolicy }
 }
 
 export interface PublicResource {
@@ -55,7 +78,15 @@ export function etcdServersOverride(text: string): EtcdServersOverride {
   if (group === undefined || plural === undefined || servers === undefined) {
     throw new OptionValueError(`${quote(text)} is not like "/events#https://10.0.0.8:2379;https://10.0.0.9:2379"`)
   }
-  return { group, plural, servers: servers.split(';').map((server) => url(server, ['http:', 'https:'])) }
+  return { group, plural, servers: servers.split(';').map(etcdServer) }
+}
+
+/** Parses a URL, `host:port`, which is plain HTTP as for etcdctl, or the `unix:///path` of a socket. */
+export function etcdServer(text: string): string {
+  if (/^unix:\/\/\/./.test(text)) return text
+  if (text.startsWith('unix:')) throw new OptionValueError(`${quote(text)} is not like "unix:///run/kine.sock"`)
+  const hasScheme = !/^([^/:@]+|\[[^\]/@]+\]):\d{1,5}$/.test(text)
+  return url(hasScheme ? text : `http://${text}`, ['http:', 'https:'])
 }
 
 export interface ApiServiceAddress {
@@ -100,11 +131,12 @@ export interface SocketAddress {
   readonly port: number
 }
 
-/** Parses `127.0.0.1:9090` or `[::1]:9090`. */
+/** Parses `127.0.0.1:9090`, `[::1]:9090`, or `:9090`, which is every address of this machine, as in Go. */
 export function socketAddress(text: string): SocketAddress {
-  const [, bracketed, plain, digits = ''] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? []
-  const host = bracketed ?? plain ?? ''
-  if (isIP(host) !== (bracketed === undefined ? 4 : 6) || Number(digits) > 65_535) {
+  const match = /^(?:\[([^\]]+)\]|([^:]+)|):(\d{1,5})$/.exec(text)
+  const [, bracketed, plain, digits] = match ?? []
+  const host = bracketed ?? plain ?? '::'
+  if (match === null || isIP(host) !== (plain === undefined ? 6 : 4) || Number(digits) > 65_535) {
     throw new OptionValueError(`${quote(text)} is not an IP address and a port such as 127.0.0.1:9090 or [::1]:9090`)
   }
   return { host, port: Number(digits) }

@@ -1,13 +1,13 @@
 /** Options for the served resources, their caches, and the lifetimes of history and watches. */
-import { boolean, bytes, choice, duration, file, integer, list } from '../option.js'
-import { publicResource, watchCacheSize } from './values.js'
+import { boolean, bytes, choice, duration, file, integer, list, string } from '../option.js'
+import { formatStripRules } from '../../../kubernetes/dialect/stripped-fields.js'
+import { publicResource, resourceGapPolicy, stripRule, watchCacheSize } from './values.js'
 import { SECOND, MINUTE, HOUR, MiB, GiB } from './units.js'
 
 export const resourceOptions = {
   resource: list({
     default: [],
-    parseItem: (text) => text,
-    doc: '"secrets" adds a known resource that is off by default; "resource.k8s.io/v1beta1" adds an alpha or beta version, and "api/all", "api/beta" or "api/alpha" every such version, as in the API server\'s --runtime-config; "flags=/config/flags/" serves an etcd prefix; "-events" leaves out a resource that has too many objects, or cannot be read here. With --passthrough the API server then answers for it; otherwise it is unknown here. Separate items with commas, or repeat the flag. Use the YAML key resources for more detail, or for a prefix that contains a comma.',
+    doc: '"secrets" adds a known resource that is off by default; "resource.k8s.io/v1beta1" adds an alpha or beta version, and "api/all", "api/beta" or "api/alpha" every such version, as in the API server\'s --runtime-config; "flags=/config/flags/" serves an etcd prefix, which ends in a separator; "-events" leaves out a resource that has too many objects, or cannot be read here. With --passthrough the API server then answers for it; otherwise it is unknown here. Separate items with commas, or repeat the flag. Use the YAML key resources for more detail, or for a prefix that contains a comma, is exact or is not text.',
   }),
   kubernetesResources: choice({
     choices: ['auto', 'always', 'never'],
@@ -19,9 +19,25 @@ export const resourceOptions = {
     parseItem: publicResource,
     doc: 'Resources that anyone may read, with two durations: how long shared caches (a CDN, nginx) may answer gets and lists from their copy, and how much longer they may do so while they revalidate it: "flags.distributary.io=5s/30s". At most 60s together. The server does not start unless its authorizer lets system:anonymous list each of them. By default answers are private and revalidated each time.',
   }),
+  ofrep: string({
+    default: null,
+    doc: 'Declared prefix, without namespaces, whose values are feature flags: "flags". They are also served under /ofrep/v1/, in the OpenFeature Remote Evaluation Protocol, to callers who may get, list and watch the resource. Streams for callers who log in need --ticket-key-file.',
+  }),
   selectAnyField: boolean({
     default: false,
     doc: "Let field selectors name any scalar path of Kubernetes' own kinds and custom resources, not only the labels that the API server accepts. A typo then matches nothing instead of being refused. Declared prefixes always accept any path.",
+  }),
+  strip: list({
+    default: [],
+    parseItem: stripRule,
+    formatItem: (rule) => formatStripRules([rule]),
+    isFileOnly: true,
+    doc: 'Fields that the server leaves out of every object of a resource, in memory and in every response: "pods=metadata.managedFields", or "*=metadata.managedFields" for all resources. Responses name them in X-Distributary-Stripped. Clients cannot select by them. Single annotations need the consent of stripAnnotations.',
+  }),
+  stripAnnotations: boolean({
+    default: false,
+    isFileOnly: true,
+    doc: 'Allow strip to leave out single annotations by name: "deployments.apps=metadata.annotations.kubectl\\.kubernetes\\.io/last-applied-configuration". A client that reads an object here, changes it and writes it to the API server deletes the annotation there.',
   }),
   protoDescriptors: file({
     doc: 'FileDescriptorSet for custom kinds that are stored as protobuf. Without it, clients can read those objects only as protobuf.',
@@ -62,12 +78,18 @@ export const watchCacheOptions = {
     min: 0,
     max: 1_000_000,
     unit: 'revisions',
-    doc: 'Revisions of history that the server reads back from etcd when it starts, so that clients can resume after its restart. A large number loads etcd; with 0 all clients relist.',
+    doc: 'Revisions of history that the server reads back when it starts, so that clients can resume after its restart: from etcd, or from the watch cache of the API server behind `--upstream`. etcd reads them all at once, whatever their keys, while writes wait: for 100,000 revisions of 1 KiB, about a second. With 0 all clients relist.',
   }),
   onGap: choice({
     choices: ['expire', 'coalesce'],
-    default: 'expire',
-    doc: 'What happens when the server has missed revisions that etcd has compacted, or that a restarted API server no longer has (--upstream). expire: watches end with 410, as with the API server. coalesce: the server sends the difference, and watches continue.',
+    default: null,
+    doc: 'What happens when the server has missed revisions that etcd has compacted, or that a restarted API server no longer has (--upstream). expire: watches end with 410, as with the API server. coalesce: the server sends the difference, and watches continue. Default: coalesce with --upstream, otherwise expire.',
+  }),
+  onGapOverrides: list({
+    default: [],
+    parseItem: resourceGapPolicy,
+    formatItem: ({ resource, policy }) => `${resource}=${policy}`,
+    doc: 'Another --on-gap for individual resources: "leases.coordination.k8s.io=expire".',
   }),
 } as const
 

@@ -2,21 +2,20 @@
  * The context that all handlers of the API share: resources, documents, other servers, the gate, limits and settings.
  * `server/wiring/` assembles it.
  */
-import type { FairSemaphore } from '../../auth/fair-semaphore.js'
+import type { Ambient } from '../../../support/ambient.js'
+import type { FairSemaphore } from '../../limits/fair-semaphore.js'
 import type { RequestMetrics } from '../../metrics/request-metrics.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
-import type { Resource } from '../../../engine/model/resource.js'
-import type { StatusError } from '../../../engine/model/status.js'
+import type { ApiResource } from '../../../kubernetes/model/api-resource.js'
+import type { StatusError } from '../../../kubernetes/model/status.js'
 import type { Schema } from '../../../kubernetes/codec/protobuf/schema.js'
 import type { Discovery } from '../../../kubernetes/dialect/discovery.js'
-import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
+import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/served-live-resource.js'
 import type { OpenApi } from '../../../kubernetes/dialect/openapi.js'
 import type { OffLoopWriter } from '../../../kubernetes/writes/off-loop-writer.js'
-import type { Clock } from '../../../support/clock.js'
-import type { Random } from '../../../support/random.js'
 import type { BodyCache } from '../bodies/body-cache.js'
 import type { MemoryPressure } from '../limits/memory-pressure.js'
-import type { RequestGate } from '../limits/request-gate.js'
+import type { RequestGate } from '../gate/request-gate.js'
 import type { ApiServices } from '../passthrough/api-services.js'
 import type { Passthrough } from '../passthrough/passthrough.js'
 import type { ResourceForms } from './resource-forms.js'
@@ -28,7 +27,16 @@ export interface PublicCaching {
   readonly staleSeconds: number
 }
 
-export interface ApiContext {
+export interface Described {
+  /** Returns null if the server sends no such document. */
+  openApi(request: {
+    readonly path: string
+    readonly query?: Readonly<Record<string, string>>
+    readonly accept?: string
+  }): Promise<{ readonly body: Buffer; readonly contentType: string; readonly etag: string | null } | null>
+}
+
+export interface ApiContext extends Pick<Ambient, 'clock' | 'random'> {
   /** Returns a resource served here; undefined for any other. */
   find(group: string, version: string, plural: string): LiveResource | UncachedResource | undefined
   /**
@@ -36,13 +44,13 @@ export interface ApiContext {
    * knows.
    */
   whyUnknown(group: string | null): StatusError | null
-  /** Why no resource is read here, as on an origin of a fleet; null if resources are read here. */
-  readonly whyUnread: string | null
   /** Whether any resource or review of that version is served here. */
   hasGroup(group: string, version: string): boolean
   readonly forms: ResourceForms
   readonly discovery: Discovery
   readonly openApi: OpenApi
+  /** The server whose OpenAPI documents are sent instead of our own (`--upstream`); null without one. */
+  readonly described: Described | null
   /** Decodes protobuf bodies of reviews. */
   readonly schema: Schema
   readonly gate: RequestGate
@@ -54,8 +62,10 @@ export interface ApiContext {
   readonly writer: Pick<OffLoopWriter, 'perform' | 'hasProtobuf'> | null
   /** A text that is equal in two processes that encode the same object to the same bytes. */
   readonly release: string
+  /** Returns what is left out of objects here, as text for a distributary that uses this one as its upstream. */
+  strips(): string
   /** How shared caches may keep a resource; null if they may not. */
-  publicCachingOf(resource: Resource): PublicCaching | null
+  publicCachingOf(resource: ApiResource): PublicCaching | null
   readonly bodies: BodyCache
   /** Slots for rebuilding past states, from which lists at an exact revision and later pages are read. */
   readonly pastStates: FairSemaphore
@@ -68,8 +78,6 @@ export interface ApiContext {
   readonly writes: IdentitySemaphore
   /** Called before a list, a watch or a write begins. */
   readonly memory: Pick<MemoryPressure, 'admit' | 'admitInTurn'>
-  readonly clock: Clock
-  readonly random: Random
   /** A watch without `timeoutSeconds` ends after a random time in [this, twice this), in milliseconds. */
   readonly minRequestTimeoutMs: number
   /** The time limit for answering a list and for receiving a body, in milliseconds. */

@@ -11,11 +11,13 @@ import {
   unknownResource,
 } from '../../../kubernetes/dialect/request-path.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
+import { STRIPPED_HEADER } from '../../../kubernetes/dialect/stripped-fields.js'
 import { checkTimeout } from '../../../kubernetes/dialect/timeout-parameter.js'
-import { InternalError, StatusError, UnshowableError } from '../../../engine/model/status.js'
+import { InternalError, StatusError, UnshowableError } from '../../../kubernetes/model/status.js'
+import { statusOf } from '../../../kubernetes/model/status-of.js'
 import type { RequestKind } from '../../metrics/request-metrics.js'
-import type { Exchange } from '../server/exchange.js'
-import { bodyOf } from '../server/request-body.js'
+import type { Exchange } from '../exchange/exchange.js'
+import { bodyOf } from '../exchange/request-body.js'
 import { failAsEvents } from '../watch/http-watch.js'
 import { handleDocument } from './discovery-documents.js'
 import { forwarderOf, passOn } from './pass-on.js'
@@ -112,6 +114,7 @@ async function handleOrForward(
     // The body that these headers describe has been dropped.
     if (bodyOf(exchange.request) !== 'none') throw error
     begin(context, counted, 'passed')
+    delete exchange.headers[STRIPPED_HEADER]
     await passOn(context, passthrough, exchange, path)
   }
 }
@@ -132,7 +135,7 @@ function kindOf(verb: Counted['verb']): RequestKind | null {
 
 function fail({ onInternalError }: ApiContext, exchange: Exchange, error: unknown, counted: Counted): void {
   if (exchange.wasLeft(error)) return
-  const status = StatusError.from(error)
+  const status = statusOf(error)
   counted.reason = status.reason
   if (status instanceof InternalError) onInternalError(status)
   if (exchange.response.headersSent) exchange.breakOff()

@@ -48,7 +48,13 @@ export async function publicCachingOf(
 }
 
 /** Names an object by its content, so that all replicas give it the same name. */
-export function contentOf({ modRevision, encoding, apiVersion, kind, bytes }: StoredObject): string {
+export function contentOf({
+  modRevision,
+  encoding,
+  schemaVersion: apiVersion,
+  typeName: kind,
+  bytes,
+}: StoredObject): string {
   const digest = createHash('sha256').update(bytes).digest('base64url')
   return JSON.stringify([modRevision, encoding, apiVersion, kind, digest])
 }

@@ -1,4 +1,5 @@
 /** Answers the documents that describe what is served: discovery, OpenAPI and `/version`. */
+import { crc32 } from 'node:zlib'
 import { indentJson } from '../../../kubernetes/codec/json-indent.js'
 import { type JsonRecord, readJsonTree } from '../../../kubernetes/codec/json-tree.js'
 import { encodeObject } from '../../../kubernetes/codec/protobuf/encode-object.js'
@@ -12,6 +13,7 @@ import {
   type Servable,
 } from '../../../kubernetes/dialect/accept.js'
 import type { Document } from '../../../kubernetes/dialect/discovery.js'
+import { STRIPPED_HEADER } from '../../../kubernetes/dialect/stripped-fields.js'
 import type { OpenApi } from '../../../kubernetes/dialect/openapi.js'
 import {
   methodNotAllowed,
@@ -19,10 +21,10 @@ import {
   type ResourcePath,
   unknownResource,
 } from '../../../kubernetes/dialect/request-path.js'
-import type { StatusError } from '../../../engine/model/status.js'
+import type { StatusError } from '../../../kubernetes/model/status.js'
 import { layOut } from '../bodies/layout.js'
-import type { Exchange } from '../server/exchange.js'
-import type { ApiContext } from './api-context.js'
+import type { Exchange } from '../exchange/exchange.js'
+import type { ApiContext, Described } from './api-context.js'
 
 export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }>
 
@@ -31,19 +33,20 @@ const YEAR_MS = 365 * 24 * 3_600_000
 /** @throws StatusError */
 export async function handleDocument(context: ApiContext, exchange: Exchange, path: DocumentPath): Promise<void> {
   requireRead(exchange)
-  const { discovery, openApi } = context
+  const { discovery, openApi, described } = context
+  if (described !== null && path.kind.startsWith('openapi') && (await sendAsDescribed(described, exchange))) return
   const why = path.kind === 'version' ? null : whyIncomplete(context, path)
   if (why !== null) throw why
   switch (path.kind) {
     case 'paths':
       return exchange.send(200, JSON_MEDIA_TYPE, indentJson(discovery.paths().body))
     case 'version':
-      return await sendDocument(exchange, discovery.version(), { protobufObjects: false, cbor: false })
+      return await sendDocument(exchange, discovery.version(), { protobufObjects: false })
     case 'api-versions':
     case 'api-groups': {
       const root = path.kind === 'api-versions' ? 'api' : 'apis'
-      const form = negotiateDiscovery(exchange.requestHeaders.accept, exchange.servesCbor)
-      if (form.aggregated) return await sendAggregated(exchange, discovery.aggregated(root), form)
+      const form = negotiateDiscovery(exchange.requestHeaders.accept)
+      if (form.aggregated) return await sendAggregated(exchange, discovery.aggregated(root), form, context.strips())
       return await sendInForm(exchange, root === 'api' ? discovery.apiVersions() : discovery.apiGroups(), form)
     }
     case 'api-group':
@@ -61,6 +64,23 @@ export async function handleDocument(context: ApiContext, exchange: Exchange, pa
     case 'openapi-v3':
       return await sendOpenApi(exchange, openApi, path)
   }
+}
+
+/** Sends an OpenAPI document of the upstream. @returns whether it has one. */
+async function sendAsDescribed(described: Described, exchange: Exchange): Promise<boolean> {
+  const { path, query, requestHeaders } = exchange
+  const hash = query.get('hash')
+  const { accept } = requestHeaders
+  const document = await described.openApi({
+    path,
+    ...(hash === null ? {} : { query: { hash } }),
+    ...(accept === undefined ? {} : { accept }),
+  })
+  if (document === null) return false
+  const { body, contentType, etag } = document
+  if (etag === null) exchange.send(200, contentType, body, { vary: 'Accept' })
+  else exchange.sendTagged(contentType, body, etag)
+  return true
 }
 
 /**
@@ -110,11 +130,7 @@ async function sendOpenApi(
 
 async function sendDocument(exchange: Exchange, document: Document | null, servable: Servable = {}): Promise<void> {
   if (document === null) throw unknownResource()
-  const form = negotiate(exchange.requestHeaders.accept, 'get', {
-    cbor: exchange.servesCbor,
-    ...servable,
-    hasObjects: false,
-  })
+  const form = negotiate(exchange.requestHeaders.accept, 'get', { ...servable, hasObjects: false })
   await sendInForm(exchange, document, form)
 }
 
@@ -123,11 +139,19 @@ async function sendInForm(exchange: Exchange, document: Document, form: Negotiat
   exchange.send(200, form.contentType, bytes, { vary: 'Accept' })
 }
 
-/** Each form of the document has its own ETag, since a cache may keep several under one URL. */
-async function sendAggregated(exchange: Exchange, document: Document, form: Negotiated): Promise<void> {
+/**
+ * Each form of the document has its own ETag, since a cache may keep several under one URL. The header belongs to the
+ * response as well.
+ */
+async function sendAggregated(exchange: Exchange, document: Document, form: Negotiated, strips: string): Promise<void> {
   const { bytes, key } = await inForm(exchange, document, form)
   const { etag } = document
-  exchange.sendTagged(form.contentType, bytes, key === 'compact' ? etag : `${etag.slice(0, -1)}-${key}"`)
+  const parts = key === 'compact' ? [] : [key]
+  if (strips !== '') {
+    exchange.headers[STRIPPED_HEADER] = strips
+    parts.push(crc32(strips).toString(36))
+  }
+  exchange.sendTagged(form.contentType, bytes, [etag.slice(0, -1), ...parts].join('-') + '"')
 }
 
 async function inForm(

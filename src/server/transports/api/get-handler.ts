@@ -3,18 +3,21 @@ import type { ObjectEncoder } from '../../../kubernetes/dialect/encoding/object-
 import type { GetParameters } from '../../../kubernetes/dialect/list-options.js'
 import { fingerprintOf, type ServedResource } from '../../../kubernetes/dialect/resource-registry.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
-import { keyOfName } from '../../../engine/model/resource.js'
-import { NotAcceptableError } from '../../../engine/model/status.js'
+import { keyOfName } from '../../../kubernetes/model/api-resource.js'
+import { NotAcceptableError } from '../../../kubernetes/model/status.js'
+import type { Key } from '../../../engine/model/event.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
 import { type KeyParts, keyOf } from '../../../support/key-of.js'
 import { type Layout, layOut } from '../bodies/layout.js'
 import { sendObject } from '../bodies/send-body.js'
-import type { ApiContext } from './api-context.js'
+import type { Exchange } from '../exchange/exchange.js'
+import { answerAfter } from './answer-after.js'
+import type { ApiContext, PublicCaching } from './api-context.js'
 import { cacheHeaders, contentOf, publicCachingOf } from './cache-headers.js'
 import { readObject } from './read-state.js'
 import { encoderOf, type ReadRequest } from './request.js'
 import type { FormOptions } from './resource-forms.js'
-import { checkObject } from './unknown-fields.js'
+import { checkObject } from './check-unknown-fields.js'
 
 /** Everything that determines the bytes of one object's response. */
 interface ObjectContents {
@@ -30,23 +33,42 @@ interface ObjectContents {
 const OBJECT_KEY: KeyParts<ObjectContents> = {
   object: contentOf,
   served: fingerprintOf,
-  encoder: ({ apiVersion, key }) => `${apiVersion} ${key}`,
+  encoder: ({ schemaVersion: apiVersion, key }) => `${apiVersion} ${key}`,
   layout: ({ key }) => key,
   second: (second) => second,
 }
 
-export async function handleGet(context: ApiContext, request: ReadRequest<GetParameters & FormOptions>): Promise<void> {
-  const { exchange, live, path, form, options, caller } = request
+type GetRequest = ReadRequest<GetParameters & FormOptions>
+
+interface Found {
+  readonly object: StoredObject | undefined
+  readonly caching: PublicCaching | null
+}
+
+export async function handleGet(context: ApiContext, request: GetRequest): Promise<void> {
+  const { live, path, options } = request
+  const key = keyOfName(live.served.resource, path)
+  const find = async (): Promise<Found> => ({
+    object: await readObject(live.cache, key, options.read, request),
+    caching: await publicCachingOf(context, request),
+  })
+  await answerAfter(request, find, (exchange, found) => sendFound(context, request, exchange, key, found))
+}
+
+async function sendFound(
+  context: ApiContext,
+  request: GetRequest,
+  exchange: Exchange,
+  key: Key,
+  { object, caching }: Found,
+): Promise<void> {
+  const { live, path, form } = request
   const { cache, served } = live
-  cache.assertReadable(false)
-  const key = keyOfName(served.resource, path)
-  const object = await readObject(cache, key, options.read, request)
-  const caching = await publicCachingOf(context, request)
-  await caller.confirm()
-  // The read may have waited for a value that turned out to be unreadable.
-  cache.assertReadable(false)
-  if (object === undefined) cache.assertOpen(key)
-  if (object === undefined) throw objectNotFoundError(served.resource, path.name)
+  if (object === undefined) cache.reads.assertOpen(key)
+  if (object === undefined) {
+    if (cache.contents.unservable.has(key)) exchange.warn(`the value of this object of ${cache.name} cannot be served`)
+    throw objectNotFoundError(served.resource, path.name)
+  }
   checkObject(context, request, object)
   const layout = layOut(exchange, form, caching === null)
   const encoder = encoderOf(context, request)

@@ -10,23 +10,25 @@ import { type ListPage, listPieces } from '../../../kubernetes/dialect/list-piec
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import type { Selector } from '../../../kubernetes/dialect/selector.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
-import { listedPrefix } from '../../../engine/model/resource.js'
-import { TooManyRequestsError } from '../../../engine/model/status.js'
+import { listedPrefix } from '../../../kubernetes/model/api-resource.js'
+import { TooManyRequestsError } from '../../../kubernetes/model/status.js'
 import { sleep } from '../../../support/clock.js'
 import { type KeyParts, keyOf } from '../../../support/key-of.js'
 import type { BodyUse } from '../bodies/body-cache.js'
 import { type Layout, layOut } from '../bodies/layout.js'
 import { sendBody } from '../bodies/send-body.js'
-import type { ApiContext } from './api-context.js'
+import type { Exchange } from '../exchange/exchange.js'
+import { answerAfter, waitFor } from './answer-after.js'
+import type { ApiContext, PublicCaching } from './api-context.js'
 import { cacheHeaders, contentUnder, publicCachingOf } from './cache-headers.js'
 import { HISTORY_HEADER } from './poll-handler.js'
 import { POSITION_HEADER, positionOf } from './position.js'
-import { readListState } from './read-state.js'
-import { encoderOf, type ReadRequest } from './request.js'
-import { checkObjects } from './unknown-fields.js'
+import { inMemoryTurn, isSmallState, readListState } from './read-state.js'
+import { encoderOf, type ReadRequest, type Request } from './request.js'
+import { checkObjects } from './check-unknown-fields.js'
 
 /** If the wait is longer, the list is rejected, so that the client holds no connection here in the meantime. */
-const MAX_DEBT_WAIT_MS = 5_000
+const MAX_BYTE_RATE_WAIT_MS = 5_000
 
 interface ListRequest extends ReadRequest<ListParameters> {
   /**
@@ -62,40 +64,60 @@ const BODY_KEY: KeyParts<ListContents> = {
   startKey: (key) => key,
   limit: (limit) => limit,
   selector: ({ canonical }) => canonical,
-  encoder: ({ apiVersion, key }) => `${apiVersion} ${key}`,
+  encoder: ({ schemaVersion: apiVersion, key }) => `${apiVersion} ${key}`,
   layout: ({ key }) => key,
   second: (second) => second,
 }
 
 export async function handleList(context: ApiContext, request: ListRequest): Promise<void> {
-  const { exchange, live, caller } = request
-  live.cache.assertReadable(false)
-  const leave = await context.memory.admitInTurn(caller.identity, exchange.signal)
-  try {
-    await sendList(context, request)
-  } finally {
-    leave?.()
-  }
+  const prepared = (): Promise<Prepared> => prepare(context, request)
+  const send = (exchange: Exchange, list: Prepared): Promise<void> => sendList(context, request, exchange, list)
+  const { cache } = request.live
+  await inMemoryTurn(
+    context,
+    request,
+    () => answerAfter(request, prepared, send),
+    () => isSmallState(cache),
+  )
 }
 
-async function sendList(context: ApiContext, request: ListRequest): Promise<void> {
-  const { exchange, live, caller, form, options } = request
+interface Prepared {
+  readonly caching: PublicCaching | null
+  /** null unless the client asked for it. */
+  readonly position: string | null
+  readonly contents: ListContents
+}
+
+async function prepare(context: ApiContext, request: ListRequest): Promise<Prepared> {
+  const { exchange, live, caller, options } = request
   const { cache } = live
-  await payDebt(context, request)
-  const snapshot = await readListState(cache, options.read, request, () =>
-    context.pastStates.acquire(caller.identity, exchange.signal),
-  )
-  const caching = await publicCachingOf(context, request)
-  // The read may have waited for a value that turned out to be unreadable.
-  cache.assertReadable(false)
+  const { snapshot, caching } = await waitFor(request, async () => {
+    await waitForByteRate(context, request)
+    const enter = (): Promise<() => void> => context.pastStates.acquire(caller.identity, exchange.signal)
+    return {
+      snapshot: await readListState(cache, options.read, request, enter),
+      caching: await publicCachingOf(context, request),
+    }
+  })
   const isForPolls = request.isCached && parameter(exchange.query, 'history') !== undefined
   const position = isForPolls ? await positionOf(context, request, snapshot) : null
   const contents = await contentsOf(context, request, snapshot, position, caching === null)
   const { prefix, selector, encoder } = contents
-  cache.assertListOpen(snapshot, prefix)
-  await checkObjects(context, request, snapshot, { prefix, selector, apiVersion: encoder.apiVersion }, true)
-  await caller.confirm()
-  if (contents.limit !== null) cache.keep(snapshot)
+  cache.reads.assertListOpen(snapshot, prefix)
+  await checkObjects(context, request, snapshot, { prefix, selector, apiVersion: encoder.schemaVersion }, true)
+  return { caching, position, contents }
+}
+
+async function sendList(
+  context: ApiContext,
+  request: ListRequest,
+  exchange: Exchange,
+  { caching, position, contents }: Prepared,
+): Promise<void> {
+  const { live, caller, form, options } = request
+  const { cache } = live
+  const { snapshot } = contents
+  if (contents.limit !== null) cache.reads.keep(snapshot)
   const key = keyOf(BODY_KEY, contents)
   const unservable = snapshot.unservableCount
   if (unservable > 0) exchange.warn(`${unservable} stored objects of ${cache.name} cannot be served`)
@@ -105,18 +127,13 @@ async function sendList(context: ApiContext, request: ListRequest): Promise<void
   const vary = `${headers.vary}, Accept-Encoding`
   // A watch must be able to start at the list's revision, so a client whose watch has just been rejected gets a full
   // list instead of a 304. If the resource is not cached, etcd has just read that revision, so a watch can start there.
-  if (exchange.keeps(headers.etag) && (!request.isCached || cache.isResumable(snapshot.revision))) {
+  if (exchange.keeps(headers.etag) && (!request.isCached || cache.history.isResumable(snapshot.revision))) {
     exchange.sendNotModified({ ...headers, vary })
     live.metrics.listBytes(0)
     return
   }
-  const use = await useBody(context, request, key, contents)
-  try {
-    await caller.confirm()
-  } catch (error) {
-    use.release()
-    throw error
-  }
+  const release = (use: BodyUse): void => use.release()
+  const use = await waitFor(request, () => useBody(context, request, key, contents), release)
   const bytes = await sendBody(exchange, context.bodies, key, use, {
     contentType: form.contentType,
     pace: (sent) => caller.pace(sent),
@@ -173,9 +190,9 @@ function useBody(
 }
 
 /** Waits until the identity is within its byte rate again. @throws TooManyRequestsError */
-async function payDebt({ clock }: ApiContext, { caller, exchange }: ListRequest): Promise<void> {
+export async function waitForByteRate({ clock }: ApiContext, { caller, exchange }: Request): Promise<void> {
   const waitMs = caller.pace(0)
-  if (waitMs > MAX_DEBT_WAIT_MS) {
+  if (waitMs > MAX_BYTE_RATE_WAIT_MS) {
     throw new TooManyRequestsError('too many bytes of lists and initial states', Math.ceil(waitMs / 1000))
   }
   if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
@@ -189,7 +206,7 @@ function* selectedPieces(
 ): Generator<Buffer | null, void, void> {
   const { selector, encoder } = contents
   if (selector.isEmpty) return yield* listPieces({ ...contents, matches: null, shard: null })
-  const matcher = new Matcher('', selector, facts, encoder.apiVersion, identity)
+  const matcher = new Matcher('', selector, facts, encoder.schemaVersion, identity)
   try {
     const shard = selector.shard?.text ?? null
     yield* listPieces({ ...contents, shard, matches: (object) => matcher.matches(object) })

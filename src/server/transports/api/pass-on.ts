@@ -5,16 +5,13 @@
  */
 import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
 import { decodedPath, type RequestPath } from '../../../kubernetes/dialect/request-path.js'
-import { BadGatewayError, ServiceUnavailableError, TimeoutError } from '../../../engine/model/status.js'
+import { BadGatewayError, ServiceUnavailableError, TimeoutError } from '../../../kubernetes/model/status.js'
 import type { ApiService } from '../passthrough/api-services.js'
 import type { Passthrough } from '../passthrough/passthrough.js'
-import type { Exchange } from '../server/exchange.js'
-import { requireOwnOrigin } from '../server/own-origin.js'
+import type { Exchange } from '../exchange/exchange.js'
 import type { ApiContext } from './api-context.js'
 import { handleDocument } from './discovery-documents.js'
 import { attributesOf, isRead, verbOf } from './request-attributes.js'
-
-const NO_UPGRADE = 'upgrade a connection'
 
 /** @returns a function that forwards the request; null when it is answered here. */
 export function forwarderOf(context: ApiContext, exchange: Exchange, path: RequestPath): (() => Promise<void>) | null {
@@ -41,7 +38,6 @@ export async function passOn(
   path: RequestPath,
 ): Promise<void> {
   const attributes = attributesOfPassed(exchange, path)
-  if (exchange.requestHeaders.upgrade !== undefined) requireOwnOrigin(exchange, NO_UPGRADE)
   const caller = await context.gate.checkForwarded(exchange, attributes)
   try {
     await passthrough.pass(exchange, caller)
@@ -65,17 +61,16 @@ async function passToService(
     await context.gate.check(exchange, attributes)
     throw service
   }
-  if (exchange.requestHeaders.upgrade !== undefined) requireOwnOrigin(exchange, NO_UPGRADE)
   await service.pass(exchange, await context.gate.checkForwarded(exchange, attributes))
 }
 
 /**
  * Whether this server answers the request. It answers gets, lists and watches, unless the resource cannot be cached
- * (encrypted at rest) or the server is an origin of a fleet.
+ * (encrypted at rest).
  */
 function isServedHere(context: ApiContext, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
-  if (!isRead(verbOf(exchange, path)) || context.whyUnread !== null) return false
+  if (!isRead(verbOf(exchange, path))) return false
   const { convertsByWebhook, storageVersion } = path.served
   // Only the API server can ask the webhook to convert objects to another version.
   if (convertsByWebhook && path.version !== storageVersion) return false

@@ -6,7 +6,7 @@
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Snapshot } from '../../../engine/cache/store.js'
-import { ExpiredError } from '../../../engine/model/status.js'
+import { ExpiredError } from '../../../kubernetes/model/status.js'
 import type { Revision } from '../../../engine/model/revision.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
 import { fingerprintOf } from '../../../kubernetes/dialect/resource-registry.js'
@@ -29,7 +29,7 @@ const PARTS = ['prefix', 'fieldSelector', 'labelSelector']
  * @throws ExpiredError when no watch can begin there.
  */
 export async function positionAt(context: ApiContext, request: PositionRequest, revision: Revision): Promise<string> {
-  return nameOf(context, request, revision, await request.live.cache.digestAt(revision))
+  return nameOf(context, request, revision, await request.live.cache.history.digestAt(revision))
 }
 
 /** Returns the name of the position of a list; null when no watch can begin there. */
@@ -38,7 +38,7 @@ export async function positionOf(
   request: PositionRequest,
   snapshot: Snapshot,
 ): Promise<string | null> {
-  const digest = await request.live.cache.digestOf(snapshot)
+  const digest = await request.live.cache.history.digestOf(snapshot)
   return digest === null ? null : nameOf(context, request, snapshot.revision, digest)
 }
 
@@ -49,9 +49,14 @@ function nameOf(context: ApiContext, request: PositionRequest, revision: Revisio
   return `${revision}.${proof.digest('base64url')}`
 }
 
+/** Whether this is the name of a position at that revision, right or wrong. */
+export function isPosition(named: string | undefined, revision: Revision): named is string {
+  return named?.startsWith(`${revision}.`) === true
+}
+
 /**
  * Checks that the caller's position is in this server's history, and waits for the position's revision if another
- * server was faster.
+ * server was faster. Afterwards the source is known to have reached that revision.
  * @param named a position, or a history of this process.
  * @throws ExpiredError when the position is not in the history, or when the history no longer reaches back that far;
  * TimeoutError, TooLargeResourceVersionError when the storage does not answer or does not deliver in time.
@@ -63,15 +68,24 @@ export async function assertPosition(
   revision: Revision,
 ): Promise<void> {
   const { cache } = request.live
-  if (named === cache.history) return
-  if (named?.startsWith(`${revision}.`) === true) {
+  const isOwn = named === cache.history.name
+  if (isOwn || isPosition(named, revision)) {
     if (revision > cache.revision) {
-      const { signal } = request.exchange
-      const current = await cache.sourceRevision()
+      const current = await cache.reads.sourceRevision()
       if (current < revision) throw ExpiredError.neverHad(revision, current)
-      await cache.waitUntil(revision, signal)
+      const { signal } = request.exchange
+      if (!isOwn && !cache.reads.trustsProgress) {
+        // A quiet cache may never reach the position of a list that was proved current. The same proof, for the state
+        // now, shows that the state at that position was this one.
+        const state = await cache.reads.consistentSnapshot(signal)
+        const digest = await cache.history.digestOf(state)
+        if (digest !== null && named === nameOf(context, request, revision, digest)) return
+      }
+      await cache.reads.waitUntil(revision, signal)
     }
-    cache.assertResumable(revision)
+    if (isOwn) return
+    await cache.history.seek(revision, request.exchange.signal)
+    cache.history.assertResumable(revision)
     if (named === (await positionAt(context, request, revision))) return
   }
   throw new ExpiredError(`history ${JSON.stringify((named ?? '').slice(0, 64))} is not the current one`)

@@ -4,10 +4,13 @@ import type { WatchCache } from '../../../engine/cache/watch-cache.js'
 import { expiredTokenError } from '../../../kubernetes/dialect/continue-token.js'
 import type { RequestedFreshness, ListRead } from '../../../kubernetes/dialect/list-options.js'
 import type { Key } from '../../../engine/model/event.js'
-import { ExpiredError } from '../../../engine/model/status.js'
+import { ExpiredError } from '../../../kubernetes/model/status.js'
+import { statusOf } from '../../../kubernetes/model/status-of.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
+import { afterWait } from '../gate/after-wait.js'
 import { turnToGoOn } from '../limits/arrivals.js'
 import type { ApiContext } from './api-context.js'
+import { type PendingRequest, waitFor } from './answer-after.js'
 import type { Request } from './request.js'
 
 /** The identity that reads, and the signal that ends the read. */
@@ -28,13 +31,14 @@ export async function untilLoaded(
 ): Promise<void> {
   const leave = loadingReads.tryAcquire(caller.identity)
   if (leave === null) return
-  try {
-    await cache.load(exchange.signal)
-  } finally {
-    leave()
-  }
-  await turnToGoOn(caller.identity)
-  await caller.confirm()
+  await afterWait(caller, async () => {
+    try {
+      await cache.readiness.load(exchange.signal)
+    } finally {
+      leave()
+    }
+    await turnToGoOn(caller.identity)
+  })
 }
 
 /** @throws TooLargeResourceVersionError, StatusError */
@@ -48,10 +52,10 @@ export async function readSnapshot(
     case 'cached':
       return cache.snapshot()
     case 'consistent':
-      return await inTurn(cache.consistentSnapshot(signal), request)
+      return await inTurn(cache.reads.consistentSnapshot(signal), request)
     case 'not-older-than':
       if (freshness.revision <= cache.revision) return cache.snapshot()
-      return await inTurn(cache.snapshotNotOlderThan(freshness.revision, signal), request)
+      return await inTurn(cache.reads.snapshotNotOlderThan(freshness.revision, signal), request)
   }
 }
 
@@ -69,7 +73,7 @@ export async function readObject(
   request: Reader,
 ): Promise<StoredObject | undefined> {
   const { signal } = request.exchange
-  if (freshness.kind === 'consistent') return await inTurn(cache.consistentObject(key, signal), request)
+  if (freshness.kind === 'consistent') return await inTurn(cache.reads.consistentObject(key, signal), request)
   return (await readSnapshot(cache, freshness, request)).get(key)
 }
 
@@ -85,12 +89,46 @@ export async function readListState(
   enter: () => Promise<() => void>,
 ): Promise<Snapshot> {
   const { signal } = request.exchange
-  if (read.kind === 'exact') return await cache.snapshotAt(read.revision, signal, enter)
+  if (read.kind === 'exact') return await cache.reads.snapshotAt(read.revision, signal, enter)
   if (read.kind !== 'continue') return await readSnapshot(cache, read, request)
-  if (read.revision === null) return await inTurn(cache.consistentSnapshot(signal), request)
+  if (read.revision === null) return await inTurn(cache.reads.consistentSnapshot(signal), request)
   try {
-    return await cache.snapshotAt(read.revision, signal, enter)
+    return await cache.reads.snapshotAt(read.revision, signal, enter)
   } catch (error) {
-    throw error instanceof ExpiredError ? expiredTokenError(read) : error
+    throw statusOf(error) instanceof ExpiredError ? expiredTokenError(read) : error
   }
+}
+
+/** A resource of at most this size is small: with a few slots for such reads, they take less than a large value. */
+/**
+ * Does work that needs memory: while memory is short, in turn with other callers.
+ * @param isSmall whether the work needs so little that it need not wait. Default: it does not.
+ * @throws TooManyRequestsError
+ */
+export async function inMemoryTurn(
+  { memory }: Pick<ApiContext, 'memory'>,
+  request: Request & Pick<PendingRequest, 'live'>,
+  work: () => Promise<void>,
+  isSmall?: () => boolean,
+): Promise<void> {
+  const { caller, exchange } = request
+  const admit = (): ReturnType<typeof memory.admitInTurn> =>
+    memory.admitInTurn(caller.identity, exchange.signal, isSmall)
+  const leave = await waitFor(request, admit, (admitted) => admitted?.())
+  try {
+    await work()
+  } finally {
+    leave?.()
+  }
+}
+
+const SMALL_OBJECTS = 1_000
+const SMALL_BYTES = 256 * 1024
+
+/** Whether all objects of the cache together are small. */
+export function isSmallState(cache: WatchCache): boolean {
+  if (cache.contents.size > SMALL_OBJECTS) return false
+  let left = SMALL_BYTES
+  for (const { bytes } of cache.snapshot().objects(cache.prefix)) if ((left -= bytes.length) < 0) return false
+  return true
 }

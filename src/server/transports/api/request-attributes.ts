@@ -14,7 +14,7 @@ import { type Attributes, resourceAttributes, type SelectorRequirement } from '.
 import { labelRequirements } from '../../auth/authz/reviews.js'
 import { parseFieldSelector, parseFieldTerms } from '../../../kubernetes/dialect/field-selector.js'
 import { isWatch } from '../../../kubernetes/dialect/list-options.js'
-import { nameOfRest } from '../../../engine/model/key-name.js'
+import { nameOfRest } from '../../../support/key-name.js'
 import { parseKeyPrefix } from '../../../kubernetes/dialect/key-prefix.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
 import type { ResourcePath } from '../../../kubernetes/dialect/request-path.js'

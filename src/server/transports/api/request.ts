@@ -14,18 +14,18 @@ import {
   parseWatchParameters,
 } from '../../../kubernetes/dialect/list-options.js'
 import { checkName, type ResourcePath } from '../../../kubernetes/dialect/request-path.js'
-import { NotAcceptableError, ServiceUnavailableError } from '../../../engine/model/status.js'
-import type { LiveResource } from '../../../kubernetes/dialect/live-resource.js'
+import { NotAcceptableError, ServiceUnavailableError } from '../../../kubernetes/model/status.js'
+import type { LiveResource } from '../../../kubernetes/dialect/served-live-resource.js'
 import type { Span } from '../../../support/tracing.js'
-import type { Caller } from '../limits/request-gate.js'
-import type { Exchange } from '../server/exchange.js'
+import type { Caller } from '../gate/caller.js'
 import { isWebSocket } from '../websocket/upgrade.js'
+import type { PendingExchange } from './answer-after.js'
 import type { ApiContext } from './api-context.js'
 import type { Verb } from './request-attributes.js'
 import type { FormOptions, FormedResource } from './resource-forms.js'
 
 export interface Request {
-  readonly exchange: Exchange
+  readonly exchange: PendingExchange
   readonly path: ResourcePath
   readonly verb: Verb
   readonly caller: Caller
@@ -89,6 +89,12 @@ export function understandList(
   return { ...negotiated, shown: resource, options }
 }
 
+/** @throws ServiceUnavailableError */
+export function assertNotDraining(context: ApiContext): void {
+  if (!context.isDraining()) return
+  throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
+}
+
 /** @throws StatusError when the request is invalid. */
 export function understandWatch(
   context: ApiContext,
@@ -97,9 +103,7 @@ export function understandWatch(
   verb: 'watch' | 'poll' = 'watch',
 ): Understood<WatchParameters> {
   const { form, refusal } = negotiateForm(context, request, resource, verb)
-  if (context.isDraining()) {
-    throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
-  }
+  if (verb === 'watch') assertNotDraining(context)
   const name = nameOf(request)
   const lastEventId = refusal === null && form.stream === 'sse' ? lastEventIdOf(request.exchange) : undefined
   const options = parseWatchParameters(request.exchange.query, {
@@ -131,7 +135,7 @@ function negotiateForm(
   verb: FormVerb,
 ): NegotiatedForm {
   const { accept } = exchange.requestHeaders
-  const servable = { ...forms.servable(resource), cbor: exchange.servesCbor }
+  const servable = forms.servable(resource)
   try {
     return { form: negotiate(accept, verb, servable), refusal: null }
   } catch (error) {
@@ -145,7 +149,7 @@ function nameOf({ path }: Request): string | undefined {
   return path.name === '' ? undefined : path.name
 }
 
-function lastEventIdOf(exchange: Exchange): string | undefined {
+function lastEventIdOf(exchange: PendingExchange): string | undefined {
   if (isWebSocket(exchange)) return undefined
   const value = exchange.requestHeaders['last-event-id']
   return Array.isArray(value) ? value[0] : value

@@ -4,27 +4,25 @@
  */
 import { methodNotAllowed, type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
 import { canReadSubresource, EVICTION_NAME, hasSubresource } from '../../../kubernetes/dialect/resource-registry.js'
+import { STRIPPED_HEADER } from '../../../kubernetes/dialect/stripped-fields.js'
+import { keyOfName, listedPrefix } from '../../../kubernetes/model/api-resource.js'
 import { objectNotFoundError } from '../../../kubernetes/dialect/status-body.js'
 import { unservedSubresourceError } from '../../../kubernetes/dialect/unserved-subresources.js'
-import {
-  BadRequestError,
-  NotImplementedError,
-  StatusError,
-  TooManyRequestsError,
-} from '../../../engine/model/status.js'
-import { resourceId } from '../../../engine/model/resource.js'
-import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/live-resource.js'
+import { BadRequestError, StatusError, TooManyRequestsError } from '../../../kubernetes/model/status.js'
+import { statusOf } from '../../../kubernetes/model/status-of.js'
+import type { LiveResource, UncachedResource } from '../../../kubernetes/dialect/served-live-resource.js'
 import type { UncachedRequest } from '../../../engine/pipeline/live-resource.js'
 import { inSpan, type Span } from '../../../support/tracing.js'
-import type { Exchange } from '../server/exchange.js'
+import { afterWait } from '../gate/after-wait.js'
+import type { Exchange } from '../exchange/exchange.js'
 import { httpWatch, sendWatchHead } from '../watch/http-watch.js'
-import { requireOwnOrigin } from '../server/own-origin.js'
 import { checkHandshake, isWebSocket } from '../websocket/upgrade.js'
 import { webSocketWatch } from '../websocket/websocket-watch.js'
+import { answerAfter } from './answer-after.js'
 import type { ApiContext } from './api-context.js'
 import { handleGet } from './get-handler.js'
 import { handleList } from './list-handler.js'
-import { dropBody } from './read-body.js'
+import { readAndDropBody } from '../exchange/read-body.js'
 import { untilLoaded } from './read-state.js'
 import { encoderOf, type Request, understandGet, understandList, understandWatch } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
@@ -32,7 +30,9 @@ import { handlePoll, HISTORY_HEADER, waitMsOf } from './poll-handler.js'
 import { compressionOf, handleWatch } from './watch-handler.js'
 import { handleWrite } from './write-handler.js'
 
-type UncheckedRequest = Omit<Request, 'caller' | 'span'>
+const nothing = (): void => {}
+
+type UncheckedRequest = Omit<Request, 'caller' | 'span' | 'exchange'> & { readonly exchange: Exchange }
 
 /** @throws StatusError before the head of the response. */
 export async function handleResource(context: ApiContext, unchecked: UncheckedRequest): Promise<void> {
@@ -54,7 +54,7 @@ function tracedList(context: ApiContext, unchecked: UncheckedRequest): Promise<v
       await serve(context, unchecked, span)
       span.setAttributes({ 'http.response.status_code': exchange.statusCode })
     } catch (error) {
-      span.setAttributes({ 'http.response.status_code': StatusError.from(error).code })
+      span.setAttributes({ 'http.response.status_code': statusOf(error).code })
       throw error
     }
   })
@@ -74,17 +74,13 @@ async function serve(context: ApiContext, unchecked: UncheckedRequest, span: Spa
 
   // Find.
   const found = find(context, request, unknown)
+  const { stripped } = found.served.resource
+  if (stripped !== undefined) exchange.headers[STRIPPED_HEADER] = stripped.join(',')
   if (!isRead(verb)) return await handleWrite(context, request, found.served)
-  if (context.whyUnread !== null) {
-    throw new NotImplementedError(`${resourceId(found.served.resource)} cannot be served: ${context.whyUnread}`)
-  }
-  const dropping = dropBody(exchange, context.clock, context.requestTimeoutMs)
-  if (dropping !== null) {
-    await dropping
-    await caller.confirm()
-  }
-  if (found.kind === 'live' && found.cache.isLoading) await untilLoaded(context, found.cache, request)
-  if (verb === 'watch' && exchange.isHead) return handleHead(context, request, found)
+  const dropping = readAndDropBody(exchange, context.clock, context.requestTimeoutMs)
+  if (dropping !== null) await afterWait(caller, () => dropping)
+  if (found.kind === 'live' && found.cache.readiness.isLoading) await untilLoaded(context, found.cache, request)
+  if (verb === 'watch' && exchange.isHead) return await handleHead(context, request, exchange, found)
   const live = found.kind === 'live' ? found : await openUncached(context, request, found)
   if (live === null) return
   exposeStaleness(exchange, live)
@@ -104,9 +100,8 @@ async function serve(context: ApiContext, unchecked: UncheckedRequest, span: Spa
     if (found.kind !== 'live') throw new BadRequestError('wait: the resource is not cached here')
     return await handlePoll(context, watch, waitMs)
   }
-  if (found.kind === 'live') exchange.headers[HISTORY_HEADER] = live.cache.history
-  const open = isWebSocket(exchange) ? webSocketWatch : httpWatch
-  await handleWatch(context, watch, open(exchange, understood.form))
+  if (found.kind === 'live') exchange.headers[HISTORY_HEADER] = live.cache.history.name
+  await handleWatch(context, watch, isWebSocket(exchange) ? webSocketWatch : httpWatch)
 }
 
 /**
@@ -186,7 +181,7 @@ async function openUncached(
     opened.close()
     release?.()
   }
-  exchange.response.once('close', close)
+  exchange.onClose(close)
   if (!exchange.isGone) return opened.live
   close()
   return null
@@ -223,47 +218,55 @@ function unservedError({ path }: Request, { served }: LiveResource | UncachedRes
 }
 
 /** HEAD of a watch opens no watch, neither here nor upstream. */
-function handleHead(context: ApiContext, request: Request, resource: LiveResource | UncachedResource): void {
-  const { exchange } = request
+async function handleHead(
+  context: ApiContext,
+  request: Request,
+  exchange: Exchange,
+  resource: LiveResource | UncachedResource,
+): Promise<void> {
   checkWebSocket(exchange)
-  const cache = resource.kind === 'live' ? resource.cache : null
-  const understood = understandWatch(context, request, { served: resource.served, cache })
+  const live = resource.kind === 'live' ? resource : null
+  const understood = understandWatch(context, request, { served: resource.served, cache: live?.cache ?? null })
   encoderOf(context, understood)
-  if (resource.kind === 'live') {
-    exposeStaleness(exchange, resource)
-    resource.cache.assertReadable()
-    exchange.headers[HISTORY_HEADER] = resource.cache.history
-  }
-  sendWatchHead(exchange, understood.form, compressionOf(context, understood.options))
+  if (live !== null) exposeStaleness(exchange, live)
+  await answerAfter({ ...request, ...(live === null ? {} : { live }) }, nothing, (answering) => {
+    if (live !== null) answering.headers[HISTORY_HEADER] = live.cache.history.name
+    sendWatchHead(answering, understood.form, compressionOf(context, understood.options))
+  })
 }
 
-/** @throws ForbiddenError, BadRequestError, UnauthorizedError for a rejected handshake. */
+/** @throws BadRequestError, UnauthorizedError for a rejected handshake. */
 function checkWebSocket(exchange: Exchange): void {
-  if (!isWebSocket(exchange)) return
-  requireOwnOrigin(exchange, 'open a WebSocket')
-  checkHandshake(exchange)
+  if (isWebSocket(exchange)) checkHandshake(exchange)
 }
 
 /** @throws StatusError when the request is invalid. */
 function uncachedRequest(context: ApiContext, request: Request, { served }: UncachedResource): UncachedRequest {
   const { namespace, name } = request.path
   const resource = { served, cache: null }
+  const prefix = listedPrefix(served.resource, namespace)
   if (request.verb !== 'watch') {
     // Reject an invalid request before it reads from the upstream, because that read may fail.
     if (request.verb === 'get') understandGet(context, request, resource)
     else understandList(context, request, resource)
-    return { namespace, name, isWatch: false, afterRevision: null }
+    const key = name === '' ? null : keyOfName(served.resource, request.path)
+    return { prefix, key, isWatch: false, afterRevision: null }
   }
   const { start } = understandWatch(context, request, resource).options
-  return { namespace, name: '', isWatch: true, afterRevision: start.kind === 'after' ? start.revision : null }
+  return { prefix, key: null, isWatch: true, afterRevision: start.kind === 'after' ? start.revision : null }
 }
 
-/** Adds a header with the possible age of the response while the upstream is unreachable. */
-function exposeStaleness(exchange: Exchange, { cache }: LiveResource): void {
-  const { stalenessMs } = cache
+/**
+ * Adds headers with the possible age of the response while the upstream is unreachable, and with the policy for gaps if
+ * it is not the API server's.
+ */
+export function exposeStaleness(exchange: Exchange, { cache }: LiveResource): void {
+  const { ageMs } = cache.source
   // A distributary that is about to use this server as its upstream must know whether it can ask for bookmarks.
   if (exchange.requestHeaders['x-distributary-ask'] === 'progress') {
-    exchange.headers['x-distributary-trusts-progress'] = String(cache.trustsProgress)
+    exchange.headers['x-distributary-trusts-progress'] = String(cache.reads.trustsProgress)
   }
-  if (stalenessMs > 0) exchange.headers['x-distributary-staleness-seconds'] = String(Math.ceil(stalenessMs / 1000))
+  const { onGap } = cache.history
+  if (onGap === 'coalesce') exchange.headers['x-distributary-on-gap'] = onGap
+  if (ageMs > 0) exchange.headers['x-distributary-staleness-seconds'] = String(Math.ceil(ageMs / 1000))
 }

@@ -2,11 +2,12 @@
 import { completeReview, findReview, type ReviewKind } from '../../auth/authz/reviews.js'
 import { negotiate } from '../../../kubernetes/dialect/accept.js'
 import { methodNotAllowed, type ResourcePath, unknownResource } from '../../../kubernetes/dialect/request-path.js'
-import { parseReviewBody } from '../../../kubernetes/writes/request-body.js'
+import { parseReviewBody } from '../../../kubernetes/writes/object-body.js'
 import { layOut } from '../bodies/layout.js'
-import type { Exchange } from '../server/exchange.js'
+import { afterWait } from '../gate/after-wait.js'
+import type { Exchange } from '../exchange/exchange.js'
 import type { ApiContext } from './api-context.js'
-import { readBody } from './read-body.js'
+import { readBody } from '../exchange/read-body.js'
 import { attributesOf, fieldRequirements, verbOf } from './request-attributes.js'
 
 /** A review contains a few names; the largest list of groups is far below this. */
@@ -38,10 +39,10 @@ export async function handleReview(
   const form = negotiate(exchange.requestHeaders.accept, 'get', {
     protobufObjects: false,
     hasObjects: false,
-    cbor: exchange.servesCbor,
   })
-  const bytes = await readBody(exchange, context.clock, context.requestTimeoutMs, MAX_REVIEW_BYTES)
-  await reviewer.confirm()
+  const bytes = await afterWait(reviewer, () =>
+    readBody(exchange, context.clock, context.requestTimeoutMs, MAX_REVIEW_BYTES),
+  )
   const body = parseReviewBody(exchange.requestHeaders['content-type'], bytes, context.schema, kind)
   const response = await completeReview(reviewer.judge, kind, {
     caller: reviewer.user,

@@ -7,34 +7,38 @@
  */
 import type { CursorRequest, CursorStart } from '../../../engine/broadcast/dispatcher.js'
 import type { Cursor } from '../../../engine/broadcast/cursor.js'
+import { endWithError, revoke } from '../../../engine/broadcast/endings.js'
 import { type Compression, errorUnit } from '../../../engine/broadcast/wire-format.js'
+import type { Negotiated } from '../../../kubernetes/dialect/accept.js'
 import type { WatchParameters } from '../../../kubernetes/dialect/list-options.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
-import { listedPrefix } from '../../../engine/model/resource.js'
-import { ZERO_REVISION } from '../../../engine/model/revision.js'
+import type { Key } from '../../../engine/model/event.js'
+import { listedPrefix } from '../../../kubernetes/model/api-resource.js'
+import { nextRevision, type Revision, ZERO_REVISION } from '../../../engine/model/revision.js'
 import {
   ExpiredError,
   StatusError,
   TooLargeResourceVersionError,
   TooManyRequestsError,
-} from '../../../engine/model/status.js'
+} from '../../../kubernetes/model/status.js'
+import { statusOf } from '../../../kubernetes/model/status-of.js'
+import type { Exchange } from '../exchange/exchange.js'
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
+import { answerAfter } from './answer-after.js'
 import type { ApiContext } from './api-context.js'
-import { readSnapshot } from './read-state.js'
-import type { WatchRequest } from './request.js'
-import { checkObjects } from './unknown-fields.js'
+import { inMemoryTurn, readSnapshot } from './read-state.js'
+import { assertNotDraining, type WatchRequest } from './request.js'
+import { checkObjects } from './check-unknown-fields.js'
 
 const nothing = (): void => {}
 
 /** The things a watch holds: its slot among the watchers, the slot for its initial state, and its permission checks. */
-class Occupied {
+class WatchSlots {
   initialSlot: () => void = nothing
   checks: () => void = nothing
-  readonly #leave: () => void
+  gaps: () => void = nothing
 
-  constructor(leave: () => void) {
-    this.#leave = leave
-  }
+  constructor(private readonly leave: () => void) {}
 
   /** Releases the slot for the initial state. Bound, because the cursor calls it. */
   readonly releaseInitial = (): void => this.initialSlot()
@@ -42,52 +46,57 @@ class Occupied {
   /** Releases everything when the watch has ended. Also bound. */
   readonly release = (): void => {
     this.initialSlot()
-    this.#leave()
+    this.leave()
     this.checks()
+    this.gaps()
   }
 }
 
-/** @throws StatusError before `transport.open` only. */
-export async function handleWatch(
-  context: ApiContext,
-  request: WatchRequest,
-  transport: WatchTransport,
-): Promise<void> {
-  const { live, exchange, caller } = request
-  live.cache.assertReadable()
+/** Makes the transport of a watch that may begin. */
+export type TransportOf = (exchange: Exchange, form: Negotiated) => WatchTransport
+
+/** @throws StatusError before the transport is opened only. */
+export async function handleWatch(context: ApiContext, request: WatchRequest, transportOf: TransportOf): Promise<void> {
   // The request has just been parsed, so it refers to the resource's current form, and this is the history of that
   // form.
-  const { history } = live.cache
-  const leave = await context.memory.admitInTurn(caller.identity, exchange.signal)
-  try {
-    await openWatch(context, request, transport, history)
-  } finally {
-    leave?.()
-  }
+  const history = request.live.cache.history.name
+  await awaitEarlier(context, request)
+  await inMemoryTurn(context, request, () => openWatch(context, request, transportOf, history))
+}
+
+/** Waits for history from before the start, if it is being read back. No turn is held meanwhile, because that may take long. */
+async function awaitEarlier(context: ApiContext, { live, exchange, options: { start } }: WatchRequest): Promise<void> {
+  if (start.kind !== 'after') return
+  await live.cache.history.seek(start.revision, exchange.signal)
+  assertNotDraining(context)
 }
 
 async function openWatch(
   context: ApiContext,
   request: WatchRequest,
-  transport: WatchTransport,
+  transportOf: TransportOf,
   history: string,
 ): Promise<void> {
-  const { live, exchange, caller, options } = request
-  const held = new Occupied(await context.watchers.acquire(caller.identity, exchange.signal))
+  const { live, exchange, caller, options, form } = request
+  const held = new WatchSlots(await context.watchers.acquire(caller.identity, exchange.signal))
   try {
-    if (options.start.kind === 'initial-state') {
-      held.initialSlot = await context.initialStates.acquire(caller.identity, exchange.signal)
+    const findStart = async (): Promise<CursorStart | StatusError> => {
+      if (options.start.kind === 'initial-state') {
+        held.initialSlot = await context.initialStates.acquire(caller.identity, exchange.signal)
+      }
+      const start = await startOf(request)
+      if (!(start instanceof StatusError) && start.kind === 'initial') await warnOfUnknown(context, request, start)
+      return start
     }
-    const start = await startOf(request)
-    if (!(start instanceof StatusError) && start.kind === 'initial') await warnOfUnknown(context, request, start)
-    await caller.confirm()
-    // The read may have waited for a value that turned out to be unreadable.
-    live.cache.assertReadable()
-    if (exchange.signal.aborted) return held.release()
-    // The definition, and with it the form of the objects, may have changed in the meantime.
-    if (live.cache.history !== history) throw changedMeanwhile()
-    const cursor = begin(context, request, transport, start, held)
-    if (cursor !== null && cursor.state !== 'ended') keepChecking(request, cursor, held)
+    await answerAfter(request, findStart, (answering, start) => {
+      if (exchange.signal.aborted) return held.release()
+      // The definition, and with it the form of the objects, may have changed in the meantime.
+      if (live.cache.history.name !== history) throw changedMeanwhile()
+      const cursor = begin(context, request, transportOf(answering, form), start, held)
+      if (cursor === null || cursor.state === 'ended') return
+      keepChecking(request, cursor, held)
+      if (endsAtGaps(request)) held.gaps = endBeforeGap(request, cursor)
+    })
   } catch (error) {
     held.release()
     throw error
@@ -99,10 +108,13 @@ async function warnOfUnknown(
   request: WatchRequest,
   { snapshot }: Extract<CursorStart, { kind: 'initial' }>,
 ): Promise<void> {
-  const { live, path, options, encoder } = request
-  const prefix = listedPrefix(live.served.resource, path.namespace, options.keyPrefix)
-  const { apiVersion } = encoder
-  await checkObjects(context, request, snapshot, { prefix, selector: options.selector, apiVersion }, false)
+  const { options, encoder } = request
+  const selected = { prefix: prefixOf(request), selector: options.selector, apiVersion: encoder.schemaVersion }
+  await checkObjects(context, request, snapshot, selected, false)
+}
+
+function prefixOf({ live, path, options }: WatchRequest): Key {
+  return listedPrefix(live.served.resource, path.namespace, options.keyPrefix)
 }
 
 function changedMeanwhile(): StatusError {
@@ -110,8 +122,28 @@ function changedMeanwhile(): StatusError {
 }
 
 /** A separate function, because its closure lives as long as the watch and must not keep the request alive. */
-function keepChecking({ caller, live: { dispatcher } }: WatchRequest, cursor: Cursor, held: Occupied): void {
-  held.checks = caller.keep((error) => dispatcher.revoke(cursor, error))
+function keepChecking({ caller }: WatchRequest, cursor: Cursor, held: WatchSlots): void {
+  held.checks = caller.keep((error) => revoke(cursor, error, error.code === 401))
+}
+
+/**
+ * Whether the caller wants every version or 410, whatever this server's policy is. A server that reads this one does:
+ * it decides by its own policy, and its long polls must know of the gap.
+ */
+function endsAtGaps({ exchange }: WatchRequest): boolean {
+  return parameter(exchange.query, 'onGap') === 'expire'
+}
+
+/** A separate function, as `keepChecking`. */
+function endBeforeGap({ live: { cache } }: WatchRequest, cursor: Cursor): () => void {
+  return cache.history.beforeGap((until) => {
+    if (cursor.state !== 'ended') endWithError(cursor, missed(cursor.revision, until), 'expired')
+  })
+}
+
+/** @param until the end of the gap; the message tells the caller to list there or later. */
+function missed(after: Revision, until: Revision): ExpiredError {
+  return ExpiredError.tooOld(after, nextRevision(until))
 }
 
 /** @param start an error is sent in the stream. @returns null if the watch has already ended with an error. */
@@ -120,7 +152,7 @@ function begin(
   request: WatchRequest,
   transport: WatchTransport,
   start: CursorStart | StatusError,
-  held: Occupied,
+  held: WatchSlots,
 ): Cursor | null {
   const { live, options } = request
   const stream = transport.open(compressionOf(context, options))
@@ -131,7 +163,7 @@ function begin(
     transport.started()
     return cursor
   } catch (error) {
-    return fail(request, stream, StatusError.from(error), held)
+    return fail(request, stream, statusOf(error), held)
   }
 }
 
@@ -140,14 +172,17 @@ function begin(
  */
 function watchRequest(
   context: ApiContext,
-  { path, live, caller, options, encoder }: WatchRequest,
+  request: WatchRequest,
   { wire }: OpenStream,
   start: CursorStart,
-  held: Occupied,
+  held: WatchSlots,
 ): CursorRequest {
+  const { path, caller, options, encoder } = request
+  const statePrefix = prefixOf(request)
   return {
-    namespace: path.namespace,
-    prefix: options.keyPrefix === '' ? null : listedPrefix(live.served.resource, path.namespace, options.keyPrefix),
+    scope: path.namespace,
+    prefix: options.keyPrefix === '' ? null : statePrefix,
+    statePrefix,
     identity: caller.identity,
     selector: options.selector,
     encoder,
@@ -161,10 +196,14 @@ function watchRequest(
   }
 }
 
-function fail({ encoder, live }: WatchRequest, { wire, output }: OpenStream, error: StatusError, held: Occupied): null {
-  const status = error.toStatus()
-  const { bytes, checksum } = errorUnit(wire, encoder.status(status), status)
-  output.end(bytes, status, checksum)
+function fail(
+  { encoder, live }: WatchRequest,
+  { wire, output }: OpenStream,
+  error: StatusError,
+  held: WatchSlots,
+): null {
+  const { bytes, checksum } = errorUnit(wire, encoder.failure(error))
+  output.end(bytes, error, checksum)
   if (error instanceof ExpiredError) live.metrics.resumeExpired()
   held.release()
   return null
@@ -176,11 +215,15 @@ async function startOf(request: WatchRequest): Promise<CursorStart | StatusError
   try {
     switch (start.kind) {
       case 'after':
-        assertHistory(parameter(request.exchange.query, 'history'), cache.history)
-        cache.assertResumable(start.revision)
+        assertHistory(parameter(request.exchange.query, 'history'), cache.history.name)
+        cache.history.assertResumable(start.revision)
+        if (endsAtGaps(request)) {
+          const gap = cache.history.gapBetween(start.revision, cache.revision)
+          if (gap !== null) throw missed(start.revision, gap)
+        }
         return { kind: 'after', revision: start.revision }
       case 'now':
-        return { kind: 'after', revision: (await readSnapshot(cache, start.freshness, request)).revision }
+        return { kind: 'reached', revision: (await readSnapshot(cache, start.freshness, request)).revision }
       case 'initial-state': {
         const { freshness } = start
         const snapshot = await readSnapshot(cache, freshness, request)
@@ -193,9 +236,10 @@ async function startOf(request: WatchRequest): Promise<CursorStart | StatusError
         return { kind: 'initial', snapshot, minRevision, marksEnd: start.endBookmark }
       }
     }
-  } catch (error) {
+  } catch (caught) {
+    const error = statusOf(caught)
     if (error instanceof ExpiredError || error instanceof TooLargeResourceVersionError) return error
-    throw error
+    throw caught
   }
 }
 
@@ -204,7 +248,7 @@ async function startOf(request: WatchRequest): Promise<CursorStart | StatusError
  * another one.
  * @throws ExpiredError
  */
-export function assertHistory(requested: string | undefined, history: string): void {
+function assertHistory(requested: string | undefined, history: string): void {
   if (requested === undefined || requested === history) return
   throw new ExpiredError(`history ${JSON.stringify(requested.slice(0, 64))} is not the current one`)
 }

@@ -3,27 +3,29 @@ import { givesRights } from '../../auth/authz/escalation.js'
 import { type Negotiated, negotiate, PROTOBUF_MEDIA_TYPE } from '../../../kubernetes/dialect/accept.js'
 import { parseGetParameters } from '../../../kubernetes/dialect/list-options.js'
 import type { ListMetadata } from '../../../kubernetes/codec/protobuf/encode.js'
+import { DROPPED } from '../../../kubernetes/dialect/encoding/left-out-of-form.js'
 import { piecesOf } from '../../../kubernetes/dialect/list-pieces.js'
 import { checkName } from '../../../kubernetes/dialect/request-path.js'
 import { type ServedResource, storedApiVersion } from '../../../kubernetes/dialect/resource-registry.js'
-import { apiVersion, resourceId } from '../../../engine/model/resource.js'
-import { formatResourceVersion } from '../../../engine/model/resource-version.js'
+import { apiVersion, resourceId } from '../../../kubernetes/model/api-resource.js'
+import { formatResourceVersion } from '../../../kubernetes/model/resource-version.js'
 import {
   MethodNotAllowedError,
   NotAcceptableError,
   NotImplementedError,
   type Status,
-} from '../../../engine/model/status.js'
+  StatusError,
+} from '../../../kubernetes/model/status.js'
 import { isSameButOwnership } from '../../../kubernetes/writes/metadata-rules.js'
 import type { ConfirmPut } from '../../../kubernetes/writes/object-store.js'
 import type { CollectionResponse, WriteRequest, WriteResponse } from '../../../kubernetes/writes/write-context.js'
 import type { WriteVerb } from '../../../kubernetes/writes/writer.js'
 import { layOut } from '../bodies/layout.js'
 import { sendObject, sendPieces } from '../bodies/send-body.js'
-import type { Exchange } from '../server/exchange.js'
-import { requireOwnOrigin } from '../server/own-origin.js'
+import type { Exchange } from '../exchange/exchange.js'
+import { answerAfter } from './answer-after.js'
 import type { ApiContext } from './api-context.js'
-import { readBody } from './read-body.js'
+import { readBody } from '../exchange/read-body.js'
 import type { Request } from './request.js'
 import { attributesOf, isRead } from './request-attributes.js'
 
@@ -33,34 +35,43 @@ type Writer = NonNullable<ApiContext['writer']>
 export async function handleWrite(context: ApiContext, request: Request, served: ServedResource): Promise<void> {
   const { exchange, path } = request
   const [writer, verb] = requireWritable(context, request)
-  requireOwnOrigin(exchange, 'write objects')
   requireStoredVersion(served)
   // A request for an unavailable form of the response must be rejected before anything is written.
   const responseVerb = verb === 'deletecollection' ? 'list' : 'get'
-  const form = negotiate(exchange.requestHeaders.accept, responseVerb, {
+  const negotiated = negotiate(exchange.requestHeaders.accept, responseVerb, {
     protobufObjects: writer.hasProtobuf(served),
-    cbor: exchange.servesCbor,
   })
+  // With writes, nothing else can be stripped.
+  const form = served.resource.stripped === undefined ? negotiated : { ...negotiated, dropsManagedFields: true }
   checkName(path)
   context.memory.admit()
-  const response = await perform(context, writer, verb, request, served, form)
-  // The slot is already released, so that a client that reads slowly does not hold one.
-  await send(context, exchange, served, response, form)
+  const release = await context.writes.acquire(request.caller.identity, exchange.signal)
+  try {
+    await answerAfter(
+      request,
+      () => readBody(exchange, context.clock, context.requestTimeoutMs),
+      async (answering, body) => {
+        const response = await perform(writer, verb, request, served, form, body)
+        // A client that reads slowly does not hold a slot.
+        release()
+        await send(context, answering, served, response, form)
+      },
+    )
+  } finally {
+    release()
+  }
 }
 
 async function perform(
-  context: ApiContext,
   writer: Writer,
   verb: WriteVerb,
   request: Request,
   served: ServedResource,
   form: Negotiated,
+  body: Buffer,
 ): Promise<WriteResponse> {
   const { exchange, path, caller } = request
-  const release = await context.writes.acquire(caller.identity, exchange.signal)
   try {
-    const body = await readBody(exchange, context.clock, context.requestTimeoutMs)
-    await caller.confirm()
     const write: WriteRequest = {
       served,
       namespace: path.namespace,
@@ -76,8 +87,9 @@ async function perform(
       ...(givesRights(served.resource) ? { confirm: confirmRights(request) } : {}),
     }
     return await writer.perform(verb, write, caller.identity, exchange.signal)
-  } finally {
-    release()
+  } catch (error) {
+    if (error instanceof StatusError) for (const warning of error.warnings) exchange.warn(warning)
+    throw error
   }
 }
 
@@ -123,14 +135,18 @@ async function send(
   form: Negotiated,
 ): Promise<void> {
   for (const warning of response.warnings) exchange.warn(warning)
-  if (response.kind === 'protobuf')
-    return await sendObject(exchange, response.code, PROTOBUF_MEDIA_TYPE, response.bytes)
+  const drops = form.dropsManagedFields
+  if (response.kind === 'protobuf') {
+    const bytes = drops ? DROPPED.fromProtobuf(response.bytes) : response.bytes
+    return await sendObject(exchange, response.code, PROTOBUF_MEDIA_TYPE, bytes)
+  }
   const isLost = response.kind !== 'objects' && form.encoding === 'protobuf' && form.transform === 'none'
   if (isLost) return await send(context, exchange, served, response, negotiate(undefined, 'get'))
   const layout = layOut(exchange, form)
   if (response.kind === 'document') {
     const { contentType } = form.encoding === 'protobuf' ? negotiate(undefined, 'get') : form
-    return await sendObject(exchange, response.code, contentType, await layout.whole(response.json))
+    const { bytes } = drops ? DROPPED.fromJson({ bytes: response.json, revisionOffset: -1 }) : { bytes: response.json }
+    return await sendObject(exchange, response.code, contentType, await layout.whole(bytes))
   }
   const { includeObject } = parseGetParameters(exchange.query)
   const encoder = context.forms.encoder({ served, cache: null }, form, { includeObject, projection: null })

@@ -2,7 +2,7 @@
  * Counts the bytes of all bodies being sent. Below the limit a body keeps all its pieces, so that others can share it.
  * Above the limit no new body begins, and the current bodies drop the pieces that all their readers have taken.
  */
-import { TooManyRequestsError } from '../../../engine/model/status.js'
+import { TooManyRequestsError } from '../../../kubernetes/model/status.js'
 import type { Clock } from '../../../support/clock.js'
 
 export interface BodyBudgetOptions {
@@ -15,13 +15,11 @@ export interface BodyBudgetOptions {
 }
 
 export class BodyBudget {
-  readonly #options: BodyBudgetOptions
   readonly #waiting = new Set<() => void>()
   #bytes = 0
   #maxBytes: number
 
-  constructor(options: BodyBudgetOptions) {
-    this.#options = options
+  constructor(private readonly options: BodyBudgetOptions) {
     this.#maxBytes = options.maxBytes
   }
 
@@ -62,7 +60,7 @@ export class BodyBudget {
 
   /** Waits until a new body may begin. @throws TooManyRequestsError; the signal's reason when it aborts. */
   async enter(signal: AbortSignal): Promise<void> {
-    const { clock, maxWaitMs, onRejected } = this.#options
+    const { clock, maxWaitMs, onRejected } = this.options
     const untilMs = clock.monotonic() + maxWaitMs
     while (this.isSpent) {
       if (clock.monotonic() >= untilMs) {
@@ -82,7 +80,7 @@ export class BodyBudget {
         this.#waiting.delete(done)
         resolve()
       }
-      const timer = this.#options.clock.setTimer(ms, done)
+      const timer = this.options.clock.setTimer(ms, done)
       signal.addEventListener('abort', done, { once: true })
       this.#waiting.add(done)
     })

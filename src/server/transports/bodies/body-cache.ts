@@ -28,6 +28,9 @@ export interface Requester {
   readonly signal: AbortSignal
 }
 
+/** Memory of a finished body besides its bytes and its key, as measured. */
+const ENTRY_BYTES = 1_280
+
 export class BodyCache {
   readonly #finished: ByteCache<string, SharedBody>
   readonly #inUse = new Map<string, Entry>()
@@ -51,7 +54,7 @@ export class BodyCache {
     this.#budget = options.budget
     this.#finished = new ByteCache({
       maxBytes: options.maxBytes,
-      sizeOf: (body) => body.bytes + 256,
+      sizeOf: (body, key) => body.bytes + ENTRY_BYTES + 2 * key.length,
       entryShare: 1 / 2,
     })
   }

@@ -1,7 +1,6 @@
-/** Lays out a response that was encoded as compact JSON: unchanged, indented, as YAML or as CBOR. */
+/** Lays out a response that was encoded as compact JSON: unchanged, indented or as YAML. */
 import { type Negotiated, isPretty } from '../../../kubernetes/dialect/accept.js'
 import type { Query } from '../../../kubernetes/dialect/query.js'
-import { CborWriter, cborSteps } from '../../../kubernetes/codec/cbor/json-to-cbor.js'
 import { JsonIndenter } from '../../../kubernetes/codec/json-indent.js'
 import { YamlWriter, yamlSteps } from '../../../kubernetes/codec/json-to-yaml.js'
 import { stepsInTurns, turns } from '../../../support/turns.js'
@@ -62,29 +61,6 @@ const yaml: Layout = {
   },
 }
 
-const cbor: Layout = {
-  key: 'cbor',
-  whole: (body) => inTurns(cborSteps(body)),
-  *pieces(source) {
-    const writer = new CborWriter()
-    let held: Buffer | null = null
-    let isOne = true
-    for (const piece of source) {
-      if (piece === null) {
-        yield null
-        continue
-      }
-      if (held !== null) {
-        isOne = false
-        yield yield* stepsInTurns(writer.push(held))
-      }
-      held = piece
-    }
-    // As in the API server, a list of one piece begins with its length.
-    if (held !== null) yield yield* stepsInTurns(isOne ? cborSteps(held) : writer.push(held))
-  },
-}
-
 async function inTurns<R>(steps: Generator<void, R, void>): Promise<R> {
   while (true) {
     const step = steps.next()
@@ -111,6 +87,5 @@ interface LayoutRequest {
 /** @param byUserAgent false for a public response, which must not depend on the client. */
 export function layOut({ query, requestHeaders }: LayoutRequest, form: Negotiated, byUserAgent = true): Layout {
   if (form.encoding === 'yaml') return yaml
-  if (form.encoding === 'cbor') return cbor
   return isPretty(form, query, byUserAgent ? requestHeaders['user-agent'] : undefined) ? indented : asItIs
 }

@@ -6,7 +6,7 @@ import { type Clock, sleep } from '../../../support/clock.js'
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import { turns } from '../../../support/turns.js'
 import type { BodyCache, BodyUse } from './body-cache.js'
-import type { Exchange } from '../server/exchange.js'
+import type { Exchange } from '../exchange/exchange.js'
 import type { BodyReader, Pieces, SharedBody } from './shared-body.js'
 
 /** The API server compresses larger bodies; below this the network is cheaper than the CPU. */

@@ -3,6 +3,7 @@
  * needs it, and is shared by all readers. If all bodies together exceed their budget, a body keeps only the pieces that
  * a reader still needs, and no new reader can join.
  */
+import { inOwnMemory } from '../../../support/byte-cache.js'
 import { turns } from '../../../support/turns.js'
 import type { BodyBudget } from './body-budget.js'
 
@@ -34,25 +35,22 @@ export class SharedBody {
   readonly #pieces: (Buffer | null)[] = []
   /** The index of the first kept piece. */
   #kept = 0
-  #source: Pieces | null
   #making: Promise<void> | null = null
   #bytes = 0
   #heldBytes = 0
   #error: unknown = null
   readonly #readers = new Set<{ at: number }>()
-  readonly #budget: BodyBudget
-  readonly #onComplete: (body: SharedBody) => boolean
   #isCached = false
 
   /**
    * @param onComplete called once, when the last piece is built and none was dropped.
    * @returns whether the body is kept for others.
    */
-  constructor(source: Pieces, budget: BodyBudget, onComplete: (body: SharedBody) => boolean) {
-    this.#source = source
-    this.#budget = budget
-    this.#onComplete = onComplete
-  }
+  constructor(
+    private source: Pieces | null,
+    private readonly budget: BodyBudget,
+    private readonly onComplete: (body: SharedBody) => boolean,
+  ) {}
 
   /** Whether every piece built is still there, so it can be read from the beginning. */
   get isWhole(): boolean {
@@ -76,28 +74,28 @@ export class SharedBody {
       piece: (index) => {
         // Keep the previous piece, because a body is inspected before it is sent.
         reader.at = Math.max(reader.at, index - 1)
-        if (this.#budget.isSpent) this.#letGo()
+        if (this.budget.isSpent) this.#letGo()
         return this.#piece(index)
       },
       close: () => {
         this.#readers.delete(reader)
-        if (this.#budget.isSpent) this.#letGo()
-        this.#budget.wake()
+        if (this.budget.isSpent) this.#letGo()
+        this.budget.wake()
       },
     }
   }
 
   /** Stops counting the bytes as being sent. */
   settle(): void {
-    this.#budget.remove(this.#heldBytes)
+    this.budget.remove(this.#heldBytes)
     this.#heldBytes = 0
   }
 
   /** Ends the source when the rest is not needed, so that the source releases its resources. */
   abandon(): void {
-    const source = this.#source
+    const source = this.source
     if (source === null) return
-    this.#source = null
+    this.source = null
     this.#error = new Error('the body was abandoned')
     const ended = source.return?.()
     if (ended instanceof Promise) ended.catch(() => {})
@@ -105,14 +103,14 @@ export class SharedBody {
 
   #piece(index: number): Buffer | undefined | Promise<Buffer | undefined> {
     if (index < this.#pieces.length) return this.#pieces[index] ?? undefined
-    if (this.#source === null && this.#error === null) return undefined
+    if (this.source === null && this.#error === null) return undefined
     return this.#make(index)
   }
 
   async #make(index: number): Promise<Buffer | undefined> {
-    while (index >= this.#pieces.length && this.#source !== null) {
+    while (index >= this.#pieces.length && this.source !== null) {
       // One request builds the next piece, and the others wait for it.
-      this.#making ??= this.#makeOne(this.#source).finally(() => (this.#making = null))
+      this.#making ??= this.#makeOne(this.source).finally(() => (this.#making = null))
       await this.#making
     }
     if (this.#error !== null) throw this.#error
@@ -121,29 +119,31 @@ export class SharedBody {
 
   async #makeOne(source: Pieces): Promise<void> {
     try {
-      while (this.#budget.isSpent && this.#source !== null) {
+      while (this.budget.isSpent && this.source !== null) {
         this.#letGo()
         if (this.#pieces.length - this.#kept < MAX_AHEAD) break
-        await this.#budget.change()
+        await this.budget.change()
       }
       if (turns.isOver) await turns.take()
-      if (this.#source === null) return
+      if (this.source === null) return
       const next = await source.next()
-      if (this.#source === null) return
+      if (this.source === null) return
       if (next.done) {
-        this.#source = null
-        this.#isCached = this.isWhole && this.#onComplete(this)
-        if (this.#isCached) this.settle()
+        this.source = null
+        this.#isCached = this.isWhole && this.onComplete(this)
+        if (!this.#isCached) return
+        this.settle()
+        for (const [i, piece] of this.#pieces.entries()) this.#pieces[i] = inOwnMemory(piece!)
       } else if (next.value === null) await turns.take()
       else {
         this.#pieces.push(next.value)
         this.#bytes += next.value.length
         this.#heldBytes += next.value.length
-        this.#budget.add(next.value.length)
+        this.budget.add(next.value.length)
       }
     } catch (error) {
       this.#error = error
-      this.#source = null
+      this.source = null
     }
   }
 
@@ -158,6 +158,6 @@ export class SharedBody {
       this.#pieces[this.#kept] = null
     }
     this.#heldBytes -= bytes
-    this.#budget.remove(bytes)
+    this.budget.remove(bytes)
   }
 }

@@ -1,10 +1,9 @@
 /**
- * The form of a watch's events, independent of the carrier (`framings.ts`), and the three forms of a Kubernetes watch.
+ * The form of a watch's events, independent of the carrier (`framings.ts`), and the two forms of a Kubernetes watch.
  * For browsers see `server-sent-events.ts` and `websocket-messages.ts`, for long polls `poll-lines.ts`.
  */
 import type { TransportKind, WireFormat } from '../../../engine/broadcast/wire-format.js'
 import { EVENT_TYPES, type EventType } from '../../../engine/model/event-type.js'
-import { encodeCbor } from '../../../kubernetes/codec/cbor/json-to-cbor.js'
 import { encodeWatchEvent } from '../../../kubernetes/codec/protobuf/encode.js'
 
 export interface Framing extends Pick<WireFormat, 'frame' | 'afterError' | 'mark'> {
@@ -23,29 +22,17 @@ const plain = (key: string, frame: Framing['frame']): Framing => ({
 
 const CLOSE = Buffer.from('}', 'latin1')
 const CLOSE_LINE = Buffer.from('}\n', 'latin1')
-const JSON_STARTS = startsOf((type) => Buffer.from(`{"type":"${type}","object":`, 'latin1'))
-/** The bytes before the object, which follows as a separate document with its own tag. */
-const CBOR_STARTS = startsOf((type) => encodeCbor(Buffer.from(JSON.stringify({ type, object: null }))).subarray(0, -1))
-
-function startsOf(start: (type: EventType) => Buffer): ReadonlyMap<EventType, Buffer> {
-  return new Map(EVENT_TYPES.map((type) => [type, start(type)]))
-}
+const JSON_STARTS: ReadonlyMap<EventType, Buffer> = new Map(
+  EVENT_TYPES.map((type) => [type, Buffer.from(`{"type":"${type}","object":`, 'latin1')]),
+)
 
 /** `{"type":…,"object":…}`, in parts. */
 export function jsonEvent(type: EventType, body: Buffer): readonly Buffer[] {
   return [JSON_STARTS.get(type)!, body, CLOSE]
 }
 
-/** `{"type":…,"object":…}` in CBOR, in parts. @param json the object. */
-export function cborEvent(type: EventType, json: Buffer): readonly Buffer[] {
-  return [CBOR_STARTS.get(type)!, encodeCbor(json)]
-}
-
 /** One JSON object per line. */
 export const jsonLines = plain('json-lines', (type, body) => [JSON_STARTS.get(type)!, body, CLOSE_LINE])
-
-/** A sequence of WatchEvents (RFC 8742). */
-export const cborSequence = plain('cbor-sequence', cborEvent)
 
 /** Four bytes of length, big-endian, and a meta/v1 WatchEvent. */
 export const protobufFrames = plain('protobuf-frames', (type, body) => {

@@ -1,10 +1,10 @@
 /**
- * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message, CBOR) on a
+ * A wire format is a framing (the form of an event: a JSON line, a server-sent event, a protobuf message) on a
  * carrier (the kind of connection that carries the frames). Each pair exists once, so that its watchers share a group.
  */
 import { type Compression, type WireFormat, chunkEnvelope } from '../../../engine/broadcast/wire-format.js'
 import type { Stream } from '../../../kubernetes/dialect/accept.js'
-import { cborSequence, type Framing, jsonLines, protobufFrames } from './framing.js'
+import { type Framing, jsonLines, protobufFrames } from './framing.js'
 import { serverSentEvents } from './server-sent-events.js'
 
 /** `http1-chunked`: a socket to which we write chunks ourselves. `http1`: a response that Node writes. */
@@ -13,9 +13,14 @@ export type Carrier = 'http1-chunked' | 'http1' | 'http2' | 'websocket'
 export const framings: Readonly<Record<Exclude<Stream, 'none'>, Framing>> = {
   'json-lines': jsonLines,
   'protobuf-frames': protobufFrames,
-  'cbor-sequence': cborSequence,
   sse: serverSentEvents,
 }
+
+/**
+ * The headers of a response that never ends. They ask the proxies on its way to pass on each event at once: `Incremental`
+ * (RFC 10036) is the standard, and nginx, which otherwise waits until its buffer is full, reads the other.
+ */
+export const STREAM_HEADERS = { incremental: '?1', 'x-accel-buffering': 'no' } as const
 
 const wires = new Map<string, WireFormat>()
 

@@ -7,7 +7,8 @@ import { type Framing, jsonEvent } from './framing.js'
 
 const LINE = Buffer.from('\n', 'latin1')
 
-const revisionLine = (revision: Revision): Buffer => Buffer.from(`${revision}\n`, 'latin1')
+const revisionLine = (revision: Revision | null): Buffer =>
+  Buffer.from(revision === null ? '' : `${revision}\n`, 'latin1')
 
 export const pollLines: Framing = {
   key: 'poll',
@@ -19,5 +20,5 @@ export const pollLines: Framing = {
   ],
   afterError: () => null,
   // A poll ends before a second mark is due. Its last mark says how far the poll has come.
-  mark: { frame: revisionLine, everyMs: 3_600_000 },
+  mark: { frame: revisionLine, hasPosition: true, everyMs: 3_600_000 },
 }

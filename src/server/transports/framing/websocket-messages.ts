@@ -1,10 +1,10 @@
 /**
- * Writes each event as one WebSocket message in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf and CBOR.
+ * Writes each event as one WebSocket message in one frame (RFC 6455, 5.2): text for JSON, binary for protobuf.
  * Only clients mask their frames. The server's bytes are the same for every client, so a group shares them.
  */
 import { totalLength } from '../../../engine/broadcast/wire-format.js'
 import { encodeWatchEvent } from '../../../kubernetes/codec/protobuf/encode.js'
-import { cborEvent, type Framing, jsonEvent } from './framing.js'
+import { type Framing, jsonEvent } from './framing.js'
 
 const TEXT = 0x81
 const BINARY = 0x82
@@ -20,12 +20,11 @@ const webSocket = (encoding: string, frame: Framing['frame']): Framing => ({
   transport: 'websocket',
   frame,
   afterError: () => null,
-  mark: { frame: () => PING, everyMs: PING_EVERY_MS },
+  mark: { frame: () => PING, hasPosition: false, everyMs: PING_EVERY_MS },
 })
 
 export const webSocketJson = webSocket('json', (type, body) => message(TEXT, jsonEvent(type, body)))
 export const webSocketProtobuf = webSocket('protobuf', (type, body) => message(BINARY, [encodeWatchEvent(type, body)]))
-export const webSocketCbor = webSocket('cbor', (type, body) => message(BINARY, cborEvent(type, body)))
 
 function message(kind: number, payload: readonly Buffer[]): readonly Buffer[] {
   return [header(kind, totalLength(payload)), ...payload]

@@ -11,11 +11,11 @@
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { oncePer } from '../../../support/memo.js'
-import { ArrivalLine, Arrivals, type ArrivalSource } from '../../../support/turns.js'
-import { TooManyRequestsError } from '../../../engine/model/status.js'
+import { TooManyRequestsError } from '../../../kubernetes/model/status.js'
 import { networkOf } from '../../auth/client-address.js'
-import type { Exchange } from '../server/exchange.js'
-import { handleUse } from '../watch/stream-handle.js'
+import type { Exchange } from '../exchange/exchange.js'
+import { handleUse } from '../exchange/stream-handle.js'
+import { ArrivalLine, Arrivals, type ArrivalSource } from './arrival-line.js'
 import { SessionReads } from './session-reads.js'
 
 const line = new ArrivalLine()

@@ -1,5 +1,5 @@
 /**
- * Enforces deadlines for HTTP/1.1 over TLS on Bun, which has none itself (docs/runtimes.md). One deadline is for the
+ * Enforces deadlines for HTTP/1.1 over TLS on Bun, which has none itself (docs/guide/runtimes.md). One deadline is for the
  * first complete request of a connection. After each response, another one is for the next request. Bytes that arrive
  * in the meantime do not extend a deadline.
  */

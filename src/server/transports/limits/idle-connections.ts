@@ -20,7 +20,7 @@ import type { Socket } from 'node:net'
 import { networkOf } from '../../auth/client-address.js'
 import type { Clock } from '../../../support/clock.js'
 import { getOrMake } from '../../../support/memo.js'
-import { upgradeHead } from '../server/upgrade-head.js'
+import { upgradeHead } from '../exchange/upgrade-head.js'
 
 export interface IdleConnectionsOptions {
   readonly clock: Pick<Clock, 'monotonic'>
@@ -34,7 +34,7 @@ export interface IdleConnectionsOptions {
 
 /** The estimated memory of a connection from which nothing has been read, as when thousands reconnect at once. */
 const WAITING_BYTES = 24 * 1024
-/** The estimated memory of any other connection: over TLS, with HTTP/2 or with half of its headers (docs/limits.md). */
+/** The estimated memory of any other connection: over TLS, with HTTP/2 or with half of its headers (docs/reference/limits.md). */
 const CONNECTION_BYTES = 96 * 1024
 /** The estimated memory of a known client's connection that waits for a request: over TLS, or with HTTP/2. */
 const KNOWN_BYTES = 48 * 1024
@@ -82,15 +82,15 @@ const carriers = new WeakMap<
 >()
 
 export class IdleConnections {
-  readonly #options: IdleConnectionsOptions
   readonly #unknown: Share
+  /** The responses for which their connections are not counted. */
+  readonly #suspending = new WeakSet<ServerResponse>()
   readonly #known: Share
   readonly #byAddress = new Map<string, TrackedConnection>()
 
-  constructor(options: IdleConnectionsOptions) {
+  constructor(private readonly options: IdleConnectionsOptions) {
     const { clock, maxBytes } = options
     const close = (connection: TrackedConnection): void => this.#close(connection)
-    this.#options = options
     this.#unknown = new Share(clock, maxBytes, close)
     this.#known = new Share(clock, maxBytes, close)
   }
@@ -172,6 +172,9 @@ export class IdleConnections {
 
   /** Does not count the connection while this request is being answered. */
   suspend(connection: TrackedConnection, request: IncomingMessage, response: ServerResponse): void {
+    // A stream of watches is authorized again for each of them.
+    if (this.#suspending.has(response)) return
+    this.#suspending.add(response)
     // Find the carrier now, because a stream that has ended no longer knows its session.
     const carrier = carrierOf(request)
     connection.requests++
@@ -185,14 +188,15 @@ export class IdleConnections {
   }
 
   get #isFull(): boolean {
-    return this.#options.isFull?.() === true
+    return this.options.isFull?.() === true
   }
 
   /** Counts the connection again if nothing is in progress. */
   #wait(connection: TrackedConnection, carrier: Http2Session | Socket): void {
     const { isForgotten, isKnown, requests, streams, group } = connection
     if (isForgotten || requests > 0 || group !== null || (isKnown && streams > 0)) return
-    if (this.#isFull) end(carrier)
+    // Over HTTP/1.1 the client may have sent its next request already, unless the response has announced the end.
+    if (this.#isFull && 'goaway' in carrier) carrier.close()
     else this.#shareOf(connection).enter(connection)
   }
 
@@ -203,36 +207,33 @@ export class IdleConnections {
   #close(connection: TrackedConnection): void {
     this.forget(connection)
     connection.socket.destroy()
-    this.#options.onRejected()
+    this.options.onRejected()
   }
 }
 
 /** Connections that share an amount of memory. */
 class Share {
-  readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #close: (connection: TrackedConnection) => void
   readonly #groups = new Map<string, Group>()
   /** The groups by the logarithm of their bytes. */
   readonly #bySize: Set<Group>[] = []
-  #maxBytes: number
   #bytes = 0
 
   /** @param close closes a connection and removes it from the share. */
-  constructor(clock: Pick<Clock, 'monotonic'>, maxBytes: number, close: (connection: TrackedConnection) => void) {
-    this.#clock = clock
-    this.#maxBytes = maxBytes
-    this.#close = close
-  }
+  constructor(
+    private readonly clock: Pick<Clock, 'monotonic'>,
+    private maxBytes: number,
+    private readonly close: (connection: TrackedConnection) => void,
+  ) {}
 
   setMaxBytes(maxBytes: number): void {
-    this.#maxBytes = maxBytes
+    this.maxBytes = maxBytes
     this.#makeRoom(null)
   }
 
   enter(connection: TrackedConnection): void {
     const { owner } = connection
     const group = getOrMake(this.#groups, owner, newGroup)
-    connection.sinceMs = this.#clock.monotonic()
+    connection.sinceMs = this.clock.monotonic()
     connection.group = group
     membersOf(group, connection).add(connection)
     this.#weigh(group, bytesOf(connection))
@@ -255,12 +256,12 @@ class Share {
   }
 
   closeOlderThan(ms: number): void {
-    const nowMs = this.#clock.monotonic()
+    const nowMs = this.clock.monotonic()
     for (const { fresh, served } of this.#groups.values()) {
       for (const members of [fresh, served]) {
         for (const connection of members) {
           if (nowMs - connection.sinceMs < ms) break
-          this.#close(connection)
+          this.close(connection)
         }
       }
     }
@@ -275,16 +276,16 @@ class Share {
 
   /** @param last the connection that has just arrived or grown. */
   #makeRoom(last: TrackedConnection | null): void {
-    while (this.#bytes > this.#maxBytes) {
+    while (this.#bytes > this.maxBytes) {
       const group = this.#largest()
-      this.#close(this.#leastMissed(group, last))
+      this.close(this.#leastMissed(group, last))
     }
   }
 
   #leastMissed({ fresh, served }: Group, last: TrackedConnection | null): TrackedConnection {
     for (const connection of served) return connection
     const [oldest] = fresh
-    const isYoung = this.#clock.monotonic() - oldest!.sinceMs < YOUNG_MS
+    const isYoung = this.clock.monotonic() - oldest!.sinceMs < YOUNG_MS
     return isYoung && last !== null && fresh.has(last) ? last : oldest!
   }
 
@@ -335,11 +336,6 @@ export function noteAllowed(request: IncomingMessage, response: ServerResponse):
   if (found === undefined || found.connection.isKnown || found.connection.isForgotten) return
   if (upgradeHead(request) !== undefined) return found.idleConnections.forget(found.connection)
   found.idleConnections.suspend(found.connection, request, response)
-}
-
-function end(carrier: Http2Session | Socket): void {
-  if ('destroySoon' in carrier) carrier.destroySoon()
-  else carrier.close()
 }
 
 function carrierOf(request: IncomingMessage): Http2Session | Socket {

@@ -1,7 +1,8 @@
 /**
  * Keeps the process near `--memory-target`. Well before the target, caches shrink. Beyond it, clients take turns to
  * start lists and watches, so that a client that fills the memory does not keep the others out. Well beyond it, new
- * lists and watches get 429. Running requests continue.
+ * lists and watches get 429, but for lists and polls of small resources: they cost next to nothing, and must not wait
+ * for the memory that another resource fills. Running requests continue.
  *
  *     0 ────────────────────── 85% ──────────────── target ───────────── 105% ─────▶ resident memory
  *          as configured         │  caches shrink     │  lists take turns  │  and 429
@@ -9,10 +10,10 @@
  * It measures resident memory, because that is what a container is killed for. It does not end running watches, because
  * each client would come back with a list, the most expensive request.
  */
-import { TooManyRequestsError } from '../../../engine/model/status.js'
+import { TooManyRequestsError } from '../../../kubernetes/model/status.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import type { Clock, Timer } from '../../../support/clock.js'
-import { type Collections, countCollections } from '../../../support/collections.js'
+import { type Collections, countCollections } from './collections.js'
 
 export interface MemoryPressureOptions {
   /** null for no limit, in which case nothing is measured. */
@@ -49,7 +50,6 @@ const RELIEF_GAP_MS = 10_000
 const RETRY_AFTER_SECONDS = 5
 
 export class MemoryPressure {
-  readonly #options: MemoryPressureOptions
   #targetBytes: number | null
   #timer: Timer | null = null
   #isStarted = false
@@ -62,8 +62,7 @@ export class MemoryPressure {
   #collections: Pick<Collections, 'count' | 'collect'> | null = null
   #ownCollections: Collections | null = null
 
-  constructor(options: MemoryPressureOptions) {
-    this.#options = options
+  constructor(private readonly options: MemoryPressureOptions) {
     this.#targetBytes = options.targetBytes
   }
 
@@ -93,44 +92,57 @@ export class MemoryPressure {
     this.#stopMeasuring()
   }
 
-  /** Called before work that holds memory begins. @throws TooManyRequestsError */
-  admit(): void {
+  /**
+   * Called before work that holds memory begins.
+   *
+   * @param bytes how much it will take at once, if that is much.
+   * @throws TooManyRequestsError
+   */
+  admit(bytes = 0): void {
     this.#checkAgain()
-    if (this.#isOver) throw this.#refusal()
+    const { residentBytes } = this.options
+    const hasNoRoom =
+      this.#targetBytes !== null && bytes > 0 && residentBytes() + bytes > this.#targetBytes * FULL_SHARE
+    if (this.#isOver || hasNoRoom) throw this.#refusal()
   }
 
   /**
    * Called before a list or watch begins. A little beyond the target, the request waits for its turn.
    *
+   * @param isSmall whether the request holds next to no memory, so that it only waits for its turn.
    * @returns a function to call when the list has been answered or the watch has begun; null if the request needs no
    * turn.
    * @throws TooManyRequestsError; the signal's reason when it aborts.
    */
-  async admitInTurn(identity: string, signal: AbortSignal): Promise<(() => void) | null> {
+  async admitInTurn(
+    identity: string,
+    signal: AbortSignal,
+    isSmall: () => boolean = () => false,
+  ): Promise<(() => void) | null> {
     this.#checkAgain()
     if (!this.#isOver) return null
-    if (this.#isFull) throw this.#refusal()
-    const leave = await this.#options.turns.acquire(identity, signal)
+    if (this.#isFull && !isSmall()) throw this.#refusal()
+    const leave = await this.options.turns.acquire(identity, signal)
     // Requests that were admitted earlier may have filled the memory.
     this.#checkAgain()
-    if (!this.#isFull) return leave
+    if (!this.#isFull || isSmall()) return leave
     leave()
     throw this.#refusal()
   }
 
   #checkAgain(): void {
-    if (this.#options.clock.monotonic() - this.#checkedMs >= ADMIT_CHECK_MS) this.#check()
+    if (this.options.clock.monotonic() - this.#checkedMs >= ADMIT_CHECK_MS) this.#check()
   }
 
   #refusal(): TooManyRequestsError {
-    this.#options.onRejected()
+    this.options.onRejected()
     return new TooManyRequestsError('the server is at its memory target, please try again later', RETRY_AFTER_SECONDS)
   }
 
   #measure(): void {
     if (this.#timer !== null) return
-    const { clock } = this.#options
-    this.#collections = this.#options.collections ?? (this.#ownCollections = countCollections())
+    const { clock } = this.options
+    this.#collections = this.options.collections ?? (this.#ownCollections = countCollections())
     const check = (): void => {
       this.#check()
       this.#timer = clock.setTimer(CHECK_MS, check)
@@ -149,7 +161,7 @@ export class MemoryPressure {
   }
 
   #check(): void {
-    const { residentBytes, clock } = this.#options
+    const { residentBytes, clock } = this.options
     const targetBytes = this.#targetBytes
     if (targetBytes === null) return
     this.#checkedMs = clock.monotonic()
@@ -163,11 +175,11 @@ export class MemoryPressure {
   #setShort(isShort: boolean): void {
     if (isShort === this.#isShort) return
     this.#isShort = isShort
-    this.#options.onShort(isShort)
+    this.options.onShort(isShort)
   }
 
   #relieve(): void {
-    const { relieve, clock } = this.#options
+    const { relieve, clock } = this.options
     const nowMs = clock.monotonic()
     const collections = this.#collections?.count ?? 0
     if (nowMs - this.#relievedMs < RELIEF_GAP_MS || collections === this.#collectionsAtRelief) return

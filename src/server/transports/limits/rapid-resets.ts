@@ -14,7 +14,8 @@ import type { ServerHttp2Stream } from 'node:http2'
 import { networkOf } from '../../auth/client-address.js'
 import type { Clock } from '../../../support/clock.js'
 import { recentEntries } from '../../../support/recent-entries.js'
-import { TokenBuckets } from '../../../support/token-buckets.js'
+import { TokenBuckets } from '../../limits/token-buckets.js'
+import { MAX_RESETTING_CLIENTS, RESETS_BURST, RESETS_PER_SECOND } from '../../limits/fixed-limits.js'
 
 export interface RapidResetsOptions {
   readonly clock: Clock
@@ -30,26 +31,20 @@ export interface RapidResetsOptions {
 
 /** Requests that are reset later do not count, because the number of streams per connection limits them. */
 export const RAPID_MS = 1_000
-/** The allowed burst of resets, and the allowed sustained rate. Well-behaved clients reset a few requests an hour. */
-const RESETS_BURST = 200
-const RESETS_PER_SECOND = 20
 /** How long a client is suspect after exceeding that rate. */
 const SUSPECT_MS = 10_000
 /**
  * The resets allowed for each connection of a suspect client: enough for a page that is closed, or a program that ends.
  */
 const SUSPECT_RESETS = 4
-const MAX_CLIENTS = 16_384
 
 export class RapidResets {
-  readonly #options: RapidResetsOptions
   readonly #allowances: TokenBuckets
   /** The time until which each client is suspect. */
-  readonly #suspects = recentEntries<string, number>(MAX_CLIENTS)
+  readonly #suspects = recentEntries<string, number>(MAX_RESETTING_CLIENTS)
 
-  constructor(options: RapidResetsOptions) {
-    this.#options = options
-    this.#allowances = new TokenBuckets(options.clock, MAX_CLIENTS)
+  constructor(private readonly options: RapidResetsOptions) {
+    this.#allowances = new TokenBuckets(options.clock, MAX_RESETTING_CLIENTS)
   }
 
   /**
@@ -60,12 +55,12 @@ export class RapidResets {
    * @returns whether the connection must end.
    */
   count(address: string, identity: string | null, ofConnection: number): boolean {
-    if (this.#options.proxies.has(address)) return false
+    if (this.options.proxies.has(address)) return false
     const client = identity === null ? networkOf(address) : `user ${identity}`
     this.countOf(client, 1)
-    this.#options.onCounted?.(client, 1)
+    this.options.onCounted?.(client, 1)
     if (ofConnection <= SUSPECT_RESETS || !this.#isSuspect(client)) return false
-    this.#options.onRejected()
+    this.options.onRejected()
     return true
   }
 
@@ -75,18 +70,18 @@ export class RapidResets {
     allowance.tokens = Math.max(0, allowance.tokens - resets)
     if (allowance.tokens >= 1 || this.#isSuspect(client)) return
     this.suspect(client)
-    this.#options.onSuspected?.(client)
+    this.options.onSuspected?.(client)
   }
 
   /** Makes a client suspect from now on. */
   suspect(client: string): void {
-    this.#suspects.set(client, this.#options.clock.monotonic() + SUSPECT_MS)
+    this.#suspects.set(client, this.options.clock.monotonic() + SUSPECT_MS)
   }
 
   #isSuspect(client: string): boolean {
     const untilMs = this.#suspects.get(client)
     if (untilMs === undefined) return false
-    if (untilMs > this.#options.clock.monotonic()) return true
+    if (untilMs > this.options.clock.monotonic()) return true
     this.#suspects.delete(client)
     return false
   }

@@ -8,15 +8,14 @@
  * stay in the kernel, which slows down the sender. A held connection only waits for later iterations, never for another
  * connection to do something.
  *
- * Node has no public API for this, because its session reads from the socket's handle in C++.
+ * No Node from 20 to 26 has a public API for this, because its session reads from the socket's handle in C++.
  */
 import type { ServerHttp2Session } from 'node:http2'
 import type { Socket } from 'node:net'
-import { heldSockets } from '../../../support/notice-departure.js'
+import { heldSockets } from './notice-departure.js'
 import { LoopSlice } from '../../../support/turns.js'
+import { SESSION_READ_MS } from '../../limits/fixed-limits.js'
 
-/** The time per iteration of the event loop for reading streams that have to wait. */
-const READ_MS = 1
 /** The number of a client's held connections that continue in each iteration. Holding a connection costs 2 µs. */
 const AT_ONCE = 256
 
@@ -43,7 +42,6 @@ interface Client {
 }
 
 export class SessionReads {
-  readonly #slice: { readonly isOver: boolean }
   readonly #clients = new Map<string, Client>()
   readonly #connections = new WeakMap<ServerHttp2Session, Connection>()
   /** The clients of held connections. */
@@ -55,9 +53,7 @@ export class SessionReads {
     if (this.#waiting.size > 0) setImmediate(this.#continue)
   }
 
-  constructor(slice: { readonly isOver: boolean } = new LoopSlice(READ_MS)) {
-    this.#slice = slice
-  }
+  constructor(private readonly slice: { readonly isOver: boolean } = new LoopSlice(SESSION_READ_MS)) {}
 
   /** @param client the client whose connections take turns. */
   follow(session: ServerHttp2Session, client: string): void {
@@ -81,7 +77,7 @@ export class SessionReads {
     const connection = this.#connections.get(session)
     if (connection === undefined) return
     connection.hasRead = true
-    if (!this.#slice.isOver) return
+    if (!this.slice.isOver) return
     const { of } = connection
     for (const one of of.reading) {
       handleOf(one)?.readStop?.()

@@ -7,27 +7,23 @@
  * last known resources stay listed and are marked as stale; requests are still attempted. Addresses and authorities in
  * the objects are ignored, because anyone who can write such an object could redirect our callers.
  */
-import { ALL_AUTHENTICATED, type User } from '../../auth/user.js'
+import type { Ambient } from '../../../support/ambient.js'
+import { ALL_AUTHENTICATED, ANONYMOUS, type User } from '../../auth/user.js'
 import {
   readResourceList,
   type RemoteGroups,
   type RemoteGroupVersion,
 } from '../../../kubernetes/dialect/remote-group.js'
-import { ServiceUnavailableError } from '../../../engine/model/status.js'
+import { ServiceUnavailableError } from '../../../kubernetes/model/status.js'
 import { backoffMs } from '../../../support/backoff.js'
-import { type Clock, sleep } from '../../../support/clock.js'
-import type { Logger } from '../../../support/log.js'
-import type { Random } from '../../../support/random.js'
-import type { Exchange } from '../server/exchange.js'
-import type { ForwardedCaller } from '../limits/request-gate.js'
+import { sleep } from '../../../support/clock.js'
+import type { Exchange } from '../exchange/exchange.js'
+import type { ForwardedCaller } from '../gate/caller.js'
 import type { Passthrough } from './passthrough.js'
 import { errorMessage } from '../../../support/error-message.js'
 
-export interface ApiServicesOptions {
+export interface ApiServicesOptions extends Ambient {
   readonly addresses: readonly { readonly group: string; readonly version: string; readonly passthrough: Passthrough }[]
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
 }
 
 /** The part of an APIService object used here. */
@@ -45,16 +41,9 @@ const REQUEST_TIMEOUT_MS = 5_000
 const MAX_DOCUMENT_BYTES = 4 * 2 ** 20
 
 /** The name used by the API server's aggregator, but with no more permissions than any authenticated user. */
-const AGGREGATOR: User = {
-  name: 'system:kube-aggregator',
-  uid: '',
-  groups: [ALL_AUTHENTICATED],
-  extra: {},
-  expiresAt: null,
-}
+const AGGREGATOR: User = { ...ANONYMOUS, name: 'system:kube-aggregator', groups: [ALL_AUTHENTICATED] }
 
 export class ApiServices implements RemoteGroups {
-  readonly #options: ApiServicesOptions
   readonly #services: ReadonlyMap<string, ApiService>
   /** The services named by APIService objects, by object name. */
   readonly #named = new Map<string, NamedService>()
@@ -62,8 +51,7 @@ export class ApiServices implements RemoteGroups {
   #running: Promise<unknown> | null = null
   #generation = 0
 
-  constructor(options: ApiServicesOptions) {
-    this.#options = options
+  constructor(private readonly options: ApiServicesOptions) {
     const onChange = (): void => void this.#generation++
     this.#services = new Map(
       options.addresses.map((address) => [
@@ -108,7 +96,7 @@ export class ApiServices implements RemoteGroups {
     this.#named.set(object, named)
     const { group, version, service } = named
     if (this.find(group, version) !== undefined || before?.service === service) return
-    this.#options.logger.warn(
+    this.options.logger.warn(
       { apiService: object, service },
       'aggregated API is not served: its address is not set with --apiservice',
     )
@@ -135,23 +123,20 @@ interface ApiServiceOptions extends Omit<ApiServicesOptions, 'addresses'> {
 
 /** The server of one group version. */
 export class ApiService implements RemoteGroupVersion {
-  readonly #options: ApiServiceOptions
   #resources: readonly object[] = []
   #isCurrent = false
   /** Why its resources are unknown; '' before the first poll, null once known. */
   #problem: string | null = ''
   #wake = new AbortController()
 
-  constructor(options: ApiServiceOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: ApiServiceOptions) {}
 
   get group(): string {
-    return this.#options.group
+    return this.options.group
   }
 
   get version(): string {
-    return this.#options.version
+    return this.options.version
   }
 
   get resources(): readonly object[] {
@@ -165,7 +150,7 @@ export class ApiService implements RemoteGroupVersion {
   /** Like `Passthrough.pass`. @throws ServiceUnavailableError while the server is unreachable. */
   async pass(exchange: Exchange, caller: ForwardedCaller): Promise<void> {
     try {
-      await this.#options.passthrough.pass(exchange, caller)
+      await this.options.passthrough.pass(exchange, caller)
     } catch (error) {
       // The failure is known before the next poll, so the next poll happens now.
       if (error instanceof ServiceUnavailableError && this.#isCurrent) {
@@ -177,22 +162,23 @@ export class ApiService implements RemoteGroupVersion {
   }
 
   async follow(signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.#options
+    const { clock, random } = this.options
+    signal.addEventListener('abort', () => this.#wake.abort(), { once: true })
     for (let attempt = 1; !signal.aborted;) {
       const isKnown = await this.#refresh(signal)
       if (isKnown) attempt = 1
       const waitMs = isKnown ? REFRESH_MS * (0.75 + random.next() / 2) : backoffMs(BACKOFF, attempt++, random)
       this.#wake = new AbortController()
-      await sleep(clock, waitMs, AbortSignal.any([signal, this.#wake.signal]))
+      if (!signal.aborted) await sleep(clock, waitMs, this.#wake.signal)
     }
   }
 
   close(): void {
-    this.#options.passthrough.close()
+    this.options.passthrough.close()
   }
 
   async #refresh(signal: AbortSignal): Promise<boolean> {
-    const { group, version, passthrough } = this.#options
+    const { group, version, passthrough } = this.options
     try {
       const { status, body } = await passthrough.readDocument(`/apis/${group}/${version}`, AGGREGATOR, {
         maxBytes: MAX_DOCUMENT_BYTES,
@@ -211,7 +197,7 @@ export class ApiService implements RemoteGroupVersion {
   }
 
   #take(resources: readonly object[]): void {
-    const { group, version, logger, onChange } = this.#options
+    const { group, version, logger, onChange } = this.options
     const isSame = this.#isCurrent && JSON.stringify(this.#resources) === JSON.stringify(resources)
     this.#resources = resources
     this.#isCurrent = true
@@ -222,7 +208,7 @@ export class ApiService implements RemoteGroupVersion {
   }
 
   #lose(reason: string): void {
-    const { group, version, logger, onChange } = this.#options
+    const { group, version, logger, onChange } = this.options
     if (this.#problem === null || this.#problem === '') {
       logger.warn({ group, version, reason }, 'discovery of an aggregated API failed')
     }

@@ -6,6 +6,7 @@
  * would believe them. The API server gets the identity that was authenticated here.
  */
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
+import { ForbiddenError } from '../../../kubernetes/model/status.js'
 import type { User } from '../../auth/user.js'
 
 /** Name, value, name, value… as in Node's `rawHeaders`, which keeps repeated headers separate. */
@@ -73,7 +74,10 @@ export function headerMatcher(patterns: readonly string[]): (key: string) => boo
   }
 }
 
-/** Returns the headers of the request to the other server, for `http.request`. */
+/**
+ * Returns the headers of the request to the other server, for `http.request`.
+ * @throws ForbiddenError for a user whose name or groups no header can carry.
+ */
 export function requestHeaders({
   rawHeaders,
   address,
@@ -145,14 +149,18 @@ export function responseHeaders(rawHeaders: RawHeaders): string[] {
   return passed
 }
 
-/** Returns the trailers of the response to forward: none that would affect its framing or describe the connection. */
-export function responseTrailers(rawTrailers: RawHeaders): Record<string, string | string[]> {
+/**
+ * Returns the trailers of the response to forward: none that would affect its framing or describe the connection.
+ * Repeated ones become one value, because HTTP/2 refuses some names twice, and does so where nothing can catch it.
+ */
+export function responseTrailers(rawTrailers: RawHeaders): Record<string, string> {
   const passed: string[] = []
   for (let i = 0; i + 1 < rawTrailers.length; i += 2) {
     const key = rawTrailers[i]!.toLowerCase()
     if (!HOP_BY_HOP.has(key) && key !== 'content-length') passed.push(rawTrailers[i]!, rawTrailers[i + 1]!)
   }
-  return byName(passed)
+  const values = Object.entries(byName(passed))
+  return Object.fromEntries(values.map(([key, value]) => [key, typeof value === 'string' ? value : value.join(', ')]))
 }
 
 /** Returns headers by their names in lower case. A repeated header has all of its values. */
@@ -185,12 +193,21 @@ function remoteHeaders({ name, uid, groups, extra }: User): string[] {
   if (uid !== '') headers.push('X-Remote-Uid', headerText(uid))
   for (const group of groups) headers.push('X-Remote-Group', headerText(group))
   for (const [key, values] of Object.entries(extra)) {
-    for (const value of values) headers.push(`X-Remote-Extra-${encodeURIComponent(key)}`, headerText(value))
+    const name = `X-Remote-Extra-${encodeURIComponent(Buffer.from(key).toString())}`
+    for (const value of values) headers.push(name, headerText(value))
   }
   return headers
 }
 
-/** Encodes a header's value in UTF-8, as Go does. Node throws a TypeError for illegal characters. */
+/**
+ * Encodes a header's value in UTF-8, as Go does.
+ * @throws ForbiddenError for control characters, and for spaces at an end, which the receiver would remove: the other
+ * server would see another user.
+ */
 function headerText(text: string): string {
+  if (/^ | $|\p{Cc}/u.test(text)) {
+    const shown = JSON.stringify(text.slice(0, 64))
+    throw new ForbiddenError(`the other server cannot learn who is calling: no header can carry ${shown}`)
+  }
   return Buffer.from(text, 'utf8').toString('latin1')
 }

@@ -13,7 +13,6 @@
 import http from 'node:http'
 import https from 'node:https'
 import type { Duplex } from 'node:stream'
-import { TLSSocket } from 'node:tls'
 import { ApiServerReadiness } from '../../../support/api-server-readiness.js'
 import { ConnectionCount } from '../../../support/connection-count.js'
 import { ANONYMOUS, type User } from '../../auth/user.js'
@@ -24,24 +23,18 @@ import {
   ServiceUnavailableError,
   StatusError,
   TimeoutError,
-} from '../../../engine/model/status.js'
+} from '../../../kubernetes/model/status.js'
+import { statusOf } from '../../../kubernetes/model/status-of.js'
 import type { Watched } from '../../auth/watched-file.js'
 import type { Clock } from '../../../support/clock.js'
-import { agentFor, retireAgent, type TlsClientOptions } from '../../../support/https-agent.js'
-import type { ForwardedCaller } from '../limits/request-gate.js'
-import type { Exchange } from '../server/exchange.js'
-import { flushHead } from '../server/flush-head.js'
-import { upgradeHead } from '../server/upgrade-head.js'
-import { type BodyKind, bodyOf, piecesTooSmall, takeBody, upgradeWithBody } from '../server/request-body.js'
-import {
-  headerMatcher,
-  type PassedRequest,
-  requestHeaders,
-  requestTrailers,
-  byName,
-  responseHeaders,
-  responseTrailers,
-} from './passed-headers.js'
+import { agentFor, retireAgent } from '../../../support/https-agent.js'
+import type { TlsClientOptions } from '../../../support/tls-client-options.js'
+import type { ForwardedCaller } from '../gate/caller.js'
+import type { Exchange } from '../exchange/exchange.js'
+import type { BodyKind } from '../exchange/request-body.js'
+import { type OtherServer, PassedExchange, type Sender } from './passed-exchange.js'
+import { headerMatcher, requestHeaders } from './passed-headers.js'
+import { KEEPALIVE_MS } from './tunnel.js'
 
 export interface PassthroughOptions {
   /** `https://…` or `http://…`; a path in it is prepended to the request's. */
@@ -86,17 +79,12 @@ export interface DocumentResponse {
   readonly body: Buffer
 }
 
-/** On whose behalf a request is sent, and with which credentials. */
-type Sender = Pick<PassedRequest, 'address' | 'asUser' | 'passesToken'>
-
-const KEEPALIVE_MS = 30_000
 const FREE_SOCKETS = 64
 /** Anyone may read `/readyz`. */
 const READER: User = { ...ANONYMOUS, name: 'system:distributary', groups: ['system:authenticated'] }
 const READYZ: DocumentOptions = { maxBytes: 2 ** 16, timeoutMs: 5_000, signal: new AbortController().signal }
 
 export class Passthrough {
-  readonly #options: PassthroughOptions
   readonly #url: URL
   #agents: { readonly own: http.Agent; readonly proxy: http.Agent | null }
   readonly #tunnels = new Set<Duplex>()
@@ -104,9 +92,9 @@ export class Passthrough {
   /** null for the server of an aggregated API, whose denials always count. */
   readonly #readiness: ApiServerReadiness | null
   readonly #connections = new ConnectionCount()
+  readonly #server: OtherServer
 
-  constructor(options: PassthroughOptions) {
-    this.#options = options
+  constructor(private readonly options: PassthroughOptions) {
     this.#url = new URL(options.url)
     this.#readiness =
       options.unreachableStatus === 503
@@ -123,6 +111,15 @@ export class Passthrough {
           })
     this.#isStripped = headerMatcher(options.stripHeaders ?? [])
     this.#agents = agentsOf(options)
+    this.#server = {
+      ...options,
+      tunnels: this.#tunnels,
+      isStripped: this.#isStripped,
+      isReady: () => this.#readiness?.isSure === true,
+      open: (exchange, sender, upgrade, body) => this.#open(exchange, sender, upgrade, body),
+      responded: (incoming, wasReady) => this.#responded(incoming, wasReady),
+      statusOf: (error, isRepeatable) => this.#statusOf(error, isRepeatable),
+    }
     options.credentials.onChange(() => {
       retireAgent(this.#agents.own)
       if (this.#agents.proxy !== null) retireAgent(this.#agents.proxy)
@@ -138,13 +135,14 @@ export class Passthrough {
     const asUser = this.#nameOf(caller)
     // Without an authenticator, this server authenticates no one, so the other server does it.
     const passesToken = asUser === null && (caller.user === null || caller.byToken)
-    const leave = await this.#options.semaphore.acquire(this.#options.url, exchange.signal)
+    const leave = await this.options.semaphore.acquire(this.options.url, exchange.signal)
     const startedMs = performance.now()
-    const onHead = (code: number): void => this.#options.onResponse?.(code, (performance.now() - startedMs) / 1000)
+    const onHead = (code: number): void => this.options.onResponse?.(code, (performance.now() - startedMs) / 1000)
     try {
-      await this.#exchange(exchange, { address: caller.address, asUser, passesToken }, onHead)
+      const sender = { address: caller.address, asUser, passesToken }
+      await new PassedExchange(exchange, sender, this.#server, onHead).done
     } catch (error) {
-      onHead(StatusError.from(error).code)
+      onHead(statusOf(error).code)
       throw error
     } finally {
       leave()
@@ -177,8 +175,8 @@ export class Passthrough {
     return new Promise((resolve, reject) => {
       const outgoing = this.#send('GET', path, user, requestHeaders(headers))
       const stop = (): void => void outgoing.destroy(new Error('given up'))
-      const timer = this.#options.clock.setTimer(timeoutMs, () => {
-        outgoing.destroy(new TimeoutError(`${this.#options.name} did not answer in time`))
+      const timer = this.options.clock.setTimer(timeoutMs, () => {
+        outgoing.destroy(new TimeoutError(`${this.options.name} did not answer in time`))
       })
       const fail = (error: Error): void => reject(this.#statusOf(error, true))
       signal.addEventListener('abort', stop, { once: true })
@@ -206,7 +204,7 @@ export class Passthrough {
   }
 
   close(): void {
-    this.#options.credentials.close()
+    this.options.credentials.close()
     for (const socket of this.#tunnels) socket.destroy()
     this.#agents.own.destroy()
     this.#agents.proxy?.destroy()
@@ -219,106 +217,11 @@ export class Passthrough {
   #nameOf({ user, isAnonymous, byToken }: ForwardedCaller): User | null {
     const { proxy } = this.#agents
     if (user === null || isAnonymous) return null
-    if (byToken && (proxy === null || this.#options.keepsTokens !== true)) return null
+    if (byToken && (proxy === null || this.options.keepsTokens !== true)) return null
     if (proxy !== null) return user
     throw new ForbiddenError(
-      `${this.#options.name} cannot learn who is calling: a client certificate cannot be forwarded, and --proxy-client-cert-file is not set`,
+      `${this.options.name} cannot learn who is calling: a client certificate cannot be forwarded, and --proxy-client-cert-file is not set`,
     )
-  }
-
-  #exchange(exchange: Exchange, sender: Sender, onHead: (code: number) => void): Promise<void> {
-    const { request, response } = exchange
-    const { clock, responseTimeoutMs, name } = this.#options
-    const head = upgradeHead(request)
-    // The outgoing request must also mark the end of its body, whatever the method. Otherwise the next server would
-    // parse the body's bytes as another request, on a connection that may carry our certificate.
-    const body = bodyOf(request)
-    if (head !== undefined && body !== 'none') throw upgradeWithBody()
-    const upgrade = head === undefined ? null : (request.headers.upgrade ?? null)
-    // A read changes nothing, so it may be sent twice.
-    const isRead = body === 'none' && upgrade === null && ['GET', 'HEAD'].includes(request.method ?? '')
-    return new Promise((resolve, reject) => {
-      let hasLeft = false
-      let isConnected = false
-      let hasFailed = false
-      const fail = (error: Error): void => {
-        if (hasFailed) return
-        hasFailed = true
-        timer.cancel()
-        if (exchange.statusCode === 0) return reject(this.#statusOf(error, isRead || !isConnected))
-        exchange.breakOff()
-        resolve()
-      }
-      const open = (): http.ClientRequest => {
-        const wasSure = this.#readiness?.isSure === true
-        const opened = this.#open(exchange, sender, upgrade, body)
-        whenConnected(opened, () => (isConnected = true))
-        opened.once('error', (error) => {
-          // The other server may close an idle connection just when it is reused.
-          const isStale = opened.reusedSocket && exchange.statusCode === 0 && !(error instanceof StatusError)
-          if (isRead && isStale && !hasLeft) outgoing = open()
-          else fail(error)
-        })
-        opened.once('upgrade', (incoming, socket, firstBytes) => {
-          timer.cancel()
-          if (head === undefined) {
-            socket.destroy()
-            return fail(new BadGatewayError(`${name} upgraded a request that did not ask for it`))
-          }
-          onHead(101)
-          this.#tunnel(exchange, incoming, socket, firstBytes, head)
-        })
-        opened.once('response', (incoming) => {
-          timer.cancel()
-          this.#connections.note(incoming.socket)
-          const forward = (): void => {
-            try {
-              this.#forwardResponse(exchange, incoming, fail)
-              onHead(exchange.statusCode)
-            } catch (cause) {
-              opened.destroy()
-              fail(new BadGatewayError(`${name} gave an answer that cannot be forwarded`, { cause }))
-            }
-          }
-          const counts = this.#denialCounts(incoming, wasSure)
-          if (counts === undefined) return forward()
-          // Until `counts` settles, nothing else listens for errors, and the client may leave or the connection may
-          // break.
-          incoming.once('error', fail)
-          counts.then(
-            () => {
-              incoming.off('error', fail)
-              if (!hasFailed && !hasLeft) forward()
-            },
-            (error: Error) => {
-              opened.destroy()
-              fail(error)
-            },
-          )
-        })
-        if (body === 'none') opened.end()
-        return opened
-      }
-      let outgoing = open()
-      const timer = clock.setTimer(responseTimeoutMs, () => {
-        outgoing.destroy(new TimeoutError(`${name} did not answer in time`))
-      })
-      // When the client leaves, its request to the other server ends too.
-      response.once('close', () => {
-        hasLeft = true
-        timer.cancel()
-        if (!response.writableFinished) outgoing.destroy()
-        resolve()
-      })
-      if (body === 'none') return
-      request.once('aborted', () => outgoing.destroy())
-      request.once('end', () => {
-        const trailers = requestTrailers(request.rawTrailers, this.#isStripped)
-        if (trailers.length > 0) outgoing.addTrailers(trailers)
-      })
-      takeBody(request, () => outgoing.destroy(piecesTooSmall()))
-      request.pipe(outgoing)
-    })
   }
 
   #open(exchange: Exchange, sender: Sender, upgrade: string | null, body: BodyKind): http.ClientRequest {
@@ -352,106 +255,23 @@ export class Passthrough {
     })
   }
 
-  /**
-   * @param wasSure whether the server was known to be ready when the request was sent.
-   * @returns undefined if the response is forwarded at once; otherwise a promise. It rejects with the client's error if
-   * the server may have denied the request only because it is starting. In that case nothing was performed.
-   */
-  #denialCounts({ statusCode }: http.IncomingMessage, wasSure: boolean): Promise<void> | undefined {
+  #responded({ statusCode, socket }: http.IncomingMessage, wasReady: boolean): Promise<void> | undefined {
+    this.#connections.note(socket)
     if (statusCode !== 403) {
       this.#readiness?.accepted()
       return undefined
     }
-    return this.#readiness?.denied(wasSure)?.catch((cause: unknown) => {
+    return this.#readiness?.denied(wasReady)?.catch((cause: unknown) => {
       const why = { cause, details: { retryAfterSeconds: 1 } }
-      throw new BadGatewayError(`${this.#options.name} is starting`, why)
+      throw new BadGatewayError(`${this.options.name} is starting`, why)
     })
-  }
-
-  /** @throws Error when such a head cannot be sent to a client of this protocol. In that case nothing has been sent. */
-  #forwardResponse(exchange: Exchange, incoming: http.IncomingMessage, fail: (error: Error) => void): void {
-    const { response, request } = exchange
-    const code = incoming.statusCode ?? 0
-    if (code < 200 || code > 599) throw new Error(`status ${code}`)
-    // Repeated headers become one with several values.
-    const headers = responseHeaders(incoming.rawHeaders)
-    const grouped = byName(headers)
-    if (request.httpVersionMajor === 2) delete grouped['trailer']
-    // A 204 has no body, so it must not announce a length.
-    if (code === 204) delete grouped['content-length']
-    for (const [key, value] of Object.entries(exchange.headers)) {
-      if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
-    }
-    try {
-      response.writeHead(code, grouped)
-    } catch (error) {
-      // An HTTP/2 response keeps the headers that it has rejected, and would reject the error response because of them.
-      for (const key of Object.keys(grouped)) response.removeHeader(key)
-      throw error
-    }
-    exchange.statusCode = code
-    // A watch or a log may be silent for a long time, so the head is sent now.
-    flushHead(response)
-    incoming.once('end', () => {
-      const trailers = responseTrailers(incoming.rawTrailers)
-      if (Object.keys(trailers).length > 0) response.addTrailers(trailers)
-    })
-    // Not `pipeline`, because it adds seven end listeners to the response. Together with the server's listeners, they
-    // make Node warn of a leak.
-    incoming.on('error', fail)
-    incoming.pipe(response)
-  }
-
-  #tunnel(
-    exchange: Exchange,
-    incoming: http.IncomingMessage,
-    socket: Duplex,
-    firstBytes: Buffer,
-    clientBytes: Buffer,
-  ): void {
-    const { request, response } = exchange
-    const client = request.socket
-    const end = (): void => {
-      socket.destroy()
-      client.destroy()
-    }
-    if (!client.readable || !client.writable) {
-      socket.destroy()
-      response.emit('close')
-      return
-    }
-    exchange.statusCode = 101
-    response.detachSocket(client)
-    const protocol = incoming.headers.upgrade ?? ''
-    const lines = [`HTTP/1.1 101 ${incoming.statusMessage ?? 'Switching Protocols'}`]
-    lines.push('Connection: Upgrade', `Upgrade: ${protocol}`)
-    const headers = responseHeaders(incoming.rawHeaders)
-    for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
-    client.setKeepAlive(true, KEEPALIVE_MS)
-    client.setTimeout(0)
-    client.write(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'))
-    if (firstBytes.length > 0) client.write(firstBytes)
-    if (clientBytes.length > 0) socket.write(clientBytes)
-    this.#tunnels.add(client)
-    this.#tunnels.add(socket)
-    // One direction may end first (end of standard input); an error ends both.
-    socket.pipe(client)
-    client.pipe(socket)
-    for (const one of [socket, client]) {
-      one.on('error', end)
-      one.once('close', () => {
-        this.#tunnels.delete(one)
-        end()
-      })
-    }
-    client.once('close', () => response.emit('close'))
   }
 
   /** @param isRepeatable whether the request may be sent again: it is a read, or has not been sent. */
   #statusOf(error: Error, isRepeatable: boolean): StatusError {
     if (error instanceof StatusError) return error
     const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-    const { name, unreachableStatus = 502 } = this.#options
+    const { name, unreachableStatus = 502 } = this.options
     if (code === 'ETIMEDOUT' && unreachableStatus === 502) {
       return new TimeoutError(`${name} could not be reached in time`, { cause: error })
     }
@@ -472,15 +292,4 @@ function agentsOf({ url, credentials: { value } }: PassthroughOptions): {
     own: agentFor(url, ca === undefined ? {} : { ca }, options),
     proxy: cert === undefined ? null : agentFor(url, value, options),
   }
-}
-
-/**
- * Calls back once the connection is established. Before that, no part of the request can have reached the other side. A
- * starting server may break off a handshake.
- */
-function whenConnected(request: http.ClientRequest, connected: () => void): void {
-  request.once('socket', (socket) => {
-    if (request.reusedSocket) connected()
-    else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', connected)
-  })
 }

@@ -5,30 +5,53 @@
  * operator.
  *
  * If clients are authenticated, a page has no credentials that work here, so any name is allowed by default.
+ *
+ * A client of an HTTP proxy sends its whole URL as the request target, and some proxies pass it on. The authority in it
+ * is the host that is checked, here and against the origin of pages. It never decides where a request is forwarded.
  */
 import { isIP } from 'node:net'
 import type { IncomingMessage } from 'node:http'
-import { BadRequestError, ForbiddenError, type StatusError } from '../../../engine/model/status.js'
+import { headerValues } from '../../auth/authn/authenticator.js'
+import { BadRequestError, ForbiddenError, type StatusError } from '../../../kubernetes/model/status.js'
+
+/**
+ * Turns an absolute request target into a path. A target that contradicts the Host stays as it is, and is refused.
+ * Source: RFC 9112, 3.2.2.
+ */
+export function readTarget(request: IncomingMessage): void {
+  const { url = '', headers, rawHeaders } = request
+  if (url.startsWith('/') || request.httpVersionMajor !== 1) return
+  const [, scheme = '', authority = '', path = ''] = /^(https?):\/\/([^/?]+)(.*)$/i.exec(url) ?? []
+  if (authority === '' || authority.includes('@')) return
+  if (headers.host === undefined) {
+    headers.host = authority
+    rawHeaders.push('Host', authority)
+  } else if (withoutDefaultPort(headers.host, scheme) !== withoutDefaultPort(authority, scheme)) return
+  request.url = path.startsWith('/') ? path : `/${path}`
+}
+
+function withoutDefaultPort(authority: string, scheme: string): string {
+  return authority.toLowerCase().replace(scheme.toLowerCase() === 'http' ? /:(80)?$/ : /:(443)?$/, '')
+}
 
 /**
  * @param allowed names without port; `.example.com` allows every name under it, `*` every name; null allows any name.
  * @returns why the request is rejected; null if it is not.
  */
 export function whyHostRefused(
-  { headers, rawHeaders }: Pick<IncomingMessage, 'headers' | 'rawHeaders'>,
+  { url, headers, rawHeaders }: Pick<IncomingMessage, 'url' | 'headers' | 'rawHeaders'>,
   allowed: readonly string[] | null,
 ): StatusError | null {
-  const hosts = new Set<string>()
-  let lines = 0
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]!.toLowerCase() !== 'host') continue
-    lines++
-    hosts.add(rawHeaders[i + 1]!)
-  }
+  if (/^[a-z][-+.a-z\d]*:/i.test(url ?? ''))
+    return new BadRequestError(
+      'the request target must be a path, or an http or https URL with the host of the request',
+    )
+  const lines = headerValues({ rawHeaders }, 'host')
+  const hosts = new Set(lines)
   const authority = headers[':authority']
   if (typeof authority === 'string') hosts.add(authority)
   // Two servers that choose differently between two hosts would see different requests.
-  if (lines > 1 || hosts.size > 1) return new BadRequestError('the request names more than one host')
+  if (lines.length > 1 || hosts.size > 1) return new BadRequestError('the request names more than one host')
   const [host = ''] = hosts
   // A request without a host is not from a browser, because browsers always send one.
   if (allowed === null || host === '' || isAllowed(nameOf(host), allowed)) return null

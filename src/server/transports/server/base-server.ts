@@ -5,14 +5,14 @@
 import type { RequestListener, Server } from 'node:http'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.js'
-import type { Limit } from '../../../engine/model/limit.js'
-import { BadRequestError, InternalError, NotFoundError, type StatusError } from '../../../engine/model/status.js'
-import { whyHostRefused } from './allowed-hosts.js'
+import type { Limit } from '../../limits/limit.js'
+import { BadRequestError, InternalError, NotFoundError, type StatusError } from '../../../kubernetes/model/status.js'
+import { readTarget, whyHostRefused } from './allowed-hosts.js'
 import { limitBroken, rejectUnreadable } from './reject-unreadable.js'
 import { isHealthPath } from './health.js'
-import { isEndingConnection, limitPipelined } from '../limits/http-pipelining.js'
-import { gatherBody } from './request-body.js'
-import { boundResponse } from '../watch/linger.js'
+import { isEndingConnection, limitPipelined } from '../exchange/http-pipelining.js'
+import { gatherBody } from '../exchange/request-body.js'
+import { boundResponse } from '../exchange/linger.js'
 
 export interface BaseServerOptions {
   /** Called when a connection exceeds a limit before there is a request, and when a host is rejected. */
@@ -95,7 +95,8 @@ export function createBaseServer(
 
 function gathering(handler: RequestListener): RequestListener {
   return (request, response) => {
-    gatherBody(request)
+    readTarget(request)
+    gatherBody(request, response)
     handler(request, response)
   }
 }

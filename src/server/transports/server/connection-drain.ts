@@ -6,7 +6,7 @@
  * Running streams and responses are not cut off. Without the drain, a client whose watch has ended would retry on its
  * open connection, get 503, and keep retrying there until the server ends.
  */
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http'
 import type { ServerHttp2Session } from 'node:http2'
 
 export class ConnectionDrain {
@@ -64,4 +64,15 @@ function endConnectionAfter(response: ServerResponse): void {
   const { socket } = response
   // The head already promised a reusable connection, so close it after the last byte.
   response.once('finish', () => socket?.end())
+}
+
+/**
+ * Lets a connection take no further request. It ends with what is running on it.
+ *
+ * @param carrier an HTTP/2 session, or an HTTP/1.1 response that is alone on its connection. Other connections, such as
+ * that of a WebSocket, take no further request anyway.
+ */
+export function leaveConnection(carrier: object): void {
+  if (carrier instanceof ServerResponse) endConnectionAfter(carrier)
+  else if ('goaway' in carrier) (carrier as ServerHttp2Session).close()
 }

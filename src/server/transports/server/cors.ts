@@ -3,7 +3,7 @@
  * pattern. Without the option no header is sent, and browsers hide every response from foreign pages.
  */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http'
-import type { Exchange } from './exchange.js'
+import type { Exchange } from '../exchange/exchange.js'
 
 /**
  * The methods and headers that a page may use in addition to the ones that browsers always allow. The API server lets
@@ -28,7 +28,7 @@ export function corsHeaders({ origin }: IncomingHttpHeaders, allowedOrigins: rea
     'access-control-allow-origin': origin,
     'access-control-allow-credentials': 'true',
     'access-control-expose-headers':
-      'Date, ETag, Retry-After, Warning, X-Distributary-Staleness-Seconds, X-Distributary-History, X-Distributary-Position',
+      'Date, ETag, Retry-After, Warning, X-Distributary-Staleness-Seconds, X-Distributary-On-Gap, X-Distributary-History, X-Distributary-Position, X-Distributary-Stripped',
   }
 }
 

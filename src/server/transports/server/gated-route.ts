@@ -1,11 +1,11 @@
 /** Routes outside the API: each request passes the gate first, and failures are answered with a Status. */
 import type { Attributes } from '../../auth/authz/authorizer.js'
-import { InternalError, MethodNotAllowedError, StatusError } from '../../../engine/model/status.js'
-import { systemClock } from '../../../support/clock.js'
-import { dropBody } from '../api/read-body.js'
-import type { Confirmable } from '../limits/request-gate.js'
+import { InternalError, MethodNotAllowedError, StatusError } from '../../../kubernetes/model/status.js'
+import { statusOf } from '../../../kubernetes/model/status-of.js'
+import type { Confirmable } from '../gate/caller.js'
 import { handleCors } from './cors.js'
-import { Exchange } from './exchange.js'
+import { Exchange } from '../exchange/exchange.js'
+import { dropBody } from '../exchange/request-body.js'
 
 /** @typeParam Caller null if the route authenticates no one. */
 export interface GatedRouteOptions<Caller extends Confirmable | null> {
@@ -18,9 +18,6 @@ export interface GatedRouteOptions<Caller extends Confirmable | null> {
   readonly onInternalError: (error: StatusError) => void
 }
 
-/** The time limit for receiving a body, which these routes drop. */
-const BODY_MS = 20_000
-
 interface Incoming {
   readonly raw: Exchange['request']
 }
@@ -30,7 +27,10 @@ interface Reply {
   hijack(): unknown
 }
 
-/** Returns a Fastify handler that answers with `send` if the caller has the permission that `attributes` describes. */
+/**
+ * Returns a Fastify handler that answers with `send` if the caller has the permission that `attributes` describes. It
+ * waits for no body, because none has a meaning here.
+ */
 export function gated<Caller extends Confirmable | null>(
   { gate, corsAllowedOrigins = [], onInternalError }: GatedRouteOptions<Caller>,
   attributes: (request: Exchange['request']) => Attributes,
@@ -41,10 +41,8 @@ export function gated<Caller extends Confirmable | null>(
     const exchange = new Exchange(raw, reply.raw)
     if (handleCors(exchange, corsAllowedOrigins)) return
     await handleOrFail(exchange, onInternalError, async () => {
-      const caller = await gate.check(exchange, attributes(raw))
-      await dropBody(exchange, systemClock, BODY_MS)
-      await caller?.confirm()
-      await send(exchange, caller)
+      dropBody(raw)
+      await send(exchange, await gate.check(exchange, attributes(raw)))
     })
   }
 }
@@ -59,7 +57,7 @@ export async function handleOrFail(
     await handle()
   } catch (error) {
     if (exchange.wasLeft(error)) return
-    const status = StatusError.from(error)
+    const status = statusOf(error)
     if (status instanceof InternalError) onInternalError(status)
     if (!exchange.response.headersSent) exchange.fail(status)
   }

@@ -24,21 +24,27 @@ import type { TLSSocket } from 'node:tls'
 import { endWithSession } from '../../../support/end-with-session.js'
 import { isBun } from '../../../support/is-bun.js'
 import { keepWithStream } from '../../../support/keep-with-stream.js'
-import { noticeDeparture } from '../../../support/notice-departure.js'
+import { noticeDeparture } from '../limits/notice-departure.js'
 import { admitConnection, admitStream, followReads } from '../limits/arrivals.js'
+import type { DescriptorReserve } from '../limits/descriptor-reserve.js'
 import { HeaderDeadlines } from '../limits/header-deadlines.js'
 import { identityOfSession, RAPID_MS, type RapidResets } from '../limits/rapid-resets.js'
 import type { IdleConnections } from '../limits/idle-connections.js'
 import { ConnectionDrain } from './connection-drain.js'
 import { deferClose } from './defer-close.js'
-import { noteUpgrade } from './upgrade-head.js'
-import { endSocket } from '../watch/linger.js'
+import { noteUpgrade } from '../exchange/upgrade-head.js'
+import { endSocket } from '../exchange/linger.js'
+import { HEADERS_TIMEOUT_MS, MAX_HEADER_BYTES, MAX_SESSION_MEMORY_MB } from '../../limits/fixed-limits.js'
 
 export interface ListenerLimits {
   /** Concurrent requests on one HTTP/2 connection. */
   readonly maxStreams: number
+  /** Whether a new HTTP/2 request moves its client to another connection (`--goaway-chance`). Default: never. */
+  readonly movesClient?: () => boolean
   /** Counts the requests that clients open and immediately reset. Default: not counted. */
   readonly resets?: RapidResets
+  /** Limits the number of connections, over all ports that share it. Default: not limited. */
+  readonly descriptors?: DescriptorReserve
   /** Limits the connections of unknown clients. Default: not limited. */
   readonly idleConnections?: IdleConnections
   /**
@@ -63,18 +69,11 @@ export interface Listener {
   beginDrain(): void
 }
 
-/** Selectors travel in the URL, and kube-proxies and controllers write long ones. Node's default is 16 KB. */
-const MAX_HEADER_BYTES = 64 * 1024
 /**
  * 0 means no limit except the limit on bytes. Node silently ignores headers beyond this number, and could so ignore a
  * gateway's `Impersonate-User`, or a second Host or token.
  */
 const MAX_HEADERS = 0
-/**
- * The time limit for a TLS handshake and for the headers of a request. It also limits how long a slow-loris client
- * holds a socket.
- */
-const HEADERS_TIMEOUT_MS = 20_000
 /**
  * The longest pause between two requests on one connection. It is longer than the idle timeout of common load balancers
  * (60 s).
@@ -95,58 +94,39 @@ const LAST_WORDS_MS = 1_000
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 /** The number of preface bytes that distinguish the protocols. */
 const PREFACE_SIGN_BYTES = 4
-/**
- * The memory limit of one connection, in megabytes. It is enough for 250 watches with 128 KB each in flight. Beyond the
- * limit, new requests are rejected. Node's default of 10 MB would reject the requests of a client with a hundred busy
- * watches.
- */
-const MAX_SESSION_MEMORY_MB = 64
+
+/** These limits of HTTP/1.1 are options of Node's HTTP/1.1 server. Its HTTP/2 server lacks them. */
+const HTTP1_LIMITS = {
+  maxHeaderSize: MAX_HEADER_BYTES,
+  headersTimeout: HEADERS_TIMEOUT_MS,
+  keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+  connectionsCheckingInterval: CHECK_INTERVAL_MS,
+  requireHostHeader: true,
+}
 
 export function createPlainListener(serve: RequestListener, limits: ListenerLimits): Server & Listener {
   const drain = new ConnectionDrain()
   const handler = drain.wrap(serve)
-  const http1 = createServer(
-    {
-      maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-      connectionsCheckingInterval: CHECK_INTERVAL_MS,
-      noDelay: true,
-    },
-    handler,
-  )
-  http1.maxHeadersCount = MAX_HEADERS
+  const server = createServer(HTTP1_LIMITS, handler)
   const http2 = createHttp2Server(http2Options(limits), asHttp2Handler(handler))
-  http2.on('checkContinue', continued(asHttp2Handler(handler)))
-  admitStreams(http2)
-  const sessions = followSessions(http2, limits, drain)
-  const sockets = new Set<Socket>()
-  const [accept] = http1.listeners('connection') as [(socket: Socket) => void]
-  if (canSniff) http1.removeAllListeners('connection')
-  http1.on('connection', (socket: Socket) => {
-    follow(socket, sockets)
-    limits.idleConnections?.add(socket)
-    if (!canSniff) limits.idleConnections?.begin(socket)
-    if (socket.destroyed || !canSniff) return
-    const silence = { ms: HEADERS_TIMEOUT_MS, onLate: () => socket.destroy() }
-    detectProtocol(socket, silence, isHttp2, (startsHttp2) => {
-      admitConnection(socket, () => {
-        limits.idleConnections?.begin(socket)
-        if (socket.destroyed) return
-        // Only HTTP/1.1 clients may half-close their connections. An HTTP/2 server would wait for a peer that is gone.
-        if (startsHttp2) socket.allowHalfOpen = false
-        if (startsHttp2) http2.emit('connection', socket)
-        else accept.call(http1, socket)
-        process.nextTick(() => socket.resume())
-      })
-    })
-  })
-  // An upgraded connection ends with its response or its watch, so the drain need not follow it.
-  http1.on('upgrade', upgradeAsRequest(serve))
-  http1.closeAllConnections = () => closeAll(sessions, sockets)
-  return Object.assign(http1, {
-    announceDrain: () => drain.announce(),
-    beginDrain: () => drain.begin(() => http1.closeIdleConnections()),
+  return openPort({
+    server,
+    http2,
+    serve,
+    handler,
+    drain,
+    limits,
+    silenceMs: HEADERS_TIMEOUT_MS,
+    onSilence: (socket) => socket.destroy(),
+    detect: isHttp2,
+    begin: (socket, startsHttp2, accept) => {
+      // Only HTTP/1.1 clients may half-close their connections. An HTTP/2 server would wait for a peer that is gone.
+      if (startsHttp2) socket.allowHalfOpen = false
+      if (startsHttp2) http2.emit('connection', socket)
+      else accept()
+      // Detecting the protocol has paused the connection.
+      if (canSniff) process.nextTick(() => socket.resume())
+    },
   })
 }
 
@@ -167,66 +147,86 @@ export function createSecureListener(
     allowHTTP1: true,
   }
   const server = createSecureServer(options, asHttp2Handler(handler))
-  // The options of an HTTP/2 server lack these limits of HTTP/1.1; Node reads them from the server for each connection.
-  Object.assign(server, {
-    maxHeaderSize: MAX_HEADER_BYTES,
-    maxHeadersCount: MAX_HEADERS,
-    headersTimeout: HEADERS_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    connectionsCheckingInterval: CHECK_INTERVAL_MS,
-    requireHostHeader: true,
-  })
-  server.on('checkContinue', continued(asHttp2Handler(handler)))
-  admitStreams(server)
-  const sessions = followSessions(server, limits, drain)
-  const sockets = new Set<Socket>()
-  const [accept] = server.listeners('connection') as [(socket: Socket) => void]
-  server.removeAllListeners('connection')
-  server.on('connection', (socket: Socket) => {
-    follow(socket, sockets)
-    limits.idleConnections?.add(socket)
-    if (socket.destroyed) return
-    socket.setNoDelay(true)
-    const begin = (): void => {
-      limits.idleConnections?.begin(socket)
-      if (!socket.destroyed) accept.call(server, socket)
-    }
-    if (!canSniff) return begin()
-    const onLate = (): void => void server.emit('clientError', handshakeTimeout(), socket)
-    const silence = { ms: options.handshakeTimeout!, onLate }
-    // Wait for the first bytes, because all the work of a handshake comes after them.
-    detectProtocol(
-      socket,
-      silence,
-      () => true,
-      () => admitConnection(socket, begin),
-    )
-  })
+  // Node reads them from the server for each connection.
+  Object.assign(server, HTTP1_LIMITS)
   server.on('secureConnection', (socket: TLSSocket) => {
     limits.idleConnections?.carry(socket, socket)
     if (socket.alpnProtocol !== 'h2') deadlines?.follow(socket)
   })
   if (deadlines !== null) server.on('upgrade', (request) => deadlines.forget(request))
-  server.on('upgrade', upgradeAsRequest(serve))
-  return Object.assign(server, {
-    closeAllConnections: () => closeAll(sessions, sockets),
-    announceDrain: () => drain.announce(),
-    beginDrain: () => drain.begin(() => (server as unknown as Server).closeIdleConnections()),
+  return openPort({
+    server,
+    http2: server,
+    serve,
+    handler,
+    drain,
+    limits,
+    silenceMs: options.handshakeTimeout!,
+    onSilence: (socket) => server.emit('clientError', handshakeTimeout(), socket),
+    // Wait for the first bytes, because all the work of a handshake comes after them.
+    detect: () => true,
+    begin: (_socket, _startsHttp2, accept) => accept(),
   })
 }
 
-function follow(socket: Socket, sockets: Set<Socket>): void {
-  sockets.add(socket)
-  socket.once('close', () => sockets.delete(socket))
+/** The differences between the kinds of port. */
+interface Port<S> {
+  readonly server: S
+  /** The server of the port's HTTP/2 sessions. */
+  readonly http2: EventEmitter
+  readonly serve: RequestListener
+  /** `serve`, and what the port does around each request. */
+  readonly handler: RequestListener
+  readonly drain: ConnectionDrain
+  readonly limits: ListenerLimits
+  /** The longest silence of a new connection. */
+  readonly silenceMs: number
+  readonly onSilence: (socket: Socket) => void
+  /** Decides from the first bytes whether they are HTTP/2 or TLS; null while they do not decide it. */
+  readonly detect: (seen: Buffer) => boolean | null
+  /** @param accept passes the connection to `server`. */
+  readonly begin: (socket: Socket, detected: boolean, accept: () => void) => void
 }
 
-/**
- * Node's own `closeAllConnections` misses two kinds of connection: those that have sent nothing yet (browsers open
- * spare ones), and upgraded ones, which its HTTP/1.1 server no longer knows.
- */
-function closeAll(sessions: { destroyAll(): void }, sockets: ReadonlySet<Socket>): void {
-  sessions.destroyAll()
-  for (const socket of sockets) socket.destroy()
+/** Lets connections take turns to begin, and follows them to their end. */
+function openPort<S extends Server | Http2SecureServer>(port: Port<S>): S & Listener {
+  const { http2, serve, handler, drain, limits, silenceMs, onSilence, detect } = port
+  const server = port.server as S & Server
+  server.maxHeadersCount = MAX_HEADERS
+  http2.on('checkContinue', continued(asHttp2Handler(handler)))
+  admitStreams(http2)
+  const sessions = followSessions(http2, limits, drain)
+  const sockets = new Set<Socket>()
+  // Bun's HTTP/1.1 server has no listener.
+  const [accept] = server.listeners('connection') as [((socket: Socket) => void)?]
+  server.removeAllListeners('connection')
+  server.on('connection', (socket: Socket) => {
+    if (limits.descriptors?.admits(socket) === false) return
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+    limits.idleConnections?.add(socket)
+    if (socket.destroyed) return
+    socket.setNoDelay(true)
+    const begin = (detected: boolean): void => {
+      limits.idleConnections?.begin(socket)
+      if (!socket.destroyed) port.begin(socket, detected, () => accept?.call(server, socket))
+    }
+    if (!canSniff) return begin(false)
+    const silence = { ms: silenceMs, onLate: () => onSilence(socket) }
+    detectProtocol(socket, silence, detect, (detected) => admitConnection(socket, () => begin(detected)))
+  })
+  // An upgraded connection ends with its response or its watch, so the drain need not follow it.
+  server.on('upgrade', upgradeAsRequest(serve))
+  return Object.assign(server, {
+    // Node's own misses two kinds of connection: those that have sent nothing yet (browsers open spare ones), and
+    // upgraded ones, which its HTTP/1.1 server no longer knows.
+    closeAllConnections: () => {
+      sessions.destroyAll()
+      for (const socket of sockets) socket.destroy()
+    },
+    announceDrain: () => drain.announce(),
+    beginDrain: () => drain.begin(() => server.closeIdleConnections()),
+  })
 }
 
 /**
@@ -356,6 +356,7 @@ function followSessions(
     probeMs = PROBE_MS,
     resets,
     idleConnections,
+    movesClient,
   } = limits
   const sessions = new Set<ServerHttp2Session>()
   server.on('session', (session) => {
@@ -372,6 +373,7 @@ function followSessions(
     const listenAgain = (): void => {
       if (!session.destroyed) session.setTimeout(streams > 0 ? probeMs : idleMs)
     }
+    const probe = prober(session, Math.min(probeMs, PING_MS), listenAgain)
     session.on('stream', (stream) => {
       keepWithStream(session, stream)
       if (streams++ === 0) listenAgain()
@@ -382,9 +384,10 @@ function followSessions(
         onStreamClosed()
       })
       countResets?.(stream)
+      if (movesClient?.() === true) session.close()
     })
     session.on('timeout', () => {
-      if (streams > 0) return probe(session, Math.min(probeMs, PING_MS), listenAgain)
+      if (streams > 0) return probe()
       session.close()
       destroyLater(session, Math.min(idleMs, LAST_WORDS_MS))
     })
@@ -421,26 +424,44 @@ function resetCounter(session: ServerHttp2Session, resets: RapidResets): (stream
 }
 
 /**
- * Sends a PING to find out whether the peer of silent watches is still there. After an illegal frame, a session on Node
- * 20 sends GOAWAY and stays open with its watches, but it neither sends a PING nor reads the response. A peer that has
- * not yet taken the bytes sent before the PING is slow, which is allowed.
+ * Finds out whether the peer of open requests is still there, with one timer and one listener for the whole session.
+ * After an illegal frame, a session on Node 20 sends GOAWAY and stays open with its watches, but it neither sends a PING
+ * nor reads the response, and sends nothing else either. So while bytes are written a PING is needed less often: only
+ * because a peer may have disappeared without closing its connection.
+ *
+ * @returns a function to call after each silence.
  */
-function probe(session: ServerHttp2Session, patienceMs: number, onAlive: () => void): void {
+function prober(session: ServerHttp2Session, patienceMs: number, onAlive: () => void): () => void {
+  // The first silence always leads to a PING, because the head of a response was written before it.
+  let written = 0
+  let heardMs = -Infinity
+  let giveUp: NodeJS.Timeout | undefined
   const confirmAlive = (): void => {
     clearTimeout(giveUp)
+    giveUp = undefined
+    if (session.destroyed) return
+    heardMs = performance.now()
+    written = session.socket.bytesWritten
     // Node does not count the response to a PING as activity.
     onAlive()
   }
-  const giveUp = setTimeout(() => {
-    if (session.destroyed) return
-    if (session.socket.writableLength > 0) confirmAlive()
-    else session.destroy()
-  }, patienceMs).unref()
+  const onPing = (error: Error | null): void => {
+    if (error === null) confirmAlive()
+  }
   session.once('close', () => clearTimeout(giveUp))
-  if (!session.destroyed)
-    session.ping((error) => {
-      if (error === null) confirmAlive()
-    })
+  return () => {
+    if (session.destroyed || giveUp !== undefined) return
+    const { bytesWritten } = session.socket
+    // Node does not count what was written through a stream's handle as activity.
+    if (bytesWritten !== written && performance.now() - heardMs < KEEP_ALIVE_TIMEOUT_MS) {
+      written = bytesWritten
+      return onAlive()
+    }
+    // A slow peer is safe from this: as long as it takes bytes, Node sees no silence. That bytes are still queued says
+    // nothing, because over TLS they stay queued when the peer has left.
+    giveUp = setTimeout(() => session.destroy(), patienceMs).unref()
+    session.ping(onPing)
+  }
 }
 
 function destroyLater(session: ServerHttp2Session, ms: number): void {

@@ -1,9 +1,9 @@
 /** The routes for operators, outside the API: `/metrics` and `/consistency-check`. */
 import type { FastifyInstance } from 'fastify'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
-import type { Confirmable } from '../limits/request-gate.js'
+import { afterWait } from '../gate/after-wait.js'
+import type { Confirmable } from '../gate/caller.js'
 import { type GatedRouteOptions, gated, requirePost } from './gated-route.js'
-import { requireOwnOrigin } from './own-origin.js'
 
 /** The response to a scrape. */
 export interface Exposition {
@@ -39,11 +39,9 @@ export interface ConsistencyRouteOptions extends GatedRouteOptions<Confirmable> 
 const CONSISTENCY_PATH = '/consistency-check'
 
 /**
- * Compares the caches with etcd now, and answers with a report.
- *
- * The body is not used. Requests from pages on other origins are rejected, unless the origin is allowed. A browser
- * sends such a POST without a preflight, and although the page could not read the response, etcd would have to list its
- * keys.
+ * Compares the caches with etcd now, and answers with a report. The body is not used. The gate refuses foreign pages: a
+ * browser sends such a POST without a preflight, and although the page could not read the response, etcd would have to
+ * list its keys.
  */
 export function registerConsistencyCheck(server: FastifyInstance, options: ConsistencyRouteOptions): void {
   const handler = gated(
@@ -51,9 +49,8 @@ export function registerConsistencyCheck(server: FastifyInstance, options: Consi
     ({ method = '' }) => pathAttributes(method, CONSISTENCY_PATH),
     async (exchange, caller) => {
       requirePost(exchange, 'a consistency check')
-      requireOwnOrigin(exchange, 'request a consistency check')
-      const report = await options.checkConsistency()
-      await caller.confirm()
+      const compared = await afterWait(caller, options.checkConsistency)
+      const report = { kind: 'ConsistencyReport', apiVersion: 'distributary.io/v1', ...compared }
       exchange.send(200, 'application/json', Buffer.from(`${JSON.stringify(report, null, 2)}\n`))
     },
   )

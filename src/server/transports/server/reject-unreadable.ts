@@ -2,9 +2,9 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.js'
-import type { Limit } from '../../../engine/model/limit.js'
-import { BadRequestError, type StatusError } from '../../../engine/model/status.js'
-import { endSocket } from '../watch/linger.js'
+import type { Limit } from '../../limits/limit.js'
+import { BadRequestError, type StatusError } from '../../../kubernetes/model/status.js'
+import { endSocket } from '../exchange/linger.js'
 
 const RESPONSES: Readonly<Record<string, readonly [code: number, status: StatusError]>> = {
   HPE_HEADER_OVERFLOW: [431, new BadRequestError('the headers of the request are too large')],

@@ -4,11 +4,13 @@
  */
 import type { FastifyInstance } from 'fastify'
 import type { ApiHandler } from '../api/api-handler.js'
-import type { RequestGate } from '../limits/request-gate.js'
+import type { RequestGate } from '../gate/request-gate.js'
 import { admitRequest } from '../limits/arrivals.js'
 import { type BaseServerOptions, type MakeListener, createBaseServer } from './base-server.js'
 import { handleCors } from './cors.js'
-import { Exchange } from './exchange.js'
+import { Exchange } from '../exchange/exchange.js'
+import { isGrpc } from '../grpc/grpc-stream.js'
+import type { StatusError } from '../../../kubernetes/model/status.js'
 import { type HealthOptions, registerHealth } from './health.js'
 import { handleTicket, TICKET_PATH } from './ticket-route.js'
 import type { Clock } from '../../../support/clock.js'
@@ -16,12 +18,12 @@ import { type Exposition, registerConsistencyCheck, registerMetrics } from './op
 
 export interface ServerOptions extends BaseServerOptions {
   readonly api: ApiHandler
+  /** Answers gRPC calls. Default: they are requests like any other. */
+  readonly grpc?: ((exchange: Exchange, refused?: StatusError) => void) | undefined
   readonly health: HealthOptions
   readonly metrics: () => Promise<Exposition>
   /** Compares the caches with etcd. */
   readonly checkConsistency: () => Promise<object>
-  /** Whether clients that ask for CBOR get it. */
-  readonly servesCbor: boolean
   readonly corsAllowedOrigins: readonly string[]
   /** Whether callers may ask for tickets. */
   readonly hasTickets: boolean
@@ -46,10 +48,10 @@ export function createServer(options: ServerOptions, makeListener: MakeListener)
   ): void {
     reply.hijack()
     const exchange = new Exchange(request.raw, reply.raw)
-    exchange.servesCbor = options.servesCbor
     if (handleCors(exchange, options.corsAllowedOrigins)) return
     const address = options.gate.addressOf(exchange)
     admitRequest(exchange, address, (refused) => {
+      if (options.grpc !== undefined && isGrpc(exchange)) return options.grpc(exchange, refused)
       if (exchange.path !== TICKET_PATH || !options.hasTickets) return void options.api(exchange, refused)
       if (refused === undefined) void handleTicket(options, exchange)
       else exchange.fail(refused)

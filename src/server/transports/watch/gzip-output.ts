@@ -5,43 +5,45 @@
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { GZIP_HEADER, gzipTrailer } from '../../../engine/broadcast/gzip.js'
 import { type Envelope, enclosed } from '../../../engine/broadcast/wire-format.js'
-import type { Status } from '../../../engine/model/status.js'
 import { type Checksum, appendedCrc } from '../../../support/crc32.js'
 
 export class GzipOutput implements WatchOutput {
-  readonly #inner: WatchOutput & { attach(cursor: Cursor): void }
-  readonly #envelope: Envelope | null
   #crc = 0
   #length = 0
 
   /** @param envelope the wire's envelope, for the header and trailer, which are not shared. */
-  constructor(inner: WatchOutput & { attach(cursor: Cursor): void }, envelope: Envelope | null) {
-    this.#inner = inner
-    this.#envelope = envelope
+  constructor(
+    private readonly inner: WatchOutput & { attach(cursor: Cursor): void },
+    private readonly envelope: Envelope | null,
+  ) {
     inner.write(Buffer.concat(enclosed(envelope, [GZIP_HEADER])), null)
   }
 
   attach(cursor: Cursor): void {
-    this.#inner.attach(cursor)
+    this.inner.attach(cursor)
+  }
+
+  get carrier(): object | undefined {
+    return this.inner.carrier
   }
 
   get pendingBytes(): number {
-    return this.#inner.pendingBytes
+    return this.inner.pendingBytes
   }
 
   write(bytes: Buffer, checksum: Checksum | null): boolean {
     this.#add(checksum)
-    return this.#inner.write(bytes, null)
+    return this.inner.write(bytes, null)
   }
 
-  end(bytes: Buffer | null, error: Status | null, checksum: Checksum | null): void {
+  end(bytes: Buffer | null, error: Error | null, checksum: Checksum | null): void {
     this.#add(checksum)
-    const trailer = enclosed(this.#envelope, [gzipTrailer(this.#crc, this.#length)])
-    this.#inner.end(Buffer.concat(bytes === null ? trailer : [bytes, ...trailer]), error, null)
+    const trailer = enclosed(this.envelope, [gzipTrailer(this.#crc, this.#length)])
+    this.inner.end(Buffer.concat(bytes === null ? trailer : [bytes, ...trailer]), error, null)
   }
 
   destroy(): void {
-    this.#inner.destroy()
+    this.inner.destroy()
   }
 
   #add(checksum: Checksum | null): void {

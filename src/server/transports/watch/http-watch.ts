@@ -4,13 +4,14 @@ import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { type Compression, errorUnit, writeUnit } from '../../../engine/broadcast/wire-format.js'
 import { type Negotiated, negotiate } from '../../../kubernetes/dialect/accept.js'
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
+import { failureOf } from '../../../kubernetes/dialect/encoding/failure-of.js'
 import { encodeStatus } from '../../../kubernetes/dialect/encoding/json-encoder.js'
-import type { StatusError } from '../../../engine/model/status.js'
+import type { StatusError } from '../../../kubernetes/model/status.js'
 import { TicketExpiredError } from '../../auth/authn/ticket.js'
-import type { Exchange } from '../server/exchange.js'
-import { flushHead } from '../server/flush-head.js'
-import { type Carrier, framings, wireOf } from '../framing/framings.js'
-import { EVENT_STREAM_START } from '../framing/server-sent-events.js'
+import type { Exchange } from '../exchange/exchange.js'
+import { flushHead } from '../exchange/flush-head.js'
+import { type Carrier, framings, STREAM_HEADERS, wireOf } from '../framing/framings.js'
+import { eventStreamStart } from '../framing/server-sent-events.js'
 import { GzipOutput } from './gzip-output.js'
 import { ResponseOutput } from './response-output.js'
 import { SocketOutput, canWriteToSocket } from './socket-output.js'
@@ -36,10 +37,9 @@ export function httpWatch(exchange: Exchange, form: Negotiated): WatchTransport 
  */
 export function failAsEvents(exchange: Exchange, error: StatusError): boolean {
   if (exchange.isHead || !isCurable(error) || !acceptsEvents(exchange)) return false
-  const status = error.toStatus()
   const { wire, output } = openStream(exchange, negotiate('text/event-stream', 'watch'), 'none')
-  const { bytes, checksum } = errorUnit(wire, encodeStatus(status), status)
-  output.end(bytes, status, checksum)
+  const { bytes, checksum } = errorUnit(wire, failureOf(error, encodeStatus))
+  output.end(bytes, error, checksum)
   return true
 }
 
@@ -63,8 +63,7 @@ function sendHead(exchange: Exchange, form: Negotiated, wanted: Compression): Co
   const isSse = form.stream === 'sse'
   exchange.writeHead(200, {
     'content-type': isSse ? `${form.contentType}; charset=utf-8` : form.contentType,
-    // Without this nginx buffers small events until its buffer is full.
-    ...(isSse ? { 'x-accel-buffering': 'no' } : {}),
+    ...STREAM_HEADERS,
     ...(wanted !== 'none' ? { vary: 'Accept-Encoding' } : {}),
     ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
   })
@@ -78,7 +77,7 @@ function openStream(exchange: Exchange, form: Negotiated, wanted: Compression): 
   const wire = wireOf(framings[form.stream === 'none' ? 'json-lines' : form.stream], carrier, compression)
   const output = compression !== 'none' ? new GzipOutput(plain, wire.envelope) : plain
   if (form.stream === 'sse') {
-    const { bytes, checksum } = writeUnit(wire, [EVENT_STREAM_START])
+    const { bytes, checksum } = writeUnit(wire, [eventStreamStart()])
     output.write(bytes, checksum)
   }
   return { wire, output }

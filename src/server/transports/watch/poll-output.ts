@@ -3,7 +3,8 @@
  * revisions, so the events written up to any write make a complete document.
  */
 import type { Cursor, WatchOutput } from '../../../engine/broadcast/cursor.js'
-import { RelayedStatusError, type Status, type StatusError } from '../../../engine/model/status.js'
+import { RelayedStatusError, StatusError } from '../../../kubernetes/model/status.js'
+import { statusOf } from '../../../kubernetes/model/status-of.js'
 
 /** The result of a poll. */
 export interface Polled {
@@ -47,8 +48,9 @@ export class PollOutput implements WatchOutput {
     return this.#bytes < ENOUGH_BYTES
   }
 
-  end(bytes: Buffer | null, error: Status | null): void {
-    if (error !== null && this.#events.length === 0) return this.#reject?.(new RelayedStatusError(error))
+  end(bytes: Buffer | null, error: Error | null): void {
+    if (error !== null && this.#events.length === 0)
+      return this.#reject?.(new RelayedStatusError(statusOf(error).toStatus()))
     if (bytes !== null && error === null) this.#read(bytes)
     this.#finish()
   }

@@ -4,8 +4,8 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
-import { lingerAtMost } from './linger.js'
-import { Output } from './output.js'
+import { lingerAtMost } from '../exchange/linger.js'
+import { Output } from './watch-output.js'
 
 type Response = Pick<
   ServerResponse,

@@ -11,8 +11,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { isBun } from '../../../support/is-bun.js'
-import { lingerAtMost } from './linger.js'
-import { DirectOutput } from './output.js'
+import { lingerAtMost } from '../exchange/linger.js'
+import { DirectOutput } from './watch-output.js'
 
 /** After this much silence the kernel begins to probe whether the peer is still there. */
 const KEEPALIVE_MS = 30_000
@@ -33,22 +33,24 @@ export function canWriteToSocket(request: IncomingMessage, response: ServerRespo
 }
 
 export class SocketOutput extends DirectOutput<Socket> implements WatchOutput {
-  readonly #response: ServerResponse
-
   /** The headers (`Transfer-Encoding: chunked` among them) must have been flushed. */
-  constructor(response: ServerResponse) {
+  constructor(private readonly response: ServerResponse) {
     super(response.socket!, response)
-    this.#response = response
     this.stream.setNoDelay(true)
     this.stream.setKeepAlive(true, KEEPALIVE_MS)
     this.stream.setTimeout(0)
   }
 
+  /** The response decides whether its connection stays open. */
+  override get carrier(): object {
+    return this.response
+  }
+
   end(bytes: Buffer | null): void {
     if (bytes !== null) this.write(bytes)
     // Node's own terminator keeps the connection reusable.
-    this.#response.end()
-    lingerAtMost(this.#response)
+    this.response.end()
+    lingerAtMost(this.response)
     this.detach()
   }
 

@@ -4,13 +4,17 @@
  */
 import { type ServerHttp2Stream, constants } from 'node:http2'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
-import { lingerAtMost } from './linger.js'
-import { DirectOutput } from './output.js'
+import { lingerAtMost } from '../exchange/linger.js'
+import { DirectOutput } from './watch-output.js'
 
 export class StreamOutput extends DirectOutput<ServerHttp2Stream> implements WatchOutput {
   /** The headers must have been sent. */
   constructor(stream: ServerHttp2Stream) {
     super(stream, stream)
+  }
+
+  override get carrier(): object {
+    return this.stream.session ?? this.stream
   }
 
   end(bytes: Buffer | null): void {

@@ -14,7 +14,6 @@ export interface MessageDeadlineOptions {
 }
 
 export class MessageDeadline {
-  readonly #options: MessageDeadlineOptions
   #timer: Timer | null = null
   /** The header of a frame, received in part. */
   readonly #header: number[] = []
@@ -23,9 +22,7 @@ export class MessageDeadline {
   /** Whether more frames of the message follow. Control frames may come between them. */
   #isFragmented = false
 
-  constructor(options: MessageDeadlineOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: MessageDeadlineOptions) {}
 
   /**
    * @param bytes the next bytes sent by the client.
@@ -46,7 +43,7 @@ export class MessageDeadline {
       }
       if (!this.#isUnfinished) this.stop()
     }
-    const { clock, ms, onLate } = this.#options
+    const { clock, ms, onLate } = this.options
     if (this.#isUnfinished) this.#timer ??= clock.setTimer(ms, onLate)
     return true
   }

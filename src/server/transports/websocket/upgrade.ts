@@ -2,17 +2,17 @@
  * Checks a request with `Upgrade: websocket` on the URL of a watch. Every rejection comes before the upgrade, as an
  * ordinary response.
  */
-import { BadRequestError, UnauthorizedError } from '../../../engine/model/status.js'
+import { BadRequestError, UnauthorizedError } from '../../../kubernetes/model/status.js'
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
-import type { Exchange } from '../server/exchange.js'
-import { upgradeHead } from '../server/upgrade-head.js'
+import type { Exchange } from '../exchange/exchange.js'
+import { upgradeHead } from '../exchange/upgrade-head.js'
 
-export function isWebSocket({ request, requestHeaders }: Exchange): boolean {
+export function isWebSocket({ request, requestHeaders }: Pick<Exchange, 'request' | 'requestHeaders'>): boolean {
   return upgradeHead(request) !== undefined && requestHeaders.upgrade?.toLowerCase() === 'websocket'
 }
 
 /** @throws BadRequestError, UnauthorizedError when the handshake would fail. */
-export function checkHandshake({ request, requestHeaders }: Exchange): void {
+export function checkHandshake({ request, requestHeaders }: Pick<Exchange, 'request' | 'requestHeaders'>): void {
   const key = requestHeaders['sec-websocket-key']
   if (request.method !== 'GET') throw new BadRequestError('open a WebSocket with GET')
   if (key === undefined || !/^[+/0-9A-Za-z]{22}==$/.test(key)) {

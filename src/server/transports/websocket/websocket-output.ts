@@ -6,8 +6,8 @@
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
-import type { Status } from '../../../engine/model/status.js'
-import { DirectOutput } from '../watch/output.js'
+import { statusOf } from '../../../kubernetes/model/status-of.js'
+import { DirectOutput } from '../watch/watch-output.js'
 
 const NORMAL = 1000
 const SERVER_ERROR = 1011
@@ -16,30 +16,31 @@ const TRY_AGAIN_LATER = 1013
 const OPEN = 1
 
 export class WebSocketOutput extends DirectOutput<Socket> implements WatchOutput {
-  readonly #webSocket: WebSocket
-
-  constructor(webSocket: WebSocket, socket: Socket) {
+  constructor(
+    private readonly webSocket: WebSocket,
+    socket: Socket,
+  ) {
     super(socket, webSocket)
-    this.#webSocket = webSocket
     // The event `close` follows every error of the client or of the connection.
     webSocket.on('error', () => {})
   }
 
   override write(bytes: Buffer): boolean {
     // Nothing may follow a close frame; the cursor is notified when the connection closes.
-    if (this.#webSocket.readyState !== OPEN) return false
+    if (this.webSocket.readyState !== OPEN) return false
     return super.write(bytes)
   }
 
-  end(bytes: Buffer | null, error: Status | null): void {
+  end(bytes: Buffer | null, error: Error | null): void {
     if (bytes !== null) this.write(bytes)
     this.detach()
-    if (error === null) this.#webSocket.close(NORMAL)
-    else this.#webSocket.close(error.code === 429 || error.code === 503 ? TRY_AGAIN_LATER : SERVER_ERROR, error.reason)
+    if (error === null) return this.webSocket.close(NORMAL)
+    const { code, reason } = statusOf(error)
+    this.webSocket.close(code === 429 || code === 503 ? TRY_AGAIN_LATER : SERVER_ERROR, reason)
   }
 
   destroy(): void {
     this.detach()
-    this.#webSocket.terminate()
+    this.webSocket.terminate()
   }
 }

@@ -6,49 +6,36 @@
  */
 import type { Socket } from 'node:net'
 import { WebSocketServer, type WebSocket } from 'ws'
-import type { Encoding, Negotiated } from '../../../kubernetes/dialect/accept.js'
-import { BadRequestError } from '../../../engine/model/status.js'
+import type { Negotiated } from '../../../kubernetes/dialect/accept.js'
+import { BadRequestError } from '../../../kubernetes/model/status.js'
 import { systemClock } from '../../../support/clock.js'
-import type { Exchange } from '../server/exchange.js'
-import type { Framing } from '../framing/framing.js'
+import type { Exchange } from '../exchange/exchange.js'
 import { wireOf } from '../framing/framings.js'
-import { webSocketCbor, webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
-import { upgradeHead } from '../server/upgrade-head.js'
-import { endSocket } from '../watch/linger.js'
+import { webSocketJson, webSocketProtobuf } from '../framing/websocket-messages.js'
+import { upgradeHead } from '../exchange/upgrade-head.js'
+import { endSocket } from '../exchange/linger.js'
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import { MessageDeadline } from './message-deadline.js'
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import { WebSocketOutput } from './websocket-output.js'
+import {
+  MAX_READS_PER_FRAME,
+  MAX_WEBSOCKET_FRAGMENTS,
+  MAX_FRAMES_PER_READ,
+  MAX_WEBSOCKET_MESSAGE_BYTES,
+  WEBSOCKET_MESSAGE_MS,
+} from '../../limits/fixed-limits.js'
 
-/** Messages of clients are read and dropped; a larger one ends the connection (1009). */
-const MAX_MESSAGE_BYTES = 64 * 1024
-/**
- * The most fragments in a message; more end the connection (1008). Clients fragment only messages that are larger than
- * MAX_MESSAGE_BYTES.
- */
-const MAX_FRAGMENTS = 16
-/**
- * The most reads from the socket that one frame may take; more end the connection (1008). In full packets, a frame
- * takes 46.
- */
-const MAX_CHUNKS = 128
-/**
- * The most frames in one read from the socket; more end the connection (1008). The library parses a whole read at once,
- * which can contain ten thousand frames. Real clients only send a ping now and then.
- */
-const MAX_FRAMES = 256
 const POLICY_VIOLATION = 1008
 const NOTHING = Buffer.alloc(0)
-/** The time limit for one message. */
-const MESSAGE_MS = 30_000
 const KEEPALIVE_MS = 30_000
 const server = new WebSocketServer({
   noServer: true,
   clientTracking: false,
   perMessageDeflate: false,
-  maxPayload: MAX_MESSAGE_BYTES,
-  maxFragments: MAX_FRAGMENTS,
-  maxBufferedChunks: MAX_CHUNKS,
+  maxPayload: MAX_WEBSOCKET_MESSAGE_BYTES,
+  maxFragments: MAX_WEBSOCKET_FRAGMENTS,
+  maxBufferedChunks: MAX_READS_PER_FRAME,
   skipUTF8Validation: true,
   handleProtocols: (protocols) =>
     [...protocols].find((protocol) => !protocol.startsWith(BEARER_PROTOCOL_PREFIX)) ?? false,
@@ -71,19 +58,21 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
   // Listeners for the end of the response are called when the watch ends.
   if (response.listenerCount('close') > 0) webSocket.once('close', () => response.emit('close'))
   return {
-    wire: wireOf(FRAMINGS[form.encoding] ?? webSocketJson, 'websocket'),
+    wire: wireOf(form.encoding === 'protobuf' ? webSocketProtobuf : webSocketJson, 'websocket'),
     output: new WebSocketOutput(webSocket, socket),
   }
 }
 
-const FRAMINGS: Partial<Record<Encoding, Framing>> = { protobuf: webSocketProtobuf, cbor: webSocketCbor }
-
 function upgrade({ request }: Exchange): WebSocket {
   let made: WebSocket | null = null
   const { socket } = request
-  const deadline = new MessageDeadline({ clock: systemClock, ms: MESSAGE_MS, onLate: () => made?.terminate() })
+  const deadline = new MessageDeadline({
+    clock: systemClock,
+    ms: WEBSOCKET_MESSAGE_MS,
+    onLate: () => made?.terminate(),
+  })
   const head = upgradeHead(request)!
-  const isWithin = deadline.read(head, MAX_FRAMES)
+  const isWithin = deadline.read(head, MAX_FRAMES_PER_READ)
   // The library calls back before it returns, because nothing asynchronous is left for a valid request.
   server.handleUpgrade(request, socket, isWithin ? head : NOTHING, (webSocket) => (made = webSocket))
   if (made === null) throw new Error('a checked handshake was refused')
@@ -101,7 +90,7 @@ function boundMessages(webSocket: WebSocket, socket: Socket, deadline: MessageDe
   socket.push = (bytes: Buffer | null) => {
     if (bytes === null) return push(null)
     if (isOver) return true
-    isOver = !deadline.read(bytes, MAX_FRAMES)
+    isOver = !deadline.read(bytes, MAX_FRAMES_PER_READ)
     if (!isOver) return push(bytes)
     endAtOnce(webSocket, socket)
     return true

@@ -1,6 +1,9 @@
-/** A chart of the last few minutes, drawn by uPlot, that follows the page's width and theme. */
+/**
+ * A chart of the last few minutes, drawn by uPlot, that follows the page's width and theme. A sentence below it says the
+ * same for readers who do not see it.
+ */
 import type UPlot from 'uplot'
-import { byId } from './elements.js'
+import { byId, formatClock, formatNumber } from './elements.js'
 
 declare const uPlot: typeof UPlot
 
@@ -20,6 +23,7 @@ function within(min: number | null, max: number | null): [number, number] {
 export function addChart(
   id: string,
   names: readonly string[],
+  unit: string,
 ): (at: number, values: readonly (number | null)[]) => void {
   const parent = byId(id)
   const style = (): { axis: string; grid: string; lines: readonly string[] } => {
@@ -32,16 +36,15 @@ export function addChart(
   const draw = (): void => {
     plot?.destroy()
     const { axis, grid, lines } = style()
-    const axes = [0, 1].map(() => ({
-      stroke: axis,
-      grid: { stroke: grid, width: 1 },
-      ticks: { stroke: grid, width: 1 },
-    }))
+    const look = { stroke: axis, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } }
+    const times = (_plot: unknown, ticks: readonly number[]): string[] => ticks.map((at) => formatClock(at * 1000))
     plot = new uPlot(
       {
         width: parent.clientWidth,
         height: 180,
-        axes,
+        axes: [{ ...look, values: times, space: 80 }, look],
+        legend: { live: false },
+        cursor: { show: false },
         scales: {
           x: { range: (_plot, min: number | null, max: number | null) => within(min, max) },
           y: { range: (_plot, _min, max: number | null) => [0, Math.max(1, (max ?? 0) * 1.1)] },
@@ -51,7 +54,7 @@ export function addChart(
       data as UPlot.AlignedData,
       parent,
     )
-    // Hide the canvas from screen readers, because the tiles show the chart's content as text.
+    // The sentence says what the canvas shows.
     parent.querySelector('canvas')?.setAttribute('aria-hidden', 'true')
   }
   draw()
@@ -62,5 +65,14 @@ export function addChart(
     for (const [i, value] of values.entries()) (data[i + 1] as (number | null)[]).push(value)
     if (data[0].length > POINTS) for (const series of data) series.shift()
     plot?.setData(data as UPlot.AlignedData)
+    const sentences = names.map((name, i) => sentence(name, data[i + 1] as (number | null)[], unit))
+    byId(`${id}-text`).textContent = `Since ${formatClock(data[0][0]! * 1000)}: ${sentences.join('; ')}.`
   }
+}
+
+function sentence(name: string, values: readonly (number | null)[], unit: string): string {
+  const known = values.filter((value) => value !== null)
+  if (known.length === 0) return `${name} has no values`
+  const [now, least, most] = [known.at(-1)!, Math.min(...known), Math.max(...known)].map(formatNumber)
+  return `${name} ${now} ${unit}, between ${least} and ${most}`
 }

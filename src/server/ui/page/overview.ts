@@ -1,19 +1,29 @@
-/** Shows the figures of `/ui/events` as tiles, charts and tables. */
+/**
+ * Shows the figures of `/ui/events`: first the answers to three questions (is the data fresh, is a watcher behind, what is
+ * served), then charts and tables.
+ *
+ * The server sends figures every second. Without new ones, the page says how old its figures are and dims everything that
+ * they are about, because it no longer knows.
+ */
+import { showAnswers, showSummary } from './answers.js'
 import { addChart } from './chart.js'
 import {
   button,
   byId,
+  choose,
+  chosen,
   type Column,
   fillList,
   fillTable,
   formatBytes,
+  formatCount,
   formatNumber,
   formatSeconds,
+  make,
   marked,
 } from './elements.js'
 import type {
   ClientFigures,
-  Delays,
   GroupFigures,
   ProcessFigures,
   ResourceFigures,
@@ -21,75 +31,125 @@ import type {
   SlowWatcherFigures,
   Trouble,
 } from './figures.js'
+import { awaySeconds, NO_RATES, quantile, type Reading, ratesBetween } from './reading.js'
+import { get, keepFollowing, linesOf } from './session.js'
 
 const RESOURCES: readonly Column<ResourceFigures>[] = [
-  { title: 'Resource', cell: (r) => r.resource },
-  { title: 'State', cell: (r) => (r.problem === null ? marked('ready', 'good') : marked(r.problem, 'bad')) },
+  { title: 'Resource', isText: true, cell: (r) => r.resource },
+  {
+    title: 'State',
+    isText: true,
+    cell: (r) => (r.problem === null ? marked('ready', 'good') : marked(r.problem, 'bad')),
+  },
   { title: 'Objects', isNumber: true, cell: (r) => formatNumber(r.objects) },
   {
     title: 'Watchers',
     isNumber: true,
     cell: (r) => (r.watchers === 0 ? '0' : button(formatNumber(r.watchers), () => findWatchers(r.resource))),
   },
-  { title: 'History', cell: (r) => history(r) },
+  { title: 'History', isWide: true, cell: (r) => history(r) },
   { title: 'Revision', isNumber: true, isWide: true, cell: (r) => String(r.revision) },
-  { title: 'Data age', isNumber: true, isWide: true, cell: (r) => formatSeconds(r.stalenessSeconds) },
+  { title: 'Data age', isNumber: true, isWide: true, cell: age },
 ]
 
 /** Shows how full the history is and how far back it reaches. A client can be away for that long and still resume. */
 function history(resource: ResourceFigures): Node {
   const fill = `${Math.round(resource.ringFill * 100)} %`
-  const meter = document.createElement('meter')
-  meter.value = resource.ringFill
-  meter.title = `${formatNumber(resource.ringBatches)} revisions, ${fill} of the bytes`
-  meter.setAttribute('aria-label', `history of ${resource.resource}: ${meter.title}`)
+  const title = `${formatNumber(resource.ringBatches)} revisions, ${fill} of the bytes`
+  const meter = make('meter', { value: resource.ringFill, title })
+  meter.setAttribute('aria-label', `history of ${resource.resource}: ${title}`)
   const reach = resource.ringBatches === 0 ? 'empty' : `${fill}, ${formatSeconds(resource.ringAgeSeconds)} back`
-  const both = document.createElement('span')
-  both.className = 'history'
-  both.append(meter, reach)
-  return both
+  return make('span', { className: 'history' }, meter, reach)
 }
 
+/** Shows how long ago the upstream last confirmed a resource. */
+function age({ stalenessSeconds }: ResourceFigures): string | Node {
+  return stalenessSeconds > 0 ? marked(formatSeconds(stalenessSeconds), 'bad') : 'current'
+}
+
+/** Figures arrive every second. After this time without any, the page no longer claims to be current. */
+const OLD_AFTER_MS = 3_500
+/** Then the connection is replaced, because a server may disappear without closing it. */
+const LOST_AFTER_MS = 10_000
+
 export function followStatus(onResources: (resources: readonly ResourceFigures[]) => void): void {
-  const rate = addChart('rate-chart', ['in', 'out'])
-  const lag = addChart('lag-chart', ['p99'])
-  let previous: { status: ServerStatus; at: number } | null = null
+  const rate = addChart('rate-chart', ['in', 'out'], 'events/s')
+  const lag = addChart('lag-chart', ['p99'], 'ms')
+  let last: Reading | null = null
+  let trouble = ''
+  let connection = new AbortController()
+  let heardMs = Date.now()
+
+  const restoreSearch = (): void => {
+    byId<HTMLInputElement>('search').value = chosen('search')
+    byId<HTMLInputElement>('all-resources').checked = chosen('all') !== ''
+  }
+  const showTables = (): void => {
+    if (last === null) return
+    showResources(last.status)
+    showWatchers(last.status)
+  }
+  restoreSearch()
+  addEventListener('hashchange', () => {
+    restoreSearch()
+    showTables()
+  })
   for (const id of ['all-resources', 'search']) {
     byId(id).addEventListener('input', () => {
-      if (previous === null) return
-      showResources(previous.status)
-      showWatchers(previous.status)
+      const all = byId<HTMLInputElement>('all-resources').checked ? '1' : ''
+      choose({ search: byId<HTMLInputElement>('search').value, all })
+      showTables()
     })
   }
-  const events = new EventSource('events')
-  events.addEventListener('status', (event: MessageEvent<string>) => {
-    const status = JSON.parse(event.data) as ServerStatus
-    const at = Date.now() / 1000
-    const rates = previous === null ? null : ratesBetween(previous.status, status, at - previous.at)
-    if (previous !== null && rates !== null) {
-      rate(at, [rates.in, rates.out])
-      lag(at, [quantile(previous.status.delays, status.delays, 0.99)])
+
+  /** Shows how current the figures are. */
+  const tick = (): void => {
+    if (last === null) return
+    const ageMs = Date.now() - last.atMs
+    const isOld = ageMs > OLD_AFTER_MS
+    document.body.classList.toggle('old', isOld)
+    showSummary(last.status, isOld ? trouble || 'no connection to this server; trying again' : '')
+    showAnswers(last, isOld ? ageMs : null)
+    if (Date.now() - heardMs > LOST_AFTER_MS) connection.abort()
+  }
+  setInterval(tick, 1_000)
+
+  const show = (status: ServerStatus): void => {
+    const atMs = Date.now()
+    const rates = last === null ? NO_RATES : ratesBetween(last.status, status, (atMs - last.atMs) / 1000)
+    const delayMs = last === null ? null : quantile(last.status.delays, status.delays, 0.99)
+    if (last !== null) {
+      rate(atMs / 1000, [rates.in, rates.out])
+      lag(atMs / 1000, [delayMs])
     }
-    tiles(status, rates?.out ?? 0)
+    last = { status, atMs, rates, delayMs }
+    byId('main').hidden = false
+    tick()
     upstream(status)
-    processes(status, rates?.outByPid ?? new Map())
-    previous = { status, at }
-    summary(status)
-    showResources(status)
-    showWatchers(status)
-    byId('slow-hint').textContent = `${formatNumber(status.slowCount)} are behind or have a full socket.`
+    processes(status, rates.outByPid)
+    showTables()
+    byId('slow-hint').textContent = `Behind, or with a full socket: ${formatNumber(status.slowCount)}.`
     onResources(status.resources)
-  })
-  events.addEventListener('trouble', (event: MessageEvent<string>) => {
-    const { reason } = JSON.parse(event.data) as Trouble
-    byId('summary').replaceChildren(marked(`no data: ${reason}`, 'bad'))
-  })
-  events.addEventListener('error', () => {
-    // A browser does not retry after a response such as 401.
-    const isOver = events.readyState === EventSource.CLOSED
-    const text = isOver ? 'the server refused to send data; reload the page' : 'no connection; trying again'
-    byId('summary').replaceChildren(marked(text, 'bad'))
-  })
+  }
+  const fail = (reason: string): void => {
+    trouble = reason
+    if (last === null) byId('summary').replaceChildren(marked(reason, 'bad'))
+  }
+  const follow = async (): Promise<void> => {
+    connection = new AbortController()
+    heardMs = Date.now()
+    const response = await get('events', 'text/event-stream', { signal: connection.signal, isPage: true })
+    let event = ''
+    for await (const line of linesOf(response)) {
+      heardMs = Date.now()
+      if (line.startsWith('event: ')) event = line.slice(7)
+      if (!line.startsWith('data: ')) continue
+      const data = JSON.parse(line.slice(6)) as ServerStatus | Trouble
+      if (event === 'status') show(data as ServerStatus)
+      else fail(`no data: ${(data as Trouble).reason}`)
+    }
+  }
+  void keepFollowing(follow, fail)
 }
 
 /** Searches for the watchers of a resource and scrolls to them. */
@@ -116,48 +176,25 @@ function showWatchers({ groups, clients, slow }: ServerStatus): void {
 }
 
 const CLIENTS: readonly Column<ClientFigures>[] = [
-  { title: 'User or address', cell: (c) => c.client },
+  { title: 'User or address', isText: true, cell: (c) => c.client },
   { title: 'Watchers', isNumber: true, cell: (c) => formatNumber(c.watchers) },
   { title: 'Sent', isNumber: true, cell: (c) => formatBytes(c.sentBytes) },
 ]
 
 const GROUPS: readonly Column<GroupFigures>[] = [
-  { title: 'Resource', cell: (g) => g.resource },
-  { title: 'Transport', cell: (g) => g.transport },
+  { title: 'Resource', isText: true, cell: (g) => g.resource },
+  { title: 'Transport', isWide: true, cell: (g) => g.transport },
   { title: 'Watchers', isNumber: true, cell: (g) => formatNumber(g.watchers) },
-  { title: 'Selector', cell: (g) => (g.selector === null ? 'hidden' : g.selector === '' ? 'everything' : g.selector) },
+  { title: 'Selector', isText: true, cell: (g) => (g.selector === null ? 'hidden' : g.selector || 'everything') },
 ]
 
 const SLOW: readonly Column<SlowWatcherFigures>[] = [
-  { title: 'Resource', cell: (w) => w.resource },
-  { title: 'Transport', cell: (w) => w.transport },
+  { title: 'Resource', isText: true, cell: (w) => w.resource },
+  { title: 'Transport', isWide: true, cell: (w) => w.transport },
   { title: 'State', cell: (w) => w.state },
-  { title: 'Revisions behind', isNumber: true, cell: (w) => formatNumber(w.behind) },
-  { title: 'In socket', isNumber: true, cell: (w) => formatBytes(w.pendingBytes) },
+  { title: 'Behind', isNumber: true, cell: (w) => formatCount(w.behind, 'revision') },
+  { title: 'In socket', isNumber: true, isWide: true, cell: (w) => formatBytes(w.pendingBytes) },
 ]
-
-interface Rates {
-  readonly in: number
-  readonly out: number
-  readonly outByPid: ReadonlyMap<number, number>
-}
-
-/**
- * Returns the rates of events per second. Each process has its own counters, and a process that has restarted has no
- * rate yet. All processes receive the same events, so the highest rate of incoming events is the server's rate.
- */
-function ratesBetween(before: ServerStatus, after: ServerStatus, seconds: number): Rates {
-  const old = new Map(before.processes.map((one) => [one.pid, one]))
-  const outByPid = new Map<number, number>()
-  let mostIn = 0
-  for (const { pid, takenEvents, sentEvents } of after.processes) {
-    const then = old.get(pid)
-    if (then === undefined || takenEvents === null || then.takenEvents === null || seconds <= 0) continue
-    outByPid.set(pid, Math.max(0, sentEvents - then.sentEvents) / seconds)
-    mostIn = Math.max(mostIn, (takenEvents - then.takenEvents) / seconds)
-  }
-  return { in: mostIn, out: [...outByPid.values()].reduce((sum, n) => sum + n, 0), outByPid }
-}
 
 const FEED_STATES: Readonly<Record<string, string>> = {
   idle: 'not started',
@@ -169,6 +206,16 @@ const FEED_STATES: Readonly<Record<string, string>> = {
   refused: 'cannot be listed',
 }
 
+/** `12 over http1, 3 over sse` */
+function transports({ watchers }: ServerStatus): string {
+  const counts = new Map<string, number>()
+  for (const [key, count] of Object.entries(watchers)) {
+    const [transport = ''] = key.split(' ')
+    counts.set(transport, (counts.get(transport) ?? 0) + count)
+  }
+  return [...counts].map(([name, count]) => `${formatNumber(count)} over ${name}`).join(', ') || 'none'
+}
+
 /** Shows where the data comes from, and whether it is still arriving. */
 function upstream(status: ServerStatus): void {
   const { upstream: source, fleet, feeds } = status
@@ -177,10 +224,14 @@ function upstream(status: ServerStatus): void {
   const parts = (part: string): number => feeds.filter((feed) => feed.part === part).length
   const resources = [...states].map(([state, count]) => `${count} ${FEED_STATES[state] ?? state}`).join(', ')
   const direct = parts('direct')
+  const memory = formatBytes(status.processes.reduce((sum, { rssBytes }) => sum + rssBytes, 0))
+  const process = `${memory}, up ${formatSeconds(Math.max(0, ...status.processes.map((one) => one.uptimeSeconds)))}`
   const values: [string, string | Node][] = [
     ['Upstream', source],
     ['Connection', connection(status)],
     ['Resources', resources],
+    ['Watchers', transports(status)],
+    ['Process', process],
   ]
   if (fleet !== null) {
     values.push(['Fleet', `${fleet.servers}, cluster ${fleet.cluster}, role ${fleet.role}`])
@@ -191,14 +242,6 @@ function upstream(status: ServerStatus): void {
     ])
   }
   fillList(byId('upstream'), values)
-}
-
-/**
- * Returns the age of the data. It is the best sign that the upstream is unreachable, because a feed goes through many
- * states between two attempts.
- */
-function awaySeconds({ resources }: ServerStatus): number {
-  return Math.max(0, ...resources.map(({ stalenessSeconds }) => stalenessSeconds))
 }
 
 function connection(status: ServerStatus): Node {
@@ -227,48 +270,13 @@ function processes({ processes: all }: ServerStatus, outByPid: ReadonlyMap<numbe
   fillTable(byId('processes'), columns, all, 'none')
 }
 
-/** Fills the live region only when its text changes, because screen readers read it aloud. */
-function summary(status: ServerStatus): void {
-  const isAway = awaySeconds(status) > 0
-  const state = `${status.ready ? 'ready' : 'not ready'}${isAway ? ' · upstream unavailable' : ''}`
-  const text = `${status.version} · ${status.upstream} · ${state}`
-  const element = byId('summary')
-  if (element.textContent !== text) element.replaceChildren(marked(text, status.ready && !isAway ? '' : 'bad'))
-}
-
-function tiles(status: ServerStatus, sentPerSecond: number): void {
-  const count = (transport: RegExp): number =>
-    Object.entries(status.watchers).reduce((sum, [key, n]) => (transport.test(key) ? sum + n : sum), 0)
-  const transports = [...new Set(Object.keys(status.watchers).map((key) => key.split(' ')[0]!))].sort()
-  const values: [string, string][] = [
-    ['Watchers', formatNumber(count(/./))],
-    ...transports.map((name): [string, string] => [`over ${name}`, formatNumber(count(new RegExp(`^${name} `)))]),
-    ['Events out/s', formatNumber(sentPerSecond)],
-    ['Objects', formatNumber(status.resources.reduce((sum, { objects }) => sum + objects, 0))],
-    ['Oldest data', formatSeconds(Math.max(0, ...status.resources.map((r) => r.stalenessSeconds)))],
-    ['Memory', formatBytes(status.processes.reduce((sum, { rssBytes }) => sum + rssBytes, 0))],
-    ['Up', formatSeconds(Math.max(0, ...status.processes.map(({ uptimeSeconds }) => uptimeSeconds)))],
-  ]
-  fillList(byId('tiles'), values)
-}
-
 function showResources({ resources }: ServerStatus): void {
   const all = byId<HTMLInputElement>('all-resources').checked
-  const shown = resources.filter(
-    (r) => isFound(r.resource, r.problem) && (all || r.objects > 0 || r.watchers > 0 || r.problem !== null),
-  )
+  // What needs attention comes first; otherwise rows keep their places.
+  const rank = (r: ResourceFigures): number => (r.problem !== null ? 0 : r.watchers > 0 ? 1 : 2)
+  const shown = resources
+    .filter((r) => isFound(r.resource, r.problem) && (all || r.objects > 0 || rank(r) < 2))
+    .toSorted((a, b) => rank(a) - rank(b))
   const none = isFound() ? 'all resources are empty' : 'no matches'
   fillTable(byId('resources'), RESOURCES, shown, none)
-}
-
-/**
- * Returns a quantile between two readings of a cumulative histogram, as the upper bound of its bucket in milliseconds;
- * null if there was no event.
- */
-function quantile(before: Delays, after: Delays, q: number): number | null {
-  const old = new Map(before)
-  const counts = after.map(([bound, count]) => [bound, count - (old.get(bound) ?? 0)] as const)
-  const total = counts.at(-1)?.[1] ?? 0
-  if (total <= 0) return null
-  return (counts.find(([, count]) => count >= q * total)?.[0] ?? Number.NaN) * 1000
 }

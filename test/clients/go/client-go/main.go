@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -152,7 +153,7 @@ func main() {
 	defer cancel()
 	base := settings(os.Args[1])
 	base.QPS, base.Burst = 1000, 1000
-	followers := follow(ctx, base, strings.Split(os.Args[2], ","))
+	followers := crowd(ctx, base, strings.Split(os.Args[2], ","), os.Args[3:])
 	fmt.Println(`"synced"`)
 	input := bufio.NewScanner(os.Stdin)
 	for input.Scan() {
@@ -166,9 +167,32 @@ func main() {
 	}
 }
 
+// crowd follows as many times as the argument says, each time with connections of its own; once without an argument.
+func crowd(ctx context.Context, base *rest.Config, names, copies []string) []*follower {
+	if len(copies) == 0 {
+		return follow(ctx, base, names)
+	}
+	count, err := strconv.Atoi(copies[0])
+	if err != nil {
+		panic(err)
+	}
+	all := make([][]*follower, count)
+	var group sync.WaitGroup
+	for i := range all {
+		group.Go(func() {
+			own := rest.CopyConfig(base)
+			// client-go shares connections between configurations with the same dialer.
+			own.Dial = (&net.Dialer{}).DialContext
+			all[i] = follow(ctx, own, names)
+		})
+	}
+	group.Wait()
+	return slices.Concat(all...)
+}
+
 func settings(server string) *rest.Config {
 	if server != "in-cluster" {
-		return &rest.Config{Host: server}
+		return &rest.Config{Host: server, TLSClientConfig: rest.TLSClientConfig{Insecure: strings.HasPrefix(server, "https:")}}
 	}
 	config, err := rest.InClusterConfig()
 	if err != nil {

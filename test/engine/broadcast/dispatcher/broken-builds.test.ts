@@ -34,7 +34,8 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
     const isTime = everyNth(10)
     groupsOf(harness, (group) => {
       const append = group.append.bind(group)
-      group.append = (batch, matchedEvents) => append(batch, isTime() ? matchedEvents.slice(1) : matchedEvents)
+      group.append = (batch, matchedEvents, bodies) =>
+        append(batch, isTime() ? matchedEvents.slice(1) : matchedEvents, bodies)
     })
   },
   'an event is skipped in the ring': (harness) => {
@@ -51,8 +52,8 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
     const isTime = everyNth(10)
     groupsOf(harness, (group) => {
       const append = group.append.bind(group)
-      group.append = (batch, matchedEvents) =>
-        (isTime() ? append(batch, matchedEvents) : 0) + append(batch, matchedEvents)
+      group.append = (batch, matchedEvents, bodies) =>
+        (isTime() ? append(batch, matchedEvents, bodies) : 0) + append(batch, matchedEvents, bodies)
     })
   },
   'a resume is one revision late': (harness) => {
@@ -114,18 +115,15 @@ const damages: Readonly<Record<string, (harness: Harness) => void>> = {
     })
   },
   'a slow watcher is ended although the ring still has every event': (harness) => {
-    const { dispatcher, pump } = harness
+    const { pump } = harness
     const isTime = everyNth(50)
     const enqueue = pump.enqueueCursor.bind(pump)
     pump.enqueueCursor = (cursor, advance) =>
       enqueue(cursor, {
-        get headRevision() {
-          return advance.headRevision
-        },
         passed: (group) => advance.passed(group),
         advance: (other) => {
           if (other.state !== 'lagging' || !isTime()) return advance.advance(other)
-          dispatcher.finish(other, 'expired')
+          other.finish('expired')
           other.output.end(null, null, null)
           return false
         },

@@ -23,9 +23,11 @@ void t.test('a feed delivers the history before its start, then new writes, in o
   t.equal(h.metrics.of('initialised'), 1)
 })
 
-void t.test('after kill -9 and a restart every write arrives once, and nothing is relisted', async (t) => {
+void t.test('after kill -9 and a restart every write arrives once, without a relist', async (t) => {
   const h = await harness(t)
   h.feed.start()
+  // An earlier write could be part of the first state.
+  await until(() => h.sink.isSynced, 'synced')
   for (let round = 0; round < 3; round++) {
     for (let i = 0; i < 5; i++) await h.put(`k${i}`, `${round}`)
     await h.converged()
@@ -108,7 +110,7 @@ for (const onGap of ['expire', 'coalesce'] as const) {
   })
 }
 
-void t.test('a compaction before the start, or between two pages of the first list, loses nothing', async (t) => {
+void t.test('a compaction before the start, or between two pages of the first list, loses no event', async (t) => {
   let compactions = 0
   const wrap = (upstream: Upstream, etcd: EtcdProcess): Upstream =>
     new Proxy(upstream, {

@@ -56,7 +56,7 @@ async function keysAt(upstream: Upstream, prefix: string, revision?: number): Pr
   return page.keyValues.map(({ key, value }) => `${key}=${value.toString()}`)
 }
 
-void t.test('a transaction is one revision, and one that changes nothing creates none', async (t) => {
+void t.test('a transaction is one revision, and one without changes creates none', async (t) => {
   const { upstream } = setUp(t)
   t.equal(await upstream.currentRevision(), 1, 'as in a new etcd')
   t.same(await upstream.write([], [put('/a'), put('/b'), put('/c')]), { kind: 'written', revision: 2 })
@@ -80,7 +80,7 @@ void t.test('a recreated key is a new one', async (t) => {
   t.match(await upstream.readKey(key('/a'), { revision: rev(2) }), { createRevision: 2 })
 })
 
-void t.test('a failed compare changes nothing and returns the current value', async (t) => {
+void t.test('a failed compare makes no change and returns the current value', async (t) => {
   const { upstream } = setUp(t)
   await upstream.write([{ key: key('/a'), modRevision: rev(0) }], [put('/a')])
   const conflict = await upstream.write(
@@ -103,7 +103,7 @@ void t.test('the embedded store rejects what etcd rejects', async (t) => {
   const writes: [string, readonly WriteOperation[], string][] = [
     ['a key named twice', [put('/a'), del('/a')], 'protocol'],
     ['more than 128 operations', Array.from({ length: 129 }, (_, i) => put(`/${i}`)), 'protocol'],
-    ['a lease that is not there', [put('/a', 'x', '77')], 'protocol'],
+    ['a lease that is not there', [put('/a', 'x', '77')], 'lease-not-found'],
     ['a request over the limit', [put('/a', 'x'.repeat(1000))], 'too-large'],
   ]
   for (const [name, operations, code] of writes) await t.rejects(upstream.write([], operations), { code }, name)
@@ -194,7 +194,7 @@ void t.test('a watch gets whole revisions of its prefix, past and present', asyn
   t.same(log.slice(3), ['5 /p/c=5', '6 /p/c=6'])
 })
 
-void t.test('a watch from a future revision gets nothing older (etcd #20221)', async (t) => {
+void t.test('a watch from a future revision gets no older events (etcd #20221)', async (t) => {
   const { upstream } = setUp(t)
   const { log, handle } = watch(upstream, '/', 4)
   upstream.commit([put('/a', '2')])
@@ -260,7 +260,7 @@ void t.test('progress follows everything it covers, and only where it may be req
   }
 })
 
-void t.test('a closed watch gets nothing more, not even from a running pass', async (t) => {
+void t.test('a closed watch gets no more events, not even from a running pass', async (t) => {
   const { upstream } = setUp(t)
   const log: string[] = []
   const first = upstream.watch(
@@ -326,10 +326,10 @@ void t.test('an expired lease deletes its keys in one revision', async (t) => {
   await upstream.delivered()
   t.same(log, ['open', '4 -/a -/b'])
   t.same(await keysAt(upstream, '/'), ['/c=kept', '/d=x'])
-  await t.rejects(upstream.write([], [put('/a', 'x', leaseId)]), { code: 'protocol' })
+  await t.rejects(upstream.write([], [put('/a', 'x', leaseId)]), { code: 'lease-not-found' })
 })
 
-void t.test('history is limited by revisions and by bytes, and a deleted key leaves nothing behind', async (t) => {
+void t.test('history is limited by revisions and by bytes, and a deleted key leaves no memory behind', async (t) => {
   const { upstream } = setUp(t, { historyRevisions: 100 })
   for (let i = 0; i < 5_000; i++) {
     upstream.commit([put(`/name-${i}`)])
@@ -376,7 +376,7 @@ void t.test(
   },
 )
 
-void t.test('while it is stalled nothing is answered until the stall ends or the caller gives up', async (t) => {
+void t.test('during a stall, requests wait until it ends or the caller gives up', async (t) => {
   const { upstream } = setUp(t)
   upstream.setStalled(true)
   const controller = new AbortController()

@@ -1,4 +1,5 @@
 /** A real etcd with authentication: users, permissions on one prefix, tokens that expire, certificates. */
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -6,6 +7,7 @@ import { keyFromText, type Key } from '../../../../src/engine/model/event.js'
 import { nextRevision, type Revision } from '../../../../src/engine/model/revision.js'
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../../src/engine/upstream/etcd/etcd-upstream.js'
 import type { EtcdTls } from '../../../../src/engine/upstream/etcd/grpc-connection.js'
+import { hasAuthBypass } from '../../../../src/engine/upstream/etcd/member-versions.js'
 import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
 import { createAuthority } from '../../../support/certificates.js'
 import { startEtcd, type EtcdProcess } from '../../../support/etcd-process.js'
@@ -170,6 +172,68 @@ void t.test('an etcd with a certificate of another name is refused', async (t) =
     const upstream = connect(t, { endpoints: [url], tls: { ca: readFileSync(authority.ca) }, connectTimeoutMs: 1_000 })
     await t.rejects(upstream.read({ prefix: allowed }), { name: 'UpstreamError', code: 'unavailable' }, url)
   }
+})
+
+void t.test(
+  'a permission that is taken away is a problem while its prefix is watched, and none afterwards',
+  async (t) => {
+    const etcd = await startEtcd(t)
+    const administrator = await enableAuth(etcd)
+    const extra = { permType: 'READ', key: base64('/extra/'), range_end: base64('/extra0') }
+    await etcd.call('auth/role/grant', { name: 'reader', perm: extra }, administrator)
+    const upstream = connect(t, { endpoints: [etcd.url], user })
+    const watched = keyFromText('/extra/')
+    const { currentRevision } = await upstream.read({ prefix: watched })
+    const recorders = [allowed, watched].map((prefix) => recordWatch(upstream, prefix, nextRevision(currentRevision)))
+    for (const recorder of recorders) await recorder.until('open', ({ isOpen }) => isOpen)
+    const { key, range_end } = extra
+    await etcd.call('auth/role/revoke', { role: 'reader', key, range_end }, administrator)
+    await until(() => upstream.refusedReads?.startsWith('/extra/: ') === true, 'it is a problem')
+    recorders[1]!.watch.close()
+    t.equal(upstream.refusedReads, null)
+  },
+)
+
+void t.test('roles that can be bypassed are a problem, however etcd knows its user', async (t) => {
+  const withPasswords = await startEtcd(t)
+  await enableAuth(withPasswords)
+  const named = connect(t, { endpoints: [withPasswords.url], user })
+  const { serverVersions } = await named.status()
+  const isBypassed = serverVersions.some(hasAuthBypass)
+  const saysSo = (upstream: Upstream): boolean =>
+    (upstream.bypassedRoles?.includes('GHSA-xg4h-6gfc-h4m8') ?? false) === isBypassed
+  await until(() => saysSo(named), 'by a password')
+
+  const authority = createAuthority(t)
+  const etcd = await startEtcd(t, { tls: { ...authority.server(), clientCa: authority.ca } })
+  const [root, reader] = [authority.client('root'), authority.client('reader')]
+  const control = (...words: readonly string[]): void =>
+    void execFileSync('etcdctl', [
+      `--endpoints=${etcd.url}`,
+      `--cacert=${authority.ca}`,
+      `--cert=${root.cert}`,
+      `--key=${root.key}`,
+      ...words,
+    ])
+  const tls = {
+    ca: readFileSync(authority.ca),
+    cert: readFileSync(reader.cert),
+    key: readFileSync(reader.key),
+  }
+  const open = connect(t, { endpoints: [etcd.url], tls })
+  await open.status()
+  await open.currentRevision()
+  t.equal(open.bypassedRoles, null, 'an etcd without roles')
+  control('user', 'add', 'root:root')
+  control('user', 'grant-role', 'root', 'root')
+  control('user', 'add', 'reader:r')
+  control('role', 'add', 'reader')
+  control('role', 'grant-permission', 'reader', 'read', '--prefix', '/allowed/')
+  control('user', 'grant-role', 'reader', 'reader')
+  control('auth', 'enable')
+  const certified = connect(t, { endpoints: [etcd.url], tls })
+  await certified.status()
+  await until(() => saysSo(certified), 'by a client certificate')
 })
 
 /** Successful calls of Authenticate, as etcd counts them. */

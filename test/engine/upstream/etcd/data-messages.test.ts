@@ -85,14 +85,16 @@ void t.test('every field of a watch answer is read, and unknown ones are skipped
     canceled: true,
     compactRevision: 1_234,
     cancelReason: 'because',
+    isFragment: false,
     batches: [],
   })
 })
 
-void t.test('a fragment of an answer is rejected: none was requested, and it may end inside a revision', async (t) => {
-  const part = message(new BinaryWriter().tag(7, WireType.Varint).bool(true))
-  t.throws(() => watchDecoding(part).whole(), { name: 'UpstreamError', code: 'protocol' })
-  t.equal(watchDecoding(message(new BinaryWriter().tag(7, WireType.Varint).bool(false))).whole().batches.length, 0)
+void t.test('a fragment of an answer is recognized, because it may end inside a revision', async (t) => {
+  for (const isFragment of [true, false]) {
+    const part = message(new BinaryWriter().tag(7, WireType.Varint).bool(isFragment))
+    t.equal(watchDecoding(part).whole().isFragment, isFragment)
+  }
 })
 
 void t.test('the events of an answer are put together by revision', async (t) => {

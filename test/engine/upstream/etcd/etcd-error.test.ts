@@ -16,6 +16,8 @@ void t.test('a refusal is classified by its text, otherwise by its code', async 
     [RpcStatus.RESOURCE_EXHAUSTED, 'grpc: trying to send message larger than max (5 vs. 4)', 'too-large'],
     [RpcStatus.INVALID_ARGUMENT, 'etcdserver: request is too large', 'too-large'],
     [RpcStatus.INVALID_ARGUMENT, 'etcdserver: duplicate key given in txn request', 'protocol'],
+    [RpcStatus.NOT_FOUND, 'etcdserver: requested lease not found', 'lease-not-found'],
+    [RpcStatus.INVALID_ARGUMENT, 'etcdserver: unsupported operations in txn request', 'unsupported'],
     [RpcStatus.UNAVAILABLE, 'etcdserver: no leader', 'unavailable'],
     [RpcStatus.FAILED_PRECONDITION, 'etcdserver: rpc not supported for learner', 'unavailable'],
     [RpcStatus.DATA_LOSS, 'etcdserver: corrupt cluster', 'unavailable'],

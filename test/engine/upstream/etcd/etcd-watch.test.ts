@@ -103,7 +103,7 @@ void t.test('what arrives during a large answer waits for it: later events, and 
   )
 })
 
-void t.test('a watch that is closed during a large answer delivers nothing more', async (t) => {
+void t.test('a watch that is closed during a large answer delivers no more events', async (t) => {
   const { upstream, start, last } = await behind(t)
   let parts = 0
   await new Promise<void>((resolve) => {

@@ -81,7 +81,7 @@ void t.test('when no other member answers, no member is abandoned', async (t) =>
   t.same(h.silent, [])
 })
 
-void t.test('a deadline that this process noticed late proves nothing', async (t) => {
+void t.test('a deadline that this process noticed late does not count against the member', async (t) => {
   const h = observe()
   h.states.a.mode = 'unnoticed'
   await h.pass(20_000)

@@ -8,7 +8,12 @@ import t, { type Test } from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import type { Revision } from '../../../../src/engine/model/revision.js'
 import { connectEtcd } from '../../../../src/engine/upstream/etcd/etcd-upstream.js'
-import { hasRangeStream, isProgressTrusted } from '../../../../src/engine/upstream/etcd/member-versions.js'
+import {
+  hasAuthBypass,
+  hasRangeStream,
+  hasFastKeysOnly,
+  isProgressTrusted,
+} from '../../../../src/engine/upstream/etcd/member-versions.js'
 import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
 import { nextTurn, VirtualClock } from '../../../support/virtual-clock.js'
 import { recordWatch, type WatchRecorder } from '../watch-recorder.js'
@@ -49,6 +54,11 @@ void t.test('progress on demand is trusted from 3.4.31 and 3.5.13 on', async (t)
   ] as const) {
     t.equal(isProgressTrusted(version), isTrusted, version)
   }
+})
+
+void t.test('ranges of keys without values omit leases from 3.7 on', async (t) => {
+  for (const version of ['3.7.0', '3.8.0-alpha.0', '4.0.0']) t.equal(hasFastKeysOnly(version), true, version)
+  for (const version of ['3.4.31', '3.6.9', '3.7.0-rc.1', '']) t.equal(hasFastKeysOnly(version), false, version)
 })
 
 void t.test('lists are streamed from 3.7 on', async (t) => {
@@ -180,3 +190,9 @@ async function standIn(t: Test, version: string, options: { isTalkative?: boolea
   t.teardown(() => server.forceShutdown())
   return Object.assign(self, { url: `http://127.0.0.1:${port}` })
 }
+
+void t.test('releases whose roles can be bypassed', (t) => {
+  for (const version of ['3.4.23', '3.5.32', '3.6.13', '3.7.0', '3.7.1-rc.0']) t.ok(hasAuthBypass(version), version)
+  for (const version of ['3.5.33', '3.6.14', '3.7.1', '3.8.0']) t.notOk(hasAuthBypass(version), version)
+  t.end()
+})

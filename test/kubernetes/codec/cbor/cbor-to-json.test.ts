@@ -3,7 +3,7 @@ import { encode } from 'cborg'
 import t from 'tap'
 import { CBOR_MAGIC, cborToJson } from '../../../../src/kubernetes/codec/cbor/cbor-to-json.js'
 import { CodecError } from '../../../../src/kubernetes/codec/protobuf/codec-error.js'
-import { MAX_JSON_DEPTH } from '../../../../src/kubernetes/codec/json-scan.js'
+import { MAX_JSON_DEPTH } from '../../../../src/kubernetes/model/limits.js'
 
 const LIMIT = 1024 * 1024
 const json = (hex: string, limit = LIMIT): string => cborToJson(Buffer.from(hex, 'hex'), limit).toString()

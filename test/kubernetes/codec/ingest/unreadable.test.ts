@@ -112,7 +112,7 @@ void t.test('custom resources stored as CBOR are served like those stored as JSO
   t.match(JSON.parse(table), { kind: 'Table', rows: [{ cells: ['b'] }] })
 })
 
-void t.test('with --passthrough the API server answers for what is unreadable here', async (t) => {
+void t.test('with --passthrough the API server answers for objects that are unreadable here', async (t) => {
   const behind = await startApiServer(t)
   const app = await start(t, { flags: ['--passthrough', behind.url] })
   t.equal(behind.seen.length, 0)

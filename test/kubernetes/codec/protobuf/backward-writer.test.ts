@@ -6,7 +6,7 @@ import { BackwardWriter } from '../../../../src/kubernetes/codec/protobuf/backwa
 const FIELDS = [1, 15, 16, 2_047, 2_048, 536_870_911] as const
 const INTEGERS = [0, 1, 127, 128, Number.MAX_SAFE_INTEGER, -1, -128, -(2 ** 31), Number.MIN_SAFE_INTEGER] as const
 
-void t.test('what is written backwards is what is written forwards', async (t) => {
+void t.test('writing backwards gives the same bytes as writing forwards', async (t) => {
   const texts = ['', 'a', 'ü', 'x'.repeat(200), 'y'.repeat(5_000)]
   const forwards = new BinaryWriter()
   for (const text of texts) {

@@ -14,10 +14,10 @@ import {
   objectItem,
 } from '../../../../src/kubernetes/codec/protobuf/encode.js'
 import { openEnvelope, rawOf } from '../../../../src/kubernetes/codec/protobuf/envelope.js'
-import { openStored, withResourceVersion } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { openStored, withResourceVersion } from '../../../../src/kubernetes/codec/protobuf/resource-version-splice.js'
 import { fieldLength, writeHeader } from '../../../../src/kubernetes/codec/protobuf/wire.js'
 import type { Revision } from '../../../../src/engine/model/revision.js'
-import { TooLargeResourceVersionError } from '../../../../src/engine/model/status.js'
+import { TooLargeResourceVersionError } from '../../../../src/kubernetes/model/status.js'
 import { apiServer120, apiTestData } from '../../../support/protobuf-data.js'
 import { messages, readMessage } from '../../../support/read-message.js'
 
@@ -81,7 +81,7 @@ void t.test('a watch event is a bare message around an enveloped object', (t) =>
   t.end()
 })
 
-void t.test('a bookmark has its kind, its resourceVersion and its annotations, and nothing else', (t) => {
+void t.test('a bookmark has its kind, its resourceVersion and its annotations only', (t) => {
   const bookmark = openEnvelope(
     encodeBookmark('apps/v1', 'Deployment', {
       resourceVersion: '77',

@@ -5,7 +5,7 @@ import { decodeObject } from '../../../../src/kubernetes/codec/protobuf/decode.j
 import { MAX_MESSAGE_DEPTH } from '../../../../src/kubernetes/codec/protobuf/field-places.js'
 import { isProtobuf, openEnvelope, rawOf } from '../../../../src/kubernetes/codec/protobuf/envelope.js'
 import { readMetadata } from '../../../../src/kubernetes/codec/protobuf/metadata.js'
-import { withResourceVersion } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { withResourceVersion } from '../../../../src/kubernetes/codec/protobuf/resource-version-splice.js'
 import { kubernetesSchema } from '../../../../src/kubernetes/codec/protobuf/schema.js'
 import { apiServer120, apiTestData } from '../../../support/protobuf-data.js'
 import { lengthDelimited, varint } from '../../../support/protobuf-sample.js'

@@ -1,7 +1,7 @@
 import t from 'tap'
 
 import { decodeObject } from '../../../../src/kubernetes/codec/protobuf/decode.js'
-import { encodeEnvelope } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { encodeEnvelope } from '../../../../src/kubernetes/codec/protobuf/resource-version-splice.js'
 import { kubernetesSchema } from '../../../../src/kubernetes/codec/protobuf/schema.js'
 import { unknownFields } from '../../../../src/kubernetes/codec/protobuf/unknown-fields.js'
 import { apiTestData } from '../../../support/protobuf-data.js'

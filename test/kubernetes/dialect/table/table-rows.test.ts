@@ -544,6 +544,23 @@ void t.test('each kind has the columns that kubectl users expect', async (t) => 
       { Targets: 'cpu: <unknown>/50%', MinPods: '<unset>' },
     ],
     [
+      'horizontalpodautoscalers.v1.autoscaling',
+      {
+        apiVersion: 'autoscaling/v1',
+        metadata: {
+          annotations: {
+            'autoscaling.alpha.kubernetes.io/metrics':
+              '[{"type":"Resource","resource":{"name":"memory","targetAverageValue":"1Gi"}},{"type":"Pods","pods":{"metricName":"q","targetAverageValue":"5"}}]',
+            'autoscaling.alpha.kubernetes.io/current-metrics':
+              '[{"type":"Resource","resource":{"name":"memory","currentAverageValue":"2Gi"}},{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":7,"currentAverageValue":"1"}}]',
+          },
+        },
+        spec: { targetCPUUtilizationPercentage: 70 },
+        status: { currentCPUUtilizationPercentage: 7 },
+      },
+      { Targets: 'memory: 2Gi/1Gi, cpu: 7%/70% + 1 more...' },
+    ],
+    [
       'poddisruptionbudgets',
       { spec: { maxUnavailable: 1 }, status: { disruptionsAllowed: 1 } },
       { 'Min Available': 'N/A', 'Max Unavailable': '1', 'Allowed Disruptions': 1 },
@@ -896,19 +913,28 @@ void t.test('a declared prefix shows the value, or its beginning', async (t) => 
     'Create Revision': 3,
     Version: 2,
     Lease: '<none>',
-    Age: '<unknown>',
   })
+  t.notOk(
+    tableColumns(flags).some(({ name }) => name === 'Age'),
+    'etcd keeps no times',
+  )
   t.match(shown(flags, { ...keyValue, value: { on: [true, null] } }), { Value: '{"on":[true,null]}' })
   t.match(shown(flags, { ...keyValue, value: null }), { Value: 'null' })
   t.match(shown(flags, { ...keyValue, bytes: 'AAECAw==', lease: '7587862094709768000' }), {
     Value: '<4 bytes>',
-    Lease: '7587862094709768000',
+    Lease: '694d805f77d3bf40',
   })
+  t.match(shown(flags, { ...keyValue, lease: '7587' }), { Lease: '0000000000001da3' })
   t.equal(String(shown(flags, { ...keyValue, text: 'x'.repeat(1_000) })['Value']).length, 60)
-  t.match(shown(flags, { kind: 'Flag', metadata, spec: { on: true } }), {
+})
+
+void t.test('a declared prefix of objects shows their content and age', async (t) => {
+  const declaration = { name: 'routes', prefix: '/routes/', objects: true }
+  const routes = resolveResources({ declarations: [declaration] }).resources.at(-1)
+  if (routes === undefined) throw new Error('routes')
+  t.strictSame(shown(routes, { kind: 'Route', metadata, spec: { on: true } }), {
     Name: 'x',
     Value: '{"spec":{"on":true}}',
-    Version: null,
     Age: '60m',
   })
 })

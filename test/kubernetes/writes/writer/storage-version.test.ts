@@ -46,7 +46,7 @@ void t.test('without conversion, every version is stored as the storage version'
   t.match(JSON.parse(storedOf(h, 'widgets/a')!), { apiVersion: `${GROUP}/v1`, spec: { name: 'm' } })
 })
 
-void t.test('a write that changes nothing migrates an object stored in another version', async (t) => {
+void t.test('a write without changes migrates an object stored in another version', async (t) => {
   const h = await start(t)
   const send = clientOf(h.url)
   h.put(`${GROUP}/widgets/old`, {

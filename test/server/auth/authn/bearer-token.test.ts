@@ -1,7 +1,7 @@
 import t from 'tap'
 
 import { BEARER_PROTOCOL_PREFIX, bearerToken } from '../../../../src/server/auth/authn/bearer-token.js'
-import { UnauthorizedError } from '../../../../src/engine/model/status.js'
+import { UnauthorizedError } from '../../../../src/kubernetes/model/status.js'
 import { request } from '../fixtures.js'
 
 const protocol = (token: string) => BEARER_PROTOCOL_PREFIX + Buffer.from(token).toString('base64url')
@@ -45,7 +45,7 @@ void t.test('a bearer token is found in a header or a subprotocol', async (t) =>
       null,
     ],
     ['other subprotocols only', socket('v4.channel.k8s.io'), null],
-    ['the longest allowed', [['Authorization', `Bearer ${'a'.repeat(16_384)}`]], 'a'.repeat(16_384)],
+    ['as long as headers may be', [['Authorization', `Bearer ${'a'.repeat(60_000)}`]], 'a'.repeat(60_000)],
   ]
   for (const [name, headers, expected] of rows) t.equal(bearerToken(request(headers)), expected, name)
 })
@@ -64,7 +64,6 @@ void t.test('a doubtful token is rejected, not guessed at', async (t) => {
     ['a subprotocol that is not base64url', socket(`${BEARER_PROTOCOL_PREFIX}a+b`)],
     ['an empty subprotocol token', socket(BEARER_PROTOCOL_PREFIX)],
     ['bytes that are not text', socket(BEARER_PROTOCOL_PREFIX + Buffer.from([0xff, 0xfe]).toString('base64url'))],
-    ['a huge one', [['Authorization', `Bearer ${'a'.repeat(16_385)}`]]],
   ]
   for (const [name, headers] of rows) t.throws(() => bearerToken(request(headers)), UnauthorizedError, name)
 })

@@ -4,7 +4,7 @@ import t from 'tap'
 import { clientCertificate } from '../../../../src/server/auth/authn/client-certificate.js'
 import { requestHeader } from '../../../../src/server/auth/authn/request-header.js'
 import { isSignedBy, parseCertificates } from '../../../../src/server/auth/peer-certificate.js'
-import { UnauthorizedError } from '../../../../src/engine/model/status.js'
+import { UnauthorizedError } from '../../../../src/kubernetes/model/status.js'
 import { changeable, issue, NOW, peerOf, request } from '../fixtures.js'
 
 const users = issue('user authority')
@@ -64,10 +64,10 @@ void t.test('names in a subject are texts, whatever they contain', async (t) => 
 void t.test('a front proxy identifies the user', async (t) => {
   const options = {
     authorities: changeable(parseCertificates, proxies.cert).files,
-    allowedNames: ['front'],
-    usernameHeaders: ['X-Remote-User', 'X-Other-User'],
-    groupHeaders: ['X-Remote-Group'],
-    extraHeaderPrefixes: ['X-Remote-Extra-'],
+    requestheaderAllowedNames: ['front'],
+    requestheaderUsernameHeaders: ['X-Remote-User', 'X-Other-User'],
+    requestheaderGroupHeaders: ['X-Remote-Group'],
+    requestheaderExtraHeadersPrefix: ['X-Remote-Extra-'],
   }
   const authenticator = requestHeader(options)
   const front = peerOf([issue('front', proxies)])
@@ -99,7 +99,7 @@ void t.test('a front proxy identifies the user', async (t) => {
   await t.rejects(authenticator.authenticate(request(named, peerOf([issue('other', proxies)]))), UnauthorizedError)
   const twice = [['X-Remote-User', 'of its client'], ...named] as const
   await t.rejects(authenticator.authenticate(request(twice, front)), UnauthorizedError, 'two names')
-  const anyName = requestHeader({ ...options, allowedNames: [] })
+  const anyName = requestHeader({ ...options, requestheaderAllowedNames: [] })
   t.match(await anyName.authenticate(request(named, peerOf([issue('other', proxies)]))), { name: 'ann' })
 })
 

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 
 import { oidc, type OidcOptions } from '../../../../src/server/auth/authn/oidc.js'
 import { JsonClient } from '../../../../src/server/auth/https-json.js'
-import { ServiceUnavailableError, UnauthorizedError } from '../../../../src/engine/model/status.js'
+import { ServiceUnavailableError, UnauthorizedError } from '../../../../src/kubernetes/model/status.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 import { bearer, jsonServer, request } from '../fixtures.js'
 
@@ -44,12 +44,12 @@ async function issuer(t: Test, more: Partial<OidcOptions> = {}) {
   const clock = new VirtualClock()
   const authenticator = oidc({
     issuerUrl: url,
-    audiences: ['distributary', 'other'],
-    usernameClaim: 'sub',
-    usernamePrefix: null,
-    groupsClaim: 'groups',
-    groupsPrefix: null,
-    signingAlgorithms: ['RS256', 'ES256'],
+    oidcClientId: ['distributary', 'other'],
+    oidcUsernameClaim: 'sub',
+    oidcUsernamePrefix: null,
+    oidcGroupsClaim: 'groups',
+    oidcGroupsPrefix: null,
+    oidcSigningAlgs: ['RS256', 'ES256'],
     client: new JsonClient({ server: url }),
     clock,
     ...more,
@@ -151,22 +151,22 @@ void t.test('one of several audiences is enough', async (t) => {
 
 void t.test('claims become names', async (t) => {
   const rows: readonly (readonly [Partial<OidcOptions>, JWTPayload, object | null])[] = [
-    [{ usernamePrefix: 'o:' }, {}, { name: 'o:ann' }],
-    [{ usernamePrefix: '-' }, {}, { name: 'ann' }],
-    [{ usernameClaim: 'email' }, { email: 'a@x' }, { name: 'a@x' }],
-    [{ usernameClaim: 'email' }, { email: 'a@x', email_verified: true }, { name: 'a@x' }],
-    [{ usernameClaim: 'email' }, { email: 'a@x', email_verified: false }, null],
-    [{ usernameClaim: 'email' }, { email: 'a@x', email_verified: 'true' }, null],
-    [{ usernameClaim: 'email' }, {}, null],
+    [{ oidcUsernamePrefix: 'o:' }, {}, { name: 'o:ann' }],
+    [{ oidcUsernamePrefix: '-' }, {}, { name: 'ann' }],
+    [{ oidcUsernameClaim: 'email' }, { email: 'a@x' }, { name: 'a@x' }],
+    [{ oidcUsernameClaim: 'email' }, { email: 'a@x', email_verified: true }, { name: 'a@x' }],
+    [{ oidcUsernameClaim: 'email' }, { email: 'a@x', email_verified: false }, null],
+    [{ oidcUsernameClaim: 'email' }, { email: 'a@x', email_verified: 'true' }, null],
+    [{ oidcUsernameClaim: 'email' }, {}, null],
     [{}, { groups: 'web' }, { groups: ['web'] }],
     [{}, { groups: ['web', 5, null] }, { groups: ['web'] }],
     [{}, { groups: { web: true } }, { groups: [] }],
-    [{ groupsClaim: null }, { groups: ['web'] }, { groups: [] }],
-    [{ groupsPrefix: 'o:' }, { groups: ['web', 'system:masters'] }, { groups: ['o:web', 'o:system:masters'] }],
+    [{ oidcGroupsClaim: null }, { groups: ['web'] }, { groups: [] }],
+    [{ oidcGroupsPrefix: 'o:' }, { groups: ['web', 'system:masters'] }, { groups: ['o:web', 'o:system:masters'] }],
     [{}, { groups: ['system:masters', 'web'] }, { groups: ['web'] }],
-    [{ groupsPrefix: '' }, { groups: ['system:masters'] }, { groups: [] }],
-    [{ usernamePrefix: '-' }, { sub: 'system:admin' }, null],
-    [{ usernameClaim: '__proto__' }, {}, null],
+    [{ oidcGroupsPrefix: '' }, { groups: ['system:masters'] }, { groups: [] }],
+    [{ oidcUsernamePrefix: '-' }, { sub: 'system:admin' }, null],
+    [{ oidcUsernameClaim: '__proto__' }, {}, null],
   ]
   for (const [options, claims, expected] of rows) {
     const { token, ask } = await issuer(t, options)

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { NO_OBJECTS } from '../../../../src/server/auth/authn/service-account.js'
 import { parseTicketKeys, TicketExpiredError, Tickets } from '../../../../src/server/auth/authn/ticket.js'
 import { parseTokenFile } from '../../../../src/server/auth/authn/token-file.js'
 import { unionAuthenticator } from '../../../../src/server/auth/authn/union-authenticator.js'
@@ -19,7 +20,15 @@ function open(tokenFile: string | null = null) {
   const clock = new VirtualClock()
   const keys = changeable((text) => [Buffer.from(text)], 'k'.repeat(32)).files
   const tokens = tokenFile === null ? null : changeable(parseTokenFile, tokenFile)
-  const tickets = new Tickets({ keys, tokens: tokens?.files ?? null, clock, cluster: 'default' })
+  const objects = NO_OBJECTS
+  const tickets = new Tickets({
+    keys,
+    tokens: tokens?.files ?? null,
+    clock,
+    cluster: 'default',
+    objects,
+    isReviewed: true,
+  })
   const union = unionAuthenticator({ authenticators: [], anonymous: true, clock, tickets })
   const show = async (text: string, atMs = clock.now()) =>
     await union.authenticate({ ...request([]), ticket: { text, path: PATH, isRead: true, atMs } })
@@ -31,7 +40,7 @@ void t.test('a ticket carries the user, and ends with the credential behind it',
   const until = clock.now() + 30_500
   const { ticket, expiresAt } = await tickets.issue({ ...BOB, expiresAt: until }, null, PATH)
   t.equal(expiresAt, clock.now() + 30_000, 'in whole seconds')
-  t.same(await show(ticket), { ...BOB, expiresAt: until, byToken: false })
+  t.same(await show(ticket), { ...BOB, expiresAt: until, byToken: false, byProxy: false })
   const openedMs = clock.now()
   clock.advance(30_000)
   t.ok((await show(ticket).catch((error: unknown) => error)) instanceof TicketExpiredError)

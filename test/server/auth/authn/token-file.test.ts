@@ -65,7 +65,7 @@ void t.test('a token file identifies users, and a wrong one is rejected', async 
   }
 })
 
-void t.test('a token removed from the file is no longer known; a broken file changes nothing', async (t) => {
+void t.test('a token removed from the file is no longer known; a broken file is ignored', async (t) => {
   const { files, change } = changeable(parseTokenFile, 't1,ann,1')
   const authenticator = tokenFile(files)
   let told = 0

@@ -8,7 +8,13 @@ import { type Authorizer, pathAttributes, resourceAttributes } from '../../../..
 import { forbidden } from '../../../../src/server/auth/authz/forbidden.js'
 import { unionAuthorizer } from '../../../../src/server/auth/authz/union-authorizer.js'
 import type { User } from '../../../../src/server/auth/user.js'
-import { ServiceUnavailableError, UnauthorizedError } from '../../../../src/engine/model/status.js'
+import {
+  ServiceUnavailableError,
+  type StatusError,
+  TooManyRequestsError,
+  UnauthorizedError,
+} from '../../../../src/kubernetes/model/status.js'
+import { BusyError } from '../../../../src/engine/model/errors.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 import { bearer, changeable, request } from '../fixtures.js'
 
@@ -27,9 +33,10 @@ const ended = says({ ...ANN, name: 'ended', expiresAt: 1_000 })
 const current = says({ ...ANN, name: 'current', expiresAt: 1_001 })
 const wrong = says(new UnauthorizedError('Unauthorized'))
 const away = says(new ServiceUnavailableError('away'))
+const full = says(new BusyError('too many reviews of tokens', 1))
 const broken = says(new Error('a bug'))
 
-type Refusal = new (message: string) => Error
+type Refusal = new (...args: never[]) => StatusError
 
 void t.test(
   'the first authenticator that knows the caller decides, and no bad credential falls through to anonymous',
@@ -46,6 +53,7 @@ void t.test(
       ['nobody has any, anonymous on', [says(null)], true, 'system:anonymous'],
       ['a wrong one, anonymous on', [wrong, says(null)], true, UnauthorizedError],
       ['away, anonymous on', [away], true, ServiceUnavailableError],
+      ['a full limit, anonymous on', [full], true, TooManyRequestsError],
       ['a bug, anonymous on', [broken], true, ServiceUnavailableError],
       ['wrong and away: it may be right another time', [wrong, away], false, ServiceUnavailableError],
     ]

@@ -33,7 +33,7 @@ void t.test('the first of very many missing permissions are named', async (t) =>
   t.ok(found.lines.join('\n').length < 100_000)
 })
 
-void t.test('nothing is missing if nothing is wanted', async (t) => {
+void t.test('no rules are missing if none are wanted', async (t) => {
   t.same(await coverage([], []), { kind: 'covered' })
   t.same(await coverage([], [{ ...NOTHING, verbs: ['get'] }]), { kind: 'covered' })
 })

@@ -185,7 +185,7 @@ void t.test('metadata is tidied', async (t) => {
   })
 })
 
-void t.test('a definition that preserves unknown fields prunes nothing', async (t) => {
+void t.test('a definition that preserves unknown fields prunes no field', async (t) => {
   const h = await start(t, OBJECTS, definition([v1('gold')], { preserveUnknownFields: true }))
   t.match(await list(h, path('v1')), { more: { gone: 1, size: null, tier: 'gold' }, bare: { tier: 'gold' } })
 })

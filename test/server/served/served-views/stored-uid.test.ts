@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
-import { enveloped } from '../../../../src/kubernetes/codec/protobuf/resource-version.js'
+import { enveloped } from '../../../../src/kubernetes/codec/protobuf/resource-version-splice.js'
 import { startApp } from '../../../support/app.js'
 import { lengthDelimited } from '../../../support/protobuf-sample.js'
 import { shardTexts, uidOf } from '../../../support/shards.js'

@@ -2,7 +2,9 @@
 import { request } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
+import { keyFromText } from '../../../../src/engine/model/event.js'
 import { startApp } from '../../../support/app.js'
+import { until } from '../../../support/until.js'
 
 const PATH = '/api/v1/namespaces/default/configmaps'
 const THRESHOLD = 128 * 1024
@@ -59,4 +61,26 @@ void t.test('an object larger than 128 KiB is gzipped for a client that takes gz
   t.ok(fits.body.length > THRESHOLD - 64 && fits.body.length <= THRESHOLD)
   t.equal(fits.encoding, undefined, 'up to 128 KiB')
   t.equal((await ask(`${h.url}${PATH}/above`, 'GET', gzip)).encoding, 'gzip', 'a little more')
+})
+
+void t.test('a value that is too large to serve is not found, with a warning as in the list', async (t) => {
+  const h = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
+  const put = (name: string, bytes: number): void =>
+    void h.upstream.commit([
+      { type: 'put', key: keyFromText(`/config/flags/${name}`), value: Buffer.alloc(bytes, 'x') },
+    ])
+  put('large', 9 * 2 ** 20)
+  put('small', 5)
+  const path = '/apis/distributary.io/v1/flags'
+  await until(async () => (await fetch(`${h.url}${path}/small`)).status === 200, 'the cache has both')
+  for (const [name, code, warning] of [
+    ['/large', 404, /^299 - "the value of this object of flags.distributary.io cannot be served"$/],
+    ['/none', 404, null],
+    ['', 200, /^299 - "1 stored objects of flags.distributary.io cannot be served"$/],
+  ] as const) {
+    const { status, headers } = await fetch(`${h.url}${path}${name}`)
+    t.equal(status, code, name)
+    if (warning === null) t.equal(headers.get('warning'), null, name)
+    else t.match(headers.get('warning'), warning, name)
+  }
 })

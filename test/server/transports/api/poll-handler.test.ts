@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
+import { nextCursor } from '../../../../src/server/transports/api/poll-handler.js'
 import { PollOutput } from '../../../../src/server/transports/watch/poll-output.js'
 import { type AppHarness, startApp } from '../../../support/app.js'
 import { until } from '../../../support/until.js'
@@ -17,7 +18,7 @@ interface Answer {
   readonly history: string
   readonly position: string
   readonly body: {
-    readonly metadata: { readonly resourceVersion: string; readonly history: string }
+    readonly metadata: { readonly resourceVersion: string; readonly history: string; readonly cursor?: string }
     readonly events: readonly { readonly type: string; readonly object: { readonly metadata: { name: string } } }[]
     readonly message?: string
   }
@@ -114,7 +115,7 @@ void t.test('a poll without events returns its revision, and an error is not cac
   const { cache } = [...app.app.sources].find(({ resource }) => resource.plural === 'flags')!
   await until(() => {
     put(app, ['a', `${Math.random()}`])
-    return cache.floorRevision > Number(first)
+    return cache.history.floorRevision > Number(first)
   }, 'it is forgotten')
   t.match(await ask(app, pollOf(first, history)), { code: 410, cacheControl: 'no-store', history })
   for (const wait of ['', '30', '0s', '51s', '1m', '5.5s', '-1s']) {
@@ -129,8 +130,70 @@ void t.test('a poll without events returns its revision, and an error is not cac
   await sse.body?.cancel()
 })
 
+void t.test('an answer without events names a cursor, so that the next poll is never the same request', async (t) => {
+  const app = await startApp(t, {
+    flags: ['--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s'],
+  })
+  put(app, ['a', '1'])
+  const list = await ask(app, LIST)
+  const { resourceVersion } = list.body.metadata
+  const poll = (more: string): Promise<Answer> => ask(app, pollOf(resourceVersion, list.position, '1s', more))
+  const period = (): number => Math.floor(Date.now() / 10_000)
+  const earliest = period()
+  const [none, wrong, ahead] = await Promise.all([poll(''), poll('&cursor=-1'), poll(`&cursor=${earliest + 50}`)])
+  const isCurrent = ({ body }: Answer): boolean =>
+    Number(body.metadata.cursor) >= earliest && Number(body.metadata.cursor) <= period()
+  t.ok(isCurrent(none) && isCurrent(wrong), 'the time, in periods of ten seconds')
+  t.equal(ahead.body.metadata.cursor, String(earliest + 51), 'and always above the one that was sent')
+  t.equal(none.body.metadata.history, list.position, 'it is in no proof')
+  t.equal(none.cacheControl, 'public, max-age=1')
+  put(app, ['a', '2'])
+  const found = await poll(`&cursor=${earliest}`)
+  t.same(shown(found), ['MODIFIED a'])
+  t.notOk('cursor' in found.body.metadata)
+})
+
+void t.test('a cursor is a number of at most 16 digits, or ignored', (t) => {
+  const nowMs = 1_000_000
+  t.equal(nextCursor(undefined, nowMs), '100')
+  t.equal(nextCursor('7', nowMs), '100')
+  t.equal(nextCursor('100', nowMs), '101')
+  t.equal(nextCursor('9007199254740993', nowMs), '9007199254740994', 'beyond the integers of a float')
+  t.equal(nextCursor('9999999999999999', nowMs), '10000000000000000')
+  for (const sent of ['', '-5', '1e5', '1.5', ' 200', '10000000000000000', '٣']) t.equal(nextCursor(sent, nowMs), '100')
+  t.end()
+})
+
+void t.test('a server that drains answers the polls that wait, and refuses others for a second', async (t) => {
+  const app = await startApp(t, {
+    flags: ['--resource', 'flags=/config/flags/', '--public-caching', 'flags.distributary.io=5s'],
+  })
+  put(app, ['a', '1'])
+  const { position, body } = await ask(app, LIST)
+  const poll = pollOf(body.metadata.resourceVersion, position, '50s')
+  const waiting = ask(app, poll)
+  await until(() => app.watchers === 1, 'it waits')
+  const draining = app.app.drain()
+  const answer = await waiting
+  t.match(answer, {
+    code: 200,
+    cacheControl: 'public, max-age=1',
+    body: { metadata: { history: position }, events: [] },
+  })
+  t.match(answer.body.metadata.cursor, /^\d+$/)
+  const refused = await fetch(app.url + poll)
+  t.equal(refused.status, 503)
+  t.match(Object.fromEntries(refused.headers), {
+    'retry-after': '1',
+    'x-accel-expires': '1',
+    'cache-control': 'no-store',
+  })
+  await refused.arrayBuffer()
+  await draining
+})
+
 void t.test('a poll is JSON for everyone who takes it, however much they prefer a form of watches', async (t) => {
-  const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/', '--serve-cbor'] })
+  const app = await startApp(t, { flags: ['--resource', 'flags=/config/flags/'] })
   put(app, ['a', '1'])
   const list = await ask(app, LIST)
   put(app, ['a', '2'])

@@ -2,7 +2,7 @@ import { setTimeout as passes } from 'node:timers/promises'
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import type { WatchCache } from '../../../../src/engine/cache/watch-cache.js'
-import { FairSemaphore } from '../../../../src/server/auth/fair-semaphore.js'
+import { FairSemaphore } from '../../../../src/server/limits/fair-semaphore.js'
 import { readObject, untilLoaded } from '../../../../src/server/transports/api/read-state.js'
 import type { Request } from '../../../../src/server/transports/api/request.js'
 import { startApp } from '../../../support/app.js'
@@ -46,7 +46,8 @@ void t.test(
       onRejected: () => {},
     })
     const loads: (() => void)[] = []
-    const cache = { load: () => new Promise<void>((resolve) => loads.push(resolve)) } as unknown as WatchCache
+    const readiness = { load: () => new Promise<void>((resolve) => loads.push(resolve)) }
+    const cache = { readiness } as unknown as WatchCache
     const checked: string[] = []
     const read = async (identity: string): Promise<void> => {
       const caller = { identity, confirm: async () => void checked.push(identity) }
@@ -60,14 +61,14 @@ void t.test(
     t.same(checked, [])
     for (const load of loads) load()
     await Promise.all(waiting)
-    t.same(checked, ['ann', 'bob'])
+    t.same(checked.toSorted(), ['ann', 'bob'])
     t.equal(loadingReads.running, 0)
   },
 )
 
 void t.test('gets that wait for one answer of etcd go on in fair turns', async (t) => {
   const answered = new Promise<undefined>((resolve) => void setImmediate(() => resolve(undefined)))
-  const cache = { consistentObject: () => answered } as unknown as WatchCache
+  const cache = { reads: { consistentObject: () => answered } } as unknown as WatchCache
   const { signal } = new AbortController()
   let iterations = 0
   let isDone = false

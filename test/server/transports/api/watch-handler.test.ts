@@ -1,11 +1,16 @@
 import t from 'tap'
 import type { ApiContext } from '../../../../src/server/transports/api/api-context.js'
 import type { WatchRequest } from '../../../../src/server/transports/api/request.js'
-import { handleWatch } from '../../../../src/server/transports/api/watch-handler.js'
-import type { WatchTransport } from '../../../../src/server/transports/watch/watch-transport.js'
+import { handleWatch, type TransportOf } from '../../../../src/server/transports/api/watch-handler.js'
 
 void t.test('a watch that has waited for memory does not begin in the form that objects had before', async (t) => {
-  const cache = { history: 'before', assertReadable: () => {}, assertResumable: () => {} }
+  let hasSought = false
+  const seek = async (): Promise<void> => {
+    await Promise.resolve()
+    hasSought = true
+  }
+  const history = { name: 'before', assertResumable: () => {}, seek }
+  const cache = { history, readiness: { assertReadable: () => {} } }
   let held = 0
   const hold = async (): Promise<() => void> => {
     held++
@@ -13,7 +18,8 @@ void t.test('a watch that has waited for memory does not begin in the form that 
   }
   // The definition changes while the watch waits.
   const admitInTurn = (): Promise<() => void> => {
-    cache.history = 'after'
+    t.ok(hasSought, 'no turn is held while history from before the start is read back')
+    history.name = 'after'
     return hold()
   }
   const request = {
@@ -22,13 +28,13 @@ void t.test('a watch that has waited for memory does not begin in the form that 
     exchange: { signal: new AbortController().signal, query: new URLSearchParams() },
     options: { start: { kind: 'after', revision: 1 } },
   }
-  const context = { memory: { admitInTurn }, watchers: { acquire: hold } }
-  const transport = { open: () => t.fail('it begins') }
+  const context = { memory: { admitInTurn }, watchers: { acquire: hold }, isDraining: () => false }
+  const transportOf = (): void => void t.fail('it begins')
   await t.rejects(
     handleWatch(
       context as unknown as ApiContext,
       request as unknown as WatchRequest,
-      transport as unknown as WatchTransport,
+      transportOf as unknown as TransportOf,
     ),
     { code: 429, message: /has changed/ },
   )

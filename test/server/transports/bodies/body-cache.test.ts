@@ -2,8 +2,9 @@ import t from 'tap'
 import { BodyCache } from '../../../../src/server/transports/bodies/body-cache.js'
 import { BodyBudget } from '../../../../src/server/transports/bodies/body-budget.js'
 import type { BodyReader } from '../../../../src/server/transports/bodies/shared-body.js'
-import { FairSemaphore } from '../../../../src/server/auth/fair-semaphore.js'
+import { FairSemaphore } from '../../../../src/server/limits/fair-semaphore.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
+import { memoryAfterCollection } from '../../../support/memory-after-collection.js'
 
 const asker = (identity = 'ann') => ({ identity, signal: new AbortController().signal })
 
@@ -57,6 +58,26 @@ void t.test('concurrent requests share the building of a body, and later ones it
   later.release()
 })
 
+void t.test('small bodies take no more memory than they are counted for', async (t) => {
+  const cacheBytes = 4 * 2 ** 20
+  for (const keyLength of [50, 5_000]) {
+    const { bodies } = setUp(1, { cacheBytes })
+    const before = memoryAfterCollection()
+    for (let i = 0; i < 20_000; i++) {
+      const use = await bodies.use(`${i}`.padEnd(keyLength, 'é'), asker(), function* () {
+        // What is encoded meanwhile shares memory with the body.
+        Buffer.from('x'.repeat(2_000))
+        yield Buffer.from('x'.repeat(100))
+      })
+      await readAll(use.body)
+      use.release()
+    }
+    const taken = memoryAfterCollection() - before
+    t.ok(taken < 1.5 * cacheBytes, `${(taken / cacheBytes).toFixed(1)} × the limit`)
+    await bodies.use('still in use', asker(), source().pieces)
+  }
+})
+
 void t.test('a body that no client needs any more is dropped halfway', async (t) => {
   const { bodies, semaphore } = setUp(1)
   const { made, pieces } = source()
@@ -78,7 +99,7 @@ void t.test('a body derived from another one needs no slot', async (t) => {
   t.equal(semaphore.running, 1)
   const other = bodies.use('b', asker(), source().pieces)
   clock.advance(1_000)
-  await t.rejects(other, { code: 429 })
+  await t.rejects(other, { name: 'BusyError' })
   derived.release()
   plain.release()
   t.equal(semaphore.running, 0)

@@ -72,6 +72,7 @@ void t.test('events carry their type, their object, and an id only where a revis
   t.match(stream.response.headers, {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-cache, private',
+    incremental: '?1',
     'x-accel-buffering': 'no',
   })
   await stream.has(4)
@@ -88,11 +89,25 @@ void t.test('events carry their type, their object, and an id only where a revis
     `DELETED a id=${three}`,
     `ADDED e id=${one}`,
   ])
-  t.match(stream.blocks[0], { retry: '2000' })
   t.match(stream.blocks[1]?.data, { kind: 'Pod', metadata: { name: 'a', resourceVersion: '2' } })
   stream.response.destroy()
   await until(() => h.watchers === 0, 'forgotten')
 })
+
+void t.test(
+  'each stream has its own delay for the next attempt, so that a restart brings nobody back together',
+  async (t) => {
+    const h = await startApp(t)
+    const delays = new Set<number>()
+    for (let i = 0; i < 8; i++) {
+      const stream = await open(h, '&resourceVersion=1')
+      delays.add(Number((await stream.has(1))[0]!.retry))
+      stream.response.destroy()
+    }
+    t.ok(delays.size > 1, [...delays].join())
+    t.ok(Math.min(...delays) >= 1_000 && Math.max(...delays) <= 5_000)
+  },
+)
 
 void t.test('a requested bookmark is an event, and marks the end of the state', async (t) => {
   const h = await startApp(t, { objects: { 'pods/default/a': pod('a') } })

@@ -1,7 +1,7 @@
 import { setTimeout as passes } from 'node:timers/promises'
 import t from 'tap'
 import { admitRequest } from '../../../../src/server/transports/limits/arrivals.js'
-import type { Exchange } from '../../../../src/server/transports/server/exchange.js'
+import type { Exchange } from '../../../../src/server/transports/exchange/exchange.js'
 
 void t.test('a request whose client has left while it waited is not begun', async (t) => {
   const begun: string[] = []

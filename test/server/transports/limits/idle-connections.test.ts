@@ -1,5 +1,6 @@
 /** Connections of unknown clients at the ports themselves. */
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Socket, connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -26,6 +27,7 @@ async function listen(t: Test, most: number) {
   const clock = new VirtualClock()
   let rejected = 0
   let isFull = false
+  const held: ServerResponse[] = []
   const idleConnections = new IdleConnections({
     clock,
     maxBytes: most * CONNECTION,
@@ -37,7 +39,8 @@ async function listen(t: Test, most: number) {
     if (request.url!.startsWith('/known')) noteKnown(request, response, String(request.headers['x-user']))
     if (request.url!.startsWith('/allowed')) noteAllowed(request, response)
     response.write('an answer')
-    if (!request.url!.endsWith('watch')) response.end()
+    if (request.url!.endsWith('held')) held.push(response)
+    else if (!request.url!.endsWith('watch')) response.end()
   }
   const { cert, key } = selfSignedCertificate()
   const [plain, secure] = [createPlainListener(serve, limits), createSecureListener(serve, limits, { cert, key })]
@@ -92,12 +95,15 @@ async function listen(t: Test, most: number) {
     await until(() => client.isClosed, 'it is closed')
   }
   const fill = (): void => void (isFull = true)
+  /** Ends the responses to `…held`. */
+  const release = (): void => held.splice(0).forEach((response) => response.end())
   return {
     clock,
     idleConnections,
     from,
     closes,
     fill,
+    release,
     port: port!,
     rejected: () => rejected,
     countConnect: () => ++connects,
@@ -260,6 +266,22 @@ void t.test('while memory is full, connections end with their answers, but runni
   running.close()
   await once(session, 'close')
   t.equal(h.rejected(), 0, 'nobody is cut off')
+})
+
+void t.test('when memory fills while a response is written, the connection serves one more request', async (t) => {
+  for (const overTls of [false, true]) {
+    const h = await listen(t, 100)
+    const client = await h.from(CROWD, overTls)
+    await client.ask('/known/held')
+    h.fill()
+    const ended = once(client.socket, 'data')
+    h.release()
+    await ended
+    // The head of the first response promised to keep the connection.
+    await client.ask('/known')
+    await h.closes(client)
+    t.equal(h.rejected(), 0)
+  }
 })
 
 void t.test('when memory runs out, those that have waited for long are closed', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { MemoryPressure } from '../../../../src/server/transports/limits/memory-pressure.js'
-import { FairSemaphore } from '../../../../src/server/auth/fair-semaphore.js'
+import { FairSemaphore } from '../../../../src/server/limits/fair-semaphore.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 
 const MiB = 2 ** 20
@@ -48,6 +48,15 @@ for (const [resident, target, relieved, isRefused] of rows) {
   })
 }
 
+void t.test('work that takes much memory at once needs room for it', (t) => {
+  const { pressure, seen } = at(t, 150, 200)
+  pressure.admit(60 * MiB)
+  t.throws(() => pressure.admit(61 * MiB), { code: 429, reason: 'TooManyRequests' })
+  t.equal(seen.rejected, 1)
+  at(t, 150, null).pressure.admit(10_000 * MiB)
+  t.end()
+})
+
 void t.test(
   'a little beyond the target, lists begin in fair turns, so the one that fills the memory waits',
   async (t) => {
@@ -65,7 +74,7 @@ void t.test(
     t.type(await second, 'function')
     const waiting = admit('a')
     clock.advance(3_000)
-    await t.rejects(waiting, { code: 429 }, 'a turn that does not come')
+    await t.rejects(waiting, { name: 'BusyError' }, 'a turn that does not come')
     seen.resident = 211
     clock.advance(1_000)
     await t.rejects(admit('c'), { code: 429 }, 'and nobody begins when it is full')
@@ -131,4 +140,23 @@ void t.test('a new target applies at once, whether it is lower, higher, the firs
   pressure.setTarget(1 * MiB)
   pressure.admit()
   t.end()
+})
+
+void t.test('far beyond the target, small reads still get their turns, and large ones are refused', async (t) => {
+  const { pressure } = at(t, 400, 200)
+  const { signal } = new AbortController()
+  await t.rejects(pressure.admitInTurn('a', signal), { code: 429 })
+  const leave = await pressure.admitInTurn('a', signal, () => true)
+  t.type(leave, 'function')
+  let isSecond = false
+  const second = pressure
+    .admitInTurn('a', signal, () => true)
+    .then((leaveSecond) => {
+      isSecond = true
+      leaveSecond?.()
+    })
+  await new Promise(setImmediate)
+  t.notOk(isSecond, 'in turns')
+  leave?.()
+  await second
 })

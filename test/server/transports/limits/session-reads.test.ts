@@ -15,7 +15,7 @@ const certificate = selfSignedCertificate()
 
 for (const isSecure of [false, true]) {
   const how = isSecure ? 'TLS' : 'plain'
-  void t.test(`a burst on many connections is read in turns, and nobody else is held (${how})`, async (t) => {
+  void t.test(`a burst on many connections is read in turns, and other clients are not held (${how})`, async (t) => {
     const h = await listen(t, isSecure)
     const burst: Socket[] = []
     for (let i = 0; i < CONNECTIONS; i++) burst.push(await h.open('burst'))

@@ -388,7 +388,7 @@ void t.test(
   },
 )
 
-void t.test('a redirect is not followed: the client gets it, and discovery learns nothing from it', async (t) => {
+void t.test('a redirect is not followed: the client gets it, and discovery ignores it', async (t) => {
   const authority = createAuthority(t)
   const pair = authority.server()
   const tls = { cert: readFileSync(pair.cert), key: readFileSync(pair.key) }

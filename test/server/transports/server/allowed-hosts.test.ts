@@ -121,3 +121,48 @@ void t.test('two Host headers are answered with 400, with an authenticator too',
   t.match(text, /^HTTP\/1\.1 400 /)
   t.match(text, /more than one host/)
 })
+
+async function raw(h: AppHarness, head: string): Promise<string> {
+  const socket: Socket = connectSocket(h.port, '127.0.0.1')
+  socket.write(head)
+  let text = ''
+  for await (const chunk of socket.setEncoding('utf8')) text += chunk as string
+  return text
+}
+
+void t.test('an absolute request target, as HTTP proxies pass it on, is served, and its host is checked', async (t) => {
+  const h = await start(t, ['--allowed-hosts', 'api.example', '--enable-writes'])
+  const ask = async (
+    target: string,
+    host: string | null,
+    more = '',
+    method = 'GET',
+    version = '1.1',
+  ): Promise<number> => {
+    const line = host === null ? '' : `Host: ${host}\r\n`
+    const text = await raw(h, `${method} ${target} HTTP/${version}\r\n${line}${more}Connection: close\r\n\r\n`)
+    return Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1])
+  }
+  for (const [target, host, expected] of [
+    [`http://api.example${PATH}`, 'api.example', 200],
+    [`http://API.example:80${PATH}?limit=1`, 'api.example', 200],
+    [`https://api.example${PATH}`, 'api.example:443', 200],
+    [`HTTP://127.0.0.1:${h.port}/metrics`, `127.0.0.1:${h.port}`, 200],
+    ['http://api.example?a=b', 'api.example', 200],
+    [`http://evil.example${PATH}`, 'evil.example', 403],
+    [`http://evil.example${PATH}`, 'api.example', 400],
+    [`http://api.example:81${PATH}`, 'api.example', 400],
+    [`http://user@api.example${PATH}`, 'api.example', 400],
+    [`http://user@api.example${PATH}`, 'user@api.example', 400],
+    [`http://${PATH}`, 'api.example', 400],
+    [`ftp://api.example${PATH}`, 'api.example', 400],
+  ] as const) {
+    t.equal(await ask(target, host), expected, `${target} for ${host}`)
+  }
+  t.equal(await ask(`http://api.example${PATH}`, null, '', 'GET', '1.0'), 200, 'the target names the only host')
+  t.equal(await ask(`http://evil.example${PATH}`, null, '', 'GET', '1.0'), 403)
+  const write = async (origin: string): Promise<number> =>
+    await ask('http://api.example/consistency-check', 'api.example', `Origin: ${origin}\r\n`, 'POST')
+  t.equal(await write('http://api.example'), 200, 'an own page')
+  t.equal(await write('http://evil.example'), 403)
+})

@@ -84,7 +84,7 @@ for (const { name, open, url } of ports) {
     const next = h.put('pods/default/a', pod('a')) + 1
     const waiting = new Talk(t, open(h))
     waiting.ask(`${PODS}?resourceVersion=${next}&resourceVersionMatch=NotOlderThan`)
-    await until(() => source?.cache.waiting === 1, 'it waits for a revision')
+    await until(() => source?.cache.reads.waiting === 1, 'it waits for a revision')
     await h.app.drain()
     h.put('pods/default/a', pod('a'))
     await until(() => waiting.isEnded, 'it is answered in its own time')
@@ -115,6 +115,39 @@ for (const { name, open, url } of ports) {
     await until(() => code === 200, 'and answered it is')
   })
 }
+
+for (const { name, url } of ports) {
+  void t.test(`over HTTP/2 ${name}, --goaway-chance moves a client, and its watch continues`, async (t) => {
+    const h = await startApp(t, { flags: SECURE, config: { goawayChance: 1 } })
+    const { client, goaway } = sessionOf(t, url(h))
+    const events = new EventReader(client.request({ ':path': `${PODS}?watch=1&resourceVersion=1` }))
+    t.equal(await goaway, 0, 'GOAWAY without an error')
+    await until(() => h.watchers === 1, 'it watches')
+    h.put('pods/default/a', pod('a'))
+    t.match(await events.first(1), [{ type: 'ADDED' }])
+    t.equal(events.ending, null)
+  })
+}
+
+void t.test('--goaway-chance leaves HTTP/1.1 alone, and 0 moves nobody', async (t) => {
+  const h = await startApp(t, { flags: SECURE, config: { goawayChance: 1 } })
+  const talk = new Talk(t, connectTcp(h.port, '127.0.0.1'))
+  for (let i = 1; i <= 3; i++) {
+    talk.ask('/version')
+    await until(() => talk.text.split('gitVersion').length === i + 1, 'it is answered on the same connection')
+  }
+  t.notMatch(talk.text, /connection: close/i)
+  const never = await startApp(t, { flags: SECURE })
+  const { client } = sessionOf(t, never.url)
+  let moved = 0
+  client.on('goaway', () => moved++)
+  for (let i = 0; i < 20; i++) {
+    const stream = client.request({ ':path': '/version' })
+    stream.resume()
+    await new Promise((resolve) => stream.once('close', resolve))
+  }
+  t.equal(moved, 0)
+})
 
 function sessionOf(t: Test, url: string): { client: ClientHttp2Session; goaway: Promise<number> } {
   const client = connectHttp2(url, { rejectUnauthorized: false })

@@ -23,7 +23,7 @@ void t.test('a page may send the headers that the API server allows, and may not
   t.notMatch(allowed.join(), /impersonate|\*/)
 })
 
-void t.test('a page changes nothing unless it is of this server or of an allowed origin', async (t) => {
+void t.test('only pages of this server or of an allowed origin can write', async (t) => {
   const namespace = { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'a', uid: 'uid-a' } }
   const flags = ['--cors-allowed-origins', origin, '--enable-writes']
   const app = await startApp(t, { flags, objects: { 'namespaces/a': namespace } })

@@ -1,6 +1,6 @@
 /** Tests idle connections at the ports themselves: they are closed, and those that only look idle stay open. */
 import { once } from 'node:events'
-import { connect as connectHttp2 } from 'node:http2'
+import { type Http2ServerResponse, type ServerHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Server, type Socket, connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
@@ -11,6 +11,11 @@ import {
 } from '../../../../src/server/transports/server/listeners.js'
 import type { RapidResets } from '../../../../src/server/transports/limits/rapid-resets.js'
 import { rejectUnreadable } from '../../../../src/server/transports/server/reject-unreadable.js'
+import {
+  type StreamHandle,
+  findHttp2Handle,
+  writeTo,
+} from '../../../../src/server/transports/exchange/stream-handle.js'
 import { selfSignedCertificate } from '../../../support/issue-certificate.js'
 import {
   FLAG,
@@ -170,6 +175,48 @@ void t.test('a silent watch whose peer is alive stays, through any number of sil
   t.equal(await h.connections(), 1)
   stream.close()
   await drops(h, 0)
+})
+
+void t.test('each silence of a watch leaves no listener behind, and a busy watch is not pinged', async (t) => {
+  let session: ServerHttp2Session | undefined
+  let handle: StreamHandle | null = null
+  const server = createPlainListener(
+    (_asked, answer) => {
+      const { stream } = answer as unknown as Http2ServerResponse
+      session = stream.session as ServerHttp2Session
+      answer.write('begun', () => (handle = findHttp2Handle(stream)))
+    },
+    { maxStreams: 10, idleMs: 100, probeMs: 100 },
+  )
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  t.teardown(() => {
+    client.destroy()
+    server.closeAllConnections()
+    server.close()
+  })
+  let pings = 0
+  client.on('ping', () => pings++)
+  const stream = client.request({ ':path': '/watch' }).resume()
+  await until(() => pings >= 2, 'the first silences')
+  const listeners = session!.eventNames().map((name) => [name, session!.listenerCount(name)])
+  await until(() => pings >= 5, 'more of them')
+  t.same(
+    session!.eventNames().map((name) => [name, session!.listenerCount(name)]),
+    listeners,
+  )
+
+  const owner = { taken: () => {} }
+  const writes = setInterval(() => writeTo(handle!, Buffer.from('an event'), owner), 10)
+  t.teardown(() => clearInterval(writes))
+  await new Promise((resolve) => setTimeout(resolve, 150))
+  const before = pings
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  t.equal(pings, before)
+  clearInterval(writes)
+  await until(() => pings > before, 'a silent watch is asked again')
+  t.notOk(stream.closed || client.closed)
 })
 
 void t.test('a stalled TLS handshake is cut off in time, whatever the peer keeps open', async (t) => {

@@ -43,7 +43,7 @@ void t.test(
   },
 )
 
-void t.test('the metrics port answers nothing else with --passthrough either', async (t) => {
+void t.test('the metrics port serves nothing else, even with --passthrough', async (t) => {
   const { metricsUrl } = await startApp(t, {
     flags: ['--metrics-bind-address', '127.0.0.1:0', '--passthrough', 'http://127.0.0.1:9'],
   })
@@ -51,7 +51,7 @@ void t.test('the metrics port answers nothing else with --passthrough either', a
   t.equal((await ask(`${metricsUrl}/metrics`)).code, 200)
 })
 
-void t.test('a page whose name resolves to the metrics port reads nothing there', async (t) => {
+void t.test('a page whose name resolves to the metrics port cannot read it', async (t) => {
   const h = await startApp(t, {
     flags: ['--metrics-bind-address', '127.0.0.1:0', '--allowed-hosts', 'scraped.example'],
   })

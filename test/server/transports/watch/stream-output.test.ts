@@ -67,7 +67,7 @@ for (const { name, url } of transports) {
     await until(() => h.watchers === 0, 'none is left when the connection goes')
   })
 
-  void t.test(`a stream that takes nothing delays no other on its connection ${name}`, async (t) => {
+  void t.test(`a stalled stream does not delay the others on its connection ${name}`, async (t) => {
     const h = await startApp(t, { flags: [...SECURE, '--watch-cache-bytes', '256Mi'] })
     const client = session(t, url(h))
     const slow = watch(client, '&resourceVersion=1')
@@ -195,7 +195,7 @@ void t.test('curl is served in the version it requests', async (t) => {
   }
 })
 
-void t.test('a connection that sends nothing is only waited for', async (t) => {
+void t.test('a silent connection is waited for', async (t) => {
   const h = await startApp(t)
   const socket = connectTcp(h.port, '127.0.0.1')
   t.teardown(() => socket.destroy())

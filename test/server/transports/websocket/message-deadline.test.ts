@@ -87,7 +87,7 @@ void t.test('message deadline - each message has its own', (t) => {
   t.end()
 })
 
-void t.test('message deadline - beyond the allowed number of frames nothing is read', (t) => {
+void t.test('message deadline - frames beyond the allowed number are not read', (t) => {
   const { deadline } = setUp()
   const ping = frame(FIN | PING, 0)
   t.ok(deadline.read(Buffer.concat([ping, ping, ping.subarray(0, 1)]), 3))

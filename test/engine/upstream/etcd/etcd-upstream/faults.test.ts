@@ -47,7 +47,7 @@ void t.test(
   },
 )
 
-void t.test('an etcd that stops without closing anything is detected by its silence', async (t) => {
+void t.test('an etcd that stops without closing its connections is detected by its silence', async (t) => {
   const etcd = await startEtcd(t, { flags: quick })
   const upstream = connect(t, {
     endpoints: [etcd.url],

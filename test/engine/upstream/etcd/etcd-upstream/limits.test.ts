@@ -106,7 +106,7 @@ void t.test('a request over the limits is refused as such', async (t) => {
   )
   await t.rejects(twice, { name: 'UpstreamError', code: 'protocol' })
   const noLease = upstream.write([], [{ type: 'put', key, value: Buffer.alloc(0), leaseId: '8765432109876543210' }])
-  await t.rejects(noLease, { name: 'UpstreamError', code: 'protocol' })
+  await t.rejects(noLease, { name: 'UpstreamError', code: 'lease-not-found' })
   t.equal(await upstream.readKey(key), null)
 })
 

@@ -50,14 +50,14 @@ void t.test('objects stored by kube-apiserver 1.20 decode to its own answers for
   t.end()
 })
 
-void t.test('metadataOffset is where a resourceVersion is inserted, and the stored one is dropped', (t) => {
+void t.test('revisionOffset is where a resourceVersion is inserted, and the stored one is dropped', (t) => {
   for (const { name, protobuf, json } of apiTestData('head')) {
-    const { bytes, metadataOffset } = decodeObject(protobuf, schema, { defaultKind })
+    const { bytes, revisionOffset } = decodeObject(protobuf, schema, { defaultKind })
     const metadata = json['metadata'] as Record<string, unknown> | undefined
     if (metadata?.['resourceVersion'] === undefined || metadata['name'] === undefined) continue
     const text = bytes.toString()
-    t.equal(text.slice(0, metadataOffset).slice(-'"metadata":{'.length), '"metadata":{', name)
-    const spliced = `${text.slice(0, metadataOffset)}"resourceVersion":"42",${text.slice(metadataOffset)}`
+    t.equal(text.slice(0, revisionOffset).slice(-'"metadata":{'.length), '"metadata":{', name)
+    const spliced = `${text.slice(0, revisionOffset)}"resourceVersion":"42",${text.slice(revisionOffset)}`
     const parsed = JSON.parse(spliced) as { metadata: Record<string, unknown> }
     t.same(parsed.metadata, { ...metadata, resourceVersion: '42' }, name)
   }

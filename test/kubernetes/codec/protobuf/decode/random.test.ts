@@ -3,10 +3,12 @@ import t from 'tap'
 import { CodecError } from '../../../../../src/kubernetes/codec/protobuf/codec-error.js'
 import { decodeObject } from '../../../../../src/kubernetes/codec/protobuf/decode.js'
 import { kubernetesSchema } from '../../../../../src/kubernetes/codec/protobuf/schema.js'
+import { readPackageFile } from '../../../../../src/support/package-file.js'
+import { kindsIn } from '../schema/history.js'
 import { sampleObject, seededRandom, sortMembers } from '../../../../support/protobuf-sample.js'
 
 const schema = kubernetesSchema()
-const kinds = [...schema.listKinds()]
+const kinds = kindsIn(readPackageFile('src/kubernetes/codec/protobuf/kubernetes-schema.txt').toString())
 const SAMPLES_PER_KIND = 8
 
 void t.test('random objects of every kind decode as a plain reading of the schema says', (t) => {
@@ -23,7 +25,7 @@ void t.test('random objects of every kind decode as a plain reading of the schem
   t.end()
 })
 
-void t.test('damaged objects end in a CodecError or in JSON, never in anything else', (t) => {
+void t.test('damaged objects end in a CodecError or in JSON', (t) => {
   const random = seededRandom(20)
   let refused = 0
   for (let round = 0; round < 6_000; round++) {

@@ -60,7 +60,7 @@ void t.test('every member of the schema survives a round trip', async (t) => {
   t.match(read.metadata, metadata)
 })
 
-void t.test('members of another type than in the schema are dropped, and nothing throws', async (t) => {
+void t.test('members of another type than in the schema are dropped without an exception', async (t) => {
   const odd = {
     name: 5,
     labels: ['x'],

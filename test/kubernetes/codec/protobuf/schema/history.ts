@@ -17,35 +17,65 @@ interface Table {
 function parse(text: string): Table {
   const aliases: string[] = []
   const packages = new Map<string, Package>()
-  let messages = new Map<string, string>()
+  let current: readonly Package[] = []
   for (const line of text.split('\n')) {
     if (line === '' || line.startsWith('#')) continue
-    const [first = '', name = '', apiVersion = ''] = line.split(' ')
+    const [first = '', name = '', apiVersion = '', ...others] = line.split(' ')
     if (first === '=') aliases.push(line)
-    else if (first === '@') packages.set(name, { apiVersion, messages: (messages = new Map()) })
-    else messages.set(/^\w+/.exec(line)![0], line)
+    else if (first === '@') {
+      current = [versionOf(name), ...others].map((version) => {
+        const [inPackage, inApi] = [name, apiVersion].map((one) => one.replace(/\w+$/, version))
+        const known = packages.get(inPackage!) ?? { apiVersion: inApi!, messages: new Map<string, string>() }
+        packages.set(inPackage!, known)
+        return known
+      })
+    } else for (const { messages } of current) messages.set(/^\w+/.exec(line)![0], line)
   }
   return { aliases, packages }
+}
+
+const versionOf = (packageName: string): string => /\w+$/.exec(packageName)![0]
+
+/** Returns every kind of a table. */
+export function kindsIn(table: string): readonly (readonly [apiVersion: string, kind: string])[] {
+  return [...parse(table).packages.values()].flatMap(({ apiVersion, messages }) =>
+    [...messages].filter(([, line]) => /^\w+\*/.test(line)).map(([kind]) => [apiVersion, kind] as const),
+  )
 }
 
 /** Returns the table of a release, plus everything that earlier tables had and this one lacks. */
 export function withHistory(release: string, history: string): string {
   const now = parse(release)
   const before = parse(history)
-  const lines = [...now.aliases]
-  const names = [...now.packages.keys(), ...[...before.packages.keys()].filter((name) => !now.packages.has(name))]
-  for (const name of names) {
+  const packages = new Map<string, Package>()
+  for (const name of new Set([...now.packages.keys(), ...before.packages.keys()])) {
     const present = now.packages.get(name)
     const past = before.packages.get(name)
-    lines.push(`@ ${name} ${(present ?? past)!.apiVersion}`)
-    const messages = new Set([...(present?.messages.keys() ?? []), ...(past?.messages.keys() ?? [])])
-    for (const message of [...messages].toSorted()) {
-      const line = present?.messages.get(message)
-      const old = past?.messages.get(message)
-      lines.push(line === undefined ? old! : old === undefined ? line : withOldFields(line, old))
+    const messages = new Map(past?.messages)
+    for (const [message, line] of present?.messages ?? []) {
+      const old = messages.get(message)
+      messages.set(message, old === undefined ? line : withOldFields(line, old))
+    }
+    packages.set(name, { apiVersion: (present ?? past)!.apiVersion, messages })
+  }
+  return `${[...now.aliases, ...linesOf(packages)].join('\n')}\n`
+}
+
+/** A message that is the same in several versions of a group has one line. */
+function linesOf(packages: ReadonlyMap<string, Package>): string[] {
+  const sections = new Map<string, string[]>()
+  for (const name of [...packages.keys()].toSorted()) {
+    for (const [message, line] of [...packages.get(name)!.messages].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      const alike = [...packages.keys()]
+        .filter((other) => other.replace(/\w+$/, '') === name.replace(/\w+$/, ''))
+        .filter((other) => packages.get(other)!.messages.get(message) === line)
+        .toSorted()
+      if (alike[0] !== name) continue
+      const head = ['@', name, packages.get(name)!.apiVersion, ...alike.slice(1).map(versionOf)].join(' ')
+      sections.set(head, [...(sections.get(head) ?? [head]), line])
     }
   }
-  return `${lines.join('\n')}\n`
+  return [...sections.values()].flat()
 }
 
 function withOldFields(line: string, old: string): string {

@@ -1,6 +1,6 @@
 /**
  * `npm run generate:schema` generates `src/kubernetes/codec/protobuf/kubernetes-schema.txt` from Kubernetes' Go types,
- * of the release in `kubernetes-types/go.mod`. `npm run test:schema` (`--check`) compares every field, number and tag
+ * of the release in `kubernetes-types/go.mod`. `npm run judge -- schema` (`--check`) compares every field, number and tag
  * with them instead.
  */
 import { execFileSync } from 'node:child_process'

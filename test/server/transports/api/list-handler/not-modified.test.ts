@@ -28,7 +28,7 @@ void t.test(
     t.equal(await again.text(), await kept.text())
     const newest = await ask(app.url + PODS)
     const { metadata } = (await newest.json()) as { metadata: { resourceVersion: string } }
-    t.ok(source.cache.isResumable(Number(metadata.resourceVersion) as Revision))
+    t.ok(source.cache.history.isResumable(Number(metadata.resourceVersion) as Revision))
     t.equal(
       (await ask(app.url + PODS, newest.headers.get('etag')!)).status,
       304,

@@ -1,0 +1,94 @@
+/** One of the two servers that `doctor` compares, used with one identity. Every status code counts as a response. */
+import type { Transport } from '../../client/reflector/transport.js'
+import { readBody } from '../../client/reflector/transport.js'
+import { type ApiResource, discover } from '../../client/discovery.js'
+import { errorMessage } from '../../support/error-message.js'
+import { CommandError } from '../exit-code.js'
+import { jsonIn } from '../../support/json-text.js'
+
+export interface Reply {
+  readonly status: number
+  /** The parsed body; {} if it is not JSON. */
+  readonly body: Body
+  readonly text: string
+  /** How old the content is, in seconds, if distributary says so. Default: 0. */
+  readonly stalenessSeconds: number
+}
+
+/** The parts of a response that the checks read. */
+export interface Body {
+  readonly message?: string
+  readonly gitVersion?: string
+  readonly metadata?: { readonly resourceVersion?: string }
+  readonly items?: readonly ListedObject[]
+  readonly data?: Readonly<Record<string, string>>
+  readonly status?: {
+    readonly allowed?: boolean
+    readonly token?: string
+    readonly userInfo?: { readonly username?: string; readonly groups?: readonly string[] }
+  }
+}
+
+export interface ListedObject {
+  readonly metadata?: { readonly namespace?: string; readonly name?: string; readonly resourceVersion?: string }
+  readonly subjects?: readonly Subject[]
+}
+
+export interface Subject {
+  readonly kind: string
+  readonly name: string
+  readonly namespace?: string
+}
+
+const MAX_BODY_BYTES = 2 ** 28
+
+export class ComparedServer {
+  constructor(
+    readonly transport: Transport,
+    /** The server's name in messages. */
+    readonly name: string,
+    readonly signal: AbortSignal,
+  ) {}
+
+  /** @throws CommandError when there is no response. */
+  async get(path: string, query: Readonly<Record<string, string>> = {}, accept = 'application/json'): Promise<Reply> {
+    return await this.#send({ path, query, accept })
+  }
+
+  async post(path: string, body: object): Promise<Reply> {
+    const headers = { 'content-type': 'application/json' }
+    return await this.#send({
+      method: 'POST',
+      path,
+      query: {},
+      accept: 'application/json',
+      headers,
+      body: JSON.stringify(body),
+    })
+  }
+
+  async delete(path: string): Promise<Reply> {
+    return await this.#send({ method: 'DELETE', path, query: {}, accept: 'application/json' })
+  }
+
+  /** @throws CommandError when the server refuses. */
+  async resources(): Promise<readonly ApiResource[]> {
+    return await discover(async (path, accept) => {
+      const { status, body } = await this.get(path, {}, accept)
+      if (status === 404) return null
+      if (status !== 200) throw new CommandError(`${this.name} answers ${status} to ${path}`)
+      return body
+    })
+  }
+
+  async #send(request: Omit<Parameters<Transport['send']>[0], 'signal'>): Promise<Reply> {
+    try {
+      const response = await this.transport.send({ ...request, signal: this.signal })
+      const text = Buffer.from(await readBody(response, MAX_BODY_BYTES)).toString()
+      const stalenessSeconds = Number(response.header('x-distributary-staleness-seconds') ?? 0)
+      return { status: response.status, body: (jsonIn(text) ?? {}) as Body, text, stalenessSeconds }
+    } catch (error) {
+      throw new CommandError(`${this.name} does not answer: ${errorMessage(error)}`, undefined, { cause: error })
+    }
+  }
+}

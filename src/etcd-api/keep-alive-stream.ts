@@ -1,0 +1,96 @@
+/**
+ * One stream of lease keepalives. Each request is authorized for the keys that its lease has, and then sent to etcd on a
+ * stream of its own, whose answers are passed on. Requests are handled one after another, so answers keep their order.
+ */
+import { MAX_WAITING_REQUESTS } from './limits.js'
+import type { RawStream, RawUpstream } from '../engine/upstream/upstream.js'
+import { etcdErrorOf, stopped } from './etcd-error.js'
+import type { GrpcCall } from './grpc-call.js'
+import { LEASE_PATHS, leaseIdIn } from './leases.js'
+
+export interface KeepAliveOptions {
+  readonly raw: RawUpstream
+  readonly call: GrpcCall
+  /** @throws EtcdError if the caller may not keep the lease alive. */
+  readonly authorize: (leaseId: string) => Promise<void>
+  readonly onClose: () => void
+}
+
+export class KeepAliveStream {
+  readonly #options: KeepAliveOptions
+  readonly #waiting: Buffer[] = []
+  #stream: RawStream | null = null
+  #isBusy = false
+  /** Requests that etcd has not answered. */
+  #unanswered = 0
+  #isHalfClosed = false
+
+  constructor(options: KeepAliveOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    const { call, onClose } = this.#options
+    call.read({
+      onMessage: (message) => {
+        this.#waiting.push(message)
+        if (this.#waiting.length > MAX_WAITING_REQUESTS) call.pause()
+        if (!this.#isBusy) void this.#work()
+      },
+      onHalfClose: () => {
+        this.#isHalfClosed = true
+        this.#endIfAnswered()
+      },
+      onDrain: () => this.#stream?.resume(),
+      onClose: () => {
+        this.#waiting.length = 0
+        this.#stream?.cancel()
+        onClose()
+      },
+    })
+    call.begin()
+  }
+
+  fail(error: ReturnType<typeof stopped>): void {
+    this.#options.call.fail(error)
+  }
+
+  async #work(): Promise<void> {
+    const { call, authorize } = this.#options
+    this.#isBusy = true
+    try {
+      for (let message = this.#waiting.shift(); message !== undefined; message = this.#waiting.shift()) {
+        if (this.#waiting.length <= MAX_WAITING_REQUESTS) call.resume()
+        await authorize(leaseIdIn(message))
+        if (call.isOver) return
+        this.#stream ??= await this.#open()
+        this.#unanswered++
+        this.#stream.send(message)
+      }
+    } catch (error) {
+      call.fail(etcdErrorOf(error))
+    } finally {
+      this.#isBusy = false
+    }
+    this.#endIfAnswered()
+  }
+
+  /** As in etcd, the stream of a client that has nothing more to ask ends after the last answer. */
+  #endIfAnswered(): void {
+    if (this.#isHalfClosed && !this.#isBusy && this.#unanswered === 0) this.#options.call.succeed()
+  }
+
+  async #open(): Promise<RawStream> {
+    const { raw, call } = this.#options
+    const stream = await raw.stream(LEASE_PATHS.keepAlive, {
+      onMessage: (message) => {
+        if (!call.send([message])) stream.pause()
+        this.#unanswered--
+        this.#endIfAnswered()
+      },
+      onEnd: (error) => call.fail(error === null ? stopped() : etcdErrorOf(error)),
+    })
+    if (call.isOver) stream.cancel()
+    return stream
+  }
+}

@@ -1,0 +1,94 @@
+/** The limits of etcd's own API on one client, and the answers beyond them. */
+import t from 'tap'
+import { RpcError } from '../../../src/engine/upstream/etcd/rpc-status.js'
+import { until } from '../../support/until.js'
+import { encode, type RecordedStream, startEtcdApi } from '../support/harness.js'
+
+const ALL = { 1: '/flags/', 2: '/flags0' }
+const TOO_MANY = 'rpc error: code = ResourceExhausted desc = etcdserver: too many requests'
+
+/** Sends more creates, and returns the reason of the last refusal; '' if there was none. */
+async function send(stream: RecordedStream, count: number, fields: object): Promise<readonly string[]> {
+  const answers = stream.messages.length + count
+  for (let i = 0; i < count; i++) stream.send(encode({ 1: fields as { 1: string } }))
+  await until(() => stream.messages.length >= answers, 'every request is answered')
+  return stream.messages.slice(-1).map((message) => message.text(6))
+}
+
+void t.test('a stream has a limit of watches, and the others go on', async (t) => {
+  const { ours, theirs } = await startEtcdApi(t)
+  const stream = ours.stream('Watch/Watch')
+  t.same(await send(stream, 9_999, { ...ALL, 3: 1_000_000_000 }), [''])
+  t.same(await send(stream, 1, ALL), [''])
+  t.same(await send(stream, 1, ALL), [TOO_MANY])
+  await theirs.put('/flags/a', 'x')
+  await until(() => stream.messages.some((message) => message.messages(11).length > 0), 'an event')
+})
+
+void t.test('watches on etcd have a limit', async (t) => {
+  const { ours } = await startEtcdApi(t)
+  const streams = Array.from({ length: 10 }, () => ours.stream('Watch/Watch'))
+  for (const stream of streams) t.same(await send(stream, 100, { 1: '/other/x' }), [''])
+  const late = ours.stream('Watch/Watch')
+  t.same(await send(late, 1, { 1: '/other/x' }), [TOO_MANY])
+  streams[0]?.cancel()
+  await until(async () => {
+    const again = ours.stream('Watch/Watch')
+    return (await send(again, 1, { 1: '/other/x' }))[0] === ''
+  }, 'a place is free again')
+})
+
+void t.test('forwarded requests wait for a slot, and are refused while none becomes free', async (t) => {
+  const { ours, theirs, etcd } = await startEtcdApi(t)
+  await ours.range({ 1: '/other/x' })
+  await etcd.kill('SIGSTOP')
+  const answers = Array.from({ length: 70 }, () => ours.range({ 1: '/other/x' }).catch((error: unknown) => error))
+  const first = await Promise.race(answers)
+  t.match(first, { details: 'etcdserver: too many requests' })
+  await etcd.kill('SIGCONT')
+  await Promise.all(answers)
+  await until(async () => (await theirs.range({ 1: '/other/x' })).revision > 0, 'etcd answers')
+  t.equal((await ours.range({ 1: '/other/x' })).number(4), 0)
+})
+
+void t.test('a request may have two megabytes, and one that is compressed is refused', async (t) => {
+  const { ours } = await startEtcdApi(t)
+  const refused = await ours.range({ 1: 'x'.repeat(3 * 1024 * 1024) }).catch((error: unknown) => error)
+  t.match(refused, { details: 'etcdserver: request is too large' })
+  t.ok(refused instanceof RpcError)
+  t.equal((await ours.range({ 1: '/flags/x' })).number(4), 0, 'the connection is still good')
+})
+
+void t.test(
+  'a transaction has a limited number of operations, and needs a limited number of permissions',
+  async (t) => {
+    const { ours } = await startEtcdApi(t)
+    const refused = async (request: Uint8Array): Promise<unknown> =>
+      await ours.call('KV/Txn', request).catch((error: unknown) => error)
+    const tooMany = { details: 'etcdserver: too many operations in txn request' }
+    const same = Array.from({ length: 10_001 }, () => ({ 1: { 1: '/flags/a' } }))
+    t.match(await refused(encode({ 2: same })), tooMany)
+    const different = Array.from({ length: 1_001 }, (_, i) => ({ 1: { 1: `/flags/${i}` } }))
+    t.match(await refused(encode({ 2: different })), tooMany)
+  },
+)
+
+void t.test('a burst of requests on one stream is answered in order, and read piece by piece', async (t) => {
+  const { ours } = await startEtcdApi(t)
+  const stream = ours.stream('Watch/Watch')
+  t.same(await send(stream, 2_000, { ...ALL, 3: 1_000_000_000 }), [''])
+  t.same(
+    stream.messages.map((message) => message.number(2)),
+    stream.messages.map((_, i) => i),
+  )
+})
+
+void t.test('a known client has more streams on its connection than others', async (t) => {
+  const { ours, theirs } = await startEtcdApi(t, { flags: ['--http2-max-streams-per-connection=10'] })
+  await ours.range({ 1: '/flags/a' })
+  const streams = Array.from({ length: 300 }, () => ours.stream('Watch/Watch'))
+  for (const stream of streams) stream.send(encode({ 1: ALL }))
+  for (const stream of streams) await stream.message(0)
+  await theirs.put('/flags/a', 'x')
+  for (const stream of streams) t.equal((await stream.message(1)).messages(11).length, 1)
+})
