@@ -101,7 +101,10 @@ void t.test('watches of quiet Events survive every end of the watch at the API s
   ]
   const revisions: Revision[] = []
   for (let i = 0; i < 3; i++) {
-    revisions.push(await reaches(`e${i}`))
+    const revision = await reaches(`e${i}`)
+    revisions.push(revision)
+    // The state with which a watch begins must not be read over a response that is about to be ended.
+    await Promise.all(watches.map((watch) => watch.untilRevision(revision)))
     await expire(i)
   }
   revisions.push(await reaches('last'))
