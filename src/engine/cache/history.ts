@@ -222,8 +222,9 @@ export class History {
   /**
    * Puts older batches before the oldest. Does nothing if the history no longer begins where they end, or if it begins
    * with another state.
+   * @returns whether they are there now.
    */
-  precede(batches: readonly CacheBatch[], { after, until, keys, store }: Older): void {
+  precede(batches: readonly CacheBatch[], { after, until, keys, store }: Older): boolean {
     const replaced = new Map<Key, StoredObject | null>()
     for (let i = this.#ring.length - 1; i >= 0; i--) {
       for (const { object, previous } of this.#ring.at(i)!.events) replaced.set((object ?? previous)!.key, previous)
@@ -234,9 +235,10 @@ export class History {
       return (object === undefined ? present.get(key) : object)?.modRevision
     }
     const isSame = [...keys].every((key) => store.get(key)?.modRevision === revisionOf(key))
-    if (this.#ring.floorRevision !== until || !isSame) return
+    if (this.#ring.floorRevision !== until || !isSame) return false
     this.#ring.prepend(batches, after)
     this.#renewPositions()
+    return true
   }
 
   /** Restarts the history after `revision`. */

@@ -176,9 +176,7 @@ export class WatchCache implements FeedSink {
           isReadable &&= held.withheldReason === null
         }
       },
-      commit: () => {
-        if (isReadable) this.history.precede(older, { after, until, keys, store: held.store })
-      },
+      commit: () => isReadable && this.history.precede(older, { after, until, keys, store: held.store }),
     }
   }
 

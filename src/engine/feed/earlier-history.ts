@@ -10,14 +10,15 @@
 import { type Batch, eventKey, inOwnMemory, type KeyEvent, type KeyValue } from '../model/event.js'
 import { EARLIER_BYTES } from '../model/limits.js'
 import { nextRevision, type Revision } from '../model/revision.js'
-import { errorMessage } from '../../support/error-message.js'
 import { sleep, type Timer } from '../../support/clock.js'
+import { withDeadline } from '../../support/deadline.js'
 import { inTurns, partsOf, sourceTurns } from '../../support/turns.js'
 import { UpstreamError, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
 import { addInTurns } from './add-in-turns.js'
 import type { FeedOptions } from './feed-options.js'
 import { sizeOf } from './held-batches.js'
-import { readInTime, readPages } from './read-pages.js'
+import { asUpstreamError } from './history-reader.js'
+import { READ_TIMEOUT_MS, readPages } from './read-pages.js'
 
 const TRIES = 3
 /** If nothing has arrived for this long, the source is asked for its progress. */
@@ -40,10 +41,11 @@ export async function readEarlier(options: FeedOptions, until: Revision, signal:
     after = await readInTries(options, until, signal)
     logger.debug({ resource, resumableAfter: after }, 'history from before the start has been read back')
   } catch (error) {
-    logger.debug({ resource, why: errorMessage(error) }, 'no history from before the start')
+    const why = asUpstreamError(error, options).message
+    logger.debug({ resource, why }, 'no history from before the start')
   } finally {
     giveBack()
-    lists.earlier.end(after, logger)
+    lists.earlier.end(after ?? (signal.aborted ? 'stopped' : 'none'), logger)
     if (!signal.aborted) sink.seeking?.(false)
   }
 }
@@ -133,7 +135,7 @@ async function collect(
       )
     })
   try {
-    await readInTime(clock, signal, collecting)
+    await withDeadline(clock, READ_TIMEOUT_MS, signal, unproven, collecting)
   } finally {
     ;(timer as Timer | null)?.cancel()
     ;(watch as UpstreamWatch | null)?.close()
@@ -177,7 +179,15 @@ async function deliver(options: FeedOptions, earlier: Earlier, signal: AbortSign
     history.apply(part)
   }
   signal.throwIfAborted()
-  history.commit()
+  if (!history.commit()) throw new UpstreamError('protocol', 'the history does not lead to the state held here')
+}
+
+/** A source that reports no progress does not report it to the next try either. */
+function unproven(): UpstreamError {
+  return new UpstreamError(
+    'protocol',
+    `the source has not shown within ${READ_TIMEOUT_MS} ms that nothing else happened`,
+  )
 }
 
 /** An event must not keep the message alive in which it arrived. */

@@ -19,15 +19,15 @@ export class EarlierReads {
     this.#running++
   }
 
-  /** @param after where the history begins now; null if none could be read. */
-  end(after: Revision | null, logger: Logger): void {
+  /** @param result where the history begins now; `none` if none could be read; `stopped` if the feed was stopped. */
+  end(result: Revision | 'none' | 'stopped', logger: Logger): void {
     this.#running--
-    if (after === null) this.#failed++
-    else {
+    if (result === 'none') this.#failed++
+    else if (result !== 'stopped') {
       this.#resources++
-      this.#resumableAfter = Math.max(this.#resumableAfter, after)
+      this.#resumableAfter = Math.max(this.#resumableAfter, result)
     }
-    if (this.#running > 0) return
+    if (this.#running > 0 || this.#resources + this.#failed === 0) return
     const reached = this.#resources === 0 ? {} : { resumableAfter: this.#resumableAfter }
     const fields = { resources: this.#resources, ...reached, withoutHistory: this.#failed }
     logger.info(fields, 'history from before the start')

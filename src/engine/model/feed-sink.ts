@@ -29,8 +29,10 @@ export interface Replacement {
 }
 
 /** Takes the history from before the first state: the state at its start, and then the events, oldest first. */
-export interface EarlierHistory extends Omit<Replacement, 'abort'> {
+export interface EarlierHistory extends Pick<Replacement, 'add'> {
   apply(batches: readonly Batch[]): void
+  /** @returns whether the sink has taken the history. */
+  commit(): boolean
 }
 
 /**

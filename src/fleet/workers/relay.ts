@@ -161,11 +161,12 @@ export class Relay implements FeedSink {
       apply: (part) => void batches.push(...part),
       commit: () => {
         const isTaken = this.#state.precede({ after, until, replaced, batches }, this.#clock.monotonic())
-        if (!isTaken || this.#subscribers.size === 0) return
+        if (!isTaken || this.#subscribers.size === 0) return isTaken
         this.#broadcast(feedFrame({ kind: 'earlier', feed: this.id, after, until }))
         for (const page of pagesOf(replaced)) this.#broadcast(pageFrame(this.id, page))
         for (const frame of batchFrames(this.id, batches, 'earlier-batches')) this.#broadcast(frame)
         this.#broadcast(feedFrame({ kind: 'earlier-commit', feed: this.id }))
+        return true
       },
     }
   }

@@ -77,19 +77,29 @@ function apiServer(t: Test, given: Partial<Source> = {}) {
   return { clock, etcd, source, requests, open, feedOf, pass: (ms = 2_000) => clock.advanceInTurns(ms, 20) }
 }
 
+function recordingLogger() {
+  const infos: object[] = []
+  const errors: object[] = []
+  const logger: Logger = {
+    ...silentLogger,
+    info: (fields: object) => infos.push(fields),
+    error: (fields: object) => errors.push(fields),
+  }
+  return { logger, infos, errors }
+}
+
 void t.test('events from before the first state come with the values that they replaced', async (t) => {
   const { etcd, requests, feedOf, pass } = apiServer(t)
   etcd.commit([put('a'), put('b')])
   etcd.commit([put('unchanged')])
   for (let i = 0; i < 3; i++) etcd.commit([put('a', `${i}`)])
   etcd.commit([remove('b')])
-  const logged: object[] = []
-  const logger: Logger = { ...silentLogger, info: (fields: object) => logged.push(fields) }
+  const { logger, infos } = recordingLogger()
   const { sink } = feedOf({ backfillRevisions: 4, logger })
   await pass()
   t.strictSame(sink.calls, ['replace 7 initial', 'seeking', 'synced', 'earlier 3-7 [2,2] 4,5,6,7', 'sought'])
   t.strictSame(requests, ['watch 3', 'list 3'])
-  t.match(logged, [{ resources: 1, resumableAfter: 3, withoutHistory: 0 }], 'a log line says how far it reaches')
+  t.match(infos, [{ resources: 1, resumableAfter: 3, withoutHistory: 0 }], 'a log line says how far it reaches')
 })
 
 void t.test('without events, a proof that there were none is enough', async (t) => {
@@ -208,10 +218,48 @@ void t.test('beyond the limit of bytes, the oldest events are left out', async (
 void t.test('stopping the feed ends it', async (t) => {
   const { etcd, open, feedOf, pass } = apiServer(t, { isSilent: true })
   for (let i = 0; i < 3; i++) etcd.commit([put('a', `${i}`)])
-  const { feed, sink } = feedOf()
+  const { logger, infos } = recordingLogger()
+  const { feed, sink } = feedOf({ logger })
   await pass(300)
   t.equal(open.watches, 1, 'it is being read back')
   await feed.stop()
   t.strictSame(sink.of('earlier'), [])
   t.equal(open.watches, 0)
+  t.strictSame(infos, [], 'no line says that it had no history')
+})
+
+void t.test('a source that does not report its progress is asked once', async (t) => {
+  const { clock, etcd, requests, feedOf } = apiServer(t, { isSilent: true })
+  for (let i = 0; i < 3; i++) etcd.commit([put('a', `${i}`)])
+  const { sink } = feedOf()
+  await clock.advanceInTurns(16_000, 200)
+  t.strictSame(requests, ['watch 1'])
+  t.equal(sink.calls.at(-1), 'sought')
+})
+
+void t.test('history that the sink refuses does not count as read', async (t) => {
+  const { etcd, feedOf, pass } = apiServer(t)
+  for (let i = 0; i < 3; i++) etcd.commit([put('a', `${i}`)])
+  const { logger, infos, errors } = recordingLogger()
+  const { sink } = feedOf({ logger })
+  sink.takesEarlier = false
+  await pass()
+  t.equal(sink.of('earlier').length, 1)
+  t.strictSame(infos, [{ resources: 0, withoutHistory: 1 }])
+  t.strictSame(errors, [])
+})
+
+void t.test('a bug is logged as an error', async (t) => {
+  const { etcd, feedOf, pass } = apiServer(t)
+  for (let i = 0; i < 3; i++) etcd.commit([put('a', `${i}`)])
+  const { logger, infos, errors } = recordingLogger()
+  const { sink } = feedOf({ logger })
+  const bug = new TypeError('undefined is not a function')
+  sink.earlier = () => {
+    throw bug
+  }
+  await pass()
+  t.match(errors, [{ err: bug }])
+  t.strictSame(infos, [{ resources: 0, withoutHistory: 1 }])
+  t.equal(sink.calls.at(-1), 'sought')
 })

@@ -13,6 +13,8 @@ export class RecordingSink implements FeedSink {
   /** Since the last replacement. */
   readonly batches: Batch[] = []
   isAwaited = false
+  /** What it answers to the history from before its first state. */
+  takesEarlier = true
   /** Revision of the last replacement. */
   base = ZERO_REVISION
   revision = ZERO_REVISION
@@ -72,6 +74,7 @@ export class RecordingSink implements FeedSink {
         const replaced = keyValues.map(({ modRevision }) => modRevision).join()
         const revisions = batches.map(({ revision }) => revision).join()
         this.calls.push(`earlier ${after}-${until} [${replaced}] ${revisions}`)
+        return this.takesEarlier
       },
     }
   }
