@@ -56,7 +56,8 @@ export class Relay implements FeedSink {
   #position: Revision = ZERO_REVISION
   #hasState = false
   #isSynced = false
-  #isSeeking = false
+  /** As last reported by the feed; null before its first report. */
+  #isSeeking: boolean | null = null
   #confirmation: Extract<FeedMessage, { kind: 'confirmed' }> | null = null
   #trouble: Extract<FeedMessage, { kind: 'disconnected' | 'refused' }> | null = null
 
@@ -150,7 +151,7 @@ export class Relay implements FeedSink {
 
   seeking(isSeeking: boolean): void {
     this.#isSeeking = isSeeking
-    this.#broadcast(this.#seekingFrame())
+    this.#broadcast(this.#seekingFrame(isSeeking))
   }
 
   earlier(after: Revision, until: Revision): EarlierHistory {
@@ -216,7 +217,8 @@ export class Relay implements FeedSink {
     const position = this.#position
     const after: Buffer[] = []
     if (position > (batches.at(-1)?.revision ?? revision)) after.push(this.#progressFrame())
-    if (this.#isSeeking) after.push(this.#seekingFrame())
+    // Also when the search is over: of the frames sent before, this worker may have got only those until its begin.
+    if (this.#isSeeking !== null) after.push(this.#seekingFrame(this.#isSeeking))
     if (this.#isSynced) after.push(this.#syncedFrame())
     after.push(...this.#statusFrames())
     const committed = (): void => {
@@ -243,8 +245,8 @@ export class Relay implements FeedSink {
     return feedFrame({ kind: 'synced', feed: this.id, trustsProgress: this.feed.freshness.trustsProgress })
   }
 
-  #seekingFrame(): Buffer {
-    return feedFrame({ kind: 'seeking', feed: this.id, isSeeking: this.#isSeeking })
+  #seekingFrame(isSeeking: boolean): Buffer {
+    return feedFrame({ kind: 'seeking', feed: this.id, isSeeking })
   }
 
   /** The frames of the last confirmation and the last trouble, if there are any. */
