@@ -231,11 +231,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       handlers.onEnd(end)
     }
     const opening = new Opening({ ...handlers, onEnd }, () => server.ageOf(resourceId(resource)))
-    const continued = this.#continued
-    this.#continued = null
-    continued?.timer.cancel()
-    const stream = continued?.startRevision === startRevision ? continued.stream : null
-    if (stream === null) continued?.stream.close()
+    const stream = this.#takeContinued(startRevision)
     const open = async (): Promise<void> => {
       const product = server.knownProduct ?? (await server.product())
       if (opening.isClosed) return stream?.close()
@@ -312,6 +308,15 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     // A watch that starts later finds the response closed.
     const timer = this.#options.server.clock.setTimer(FOLLOW_MS, () => stream.close())
     this.#continued = { startRevision, stream, timer }
+  }
+
+  /** Another watch, such as one that reads back history, leaves the response to the watch that continues it. */
+  #takeContinued(startRevision: Revision): StateStream | null {
+    const continued = this.#continued
+    if (continued?.startRevision !== startRevision) return null
+    this.#continued = null
+    continued.timer.cancel()
+    return continued.stream
   }
 
   async #form(signal: AbortSignal | undefined): Promise<Form> {

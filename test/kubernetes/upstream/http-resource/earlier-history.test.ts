@@ -2,11 +2,17 @@
 import t, { type Test } from 'tap'
 import { nodeTransport } from '../../../../src/client/node/node-transport.js'
 import type { TransportRequest } from '../../../../src/client/reflector/transport.js'
+import type { Batch } from '../../../../src/engine/model/event.js'
+import { nextRevision, type Revision } from '../../../../src/engine/model/revision.js'
+import type { UpstreamWatch, WatchEnd } from '../../../../src/engine/upstream/upstream.js'
+import { HttpResource } from '../../../../src/kubernetes/upstream/http-resource.js'
 import { RemoteApiServer } from '../../../../src/kubernetes/upstream/remote-api-server.js'
 import { load } from '../../../../src/server/config/load.js'
 import { systemClock } from '../../../../src/support/clock.js'
+import { seededRandom } from '../../../../src/support/random.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../../../support/app.js'
 import { pod } from '../../../support/pod.js'
+import { until } from '../../../support/until.js'
 import { wholeObject } from '../../../support/whole-object.js'
 
 interface EventLine {
@@ -38,11 +44,9 @@ async function frontOf(t: Test, options: AppHarnessOptions): Promise<AppHarness>
   return await startApp(t, { ...options, config: { resources } })
 }
 
-async function behind(t: Test, front: AppHarness, flags: readonly string[] = []) {
-  const requests: TransportRequest[] = []
-  const atStart = front.upstream.revision
+function serverOf(front: AppHarness, requests: TransportRequest[]): RemoteApiServer {
   const transport = nodeTransport({ server: front.url })
-  const server = new RemoteApiServer({
+  return new RemoteApiServer({
     transport: {
       send: (request) => {
         requests.push(request)
@@ -53,6 +57,12 @@ async function behind(t: Test, front: AppHarness, flags: readonly string[] = [])
     clock: systemClock,
     speaksSse: false,
   })
+}
+
+async function behind(t: Test, front: AppHarness, flags: readonly string[] = []) {
+  const requests: TransportRequest[] = []
+  const atStart = front.upstream.revision
+  const server = serverOf(front, requests)
   const back = await startApp(t, { flags: ['--upstream', front.url, ...flags], server })
   /** The past revisions from which a resource was watched, and at which it was listed. */
   const past = (plural: string): { readonly watches: number[]; readonly lists: number[] } => {
@@ -69,6 +79,37 @@ async function behind(t: Test, front: AppHarness, flags: readonly string[] = [])
   }
   return { back, past }
 }
+
+void t.test('a watch from the past leaves a streamed state to the watch that continues it', async (t) => {
+  const front = await frontOf(t, { objects: { 'pods/a/x': onNode('x', 'n1') } })
+  const requests: TransportRequest[] = []
+  const server = serverOf(front, requests)
+  const { resource } = [...front.app.sources].find((one) => one.resource.plural === 'pods')!
+  const upstream = new HttpResource({ server, resource, random: seededRandom(1) })
+  const page = await upstream.read({ prefix: resource.etcdPrefix, willWatch: true })
+  t.ok(page.isContinued)
+  const seen: number[] = []
+  const follow = (startRevision: Revision): UpstreamWatch => {
+    const onEnd = (end: WatchEnd): void => void t.fail(`${startRevision}: ${end.kind}`)
+    const onBatches = (batches: readonly Batch[]): void => void seen.push(...batches.map(({ revision }) => revision))
+    const handlers = { onOpen: () => {}, onBatches, onProgress: () => {}, onEnd }
+    return upstream.watch({ prefix: resource.etcdPrefix, startRevision }, handlers)
+  }
+  const past = follow(page.revision)
+  await until(() => seen.length === 1, 'the event from the past')
+  past.close()
+  const next = follow(nextRevision(page.revision))
+  const written = front.put('pods/a/y', onNode('y', 'n1'))
+  await until(() => seen.length === 2, 'the next event')
+  next.close()
+  t.same(seen, [page.revision, written])
+  const watches = requests.filter(({ path, query }) => path === '/api/v1/pods' && query['watch'] === '1')
+  t.same(
+    watches.map(({ query }) => query['sendInitialEvents'] ?? query['resourceVersion']),
+    ['true', String(page.revision - 1)],
+    'no request for what comes next',
+  )
+})
 
 async function watch(h: AppHarness, plural: string, revision: number, query = ''): Promise<string[]> {
   const response = await fetch(`${h.url}/api/v1/${plural}?watch=1&resourceVersion=${revision}&timeoutSeconds=1${query}`)
