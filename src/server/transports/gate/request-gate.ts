@@ -263,6 +263,7 @@ export class RequestGate {
     check: () => Promise<T>,
   ): Promise<T> {
     const { audit, guard } = this.options
+    const startedMs = performance.now()
     const part = { ...whole, rule: null, attributes, isCounted: false }
     exchange.access = part
     let code = 200
@@ -273,7 +274,8 @@ export class RequestGate {
       throw error
     } finally {
       exchange.access = whole
-      audit?.write({ ...lineOf(exchange, part, this.addressOf(exchange), guard !== null), code })
+      const line = lineOf(exchange, part, this.addressOf(exchange), guard !== null)
+      audit?.write({ ...line, code, latencySeconds: (performance.now() - startedMs) / 1000 })
     }
   }
 
