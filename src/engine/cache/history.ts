@@ -90,10 +90,14 @@ export class History {
     return this.#seekers.size > 0
   }
 
-  /** If the revision is before the history, and earlier history is being sought, waits for it. */
-  async seek(afterRevision: Revision, signal: AbortSignal | undefined): Promise<void> {
-    if (afterRevision >= this.floorRevision) return
+  /**
+   * If the revision is before the history, and earlier history is being sought, waits for it.
+   * @returns whether it has waited.
+   */
+  async seek(afterRevision: Revision, signal: AbortSignal | undefined): Promise<boolean> {
+    if (!this.#isSeeking || afterRevision >= this.floorRevision) return false
     await this.#seekers.wait(SOUGHT, { signal, requestsProgress: false, limitMs: EARLIER_WAIT_MS })
+    return true
   }
 
   /** @throws RevisionExpiredError when no watch can begin after the revision. */

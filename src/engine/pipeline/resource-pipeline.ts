@@ -147,7 +147,10 @@ export class ResourcePipeline<R extends Resource = Resource> {
 
   /** The resource is no longer served. Its watchers get everything that is in the cache, and then end. */
   async retire(): Promise<void> {
-    await this.feed.stop()
+    const stopped = this.feed.stop()
+    // A watch that waits for the history from before the start learns at once that the resource is gone.
+    this.cache.seeking(false)
+    await stopped
     await this.dispatcher.retire()
   }
 

@@ -11,6 +11,7 @@ import type { Revision } from '../../../engine/model/revision.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
 import { fingerprintOf } from '../../../kubernetes/dialect/resource-registry.js'
 import type { ApiContext } from './api-context.js'
+import { seekEarlier } from './read-state.js'
 import type { ReadRequest } from './request.js'
 
 /** The header with the position of a list that was requested with `history`. */
@@ -84,7 +85,7 @@ export async function assertPosition(
       await cache.reads.waitUntil(revision, signal)
     }
     if (isOwn) return
-    await cache.history.seek(revision, request.exchange.signal)
+    await seekEarlier(context, cache, revision, request)
     cache.history.assertResumable(revision)
     if (named === (await positionAt(context, request, revision))) return
   }

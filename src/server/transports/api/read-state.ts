@@ -4,6 +4,7 @@ import type { WatchCache } from '../../../engine/cache/watch-cache.js'
 import { expiredTokenError } from '../../../kubernetes/dialect/continue-token.js'
 import type { RequestedFreshness, ListRead } from '../../../kubernetes/dialect/list-options.js'
 import type { Key } from '../../../engine/model/event.js'
+import type { Revision } from '../../../engine/model/revision.js'
 import { ExpiredError } from '../../../kubernetes/model/status.js'
 import { statusOf } from '../../../kubernetes/model/status-of.js'
 import type { StoredObject } from '../../../engine/model/stored-object.js'
@@ -11,7 +12,7 @@ import { afterWait } from '../gate/after-wait.js'
 import { turnToGoOn } from '../limits/arrivals.js'
 import type { ApiContext } from './api-context.js'
 import { type PendingRequest, waitFor } from './answer-after.js'
-import type { Request } from './request.js'
+import { assertNotDraining, type Request } from './request.js'
 
 /** The identity that reads, and the signal that ends the read. */
 interface Reader {
@@ -39,6 +40,22 @@ export async function untilLoaded(
     }
     await turnToGoOn(caller.identity)
   })
+}
+
+/**
+ * Waits for the history from before the start, if a request begins there and it is being read back. No slot is held
+ * meanwhile, because that may take long.
+ * @throws ServiceUnavailableError when the server has begun to drain in the meantime.
+ */
+export async function seekEarlier(
+  context: Pick<ApiContext, 'isDraining'>,
+  cache: WatchCache,
+  revision: Revision,
+  { caller, exchange }: Reader,
+): Promise<void> {
+  if (!(await cache.history.seek(revision, exchange.signal))) return
+  await turnToGoOn(caller.identity)
+  assertNotDraining(context)
 }
 
 /** @throws TooLargeResourceVersionError, StatusError */
@@ -99,7 +116,6 @@ export async function readListState(
   }
 }
 
-/** A resource of at most this size is small: with a few slots for such reads, they take less than a large value. */
 /**
  * Does work that needs memory: while memory is short, in turn with other callers.
  * @param isSmall whether the work needs so little that it need not wait. Default: it does not.
@@ -122,6 +138,7 @@ export async function inMemoryTurn(
   }
 }
 
+/** A resource of at most this size is small: with a few slots for such reads, they take less than a large value. */
 const SMALL_OBJECTS = 1_000
 const SMALL_BYTES = 256 * 1024
 

@@ -90,7 +90,7 @@ export function understandList(
 }
 
 /** @throws ServiceUnavailableError */
-export function assertNotDraining(context: ApiContext): void {
+export function assertNotDraining(context: Pick<ApiContext, 'isDraining'>): void {
   if (!context.isDraining()) return
   throw new ServiceUnavailableError('the server is shutting down', { details: { retryAfterSeconds: 1 } })
 }

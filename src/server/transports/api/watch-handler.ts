@@ -26,8 +26,8 @@ import type { Exchange } from '../exchange/exchange.js'
 import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import { answerAfter } from './answer-after.js'
 import type { ApiContext } from './api-context.js'
-import { inMemoryTurn, readSnapshot } from './read-state.js'
-import { assertNotDraining, type WatchRequest } from './request.js'
+import { inMemoryTurn, readSnapshot, seekEarlier } from './read-state.js'
+import type { WatchRequest } from './request.js'
 import { checkObjects } from './check-unknown-fields.js'
 
 const nothing = (): void => {}
@@ -60,15 +60,9 @@ export async function handleWatch(context: ApiContext, request: WatchRequest, tr
   // The request has just been parsed, so it refers to the resource's current form, and this is the history of that
   // form.
   const history = request.live.cache.history.name
-  await awaitEarlier(context, request)
+  const { start } = request.options
+  if (start.kind === 'after') await seekEarlier(context, request.live.cache, start.revision, request)
   await inMemoryTurn(context, request, () => openWatch(context, request, transportOf, history))
-}
-
-/** Waits for history from before the start, if it is being read back. No turn is held meanwhile, because that may take long. */
-async function awaitEarlier(context: ApiContext, { live, exchange, options: { start } }: WatchRequest): Promise<void> {
-  if (start.kind !== 'after') return
-  await live.cache.history.seek(start.revision, exchange.signal)
-  assertNotDraining(context)
 }
 
 async function openWatch(

@@ -5,9 +5,10 @@ import { handleWatch, type TransportOf } from '../../../../src/server/transports
 
 void t.test('a watch that has waited for memory does not begin in the form that objects had before', async (t) => {
   let hasSought = false
-  const seek = async (): Promise<void> => {
+  const seek = async (): Promise<boolean> => {
     await Promise.resolve()
     hasSought = true
+    return true
   }
   const history = { name: 'before', assertResumable: () => {}, seek }
   const cache = { history, readiness: { assertReadable: () => {} } }
@@ -40,3 +41,30 @@ void t.test('a watch that has waited for memory does not begin in the form that 
   )
   t.equal(held, 0)
 })
+
+void t.test(
+  'a watch that has waited for history from before the start does not begin in a server that drains',
+  async (t) => {
+    let isDraining = false
+    const seek = async (): Promise<boolean> => {
+      isDraining = true
+      return true
+    }
+    const request = {
+      live: { cache: { history: { name: '', seek } } },
+      caller: { identity: 'ann' },
+      exchange: { signal: new AbortController().signal },
+      options: { start: { kind: 'after', revision: 1 } },
+    }
+    const context = { isDraining: () => isDraining }
+    const transportOf = (): void => void t.fail('it begins')
+    await t.rejects(
+      handleWatch(
+        context as unknown as ApiContext,
+        request as unknown as WatchRequest,
+        transportOf as unknown as TransportOf,
+      ),
+      { code: 503 },
+    )
+  },
+)
