@@ -139,7 +139,7 @@ function move(state: Moving, { nowMs, endpoints, connections: count }: Sight): S
   const excess = connections - (target + TOLERANCE * Math.min(target, surplus))
   const doneSinceMs = excess > 0 ? null : (state.doneSinceMs ?? nowMs)
   const isDue = nowMs - state.reviewedMs >= REVIEW_MS
-  const end = (outcome: Outcome): Step => ({ ...ended(state, nowMs, connections, outcome), close: 0 })
+  const end = (outcome: Outcome): Step => ended(state, nowMs, connections, outcome)
   if (isDisturbed(pods, endpoints)) return end('interrupted')
   if (doneSinceMs !== null && nowMs - doneSinceMs >= DONE_MS) return end('balanced')
   if (nowMs - startedMs >= MAX_MS) return end('timeout')
@@ -161,11 +161,12 @@ function move(state: Moving, { nowMs, endpoints, connections: count }: Sight): S
 const stay = (state: RebalanceState): Step => ({ state, close: 0, report: null })
 
 /** Pods that appeared during the move are still new. */
-function ended(state: Moving, nowMs: number, connections: number, outcome: Outcome): Omit<Step, 'close'> {
+function ended(state: Moving, nowMs: number, connections: number, outcome: Outcome): Step {
   const { pods, newPods, before, target, startedMs } = state
   const seconds = Math.round((nowMs - startedMs) / 1_000)
   return {
     state: { kind: 'waiting', known: pods, seen: '', quietSinceMs: nowMs },
+    close: 0,
     report: { outcome, newPods, before, target, connections, seconds },
   }
 }

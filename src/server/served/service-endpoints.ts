@@ -4,6 +4,7 @@
  *
  * Source: discovery.k8s.io/v1, EndpointSlice: the label, and what missing conditions mean.
  */
+import { getOrMake } from '../../support/memo.js'
 import { field, isTrue, listAt, textAt } from '../../support/fields.js'
 import { keyOfName, namespacePrefix } from '../../kubernetes/model/api-resource.js'
 import type { ObjectNotes, StoredObject } from '../../engine/model/stored-object.js'
@@ -44,19 +45,24 @@ export function followServiceEndpoints(options: ServiceEndpointsOptions): () => 
     if (endpoints !== null) return endpoints
     const found: Endpoint[] = []
     for (const stored of live.cache.snapshot().objects(namespacePrefix(live.served.resource, namespace))) {
-      let known = parsed.get(stored.notes)
-      if (known === undefined) parsed.set(stored.notes, (known = parse(live, stored)))
-      found.push(...known)
+      found.push(...getOrMake(parsed, stored.notes, () => parse(live, stored)))
     }
     return (endpoints = merged(found))
   }
 }
 
+/** Asked for every second, while a Service seldom changes. */
+const nodeLocal = new WeakMap<ObjectNotes, boolean>()
+
 /** Whether the Service sends clients to a pod of their own node; also false while Services are not cached here. */
 export function isNodeLocal({ namespace, service: name, find, jsonOf }: ServiceEndpointsOptions): boolean {
   const live = find('', 'v1', 'services')
   const stored = live?.cache.snapshot().get(keyOfName(live.served.resource, { namespace, name }))
-  const json = live === undefined || stored === undefined ? null : jsonOf(live, stored)
+  if (live === undefined || stored === undefined) return false
+  return getOrMake(nodeLocal, stored.notes, () => hasLocalPolicy(jsonOf(live, stored)))
+}
+
+function hasLocalPolicy(json: Buffer | null): boolean {
   const spec = json === null ? null : field(JSON.parse(json.toString('utf8')), 'spec')
   return ['internalTrafficPolicy', 'externalTrafficPolicy'].some((policy) => textAt(spec, policy) === 'Local')
 }
