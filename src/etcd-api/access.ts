@@ -3,8 +3,8 @@
  * would check for its users is checked here.
  *
  * A key under a declared prefix is named as everywhere else: by the prefix's resource, and by the rest of the key. All
- * other keys belong to the resource `keys`, by their whole names; a permission for all of `keys` covers every key there
- * is.
+ * other keys, and ranges that are not within one such prefix, belong to the resource `keys`, by their whole names. So a
+ * permission for all of `keys` also covers a declared prefix as part of a wider range, but not by itself.
  */
 import type { Key } from '../engine/model/event.js'
 import { nameOfRest } from '../support/key-name.js'

@@ -144,7 +144,7 @@ export class EtcdApi {
       identity: this.#identity,
       held: new HeldWatches(),
       bridges: this.#bridges,
-      messages: new SharedMessages(),
+      messages: new SharedMessages(options.clock),
     }
   }
 

@@ -34,7 +34,7 @@ export interface RangeResult {
 /** A response without its header. */
 export interface ResponseBody {
   readonly parts: readonly Uint8Array[]
-  /** The bytes of all values. */
+  /** The bytes of all parts with keys. */
   readonly bytes: number
 }
 

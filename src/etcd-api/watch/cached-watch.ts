@@ -18,6 +18,7 @@ import { contains } from '../key-range.js'
 import type { ServedPrefix } from '../served-prefixes.js'
 import type { BridgeMember, Bridges } from './bridges.js'
 import type { HeldWatches } from './held-watches.js'
+import { NO_EVENTS } from './shared-messages.js'
 import type { StreamWatch, WatchSink } from './stream-watch.js'
 import type { UpstreamEvent } from './upstream-message.js'
 import { groupOf } from './watch-encoding.js'
@@ -35,7 +36,6 @@ export interface CachedWatchOptions {
   readonly metrics: Pick<EtcdApiMetrics, 'watches'>
 }
 
-const NO_EVENTS = new Uint8Array(0)
 const nothing = (): void => {}
 
 export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {

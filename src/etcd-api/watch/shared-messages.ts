@@ -2,8 +2,12 @@
  * Messages that watchers share. Most watchers of a range have the same watch id, because most clients have one watch on
  * a stream, so what they get is the same to the last byte. It is joined once, and not for each of them.
  */
+import type { Clock, Timer } from '../../support/clock.js'
 import { framed } from '../grpc-call.js'
 import { encodeHeader, field, type HeaderIdentity } from '../responses.js'
+
+/** The events of a message that has none. */
+export const NO_EVENTS = new Uint8Array(0)
 
 export interface WatchMessageParts {
   readonly identity: HeaderIdentity
@@ -24,21 +28,34 @@ interface Shared extends WatchMessageParts {
 const KEPT = 4
 /** Larger ones are bursts of old events for one watch, which nobody shares. */
 const MAX_KEPT_BYTES = 4 * 1_048_576
+/** All watchers that are not behind get a message within this time. Later, it would only take up memory. */
+const KEPT_MS = 1_000
 
 export class SharedMessages {
   /** Newest first. */
   #kept: readonly Shared[] = []
+  #timer: Timer | null = null
 
-  /** Returns the message with its frame, which must not be changed. */
+  constructor(private readonly clock: Pick<Clock, 'setTimer'>) {}
+
+  /** Returns the message with its frame, which must not be changed. One without events is too short to be kept. */
   message(parts: WatchMessageParts): Buffer {
+    if (parts.events.length === 0) return made(parts)
     const found = this.#kept.find((one) => isSame(one, parts))
     if (found !== undefined) return found.bytes
-    const { identity, revision, fields, events } = parts
-    const bytes = framed([...field(1, [encodeHeader(identity, revision)]), fields, events])
+    const bytes = made(parts)
     if (bytes.length > MAX_KEPT_BYTES) return bytes
     this.#kept = [{ ...parts, bytes }, ...this.#kept.slice(0, KEPT - 1)]
+    this.#timer ??= this.clock.setTimer(KEPT_MS, () => {
+      this.#timer = null
+      this.#kept = []
+    })
     return bytes
   }
+}
+
+function made({ identity, revision, fields, events }: WatchMessageParts): Buffer {
+  return framed([...field(1, [encodeHeader(identity, revision)]), fields, events])
 }
 
 function isSame(one: WatchMessageParts, other: WatchMessageParts): boolean {

@@ -20,7 +20,7 @@ import type { Bridges } from './bridges.js'
 import { CachedWatch } from './cached-watch.js'
 import { ForwardedWatch } from './forwarded-watch.js'
 import type { HeldWatches } from './held-watches.js'
-import type { SharedMessages } from './shared-messages.js'
+import { NO_EVENTS, type SharedMessages } from './shared-messages.js'
 import type { StreamWatch, WatchSink } from './stream-watch.js'
 import { watchFields } from './watch-messages.js'
 import { decodeWatchRequest, type WatchCreate } from './watch-requests.js'
@@ -48,7 +48,6 @@ const NO_WATCH = -1
 const PROGRESS_WAIT_MS = 1_000
 const PROGRESS_LOOK_MS = 5
 
-const NO_EVENTS = new Uint8Array(0)
 const NOWHERE = Promise.resolve(null)
 
 interface Open {
