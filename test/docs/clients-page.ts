@@ -18,7 +18,7 @@ export function clientsPage(): string {
     '## How they are tested',
     `\`npm test\` runs ${names(always)}.`,
     `\`npm run judge -- clients\` runs ${names(sometimes)}. It needs Go with access to Go modules, Python 3 with venv and access to packages, Java 17 with Maven, and cargo. It skips clients that it cannot build, and says so.`,
-    "Clients of etcd's own protocol (clientv3, CoreDNS's etcd plugin, jetcd, python-etcd3) run with `npm run judge -- etcd-clients`.",
+    "Clients of etcd's own protocol (clientv3, CoreDNS's etcd plugin, jetcd, python-etcd3, and the recording clients of etcd's robustness test, whose validators judge what they saw) run with `npm run judge -- etcd-clients`.",
     `Each client talks to a server in a separate process, on a real etcd. A client that follows changes must survive ${names(disruptions)}. Afterwards it must hold what a fresh list holds, without having listed again. Two replicas behind one address go through ${names(replicaDisruptions)}.`,
     `${names(outsideClients.filter(({ needsApiServer = false }) => needsApiServer))} run at the API server of Kubernetes 1.37.2 and at distributary, which reads the same etcd. What they show and do must be the same. Most of them also run while it reads that API server (\`--upstream\`), or writes itself (\`--enable-writes\`).`,
     `\`npm run judge -- onboarding\` runs ${names(outsideClients.filter(({ name }) => agents.some(({ client }) => client === name)))} as pods are configured: with variables, a token directory and a CA; k9s and kube-proxy have a kubeconfig that names that host and directory. They run against the API server of Kubernetes 1.37.2 while their tokens are replaced.`,

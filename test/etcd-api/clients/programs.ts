@@ -7,3 +7,5 @@ const folder = fileURLToPath(new URL('../../../../test/etcd-api/clients/', impor
 export const clientv3: GoProgram = { source: `${folder}clientv3` }
 
 export const coreDns: GoProgram = { source: `${folder}coredns-etcd` }
+
+export const robustness: GoProgram = { source: `${folder}robustness` }

@@ -11,7 +11,7 @@ import { buildGoProgram, NoProgramError } from '../../support/go-program.js'
 import { runMain } from '../../support/run-main.js'
 import { runTap } from '../../support/run-tap.js'
 import { fail, print, verdict } from '../../support/verdict.js'
-import { clientv3, coreDns } from './programs.js'
+import { clientv3, coreDns, robustness } from './programs.js'
 
 /** Each is tested by the file of its name, once it is provided. @param deadlineMs of `performance.now()`. */
 const clients: Readonly<Record<string, (deadlineMs: number) => unknown>> = {
@@ -19,6 +19,7 @@ const clients: Readonly<Record<string, (deadlineMs: number) => unknown>> = {
   coredns: (deadlineMs) => buildGoProgram(coreDns, deadlineMs),
   jetcd: (deadlineMs) => provideJava('jetcd', deadlineMs),
   python: () => providePython('etcd.txt'),
+  robustness: (deadlineMs) => buildGoProgram(robustness, deadlineMs),
 }
 
 async function main(): Promise<number> {
