@@ -63,15 +63,21 @@ async function setScene(t: Test, ...rules: readonly object[]): Promise<Scene> {
   })
   const transport = nodeTransport({ server: front.url, authorization: () => 'Bearer sesame' })
   const requests: TransportRequest[] = []
+  let unanswered = 0
   const lines: string[] = []
   const note = (fields: object, message: string): void => void lines.push(`${message} ${JSON.stringify(fields)}`)
   const logger: Logger = { debug() {}, info: note, warn: note, error: note }
   const clock = new SkippingClock()
   const server = new RemoteApiServer({
     transport: {
-      send: (request) => {
+      send: async (request) => {
         requests.push(request)
-        return transport.send(request)
+        unanswered++
+        try {
+          return await transport.send(request)
+        } finally {
+          unanswered--
+        }
       },
       close: () => transport.close(),
     },
@@ -87,7 +93,11 @@ async function setScene(t: Test, ...rules: readonly object[]): Promise<Scene> {
   }
   const later = async (): Promise<void> => {
     await clock.skip(40_000, 40_000)
-    await pause(300)
+    // On a slow machine they take longer, and the next skip would end them.
+    for (let before = -1; unanswered > 0 || before < requests.length;) {
+      before = requests.length
+      await pause(300)
+    }
   }
   await until(async () => (await answer('/api/v1/pods')).status === 200, 'pods are served')
   return { front, back, requests, lines, permit, later, answer }
