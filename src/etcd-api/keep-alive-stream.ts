@@ -1,6 +1,9 @@
 /**
  * One stream of lease keepalives. Each request is authorized for the keys that its lease has, and then sent to etcd on a
  * stream of its own, whose answers are passed on. Requests are handled one after another, so answers keep their order.
+ *
+ * Only so many requests are with etcd at once, and those that wait or are not answered yet pause the client together.
+ * What the client sends while etcd does not answer would otherwise gather here.
  */
 import { MAX_WAITING_REQUESTS } from './limits.js'
 import type { RawStream, RawUpstream } from '../engine/upstream/upstream.js'
@@ -9,7 +12,7 @@ import type { GrpcCall } from './grpc-call.js'
 import { LEASE_PATHS, leaseIdIn } from './leases.js'
 
 export interface KeepAliveOptions {
-  readonly raw: RawUpstream
+  readonly raw: Pick<RawUpstream, 'stream'>
   readonly call: GrpcCall
   /** @throws EtcdError if the caller may not keep the lease alive. */
   readonly authorize: (leaseId: string) => Promise<void>
@@ -34,8 +37,8 @@ export class KeepAliveStream {
     call.read({
       onMessage: (message) => {
         this.#waiting.push(message)
-        if (this.#waiting.length > MAX_WAITING_REQUESTS) call.pause()
-        if (!this.#isBusy) void this.#work()
+        if (this.#isFull) call.pause()
+        void this.#work()
       },
       onHalfClose: () => {
         this.#isHalfClosed = true
@@ -55,12 +58,17 @@ export class KeepAliveStream {
     this.#options.call.fail(error)
   }
 
+  get #isFull(): boolean {
+    return this.#waiting.length + this.#unanswered > MAX_WAITING_REQUESTS
+  }
+
   async #work(): Promise<void> {
+    if (this.#isBusy) return
     const { call, authorize } = this.#options
     this.#isBusy = true
     try {
-      for (let message = this.#waiting.shift(); message !== undefined; message = this.#waiting.shift()) {
-        if (this.#waiting.length <= MAX_WAITING_REQUESTS) call.resume()
+      while (this.#waiting.length > 0 && this.#unanswered < MAX_WAITING_REQUESTS) {
+        const message = this.#waiting.shift()!
         await authorize(leaseIdIn(message))
         if (call.isOver) return
         this.#stream ??= await this.#open()
@@ -75,9 +83,17 @@ export class KeepAliveStream {
     this.#endIfAnswered()
   }
 
+  #answered(): void {
+    this.#unanswered--
+    if (!this.#isFull) this.#options.call.resume()
+    void this.#work()
+    this.#endIfAnswered()
+  }
+
   /** As in etcd, the stream of a client that has nothing more to ask ends after the last answer. */
   #endIfAnswered(): void {
-    if (this.#isHalfClosed && !this.#isBusy && this.#unanswered === 0) this.#options.call.succeed()
+    const isAnswered = !this.#isBusy && this.#waiting.length === 0 && this.#unanswered === 0
+    if (this.#isHalfClosed && isAnswered) this.#options.call.succeed()
   }
 
   async #open(): Promise<RawStream> {
@@ -85,8 +101,7 @@ export class KeepAliveStream {
     const stream = await raw.stream(LEASE_PATHS.keepAlive, {
       onMessage: (message) => {
         if (!call.send([message])) stream.pause()
-        this.#unanswered--
-        this.#endIfAnswered()
+        this.#answered()
       },
       onEnd: (error) => call.fail(error === null ? stopped() : etcdErrorOf(error)),
     })

@@ -32,7 +32,7 @@ export const MAX_STREAMS = 20_000
 export const LARGE_RESPONSE_MS = 60_000
 /** An API server has a few hundred. */
 export const MAX_WATCHES_PER_STREAM = 10_000
-/** Requests of a stream that wait while one is handled. */
+/** Requests of a stream that wait while one is handled, and keepalives that etcd has not answered. */
 export const MAX_WAITING_REQUESTS = 64
 /** Leases that one client has been granted here. Each costs etcd memory for as long as it is kept alive. */
 export const MAX_LEASES = 1_000

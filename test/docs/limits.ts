@@ -777,10 +777,10 @@ export const ETCD_API: FixedRows<typeof etcdApi> = {
     tests: ['etcd-api/etcd-api/limits'],
   },
   MAX_WAITING_REQUESTS: {
-    bound: "requests of a stream of etcd's API that wait for the one before",
+    bound: "requests of a stream of etcd's API that wait for the one before, or for etcd's answer",
     beyond: 'the stream is not read',
     metric: ETCD_API_STREAMS,
-    tests: ['etcd-api/etcd-api/limits'],
+    tests: ['etcd-api/etcd-api/limits', 'etcd-api/keep-alive-stream'],
   },
   MAX_LEASES: {
     bound: "leases granted to one client of etcd's API",
