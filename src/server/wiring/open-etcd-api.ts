@@ -16,11 +16,10 @@ import { keyFromText } from '../../engine/model/event.js'
 import type { RawUpstream } from '../../engine/upstream/upstream.js'
 import { InternalError, StatusError } from '../../kubernetes/model/status.js'
 import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
-import { networkOf } from '../auth/client-address.js'
 import type { Exchange } from '../transports/exchange/exchange.js'
 import type { RequestGate } from '../transports/gate/request-gate.js'
 import { limitPings } from '../transports/limits/ping-strikes.js'
-import type { Clock } from '../../support/clock.js'
+import { oncePer } from '../../support/memo.js'
 import { turns } from '../../support/turns.js'
 import { GrpcStream } from '../transports/grpc/grpc-stream.js'
 import type { ServerDeps } from './server-deps.js'
@@ -97,6 +96,15 @@ export function openEtcdApi(
     onInternalError: (error) => onInternalError(new InternalError('an internal error occurred', { cause: error })),
   })
   deps.closing.add(() => api.close())
+  const limitPingsOf = oncePer((session: ServerHttp2Session): true => {
+    limitPings(session, clock, () => metrics.requests.rejected('pings'))
+    return true
+  })
+  /** Lets the connection of a known client have more streams than others may. */
+  const allowStreams = oncePer((session: ServerHttp2Session): true => {
+    session.settings({ maxConcurrentStreams: maxStreams })
+    return true
+  })
   const open = new Set<ServerHttp2Stream>()
   let onEmpty = (): void => {}
   return {
@@ -114,12 +122,13 @@ export function openEtcdApi(
     handle: (exchange, refused) => {
       const stream = streamOf(exchange)
       const over = (): void => void (open.delete(stream) && open.size === 0 && onEmpty())
-      open.add(stream)
+      if (!stream.closed) open.add(stream)
       // Node's response has sent the status when this listener is called. Clients may keep their half open after it.
       stream.once('wantTrailers', () => setImmediate(over))
       stream.once('close', over)
-      limitPingsOf(exchange, clock, () => metrics.requests.rejected('pings'))
-      const access = refused === undefined ? accessOf(gate, exchange, isOpen, maxStreams) : refusing(refused)
+      onSession(stream, limitPingsOf)
+      const onAdmitted = (): void => onSession(stream, allowStreams)
+      const access = refused === undefined ? accessOf(gate, exchange, isOpen, onAdmitted) : refusing(refused)
       api.handle(new GrpcStream(exchange), access)
     },
   }
@@ -134,68 +143,54 @@ function refusing(refused: StatusError): Access {
   }
 }
 
-function accessOf(gate: RequestGate, exchange: Exchange, isOpen: boolean, maxStreams: number): Access {
+function accessOf(gate: RequestGate, exchange: Exchange, isOpen: boolean, onAdmitted: () => void): Access {
   return {
     isOpen,
-    check: async (rights) => {
-      const [first] = rights
-      const whole = exchange.access
-      const check = async (): Promise<Admitted> =>
-        first === undefined ? await known(gate, exchange) : await allowed(gate, exchange, rights)
-      try {
+    check: (rights) =>
+      asEtcd(async () => {
+        const [first] = rights
+        const whole = exchange.access
+        const check = async (): Promise<Admitted> =>
+          first === undefined ? await known(gate, exchange) : await allowed(gate, exchange, rights)
         const isPart = whole !== null && first !== undefined
         const admitted = isPart
           ? await gate.checkPart(exchange, whole, attributesOf(exchange, first), check)
           : await check()
-        allowStreams(exchange, maxStreams)
-        return admitted
-      } catch (error) {
-        throw refusalOf(error)
-      }
-    },
+        onAdmitted()
+        return {
+          ...admitted,
+          require: (more) => asEtcd(() => admitted.require(more)),
+          confirm: () => asEtcd(() => admitted.confirm()),
+        }
+      }),
   }
-}
-
-const withLimitedPings = new WeakSet<object>()
-
-function limitPingsOf(exchange: Exchange, clock: Clock, onRejected: () => void): void {
-  const session = sessionOf(exchange)
-  if (session === undefined || session.destroyed || withLimitedPings.has(session)) return
-  withLimitedPings.add(session)
-  limitPings(session, clock, onRejected)
 }
 
 function streamOf({ response }: Exchange): ServerHttp2Stream {
   return (response as unknown as { readonly stream: ServerHttp2Stream }).stream
 }
 
-function sessionOf(exchange: Exchange): ServerHttp2Session | undefined {
-  return streamOf(exchange).session as ServerHttp2Session | undefined
-}
-
-const withMoreStreams = new WeakSet<object>()
-
-/** Lets the connection of a known client have more streams than others may. */
-function allowStreams(exchange: Exchange, maxConcurrentStreams: number): void {
-  const session = sessionOf(exchange)
-  if (session === undefined || session.destroyed || withMoreStreams.has(session)) return
-  withMoreStreams.add(session)
-  session.settings({ maxConcurrentStreams })
+function onSession(stream: ServerHttp2Stream, act: (session: ServerHttp2Session) => unknown): void {
+  const session = stream.session as ServerHttp2Session | undefined
+  if (session?.destroyed === false) act(session)
 }
 
 /** Admits a request that needs no permission, or whose permissions are known later. */
 async function known(gate: RequestGate, exchange: Exchange): Promise<Admitted> {
-  const { user, isAnonymous, address } = await gate.checkForwarded(exchange, pathAttributes('post', exchange.path))
+  const { identity, isAnonymous, confirm } = await gate.checkKnown(exchange, pathAttributes('post', exchange.path))
   const required: Right[] = []
   const require = async (rights: readonly Right[]): Promise<void> => {
     for (const right of rights) required.push(right)
-    if (rights.length > 0) await asEtcd(() => allowed(gate, exchange, rights))
+    if (rights.length > 0) await allowed(gate, exchange, rights)
   }
   return {
-    identity: user === null || isAnonymous ? networkOf(address) : user.name,
+    identity,
     isAnonymous,
     require,
-    confirm: () => require(required.splice(0)),
+    confirm: async () => {
+      await confirm()
+      await require(required.splice(0))
+    },
     keep: () => () => {},
   }
 }
@@ -217,13 +212,12 @@ async function allowed(gate: RequestGate, exchange: Exchange, rights: readonly R
     require: async (more) => {
       const all = more.map((right) => attributesOf(exchange, right))
       for (const attributes of all) required.push(attributes)
-      await asEtcd(() => requireAll(all))
+      await requireAll(all)
     },
-    confirm: () =>
-      asEtcd(async () => {
-        await caller.confirm()
-        await requireAll(required)
-      }),
+    confirm: async () => {
+      await caller.confirm()
+      await requireAll(required)
+    },
     keep: (revoked) => caller.keep(revoked),
   }
 }

@@ -356,6 +356,38 @@ void t.test('a request is refused if any of its permissions is gone when etcd an
   t.equal(await waiting, DENIED)
 })
 
+void t.test('a request that needs no permission is refused if its caller is gone after a wait', async (t) => {
+  const folder = t.testdir()
+  const [tokens, policy] = [join(folder, 'tokens.csv'), join(folder, 'policy.yaml')]
+  const user = (name: string): string => `${name}-token,${name},${name}\n`
+  writeFileSync(tokens, user('u') + user('v'), { mode: 0o600 })
+  writeFileSync(policy, 'rules: []')
+  const { ours, theirs, etcd } = await startEtcdApi(t, {
+    flags: [
+      '--enable-writes',
+      `--token-auth-file=${tokens}`,
+      '--authorization-mode=Policy',
+      `--authorization-policy-file=${policy}`,
+    ],
+  })
+  const call = async (path: string, request: Fields): Promise<string> =>
+    await ours.call(path, encode(request), bearer('u')).then(
+      () => 'ok',
+      (error: unknown) => (error as RpcError).details,
+    )
+  t.equal(await call('Lease/LeaseGrant', { 1: 600, 2: 5 }), 'ok')
+  await etcd.kill('SIGSTOP')
+  // It waits for the keys of the lease, of which there are none.
+  const waiting = call('Lease/LeaseRevoke', { 1: 5 })
+  writeFileSync(tokens, user('v'))
+  const isGone = async (): Promise<boolean> => (await call('Cluster/MemberList', {})) === INVALID_TOKEN
+  await until(isGone, 'the caller is gone', 20_000)
+  await etcd.kill('SIGCONT')
+  t.equal(await waiting, INVALID_TOKEN)
+  const lease = await theirs.call('Lease/LeaseTimeToLive', encode({ 1: 5 }))
+  t.ok(lease.number(3) > 0, 'the lease is still there')
+})
+
 void t.test('an anonymous caller has no leases, whatever else it may do', async (t) => {
   const policy = join(t.testdir(), 'policy.yaml')
   const rule = `{groups: ["system:unauthenticated"], verbs: ["*"], apiGroups: ["${GROUP}"], resources: ["*"]}`

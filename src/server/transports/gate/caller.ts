@@ -41,6 +41,13 @@ export interface Caller extends Confirmable {
   keep(revoked: (error: StatusError) => void): () => void
 }
 
+/** The client of a request that needs no permission so far. */
+export interface KnownCaller extends Confirmable {
+  /** As for `Caller`. */
+  readonly identity: string
+  readonly isAnonymous: boolean
+}
+
 /** The client of an access review, and the judge that answers it. */
 export interface Reviewer extends Confirmable {
   readonly user: User

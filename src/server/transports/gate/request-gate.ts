@@ -25,7 +25,7 @@ import type { Exchange, AccessResult } from '../exchange/exchange.js'
 import { refuseForeignPage } from '../exchange/own-origin.js'
 import { lineOf, recordAccess } from './access-record.js'
 import { afterWait } from './after-wait.js'
-import type { Caller, ForwardedCaller, Reviewer } from './caller.js'
+import type { Caller, Confirmable, ForwardedCaller, KnownCaller, Reviewer } from './caller.js'
 import { addressOf, type Credentials, credentialsOf } from './credentials.js'
 import { identityTurn } from '../limits/arrivals.js'
 import { noteIdentity } from '../limits/rapid-resets.js'
@@ -203,6 +203,28 @@ export class RequestGate {
   }
 
   /**
+   * Admits a request that needs no permission, or whose permissions are known later.
+   * @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError
+   */
+  async checkKnown(exchange: Exchange, attributes: Attributes): Promise<KnownCaller> {
+    const { guard } = this.options
+    const address = this.addressOf(exchange)
+    if (guard === null) {
+      this.#admitAnybody(exchange, attributes)
+      noteAllowed(exchange.request, exchange.response)
+      return { identity: identityOf(null, address), isAnonymous: false, confirm: nothing }
+    }
+    const { acting, credentials, found } = await this.#identify(guard, exchange, attributes)
+    found.rule = 'no permission needed'
+    noteAllowed(exchange.request, exchange.response)
+    return {
+      identity: identityOf(acting.user, address),
+      isAnonymous: acting.user.groups.includes(ALL_UNAUTHENTICATED),
+      confirm: () => confirmed(guard, found, credentials, null, acting),
+    }
+  }
+
+  /**
    * Authenticates the client of a request that another server answers; that server authorizes it.
    * @throws UnauthorizedError, ForbiddenError for a foreign page, TooManyRequestsError, ServiceUnavailableError
    */
@@ -253,10 +275,11 @@ export class RequestGate {
 
   /**
    * Checks one of the many parts of a long request, such as one watch of a stream. Each counts as a request, and has a
-   * line in the access log, in addition to that of the whole request, which stays as the first part left it.
+   * line in the access log, in addition to that of the whole request, which stays as the first part left it. A part that
+   * is refused when it is confirmed has a second line.
    * @param whole the verdict on the request so far.
    */
-  async checkPart<T>(
+  async checkPart<T extends Confirmable>(
     exchange: Exchange,
     whole: AccessResult,
     attributes: Attributes,
@@ -265,17 +288,25 @@ export class RequestGate {
     const { audit, guard } = this.options
     const startedMs = performance.now()
     const part = { ...whole, rule: null, attributes, isCounted: false }
-    exchange.access = part
-    let code = 200
-    try {
-      return await check()
-    } catch (error) {
-      code = error instanceof StatusError ? error.code : 500
-      throw error
-    } finally {
-      exchange.access = whole
+    const record = (code: number): void => {
       const line = lineOf(exchange, part, this.addressOf(exchange), guard !== null)
       audit?.write({ ...line, code, latencySeconds: (performance.now() - startedMs) / 1000 })
+    }
+    const recordRefusal = async <R>(judge: () => R | Promise<R>): Promise<R> => {
+      try {
+        return await judge()
+      } catch (error) {
+        record(error instanceof StatusError ? error.code : 500)
+        throw error
+      }
+    }
+    exchange.access = part
+    try {
+      const admitted = await recordRefusal(check)
+      record(200)
+      return { ...admitted, confirm: () => recordRefusal(() => afterWait(admitted, nothing)) }
+    } finally {
+      exchange.access = whole
     }
   }
 
