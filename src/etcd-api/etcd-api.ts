@@ -28,7 +28,7 @@ import { answerReads, decodeReadTransaction, isSerializable, rangesOf } from './
 import { decode, decodeRange, type RangeRequest } from './requests.js'
 import { encodeHeader, field, memberListResponse } from './responses.js'
 import { ServedPrefixes, type ServedPrefix } from './served-prefixes.js'
-import { statusAsMember } from './status.js'
+import { fieldsExcept, statusAsMember } from './status.js'
 import { Bridges, WATCH_PATH } from './watch/bridges.js'
 import { HeldWatches } from './watch/held-watches.js'
 import { SharedMessages } from './watch/shared-messages.js'
@@ -84,6 +84,9 @@ const NO_LEADER_MS = 3_000
 const ALLOWED_MS = 5_000
 const MAX_ALLOWED = 1_000
 const NOTHING = new Uint8Array(0)
+/** Of a RangeRequest. */
+const SERIALIZABLE_FIELD: ReadonlySet<number> = new Set([7])
+const ALL_KEYS = keyRange('\0' as Key, '\0' as Key)
 /** Above this size, a range takes one of the slots for large responses. */
 const LARGE_BYTES = 256 * 1024
 
@@ -229,6 +232,7 @@ export class EtcdApi {
     const state = prefix === null ? null : await this.#state(prefix, request, unary, admitted)
     if (prefix === null || state === null) return await this.#forward(PATHS.range, unary, admitted)
     const result = await selectRange(state.snapshot, prefix.served.resource.etcdPrefix, request)
+    if (result === null) return await this.#forward(PATHS.range, unary, admitted)
     const body = await rangeBody(result, request, this.#options.raw.showsLeasesOfKeys())
     return await this.#respond(prefix, state.revision, body, unary, admitted)
   }
@@ -247,7 +251,7 @@ export class EtcdApi {
     })
   }
 
-  /** Adds the header. A large response is sent in this call, while it has one of the slots for them. */
+  /** Adds the header. */
   async #respond(
     prefix: ServedPrefix,
     revision: Revision,
@@ -256,20 +260,17 @@ export class EtcdApi {
     admitted: Admitted,
   ): Promise<Parts> {
     const identity = await this.#identity.get()
+    await this.#holdIfLarge(body.bytes, call, admitted)
     await admitted.confirm()
     const connection = this.#connectionOf(stream.connection)
     connection.revision = Math.max(connection.revision, revision) as Revision
-    const parts = [...field(1, [encodeHeader(identity, revision)]), ...body.parts]
     prefix.metrics.listBytes(body.bytes)
-    if (body.bytes < LARGE_BYTES) return parts
-    const leave = await this.#options.limits.ranges.acquire(admitted.identity, call.signal)
-    try {
-      await call.sendLarge(parts)
-      call.succeed()
-      return []
-    } finally {
-      leave()
-    }
+    return [...field(1, [encodeHeader(identity, revision)]), ...body.parts]
+  }
+
+  /** A large response takes one of the slots for them, until its client has all of it or the call ends. */
+  async #holdIfLarge(bytes: number, call: GrpcCall, { identity }: Admitted): Promise<void> {
+    if (bytes >= LARGE_BYTES) call.keep(await this.#options.limits.ranges.acquire(identity, call.signal))
   }
 
   async #put(unary: Unary): Promise<Parts> {
@@ -290,7 +291,7 @@ export class EtcdApi {
     read(rights)
     if (rights.isWrite) this.#assertWritable()
     const admitted = await unary.access.check(rights.all)
-    if (!unary.access.isOpen)
+    if (!this.#mayTouchAllKeys(unary.access))
       for (const lease of rights.leases) await this.#requireKeysOf(lease, 'update', admitted, unary.call.signal)
     const cached = path === PATHS.txn && !rights.isWrite ? await this.#readTransaction(unary, admitted) : null
     return cached ?? (await this.#forward(path, unary, admitted, rights.isWrite))
@@ -314,16 +315,26 @@ export class EtcdApi {
     if (!this.#options.isWritable) throw permissionDenied('writes are not enabled (--enable-writes)')
   }
 
+  /** Whether no lease can have a key that this caller may not see or change. */
+  #mayTouchAllKeys({ isOpen }: Access): boolean {
+    return isOpen && !this.#options.isHidden(ALL_KEYS)
+  }
+
   /** Whoever decides about a lease decides about all its keys. */
   async #requireKeysOf(lease: string, verb: Verb | 'read', admitted: Admitted, signal: AbortSignal): Promise<void> {
-    await this.#requireKeys(await keysOfLease(this.#options.raw, lease, signal), verb, admitted)
+    const { raw, limits } = this.#options
+    const leave = await limits.forwarded.acquire(admitted.identity, signal)
+    const keys = await keysOfLease(raw, lease, signal).finally(leave)
+    await this.#requireKeys(keys, verb, admitted)
   }
 
   async #requireKeys(keys: readonly Key[], verb: Verb | 'read', admitted: Admitted): Promise<void> {
+    const rights: Right[] = []
     for (const key of keys) {
       if (turns.isOver) await turns.take()
-      await admitted.require([this.#rightTo(verb, keyRange(key, '' as Key))])
+      rights.push(this.#rightTo(verb, keyRange(key, '' as Key)))
     }
+    await admitted.require(rights)
   }
 
   /** Leases without keys belong to nobody, but only to callers with a name. */
@@ -346,7 +357,7 @@ export class EtcdApi {
     this.#assertWritable()
     const admitted = await this.#checkKnown(unary.access)
     const lease = leaseIdIn(unary.request)
-    if (!unary.access.isOpen) await this.#requireKeysOf(lease, 'delete', admitted, unary.call.signal)
+    if (!this.#mayTouchAllKeys(unary.access)) await this.#requireKeysOf(lease, 'delete', admitted, unary.call.signal)
     const parts = await this.#forward(LEASE_PATHS.revoke, unary, admitted, true)
     this.#leases.ended(admitted.identity, lease)
     return parts
@@ -356,7 +367,8 @@ export class EtcdApi {
   async #leaseTimeToLive(unary: Unary): Promise<Parts> {
     const admitted = await unary.access.check([])
     const [response = NOTHING] = await this.#forward(LEASE_PATHS.timeToLive, unary, admitted)
-    if (!unary.access.isOpen && wantsKeys(unary.request)) await this.#requireKeys(keysIn(response), 'read', admitted)
+    if (!this.#mayTouchAllKeys(unary.access) && wantsKeys(unary.request))
+      await this.#requireKeys(keysIn(response), 'read', admitted)
     return [response]
   }
 
@@ -382,10 +394,11 @@ export class EtcdApi {
 
   /** Returns the only member: this server, so that clients that follow the members stay here. */
   async #memberList({ stream, access }: Unary): Promise<Parts> {
-    await access.check([])
+    const admitted = await access.check([])
     const { advertiseUrl } = this.#options
     const url = advertiseUrl ?? `${stream.isSecure ? 'https' : 'http'}://${stream.authority}`
     const identity = await this.#identity.get()
+    await admitted.confirm()
     return memberListResponse(encodeHeader(identity, 0), identity.memberId, 'distributary', url)
   }
 
@@ -414,14 +427,24 @@ export class EtcdApi {
       metrics.forwarded(methodName(path))
       if (isWrite) await admitted.confirm()
       // A write goes on if its client leaves: its outcome is etcd's.
-      const response = await raw.call(path, request, isWrite ? { isRepeatable: false } : { isRepeatable: true, signal })
-      if (!isWrite) await admitted.confirm()
+      let response = await raw.call(path, request, isWrite ? { isRepeatable: false } : { isRepeatable: true, signal })
+      let revision = this.#identity.learn(response)
       const connection = this.#connectionOf(stream.connection)
-      const revision = this.#identity.learn(response)
+      if (path === PATHS.range && revision < connection.revision) {
+        // The member that has answered a serializable range is behind another one that has answered before.
+        response = await raw.call(path, linearizable(request), { isRepeatable: true, signal })
+        revision = this.#identity.learn(response)
+      }
+      if (!isWrite) {
+        await this.#holdIfLarge(response.length, call, admitted)
+        await admitted.confirm()
+      }
       connection.revision = Math.max(connection.revision, revision) as Revision
       return [response]
     } finally {
-      leave()
+      // What a write has done is never refused, so its answer may be large: it keeps its slot until the client has it.
+      if (isWrite) call.keep(leave)
+      else leave()
     }
   }
 
@@ -448,10 +471,13 @@ export class EtcdApi {
         if (!hasSlot) call.keep(await this.#options.limits.streams.acquire(caller.identity, call.signal))
         hasSlot = true
         this.#leases.kept(caller.identity, lease)
-        if (access.isOpen || (allowed.get(lease) ?? -Infinity) > clock.monotonic() - ALLOWED_MS) return
-        // The caller itself may be gone by now.
+        const allowedMs = allowed.get(lease) ?? -Infinity
+        if (this.#mayTouchAllKeys(access) || allowedMs > clock.monotonic() - ALLOWED_MS) return
+        // The caller itself may be gone by now, and after the wait for etcd.
         admitted = this.#checkKnown(access)
-        await this.#requireKeysOf(lease, 'update', await admitted, call.signal)
+        const known = await admitted
+        await this.#requireKeysOf(lease, 'update', known, call.signal)
+        await known.confirm()
         if (allowed.size >= MAX_ALLOWED) allowed.clear()
         allowed.set(lease, clock.monotonic())
       },
@@ -464,6 +490,11 @@ export class EtcdApi {
     streams.add(keepAlive)
     keepAlive.start()
   }
+}
+
+/** @param request for a range. */
+function linearizable(request: Buffer): Buffer {
+  return Buffer.concat(fieldsExcept(request, SERIALIZABLE_FIELD))
 }
 
 /** `range` for `/etcdserverpb.KV/Range`. */

@@ -171,13 +171,17 @@ export class GrpcCall {
     let piece: Uint8Array[] = [headOf(length)]
     let pieceBytes = HEAD_BYTES
     for (const part of parts) {
-      piece.push(part)
-      pieceBytes += part.length
-      if (pieceBytes < PIECE_BYTES) continue
-      await this.#write(Buffer.concat(piece))
-      if (this.#isOver) return
-      piece = []
-      pieceBytes = 0
+      // A part may be a whole response of etcd's.
+      for (let at = 0; at < part.length; at += PIECE_BYTES) {
+        const bytes = part.subarray(at, at + PIECE_BYTES)
+        piece.push(bytes)
+        pieceBytes += bytes.length
+        if (pieceBytes < PIECE_BYTES) continue
+        await this.#write(Buffer.concat(piece))
+        if (this.#isOver) return
+        piece = []
+        pieceBytes = 0
+      }
     }
     if (pieceBytes > 0) await this.#write(Buffer.concat(piece))
   }

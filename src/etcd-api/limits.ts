@@ -13,7 +13,9 @@ export const MAX_CACHED_TXN_OPERATIONS = 128
  * request could read the whole cache many times.
  */
 export const MAX_CACHED_TXN_KEYS = 10_000
-/** Different permissions that one request needs. More take too long to decide. */
+/** Keys that a range sorts by anything but the key. Sorting is one step, and holds up everybody else. */
+export const MAX_SORTED_KEYS = 10_000
+/** Different permissions that one request needs, and leases that it attaches keys to. More take too long to decide. */
 export const MAX_RIGHTS = 1_000
 /** Requests that are forwarded to etcd at once. */
 export const FORWARDED_AT_ONCE = 64

@@ -15,6 +15,7 @@ import type { StoredObject } from '../engine/model/stored-object.js'
 import { turns } from '../support/turns.js'
 import { futureRevision } from './etcd-error.js'
 import { isEmptyRange } from './key-range.js'
+import { MAX_SORTED_KEYS } from './limits.js'
 import { type RangeRequest, SORT_ORDER, SORT_TARGET } from './requests.js'
 import { field, keyValueParts, rangeEnd, rawValue } from './responses.js'
 
@@ -76,13 +77,12 @@ export async function findState(
   return { snapshot: await cache.reads.snapshotAt(wanted, signal, enter), revision: current }
 }
 
-/** @param prefix has all keys of the range. */
-export async function selectRange(snapshot: Snapshot, prefix: Key, request: RangeRequest): Promise<RangeResult> {
+/** @param prefix has all keys of the range. @returns null if there is so much to sort that etcd must answer. */
+export async function selectRange(snapshot: Snapshot, prefix: Key, request: RangeRequest): Promise<RangeResult | null> {
   const { range, countOnly } = request
   if (isEmptyRange(range)) return { objects: [], more: false, count: 0 }
   if (range.isOne) return selectOne(snapshot.get(range.start), request)
   if (countOnly) return { objects: [], more: false, count: await countOf(snapshot, prefix, request) }
-  const isOrdered = request.sortOrder === SORT_ORDER.none && request.sortTarget === SORT_TARGET.key
   const isBounded = hasBounds(request)
   // Sorted and bounded requests look at every key, and are cut afterwards.
   const isCut = request.limit > 0 && request.sortOrder === SORT_ORDER.none && !isBounded
@@ -96,7 +96,10 @@ export async function selectRange(snapshot: Snapshot, prefix: Key, request: Rang
     if (!isBounded || isInBounds(object, request)) objects.push(object)
   }
   const count = found > most ? await countOf(snapshot, prefix, request) : found
-  if (!isOrdered) objects = sorted(objects, request)
+  if (request.sortTarget !== SORT_TARGET.key) {
+    if (objects.length > MAX_SORTED_KEYS) return null
+    objects = sorted(objects, request)
+  } else if (request.sortOrder === SORT_ORDER.descending) objects.reverse()
   const more = request.limit > 0 && objects.length > request.limit
   return { objects: more ? objects.slice(0, request.limit) : objects, more, count }
 }
@@ -165,14 +168,13 @@ function isInBounds({ modRevision, createRevision }: StoredObject, request: Rang
 type Order = (a: StoredObject, b: StoredObject) => number
 
 const ORDERS: Readonly<Record<number, Order>> = {
-  [SORT_TARGET.key]: (a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0),
   [SORT_TARGET.version]: (a, b) => a.version - b.version,
   [SORT_TARGET.create]: (a, b) => a.createRevision - b.createRevision,
   [SORT_TARGET.mod]: (a, b) => a.modRevision - b.modRevision,
   [SORT_TARGET.value]: (a, b) => Buffer.compare(rawValue(a), rawValue(b)),
 }
 
-/** etcd's sort is not stable, so equal items may be in another order there. */
+/** Sorts by anything but the key. etcd's sort is not stable, so equal items may be in another order there. */
 function sorted(objects: StoredObject[], { sortOrder, sortTarget }: RangeRequest): StoredObject[] {
   const order = ORDERS[sortTarget]!
   return objects.sort(sortOrder === SORT_ORDER.descending ? (a, b) => order(b, a) : order)

@@ -118,14 +118,14 @@ export async function answerReads(
   let keys = 0
   const select = async (request: RangeRequest): ReturnType<typeof selectRange> => {
     const result = await selectRange(snapshot, prefix, request)
-    if (!request.countOnly) keys += result.count
-    return result
+    if (!request.countOnly) keys += result?.count ?? 0
+    return keys > MAX_CACHED_TXN_KEYS ? null : result
   }
   let succeeded = true
   for (const compare of transaction.compares) {
-    const { objects } = await select({ ...NO_OPTIONS, range: compare.range })
-    if (keys > MAX_CACHED_TXN_KEYS) return null
-    if (!holds(compare, objects)) {
+    const found = await select({ ...NO_OPTIONS, range: compare.range })
+    if (found === null) return null
+    if (!holds(compare, found.objects)) {
       succeeded = false
       break
     }
@@ -137,7 +137,7 @@ export async function answerReads(
   const header = field(1, [new BinaryWriter().tag(3, WireType.Varint).int64(revision).finish()])
   for (const request of succeeded ? transaction.success : transaction.failure) {
     const result = await select(request)
-    if (keys > MAX_CACHED_TXN_KEYS) return null
+    if (result === null) return null
     const body = await rangeBody(result, request, showsLeases)
     parts.push(...field(3, field(1, [...header, ...body.parts])))
     bytes += body.bytes

@@ -32,7 +32,12 @@ export class WriteRights {
   need(verb: Verb | 'read', range: KeyRange): void {
     const right = this.#rightOf(verb, range)
     this.#rights.set(JSON.stringify([right.verb, right.resource, right.name, right.namesFrom]), right)
-    if (this.#rights.size > MAX_RIGHTS) throw tooManyOperations()
+    this.#assertFew()
+  }
+
+  /** The keys of each lease are read from etcd, so leases count too. */
+  #assertFew(): void {
+    if (this.#rights.size + this.leases.size > MAX_RIGHTS) throw tooManyOperations()
   }
 
   put(request: Uint8Array): void {
@@ -55,6 +60,7 @@ export class WriteRights {
     this.need('update', range)
     if (reads) this.need('read', range)
     if (lease !== '0') this.leases.add(lease)
+    this.#assertFew()
   }
 
   delete(request: Uint8Array): void {

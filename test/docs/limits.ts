@@ -727,11 +727,17 @@ export const ETCD_API: FixedRows<typeof etcdApi> = {
     metric: 'distributary_etcd_api_forwarded_total',
     tests: ['etcd-api/read-transaction'],
   },
+  MAX_SORTED_KEYS: {
+    bound: 'keys of a range that is sorted by anything but the key',
+    beyond: 'forwarded to etcd',
+    metric: 'distributary_etcd_api_forwarded_total',
+    tests: ['etcd-api/etcd-api/limits'],
+  },
   MAX_RIGHTS: {
-    bound: 'different permissions that a transaction needs',
+    bound: 'different permissions that a transaction needs, and leases that it attaches keys to',
     beyond: '`too many operations in txn request`',
     metric: ETCD_API_REQUESTS,
-    tests: ['etcd-api/etcd-api/limits'],
+    tests: ['etcd-api/etcd-api/limits', 'etcd-api/etcd-api/forwarding'],
   },
   FORWARDED_AT_ONCE: {
     bound: "requests of etcd's API forwarded to etcd at once",

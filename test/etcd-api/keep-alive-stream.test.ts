@@ -4,7 +4,7 @@ import { GrpcCall, framed } from '../../src/etcd-api/grpc-call.js'
 import { KeepAliveStream } from '../../src/etcd-api/keep-alive-stream.js'
 import { MAX_WAITING_REQUESTS } from '../../src/etcd-api/limits.js'
 import { VirtualClock } from '../support/virtual-clock.js'
-import { FakeClient, FakeEtcd, type FakeEtcdStream } from './support/fakes.js'
+import { FakeClient, FakeEtcd, type FakeEtcdStream, settled } from './support/fakes.js'
 import { encode } from './support/harness.js'
 
 const COUNT = 1_000
@@ -13,8 +13,6 @@ const PATH = '/etcdserverpb.Lease/LeaseKeepAlive'
 
 interface Opened {
   readonly client: FakeClient
-  /** Resolves when everything that can happen now has happened. */
-  settle(this: void): Promise<void>
   /** etcd's stream, once there is one. */
   etcd(this: void): FakeEtcdStream
   readonly authorized: string[]
@@ -33,10 +31,7 @@ function open(): Opened {
     authorize: async (lease) => void authorized.push(lease),
     onClose: () => (isClosed = true),
   }).start()
-  const settle = async (): Promise<void> => {
-    for (let i = 0; i < 5; i++) await new Promise(setImmediate)
-  }
-  return { client, settle, etcd: () => raw.streams[0]!, authorized, isClosed: () => isClosed }
+  return { client, etcd: () => raw.streams[0]!, authorized, isClosed: () => isClosed }
 }
 
 for (const [how, send] of [
@@ -44,10 +39,10 @@ for (const [how, send] of [
   ['in one piece', (client: FakeClient) => client.sendBytes(Buffer.concat(REQUESTS.map((one) => framed([one]))))],
 ] as const) {
   void t.test(`${COUNT} requests at once, ${how}: few are with etcd at a time, and none is lost`, async (t) => {
-    const { client, settle, etcd, isClosed } = open()
+    const { client, etcd, isClosed } = open()
     send(client)
     client.halfClose()
-    await settle()
+    await settled()
     let answered = 0
     let most = 0
     for (; answered < COUNT; answered++) {
@@ -56,7 +51,7 @@ for (const [how, send] of [
       if (request === undefined) break
       t.equal(client.status, null, 'the stream is open until the last answer')
       etcd().handlers.onMessage(Buffer.from(request))
-      await settle()
+      await settled()
     }
     t.equal(answered, COUNT)
     t.equal(most, MAX_WAITING_REQUESTS)
@@ -68,22 +63,22 @@ for (const [how, send] of [
 }
 
 void t.test('a client is not read while etcd owes it answers', async (t) => {
-  const { client, settle, etcd, authorized } = open()
+  const { client, etcd, authorized } = open()
   for (const request of REQUESTS) client.send(request)
-  await settle()
+  await settled()
   t.equal(client.isPaused, true)
   t.equal(etcd().received.length, MAX_WAITING_REQUESTS)
   t.equal(authorized.length, MAX_WAITING_REQUESTS, 'what waits is not looked at either')
   for (let i = 0; i < 10; i++) etcd().handlers.onMessage(REQUESTS[i]!)
-  await settle()
+  await settled()
   t.equal(etcd().received.length, MAX_WAITING_REQUESTS + 10)
 })
 
 void t.test('a client that does not read its answers stops getting them', async (t) => {
-  const { client, settle, etcd } = open()
+  const { client, etcd } = open()
   client.isFull = true
   for (const request of REQUESTS) client.send(request)
-  await settle()
+  await settled()
   etcd().handlers.onMessage(REQUESTS[0]!)
   t.ok(etcd().isPaused)
   client.drain()

@@ -15,6 +15,7 @@ import type { WatchCreate } from './watch-requests.js'
 
 const WATCH_ID_FIELD: ReadonlySet<number> = new Set([7])
 const PROGRESS_REQUEST = new BinaryWriter().tag(3, WireType.LengthDelimited).fork().join().finish()
+const nothing = (): void => {}
 
 export class ForwardedWatch implements StreamWatch {
   readonly isCached = false
@@ -25,8 +26,8 @@ export class ForwardedWatch implements StreamWatch {
   #stream: RawStream | null = null
   #isOver = false
   #revision = 0
-  /** Callers that wait for etcd's answer to a progress request. */
-  #asking: ((revision: number | null) => void)[] = []
+  /** Waits for etcd's answer to a progress request, which etcd need not give. */
+  #asking: (revision: number | null) => void = nothing
 
   /** @param isHidden whether the range has become hidden from everybody. */
   constructor(sink: WatchSink, watchId: number, metrics: Pick<EtcdApiMetrics, 'watches'>, isHidden: () => boolean) {
@@ -61,7 +62,7 @@ export class ForwardedWatch implements StreamWatch {
     if (this.#isHidden()) return this.revoke()
     const { watchId, canceled, revision } = readUpstreamMessage(message)
     if (watchId === -1 && !canceled) {
-      for (const answer of this.#asking.splice(0)) answer(revision)
+      this.#asking(revision)
       return
     }
     this.#revision = revision
@@ -76,7 +77,7 @@ export class ForwardedWatch implements StreamWatch {
     this.#isOver = true
     this.#metrics.watches('etcd', -1)
     this.#stream?.cancel()
-    for (const answer of this.#asking.splice(0)) answer(null)
+    this.#asking(null)
   }
 
   /** The caller may no longer watch. */
@@ -103,8 +104,9 @@ export class ForwardedWatch implements StreamWatch {
   position(): Promise<number | null> {
     const stream = this.#stream
     if (stream === null || this.#sink.isFull) return Promise.resolve(null)
+    this.#asking(null)
     return new Promise((resolve) => {
-      this.#asking.push(resolve)
+      this.#asking = resolve
       stream.send(PROGRESS_REQUEST)
     })
   }

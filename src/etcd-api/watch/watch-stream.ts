@@ -67,6 +67,7 @@ export class WatchStream implements WatchSink {
   #isFull = false
   #nextId = 0
   #isAsking = false
+  #isAskedAgain = false
   /** Whether it has one of the slots for streams. */
   #isAdmitted = false
 
@@ -184,7 +185,12 @@ export class WatchStream implements WatchSink {
         : new CachedWatch({ prefix, create, watchId, identity, sink: this, held, bridges, metrics })
     // Etcd's revision at the request, for a watch of what follows it.
     const current = prefix !== null && create.startRevision === 0 ? await prefix.cache.reads.sourceRevision() : null
-    await admitted.confirm()
+    try {
+      await admitted.confirm()
+    } catch (error) {
+      leave()
+      return this.#refuse(etcdErrorOf(error))
+    }
     if (this.#call.isOver) return leave()
     const stopChecks = admitted.keep(() => watch.revoke())
     const release = (): void => {
@@ -226,13 +232,23 @@ export class WatchStream implements WatchSink {
     return revision
   }
 
+  /** Requests that come while one is being answered are answered together, after it. */
+  async #reportProgress(): Promise<void> {
+    this.#isAskedAgain = this.#isAsking
+    if (this.#isAsking) return
+    this.#isAsking = true
+    do {
+      this.#isAskedAgain = false
+      await this.#answerProgress()
+    } while (this.#isAskedAgain)
+    this.#isAsking = false
+  }
+
   /**
    * Answers a progress request once for the whole stream, when every watch has been sent everything up to a revision
    * that etcd has reached after the request. Like etcd, it gives no answer if a watch stays behind.
    */
-  async #reportProgress(): Promise<void> {
-    if (this.#isAsking) return
-    this.#isAsking = true
+  async #answerProgress(): Promise<void> {
     try {
       const { clock } = this.#context
       const caches = new Set(
@@ -244,16 +260,16 @@ export class WatchStream implements WatchSink {
         if (cache.reads.trustsProgress) await cache.reads.waitUntil(revision, this.#call.signal)
       }
       const endMs = clock.monotonic() + PROGRESS_WAIT_MS
+      // etcd does not answer while one of its own watches is behind.
+      const late = sleep(clock, PROGRESS_WAIT_MS).then(() => null)
       while (!this.#call.isOver && this.#watches.size > 0) {
-        const revision = await this.#position()
+        const revision = await Promise.race([this.#position(), late])
         if (revision !== null) return void this.send(watchFields({ watchId: NO_WATCH }), revision, NO_EVENTS)
         if (clock.monotonic() >= endMs) return
         await sleep(clock, PROGRESS_LOOK_MS)
       }
     } catch {
       // etcd does not answer, so there is no progress to report.
-    } finally {
-      this.#isAsking = false
     }
   }
 

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { RpcError } from '../../../src/engine/upstream/etcd/rpc-status.js'
 import { until } from '../../support/until.js'
-import { encode, type RecordedStream, startEtcdApi } from '../support/harness.js'
+import { encode, type Message, type RecordedStream, startEtcdApi } from '../support/harness.js'
 
 const ALL = { 1: '/flags/', 2: '/flags0' }
 const TOO_MANY = 'rpc error: code = ResourceExhausted desc = etcdserver: too many requests'
@@ -72,6 +72,37 @@ void t.test(
     t.match(await refused(encode({ 2: different })), tooMany)
   },
 )
+
+void t.test('a range with too much to sort is sorted by etcd', async (t) => {
+  const keys = Array.from({ length: 10_050 }, (_, i) => ({ 2: { 1: `/flags/${String(i).padStart(5, '0')}`, 2: 'x' } }))
+  const { ours, theirs, app } = await startEtcdApi(t, {
+    prepare: async (etcd) => {
+      for (let i = 0; i < keys.length; i += 100) await etcd.call('KV/Txn', encode({ 2: keys.slice(i, i + 100) }))
+    },
+  })
+  const forwarded = async (): Promise<number> => {
+    const text = await (await fetch(`${app.url}/metrics`)).text()
+    return Number(/^distributary_etcd_api_forwarded_total\{method="range"\} (\d+)/m.exec(text)?.[1] ?? 0)
+  }
+  const [KEY, MOD, ASCENDING, DESCENDING] = [0, 3, 1, 2]
+  const table = [
+    { most: '/flags0', target: MOD, order: ASCENDING, isForwarded: true },
+    { most: '/flags/10000', target: MOD, order: ASCENDING, isForwarded: false },
+    { most: '/flags0', target: KEY, order: ASCENDING, isForwarded: false },
+    { most: '/flags0', target: KEY, order: DESCENDING, isForwarded: false },
+  ]
+  for (const { most, target, order, isForwarded } of table) {
+    // Serializable, so that the age of etcd does not matter.
+    const request = { 1: '/flags/', 2: most, 3: 3, 5: order, 6: target, 7: true, 8: true }
+    const before = await forwarded()
+    const keysOf = (message: Message): readonly string[] => message.messages(2).map((kv) => kv.text(1))
+    const own = await ours.range(request)
+    t.equal(own.number(4), most === '/flags0' ? 10_050 : 10_000)
+    // Keys of one revision may be in any order.
+    if (target === KEY) t.same(keysOf(own), keysOf(await theirs.range(request)))
+    t.equal((await forwarded()) - before, Number(isForwarded), JSON.stringify(request))
+  }
+})
 
 void t.test('a burst of requests on one stream is answered in order, and read piece by piece', async (t) => {
   const { ours } = await startEtcdApi(t)

@@ -1,5 +1,7 @@
 /** Both sides of a call without a network: a client of ours, and an etcd that answers when the test says so. */
+import type { Access, Admitted, Right } from '../../../src/etcd-api/access.js'
 import type { ByteStream } from '../../../src/etcd-api/byte-stream.js'
+import { permissionDenied } from '../../../src/etcd-api/etcd-error.js'
 import { framed } from '../../../src/etcd-api/grpc-call.js'
 import type { RawHandlers, RawStream, RawUpstream } from '../../../src/engine/upstream/upstream.js'
 import { messageSplitter } from '../../../src/engine/upstream/etcd/grpc-framing.js'
@@ -17,6 +19,8 @@ export class FakeClient implements ByteStream {
   /** The `grpc-status`; null while the call is open. */
   status: string | null = null
   readonly messages: Buffer[] = []
+  /** The size of the largest piece that was written at once. */
+  largestPiece = 0
   readonly #ended = new AbortController()
   readonly #received = messageSplitter(2 ** 30, (message) => this.messages.push(message))
   #handlers: Handlers | null = null
@@ -50,6 +54,13 @@ export class FakeClient implements ByteStream {
     this.#handlers?.onDrain()
   }
 
+  /** Sends the only request of a call. */
+  ask(request: Uint8Array): this {
+    this.send(request)
+    this.halfClose()
+    return this
+  }
+
   // ByteStream
 
   header(): undefined {}
@@ -70,6 +81,7 @@ export class FakeClient implements ByteStream {
   }
 
   write(bytes: Buffer): boolean {
+    this.largestPiece = Math.max(this.largestPiece, bytes.length)
     this.#received.push(bytes)
     return !this.isFull
   }
@@ -107,7 +119,10 @@ export class FakeEtcdStream implements RawStream {
   isPaused = false
   isCanceled = false
 
-  constructor(readonly handlers: RawHandlers) {}
+  constructor(
+    readonly path: string,
+    readonly handlers: RawHandlers,
+  ) {}
 
   send(message: Uint8Array): void {
     this.received.push(message)
@@ -144,9 +159,42 @@ export class FakeEtcd implements RawUpstream {
     return await this.answer(path, request)
   }
 
-  async stream(_path: string, handlers: RawHandlers): Promise<RawStream> {
-    const stream = new FakeEtcdStream(handlers)
+  async stream(path: string, handlers: RawHandlers): Promise<RawStream> {
+    const stream = new FakeEtcdStream(path, handlers)
     this.streams.push(stream)
     return stream
   }
+}
+
+/** Lets a caller do everything until `isRevoked`, and records what was required. */
+export class FakeAccess implements Access {
+  isRevoked = false
+  readonly required: (readonly Right[])[] = []
+
+  constructor(readonly isOpen = false) {}
+
+  async check(rights: readonly Right[]): Promise<Admitted> {
+    await this.#require(rights)
+    return {
+      identity: 'someone',
+      isAnonymous: false,
+      require: (more) => this.#require(more),
+      confirm: () => this.#confirm(),
+      keep: () => () => {},
+    }
+  }
+
+  async #require(rights: readonly Right[]): Promise<void> {
+    this.required.push(rights)
+    await this.#confirm()
+  }
+
+  async #confirm(): Promise<void> {
+    if (this.isRevoked) throw permissionDenied()
+  }
+}
+
+/** Resolves when everything that needs no time and no other event has happened. */
+export async function settled(): Promise<void> {
+  for (let i = 0; i < 10; i++) await new Promise(setImmediate)
 }

@@ -1,0 +1,280 @@
+/** What is forwarded: between a client that reads slowly or loses its rights, and an etcd that answers late or not. */
+import t from 'tap'
+import { FairSemaphore } from '../../../src/server/limits/fair-semaphore.js'
+import { EtcdApi, type EtcdApiOptions } from '../../../src/etcd-api/etcd-api.js'
+import { overlaps } from '../../../src/etcd-api/key-range.js'
+import { RpcStatus } from '../../../src/engine/upstream/etcd/rpc-status.js'
+import { keyFromText } from '../../../src/engine/model/event.js'
+import { silentLogger } from '../../../src/support/log.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
+import { FakeAccess, FakeClient, FakeEtcd, settled } from '../support/fakes.js'
+import { encode, type Fields, messageOf } from '../support/harness.js'
+
+const OK = String(RpcStatus.OK)
+const DENIED = String(RpcStatus.PERMISSION_DENIED)
+const MIB = 1024 * 1024
+const header = (revision: number): Fields => ({ 1: 77, 3: revision, 4: 2 })
+const rangeOf = (revision: number, value: string | Buffer): Buffer =>
+  Buffer.from(encode({ 1: header(revision), 2: [{ 1: '/other/x', 3: 1, 5: value }], 4: 1 }))
+const SMALL = rangeOf(9, 'x')
+const LARGE = rangeOf(9, Buffer.alloc(MIB, 7))
+const pathOf = (method: string): string => `/etcdserverpb.${method}`
+
+interface Opened {
+  readonly raw: FakeEtcd
+  readonly clock: VirtualClock
+  readonly limits: Record<'forwarded' | 'ranges' | 'writes' | 'forwardedWatches', FairSemaphore>
+  /** Begins a call, which has its request already if there is one. */
+  call(this: void, method: string, request: Fields | null, access?: FakeAccess, connection?: object): FakeClient
+}
+
+/** A server without declared prefixes, which hides `/registry/`. */
+function open(answer: (path: string, request: Uint8Array) => Buffer | Promise<Buffer>, slots = 4): Opened {
+  const raw = new FakeEtcd(answer)
+  const clock = new VirtualClock()
+  const semaphore = (): FairSemaphore =>
+    new FairSemaphore({
+      slots,
+      maxSlotsPerIdentity: slots,
+      maxWaiting: 10,
+      maxWaitingPerIdentity: 10,
+      maxWaitMs: 1_000,
+      clock,
+      onRejected: () => {},
+    })
+  const limits = {
+    forwarded: semaphore(),
+    ranges: semaphore(),
+    writes: semaphore(),
+    pastStates: semaphore(),
+    watchers: semaphore(),
+    forwardedWatches: semaphore(),
+    streams: semaphore(),
+  }
+  const nothing = (): void => {}
+  const options: EtcdApiOptions = {
+    prefixes: () => [],
+    raw,
+    advertiseUrl: null,
+    isWritable: true,
+    isHidden: (range) => overlaps(range, keyFromText('/registry/')),
+    limits,
+    metrics: { requestEnded: nothing, forwarded: nothing, streams: nothing, watches: nothing },
+    clock,
+    logger: silentLogger,
+    onInternalError: (error) => {
+      throw error
+    },
+  }
+  const api = new EtcdApi(options)
+  return {
+    raw,
+    clock,
+    limits,
+    call: (method, request, access = new FakeAccess(), connection = {}) => {
+      const client = new FakeClient(pathOf(method), connection)
+      api.handle(client, access)
+      return request === null ? client : client.ask(encode(request))
+    },
+  }
+}
+
+/** Takes what there is for as long as anything comes. */
+async function drainAll(client: FakeClient): Promise<void> {
+  for (let i = 0; i < 100 && client.status === null; i++) {
+    client.drain()
+    await settled()
+  }
+}
+
+void t.test('a large forwarded range has a slot until its client has all of it', async (t) => {
+  const { call, limits } = open(() => LARGE)
+  const client = call('KV/Range', { 1: '/other/x' })
+  client.isFull = true
+  await settled()
+  t.equal(limits.ranges.running, 1)
+  t.equal(limits.forwarded.running, 0)
+  t.equal(client.status, null)
+  await drainAll(client)
+  t.equal(client.status, OK)
+  t.ok(client.messages[0]?.equals(LARGE))
+  t.ok(client.largestPiece < MIB / 4, 'it is written piece by piece')
+  t.equal(limits.ranges.running, 0)
+  const leaving = call('KV/Range', { 1: '/other/x' })
+  leaving.isFull = true
+  await settled()
+  leaving.destroy()
+  t.equal(limits.ranges.running, 0, 'a client that leaves gives its slot back')
+})
+
+void t.test('a caller that loses its rights while it waits for such a slot gets nothing', async (t) => {
+  const { call, limits } = open(() => LARGE, 1)
+  const leave = limits.ranges.hold('another')
+  const access = new FakeAccess()
+  const client = call('KV/Range', { 1: '/other/x' }, access)
+  await settled()
+  access.isRevoked = true
+  leave()
+  await settled()
+  t.equal(client.status, DENIED)
+  t.same(client.messages, [])
+  t.equal(limits.ranges.running, 0)
+})
+
+void t.test('the large answer to a write needs no such slot, and keeps that of the write', async (t) => {
+  const { call, limits } = open(() => LARGE, 1)
+  limits.ranges.hold('another')
+  const client = call('KV/Put', { 1: '/other/x', 2: 'y', 4: true })
+  client.isFull = true
+  await settled()
+  t.equal(limits.writes.running, 1)
+  await drainAll(client)
+  t.equal(client.status, OK)
+  t.ok(client.messages[0]?.equals(LARGE))
+  t.equal(limits.writes.running, 0)
+})
+
+void t.test('the keys of a lease are required together', async (t) => {
+  const keys = Array.from({ length: 2_000 }, (_, i) => `/other/${i}`)
+  const { call } = open(() =>
+    Buffer.concat([encode({ 1: header(9), 2: 5 }), ...keys.map((key) => Buffer.from(encode({ 5: key })))]),
+  )
+  const access = new FakeAccess()
+  const client = call('Lease/LeaseTimeToLive', { 1: 5, 2: true }, access)
+  await settled()
+  t.equal(client.status, OK)
+  t.same(
+    access.required.map((rights) => rights.length),
+    [0, 2_000],
+  )
+})
+
+for (const [method, request] of [
+  ['Lease/LeaseRevoke', { 1: 5 }],
+  ['Lease/LeaseTimeToLive', { 1: 5, 2: true }],
+  ['KV/Put', { 1: '/other/x', 3: 5 }],
+  ['KV/Txn', { 2: [{ 2: { 1: '/other/x', 3: 5 } }] }],
+] as const) {
+  void t.test(`${method}: what is hidden from everybody is not reached through its lease`, async (t) => {
+    const { call, raw } = open(() => Buffer.from(encode({ 1: header(9), 2: 5, 5: '/registry/masterleases/a' })))
+    const client = call(method, request, new FakeAccess(true))
+    await settled()
+    t.equal(client.status, DENIED)
+    t.same(client.messages, [])
+    t.same(
+      raw.calls.map(({ path }) => path),
+      [pathOf('Lease/LeaseTimeToLive')],
+    )
+  })
+}
+
+void t.test('a lease is kept alive only while its caller is known, also after a wait for etcd', async (t) => {
+  const access = new FakeAccess()
+  const { call, raw } = open(() => {
+    access.isRevoked = true
+    return Buffer.from(encode({ 1: header(9), 2: 5 }))
+  })
+  const client = call('Lease/LeaseKeepAlive', null, access)
+  client.send(encode({ 1: 5 }))
+  await settled()
+  t.equal(client.status, DENIED)
+  t.same(raw.streams, [], 'etcd has not heard of it')
+})
+
+void t.test('a transaction with too many leases is refused before etcd is asked for their keys', async (t) => {
+  const { call, raw } = open(() => SMALL)
+  const puts = (count: number): Fields => ({
+    2: Array.from({ length: count }, (_, i) => ({ 2: { 1: '/other/x', 3: i + 1 } })),
+  })
+  const client = call('KV/Txn', puts(1_000))
+  await settled()
+  t.equal(client.status, String(RpcStatus.INVALID_ARGUMENT))
+  t.same(raw.calls, [])
+  const fewer = call('KV/Txn', puts(10))
+  await settled()
+  t.equal(fewer.status, OK)
+})
+
+void t.test('a serializable range of a member that is behind is read again', async (t) => {
+  const { call } = open((_path, request) =>
+    messageOf(request).number(7) === 1 ? rangeOf(5, 'old') : rangeOf(9, 'new'),
+  )
+  const connection = {}
+  const read = async (serializable: boolean): Promise<readonly [number, string]> => {
+    const client = call('KV/Range', { 1: '/other/x', 7: serializable }, undefined, connection)
+    await settled()
+    const answer = messageOf(client.messages[0]!)
+    return [answer.revision, answer.messages(2)[0]!.text(5)]
+  }
+  t.same(await read(true), [5, 'old'], 'nothing newer has been seen')
+  t.same(await read(false), [9, 'new'])
+  t.same(await read(true), [9, 'new'])
+})
+
+void t.test('a watch whose caller loses its rights while it waits is refused, and its stream goes on', async (t) => {
+  const { call, limits, raw } = open(() => SMALL, 1)
+  const access = new FakeAccess()
+  const leave = limits.forwardedWatches.hold('another')
+  const client = call('Watch/Watch', null, access)
+  client.send(encode({ 1: { 1: '/other/x' } }))
+  await settled()
+  access.isRevoked = true
+  leave()
+  await settled()
+  const [refusal] = client.messages.map(messageOf)
+  t.equal(refusal?.text(6), 'rpc error: code = PermissionDenied desc = etcdserver: permission denied')
+  t.equal(refusal?.text(2), '-1')
+  t.equal(client.status, null)
+  t.same(raw.streams, [])
+  t.equal(limits.forwardedWatches.running, 0)
+})
+
+const WATCH_CREATED = Buffer.from(encode({ 1: header(9), 3: true }))
+const PROGRESS = Buffer.from([0x1a, 0])
+const progressAt = (revision: number): Buffer => Buffer.from(encode({ 1: header(revision), 2: -1 }))
+/** The revisions of the answers to progress requests. */
+const answersTo = ({ messages }: FakeClient): readonly number[] =>
+  messages
+    .map(messageOf)
+    .filter((message) => message.text(2) === '-1')
+    .map(({ revision }) => revision)
+
+void t.test('a progress request that etcd does not answer does not stop the next one', async (t) => {
+  const { call, raw, clock } = open(() => SMALL)
+  const client = call('Watch/Watch', null)
+  client.send(encode({ 1: { 1: '/other/x' } }))
+  await settled()
+  const [etcd] = raw.streams
+  etcd!.handlers.onMessage(WATCH_CREATED)
+  client.send(PROGRESS)
+  await settled()
+  t.equal(etcd!.received.length, 2, 'etcd is asked, and says nothing')
+  clock.advance(1_000)
+  await settled()
+  const before = etcd!.received.length
+  client.send(PROGRESS)
+  await settled()
+  t.ok(etcd!.received.length > before, 'it is asked again')
+  etcd!.handlers.onMessage(progressAt(12))
+  await settled()
+  t.same(answersTo(client), [12])
+})
+
+void t.test('a progress request that comes while one is answered has an answer of its own', async (t) => {
+  const { call, raw } = open(() => SMALL)
+  const client = call('Watch/Watch', null)
+  client.send(encode({ 1: { 1: '/other/x' } }))
+  await settled()
+  const [etcd] = raw.streams
+  etcd!.handlers.onMessage(WATCH_CREATED)
+  client.send(PROGRESS)
+  client.send(PROGRESS)
+  client.send(PROGRESS)
+  await settled()
+  etcd!.handlers.onMessage(progressAt(12))
+  await settled()
+  etcd!.handlers.onMessage(progressAt(15))
+  await settled()
+  etcd!.handlers.onMessage(progressAt(18))
+  t.same(answersTo(client), [12, 15], 'the requests that waited are answered together')
+})
