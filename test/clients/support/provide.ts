@@ -11,13 +11,22 @@ import { provideRust } from './rust.js'
 /** Debian's is too old for Kubernetes' API server. */
 export const ETCD_OF_API_SERVER = '3.7'
 
-/**
- * Returns false, and prints the reason, where this machine cannot run the client.
- * @param deadlineMs of `performance.now()`.
- */
+/** Returns false, and prints the reason, where this machine cannot provide it. */
+export function tryToProvide(name: string, provide: () => unknown): boolean {
+  try {
+    provide()
+    return true
+  } catch (error) {
+    if (!(error instanceof NoProgramError || error instanceof NoPythonError)) throw error
+    print(`skipped: ${name}, since ${error.message}`)
+    return false
+  }
+}
+
+/** As `tryToProvide`, for a client. @param deadlineMs of `performance.now()`. */
 export function isProvided(client: OutsideClient, deadlineMs: number): boolean {
   const { name, program, needsPython = false, needsJava, needsRust = false, needsApiServer = false } = client
-  try {
+  return tryToProvide(name, () => {
     if (program !== undefined) buildGoProgram(program, deadlineMs)
     if (needsApiServer) {
       buildEtcd(ETCD_OF_API_SERVER, deadlineMs)
@@ -26,10 +35,5 @@ export function isProvided(client: OutsideClient, deadlineMs: number): boolean {
     if (needsPython) providePython()
     if (needsJava !== undefined) provideJava(needsJava, deadlineMs)
     if (needsRust) provideRust(deadlineMs)
-    return true
-  } catch (error) {
-    if (!(error instanceof NoProgramError || error instanceof NoPythonError)) throw error
-    print(`skipped: ${name}, since ${error.message}`)
-    return false
-  }
+  })
 }

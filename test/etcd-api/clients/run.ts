@@ -5,12 +5,13 @@
  */
 import { parseArgs } from 'node:util'
 import { provideJava } from '../../clients/support/java.js'
-import { NoPythonError, providePython } from '../../clients/support/python.js'
+import { tryToProvide } from '../../clients/support/provide.js'
+import { providePython } from '../../clients/support/python.js'
 import { buildEtcd } from '../../etcd/versions.js'
-import { buildGoProgram, NoProgramError } from '../../support/go-program.js'
+import { buildGoProgram } from '../../support/go-program.js'
 import { runMain } from '../../support/run-main.js'
 import { runTap } from '../../support/run-tap.js'
-import { fail, print, verdict } from '../../support/verdict.js'
+import { fail, verdict } from '../../support/verdict.js'
 import { clientv3, coreDns, robustness } from './programs.js'
 
 /** Each is tested by the file of its name, once it is provided. @param deadlineMs of `performance.now()`. */
@@ -33,18 +34,8 @@ async function main(): Promise<number> {
   const unknown = names.filter((name) => !Object.hasOwn(clients, name))
   if (unknown.length > 0) return fail(`no client is called ${unknown.join(' ')}: ${Object.keys(clients).join(', ')}`)
   const deadlineMs = performance.now() + Number(values['build-seconds']) * 1_000
-  const isProvided = (what: string, provide: () => unknown): boolean => {
-    try {
-      provide()
-      return true
-    } catch (error) {
-      if (!(error instanceof NoProgramError || error instanceof NoPythonError)) throw error
-      print(`skipped: ${what}, since ${error.message}`)
-      return false
-    }
-  }
-  const hasEtcd = isProvided('etcd 3.7', () => (process.env['ETCD_BIN'] = buildEtcd('3.7', deadlineMs)))
-  const runnable = hasEtcd ? names.filter((name) => isProvided(name, () => clients[name]!(deadlineMs))) : []
+  const hasEtcd = tryToProvide('etcd 3.7', () => (process.env['ETCD_BIN'] = buildEtcd('3.7', deadlineMs)))
+  const runnable = hasEtcd ? names.filter((name) => tryToProvide(name, () => clients[name]!(deadlineMs))) : []
   if (runnable.length === 0) return verdict({ passed: 0, failed: 0 })
   return verdict(
     await runTap(
