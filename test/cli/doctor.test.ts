@@ -310,6 +310,25 @@ void t.test('doctor says how old the cache is, and how far back watches resume',
   t.match(await examine({ status: 503, body: {} }), { outcome: 'wrong', advice: /readyz/ })
 })
 
+void t.test('doctor compares objects without what distributary leaves out of them', async (t) => {
+  const examine = async (lacksManagedFields: boolean, own: object) => {
+    const resources = async () => [{ group: '', version: 'v1', plural: 'pods' }]
+    const listing = (metadata: object, more: object) => ({
+      resources,
+      get: async () => ({ status: 200, body: { metadata: {}, items: [{ metadata }] }, ...more }),
+    })
+    const here = listing({ name: 'a', ...own }, { lacksManagedFields })
+    const there = listing({ name: 'a', managedFields: [{ manager: 'kubectl' }] }, { lacksManagedFields: false })
+    return await CHECKS['lists']!({ here, there, agent: null } as unknown as Patient)
+  }
+  t.match(await examine(true, {}), {
+    outcome: 'ok',
+    found: '1 lists are equal, without managedFields (strip), with 1 objects',
+  })
+  t.match(await examine(true, { labels: {} }), { outcome: 'wrong', found: /differs at/ })
+  t.match(await examine(false, {}), { outcome: 'wrong', found: /differs at/ })
+})
+
 void t.test('doctor rejects arguments that it cannot use', async (t) => {
   t.match(await runCli(t, ['doctor']), { code: EXIT.usage, stderr: /--kubeconfig is required/ })
   const { kubeconfig } = await setScene(t)

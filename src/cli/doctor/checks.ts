@@ -309,15 +309,16 @@ async function checkLists(patient: Patient): Promise<Verdict> {
   const sample = resources.filter(({ plural }, i) => ALWAYS.includes(plural) || i % pace === 0)
   const differing: string[] = []
   const advice = new Set<string>()
-  let [compared, objects] = [0, 0]
+  let [compared, objects, strips] = [0, 0, false]
   for (const resource of sample) {
-    const { differs, count, what } = await compareLists(patient, resource)
+    const { differs, count, what, isStripped = false } = await compareLists(patient, resource)
+    strips ||= isStripped
     if (count !== null) [compared, objects] = [compared + 1, objects + count]
     if (differs !== null) differing.push(`${nameOf(resource)} ${differs}`)
     if (what !== undefined) advice.add(what)
   }
   if (differing.length > 0) return wrong(some(differing), [...advice].join('; '))
-  const lists = `${compared} lists are equal, with ${objects} objects`
+  const lists = `${compared} lists are equal${strips ? ', without managedFields (strip)' : ''}, with ${objects} objects`
   if (compared > 0) return ok(lists)
   return skipped(
     'no list could be compared',
@@ -331,6 +332,7 @@ interface Compared {
   /** Null when neither server responds with a list. */
   readonly count: number | null
   readonly what?: string
+  readonly isStripped?: boolean
 }
 
 async function compareLists(patient: Patient, { group, version, plural }: ApiResource): Promise<Compared> {
@@ -351,9 +353,10 @@ async function compareLists(patient: Patient, { group, version, plural }: ApiRes
         what: adviceOn(ours.status, patient),
       }
     }
-    const [own, other] = [textsOf(ours), textsOf(theirs)]
+    const isStripped = ours.lacksManagedFields
+    const [own, other] = [textsOf(ours), textsOf(theirs, isStripped)]
     const odd = [...other.keys(), ...own.keys()].find((key) => own.get(key) !== other.get(key))
-    if (odd === undefined) return { differs: null, count: other.size }
+    if (odd === undefined) return { differs: null, count: other.size, isStripped }
     if (attempt < ATTEMPTS) {
       await delay(200)
       continue
@@ -378,9 +381,11 @@ async function listAt(here: ComparedServer, path: string, { body }: Reply): Prom
 }
 
 /** Returns the objects by name, as text with sorted members, so that their order does not matter. */
-function textsOf({ body }: Reply): ReadonlyMap<string, string> {
+function textsOf({ body }: Reply, withoutManagedFields = false): ReadonlyMap<string, string> {
   const nameIn = ({ metadata }: ListedObject): string => `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`
-  return new Map((body.items ?? []).map((object) => [nameIn(object), sorted(object)]))
+  const shown = (object: ListedObject): object =>
+    withoutManagedFields ? { ...object, metadata: { ...object.metadata, managedFields: undefined } } : object
+  return new Map((body.items ?? []).map((object) => [nameIn(object), sorted(shown(object))]))
 }
 
 function sorted(value: unknown): string {

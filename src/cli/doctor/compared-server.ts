@@ -13,6 +13,8 @@ export interface Reply {
   readonly text: string
   /** How old the content is, in seconds, if distributary says so. Default: 0. */
   readonly stalenessSeconds: number
+  /** Whether the server leaves `metadata.managedFields` out of all objects (`strip`). */
+  readonly lacksManagedFields: boolean
 }
 
 /** The parts of a response that the checks read. */
@@ -30,7 +32,12 @@ export interface Body {
 }
 
 export interface ListedObject {
-  readonly metadata?: { readonly namespace?: string; readonly name?: string; readonly resourceVersion?: string }
+  readonly metadata?: {
+    readonly namespace?: string
+    readonly name?: string
+    readonly resourceVersion?: string
+    readonly managedFields?: unknown
+  }
   readonly subjects?: readonly Subject[]
 }
 
@@ -86,7 +93,14 @@ export class ComparedServer {
       const response = await this.transport.send({ ...request, signal: this.signal })
       const text = Buffer.from(await readBody(response, MAX_BODY_BYTES)).toString()
       const stalenessSeconds = Number(response.header('x-distributary-staleness-seconds') ?? 0)
-      return { status: response.status, body: (jsonIn(text) ?? {}) as Body, text, stalenessSeconds }
+      const stripped = response.header('x-distributary-stripped') ?? ''
+      return {
+        status: response.status,
+        body: (jsonIn(text) ?? {}) as Body,
+        text,
+        stalenessSeconds,
+        lacksManagedFields: stripped.split(',').includes('metadata.managedFields'),
+      }
     } catch (error) {
       throw new CommandError(`${this.name} does not answer: ${errorMessage(error)}`, undefined, { cause: error })
     }
