@@ -286,6 +286,10 @@ void t.test('permissions that distributary lacks are one cause, by resource', as
   t.match(await examine(`[*]upstream-permissions reads are refused: ${forbidden('get')}`, lacks('jobs.batch')), {
     found: 'distributary may not get pods, nor list jobs.batch',
   })
+  t.match(await examine(`[*]staleness served from the cache: pods was last confirmed 9 s ago: ${forbidden('watch')}`), {
+    found: 'distributary may not watch pods',
+    advice: /get, list and watch/,
+  })
   t.match(await examine(lacks('pods'), '[*]staleness served from the cache: old'), { found: /^cache-pods .*staleness/ })
   t.match(await examine('[+]ping ok'), { outcome: 'ok' })
 })

@@ -112,7 +112,9 @@ async function checkReadiness({ here }: Patient): Promise<Verdict> {
   for (const [verb, resource] of problems.flatMap(lackOf)) lacks.set(verb, (lacks.get(verb) ?? new Set()).add(resource))
   if (
     lacks.size > 0 &&
-    problems.every((problem) => /permission-denied|^upstream-permissions |^caches /.test(problem))
+    problems.every(
+      (problem) => /permission-denied|^upstream-permissions |^caches /.test(problem) || lackOf(problem).length > 0,
+    )
   ) {
     const texts = [...lacks].map(([verb, resources]) => `${verb} ${some([...resources])}`)
     return wrong(`distributary may not ${texts.join(', nor ')}`, ROLE_ADVICE)

@@ -9,10 +9,10 @@ import type { Revision } from '../model/revision.js'
 import {
   BehindError,
   EngineError,
+  RefusedReadError,
   RevisionExpiredError,
   SealedError,
   UnansweredError,
-  UnservedError,
   WithheldError,
 } from '../model/errors.js'
 import type { StoredObject } from '../model/stored-object.js'
@@ -374,7 +374,7 @@ export class CacheReads {
  */
 export function unansweredRead(cause: unknown, name: string): EngineError {
   return isRefused(cause)
-    ? new UnservedError(`${name}: the storage refuses this server's own reads`, 1, { cause })
+    ? new RefusedReadError(`${name}: the storage refuses this server's own reads`, 1, { cause })
     : new UnansweredError(`${name}: the storage did not answer`, { cause })
 }
 

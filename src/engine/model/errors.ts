@@ -98,5 +98,10 @@ export class UnansweredError extends EngineError {
 
 /** This replica does not serve it, or no longer: another one might. */
 export class UnservedError extends RetryError {
-  override readonly name = 'UnservedError'
+  override readonly name: string = 'UnservedError'
+}
+
+/** The source refuses a read of this replica itself, until its permissions or credentials are corrected. */
+export class RefusedReadError extends UnservedError {
+  override readonly name = 'RefusedReadError'
 }

@@ -2,6 +2,7 @@
  * Answers everything under `/api`, `/apis`, `/version` and `/openapi`: routes a request to discovery, to a resource or
  * to another server. Each request gets one response; an error before the headers becomes a Status.
  */
+import { RefusedReadError, WithheldError } from '../../../engine/model/errors.js'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import {
   checkName,
@@ -85,9 +86,12 @@ async function route(context: ApiContext, exchange: Exchange, counted: Counted):
   await handleDocument(context, exchange, path)
 }
 
+const UNREADABLE_HERE = [UnshowableError, RefusedReadError, WithheldError]
+
 /**
- * Answers from the resource. When an object cannot be shown here, forwards the request to the API server if there is
- * one.
+ * Answers from the resource. What cannot be read here is forwarded to the API server if there is one: an object that
+ * cannot be shown, a read that the source refuses this server, a resource whose first list was refused while the request
+ * waited for it.
  */
 async function handleOrForward(
   context: ApiContext,
@@ -108,7 +112,8 @@ async function handleOrForward(
     await handleResource(context, { exchange, path, verb })
   } catch (error) {
     const { passthrough } = context
-    if (!(error instanceof UnshowableError) || passthrough === null || exchange.response.headersSent) throw error
+    const isForwarded = UNREADABLE_HERE.some((kind) => error instanceof kind)
+    if (!isForwarded || passthrough === null || exchange.response.headersSent) throw error
     // An API server that ignores the shard would list or watch everything.
     if (verb !== 'get' && (parameter(exchange.query, 'shardSelector') ?? '') !== '') throw error
     // The body that these headers describe has been dropped.

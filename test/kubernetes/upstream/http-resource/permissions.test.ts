@@ -50,11 +50,16 @@ interface Scene {
 }
 
 /** A server in front that plays an API server with authorization, and one behind it with the given permissions. */
-async function setScene(t: Test, ...rules: readonly object[]): Promise<Scene> {
-  const directory = t.testdir({ 'tokens.csv': 'sesame,edge,1\n' })
+const setScene = async (t: Test, ...rules: readonly object[]): Promise<Scene> => await openScene(t, rules)
+
+async function openScene(t: Test, rules: readonly object[], forwards = false): Promise<Scene> {
+  const directory = t.testdir({ 'tokens.csv': 'sesame,edge,1\ncaller,caller,2\n' })
   const policy = join(directory, 'policy.yaml')
   const permit = (...given: readonly object[]): void =>
-    writeFileSync(policy, JSON.stringify({ rules: [paths, ...given] }))
+    writeFileSync(
+      policy,
+      JSON.stringify({ rules: [paths, { ...reads(['list'], 'pods'), users: ['caller'] }, ...given] }),
+    )
   permit(...rules)
   const flags = [`--token-auth-file=${directory}/tokens.csv`, '--authorization-mode=Policy']
   const front = await startApp(t, {
@@ -86,9 +91,16 @@ async function setScene(t: Test, ...rules: readonly object[]): Promise<Scene> {
     logger,
     speaksSse: false,
   })
-  const back = await startApp(t, { flags: ['--upstream', front.url], server, clock, logger, ready: false })
+  const forwarding = forwards ? ['--passthrough', front.url] : []
+  const back = await startApp(t, {
+    flags: ['--upstream', front.url, ...forwarding],
+    server,
+    clock,
+    logger,
+    ready: false,
+  })
   const answer: Scene['answer'] = async (path, accept = 'application/json') => {
-    const response = await fetch(`${back.url}${path}`, { headers: { accept } })
+    const response = await fetch(`${back.url}${path}`, { headers: { accept, authorization: 'Bearer caller' } })
     return { status: response.status, text: await response.text() }
   }
   const later = async (): Promise<void> => {
@@ -99,7 +111,11 @@ async function setScene(t: Test, ...rules: readonly object[]): Promise<Scene> {
       await pause(300)
     }
   }
-  await until(async () => (await answer('/api/v1/pods')).status === 200, 'pods are served')
+  await until(async () => {
+    const { status } = await answer('/api/v1/pods')
+    if (forwards) t.equal(status, 200, 'forwarded until the cache is ready, or known to be of no use')
+    return status === 200
+  }, 'pods are served')
   return { front, back, requests, lines, permit, later, answer }
 }
 
@@ -141,6 +157,23 @@ void t.test('a permission that goes is no timeout, and its reason is only for th
     await later()
     return (await answer('/api/v1/pods')).status === 200
   }, 'it is back')
+})
+
+void t.test('with --passthrough the API server answers what this server may not read', async (t) => {
+  // From the start, with a request that waits for the first list.
+  await openScene(t, [], true)
+  const { permit, answer, front } = await openScene(t, [reads(['get', ...LIST], '*')], true)
+  const readiness = async (): Promise<string> => (await answer('/readyz?verbose')).text
+  await until(async () => (await readiness()).includes('[+]cache-pods ok'), 'pods are cached')
+  permit()
+  await until(async () => {
+    t.equal((await answer('/api/v1/pods')).status, 200)
+    return (await readiness()).includes('is forbidden')
+  }, 'the permission is gone')
+  const written = front.put('pods/a/z', pod('z', { namespace: 'a' }))
+  const { status, text } = await answer('/api/v1/pods')
+  t.equal(status, 200)
+  t.ok(text.includes(`"${written}"`), 'the API server answers, as the caller')
 })
 
 void t.test('definitions that could not be read at the start are used as soon as they can be', async (t) => {
