@@ -45,11 +45,15 @@ func check(err error) {
 	}
 }
 
+var answers = os.Stdout
+
 func answer(value any) {
-	fmt.Println(string(must(json.Marshal(value))))
+	fmt.Fprintln(answers, string(must(json.Marshal(value))))
 }
 
 func main() {
+	// The validators print what differs.
+	os.Stdout = os.Stderr
 	ours, etcds, kind := []string{os.Args[1]}, []string{os.Args[2]}, kinds[os.Args[3]]
 	// Some watches last through a restart, and a request waits for the end of one.
 	traffic.WatchTimeout, traffic.RequestTimeout = 3*time.Second, time.Second
@@ -68,7 +72,9 @@ func main() {
 	finish, limiter := make(chan struct{}), rate.NewLimiter(200, 200)
 	var running sync.WaitGroup
 	load, keys, storage := traffic.KeyValueMedium, traffic.NewKeyStore(10, kind.prefix), traffic.NewKubernetesStorage()
-	check(traffic.SimulateKeyValueTraffic(ctx, &running, &load, ours, clients, kind, traffic.RunTrafficLoopParam{
+	// Half of the clients are etcd's own, so that what they write must be seen here.
+	both := slices.Concat(ours, etcds)
+	check(traffic.SimulateKeyValueTraffic(ctx, &running, &load, both, clients, kind, traffic.RunTrafficLoopParam{
 		QPSLimiter: limiter, IDs: ids, LeaseIDStorage: identity.NewLeaseIDStorage(), KeyStore: keys, Storage: storage, Finish: finish,
 		NonUniqueRequestConcurrencyLimiter: traffic.NewConcurrencyLimiter(load.MaxNonUniqueRequestConcurrency),
 	}))
@@ -110,6 +116,8 @@ func main() {
 func follow(ctx context.Context, c *client.RecordingClient, prefix string, finish <-chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
 	next := int64(2)
 	for {
 		watch, open := c.Watch(ctx, prefix, next, true, true, true), true
@@ -117,7 +125,7 @@ func follow(ctx context.Context, c *client.RecordingClient, prefix string, finis
 			select {
 			case <-finish:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-ticker.C:
 				_ = c.RequestProgress(ctx)
 			case response, ok := <-watch:
 				open = ok
