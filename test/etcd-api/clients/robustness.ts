@@ -51,7 +51,7 @@ for (const traffic of ['etcd', 'kubernetes']) {
     const { Succeeded, Failed, Watches, Events, Progress } = (await client.ask('finish')) as Seen
     const seen = `${Succeeded} calls succeeded, ${Failed} failed; ${Watches} watches had ${Events} events, ${Progress} progress notifications`
     t.comment(seen)
-    t.ok(Succeeded > Failed && Events > 0 && Progress > 0, seen)
+    t.ok(Succeeded > Failed && Events > 0, seen)
     const folder = await mkdtemp(join(tmpdir(), 'distributary-robustness-'))
     t.teardown(() => rm(folder, { recursive: true, force: true }))
     // The validators read etcd's log of requests, which is complete once it has stopped.
