@@ -27,7 +27,7 @@ export interface FairSemaphoreBounds {
 export interface FairSemaphoreOptions extends FairSemaphoreBounds {
   readonly maxWaitMs: number
   readonly clock: Clock
-  /** The message of the 429. */
+  /** The message of the 429. Default: `too many requests`. */
   readonly message?: string | ((full: Full, bounds: FairSemaphoreBounds) => string)
   /** Default: longer, the more requests wait. */
   readonly retryAfterSeconds?: number
@@ -140,7 +140,7 @@ export class FairSemaphore implements IdentitySemaphore {
   #refuse(): BusyError {
     const full = this.#running < this.#bounds.slots ? 'identity' : 'all'
     const {
-      message = 'too many lists and initial states are being sent',
+      message = 'too many requests',
       retryAfterSeconds = 1 + Math.floor(this.#waiting / 100),
       onRejected,
     } = this.options

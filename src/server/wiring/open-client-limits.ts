@@ -43,7 +43,9 @@ const STATE_WAIT_MS = 15_000
 const MIN_TARGET_OF_WRITE_THREADS = 1.125 * 2 ** 30
 
 /** A limit on how many requests of a kind are in progress. */
-interface SlotLimit extends Pick<FairSemaphoreOptions, 'message' | 'retryAfterSeconds'> {
+interface SlotLimit extends Pick<FairSemaphoreOptions, 'retryAfterSeconds'> {
+  /** The message of the 429, which names the kind. */
+  readonly message: NonNullable<FairSemaphoreOptions['message']>
   readonly slots: (config: Config) => number
   /** How many of the slots one identity may hold. Default: see `boundsOfSlots`. */
   readonly perIdentity?: (config: Config) => number
@@ -53,7 +55,11 @@ interface SlotLimit extends Pick<FairSemaphoreOptions, 'message' | 'retryAfterSe
   readonly countedAs?: (full: Full) => Limit
 }
 
-const STATES: SlotLimit = { slots: ({ maxInitialStates }) => maxInitialStates, waitMs: STATE_WAIT_MS }
+const STATES: SlotLimit = {
+  slots: ({ maxInitialStates }) => maxInitialStates,
+  waitMs: STATE_WAIT_MS,
+  message: 'too many lists and initial states are being sent',
+}
 
 const SLOT_LIMITS = {
   watchers: {
@@ -69,7 +75,7 @@ const SLOT_LIMITS = {
   },
   lists: STATES,
   'initial-states': STATES,
-  writes: { slots: () => MAX_WRITES },
+  writes: { slots: () => MAX_WRITES, message: 'too many writes are in progress' },
   // The URL of a server is the identity here, so each server behind this one has its own number of slots.
   passthrough: {
     slots: () => Number.POSITIVE_INFINITY,
@@ -78,21 +84,24 @@ const SLOT_LIMITS = {
     message: 'too many concurrent requests to the server behind this one (passthroughMaxRequests)',
   },
   'status-pages': { slots: () => MAX_STATUS_PAGES, waitMs: 0, message: 'too many status pages are open' },
-  memory: { slots: () => MEMORY_TURNS },
-  'past-states': { slots: () => PAST_STATES },
-  'etcd-forwarded': { slots: () => FORWARDED_AT_ONCE },
+  memory: { slots: () => MEMORY_TURNS, message: 'too many requests wait, because memory is short' },
+  'past-states': { slots: () => PAST_STATES, message: 'too many past states are being rebuilt' },
+  'etcd-forwarded': { slots: () => FORWARDED_AT_ONCE, message: 'too many requests are being forwarded to etcd' },
   'etcd-watches': {
     slots: () => FORWARDED_WATCHES,
     perIdentity: (config) => (isOpenToAll(config) ? FORWARDED_WATCHES : FORWARDED_WATCHES / 4),
     waitMs: 0,
+    message: 'too many watches are being forwarded to etcd',
   },
   'etcd-streams': {
     slots: () => MAX_STREAMS,
     perIdentity: (config) => (isOpenToAll(config) ? MAX_STREAMS : MAX_STREAMS / 4),
     waitMs: 0,
+    message: 'too many streams of the etcd API are open',
   },
   'write-threads': {
     slots: (config) => ((memoryTargetOf(config) ?? Infinity) < MIN_TARGET_OF_WRITE_THREADS ? 1 : WRITE_THREADS),
+    message: 'too many large writes are in progress',
   },
 } as const satisfies Partial<Record<Limit, SlotLimit>>
 
