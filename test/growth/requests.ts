@@ -189,11 +189,11 @@ function* watchActivities(): Generator<Activity<World>> {
       async once(world, i) {
         const held = await open(world, transport, `${PODS}?watch=1`, options)
         await world.writer.put('/registry/pods/default/p0', pod('p0', { labels: { i: `${i}` } }))
-        await until(
-          () => held.bytes.length > 10_000 || (held.bytes.length > 500 && options.headers !== undefined),
-          'events',
-        )
+        const hasEvents = (): boolean =>
+          held.bytes.length > 10_000 || (held.bytes.length > 500 && options.headers !== undefined)
+        await until(() => hasEvents() || held.hasEnded, 'events')
         held.close()
+        if (!hasEvents()) throw new Error('the watch has ended without events')
       },
     }
     yield {

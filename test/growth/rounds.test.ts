@@ -48,3 +48,14 @@ void t.test('a failure names the way that keeps what grew', async (t) => {
   })
   t.match(paths[0], /^20 more Forgotten: .* → \.forgotten Array → \[…\] Forgotten$/)
 })
+
+void t.test('a repetition that fails is tried again, and fails the activity in the end', async (t) => {
+  let attempts = 0
+  const once = (failures: number) => async (): Promise<void> => {
+    if (++attempts <= failures) throw new Error('busy')
+  }
+  const activity = { name: 'busy', times: 2, atOnce: 1 }
+  t.same((await new Rounds(subject({})).judge({ ...activity, once: once(2) })).growths, [])
+  attempts = 0
+  await t.rejects(new Rounds(subject({})).judge({ ...activity, once: once(3) }), { message: 'busy' })
+})

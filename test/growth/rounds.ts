@@ -27,6 +27,13 @@ const SETTLE_AGAIN_MS = 4_000
 /** The longest that one repetition may take. */
 const ONCE_MS = 120_000
 
+/**
+ * A repetition counts as failed after so many attempts. On a busy machine requests meet the shortened deadlines and a
+ * client's limits (408, 429, connections that end), and clients try again.
+ */
+const ATTEMPTS = 3
+const AGAIN_MS = 1_000
+
 const TIMES = 20
 const AT_ONCE = 5
 
@@ -68,9 +75,20 @@ export class Rounds<S extends Subject> {
   async #repeat(activity: Activity<S>): Promise<void> {
     const end = this.#done + (activity.times ?? TIMES)
     const lane = async (): Promise<void> => {
-      while (this.#done < end) await within(activity.once(this.#subject, this.#done++))
+      while (this.#done < end) await this.#once(activity)
     }
     await Promise.all(Array.from({ length: activity.atOnce ?? AT_ONCE }, lane))
+  }
+
+  async #once(activity: Activity<S>): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await within(activity.once(this.#subject, this.#done++))
+      } catch (error) {
+        if (attempt === ATTEMPTS) throw error
+        await pause(AGAIN_MS)
+      }
+    }
   }
 
   /** Compares two heap snapshots around one more round. */

@@ -6,7 +6,8 @@
  * activities by a pattern; `--runtimes` starts the measured processes with these Nodes or with Bun. The last line is
  * `N passed, N failed`.
  */
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
 import { inspect, parseArgs } from 'node:util'
 import { fileURLToPath } from 'node:url'
 import { sourcesOf } from '../support/imports.js'
@@ -50,7 +51,7 @@ async function main(): Promise<number> {
     },
   })
   if (values.subset !== undefined && values.subset !== 'ci') return fail(`--subset ${values.subset}: there is only ci`)
-  if (values.runtimes !== undefined) return onEach(values.runtimes.split(','))
+  if (values.runtimes !== undefined) return await onEach(values.runtimes.split(','))
   const lack = provideRequirements(sourcesOf(['test/growth/run.ts']))
   if (lack !== null) return fail(lack)
   const isChosen = (activity: Activity<Subject>, { name }: ActivityGroup): boolean =>
@@ -93,7 +94,7 @@ async function runGroup(group: ActivityGroup, counts: { passed: number; failed: 
 }
 
 /** Runs this program once for each runtime: the client is measured too, and what only Node has is left out on Bun. */
-function onEach(runtimes: readonly string[]): number {
+async function onEach(runtimes: readonly string[]): Promise<number> {
   const counts = { passed: 0, failed: 0 }
   for (const runtime of runtimes) {
     const isBun = runtime === 'bun'
@@ -101,14 +102,13 @@ function onEach(runtimes: readonly string[]): number {
     if (program === null) continue
     print(`== ${isBun ? 'Bun' : `Node ${runtime}`}`)
     const others = process.argv.slice(2).filter((argument, at, all) => ![argument, all[at - 1]].includes('--runtimes'))
-    const { stdout } = spawnSync(isBun ? process.execPath : program, [fileURLToPath(import.meta.url), ...others], {
+    const child = spawn(isBun ? process.execPath : program, [fileURLToPath(import.meta.url), ...others], {
       env: { ...process.env, ...(isBun ? { TEST_SERVER_RUNTIME: program } : {}) },
       stdio: ['ignore', 'pipe', 'inherit'],
-      encoding: 'utf8',
-      maxBuffer: 2 ** 28,
     })
-    print(stdout.trimEnd())
-    const [, passed = '0', failed = '1'] = /^(\d+) passed, (\d+) failed\n*$/m.exec(stdout.slice(-100)) ?? []
+    let last = ''
+    for await (const line of createInterface(child.stdout)) print((last = line))
+    const [, passed = '0', failed = '1'] = /^(\d+) passed, (\d+) failed$/.exec(last) ?? []
     counts.passed += Number(passed)
     counts.failed += Number(failed)
   }

@@ -140,6 +140,8 @@ function http2Request(
   stream.on('close', () => {
     held.finish()
     session.destroy()
+    // A session that the server destroys ends its streams without an error.
+    reject(new Error('the stream has ended without a response'))
   })
   stream.on('error', reject)
   stream.end()
