@@ -3,7 +3,7 @@
  * [--only FAULT] [--previous FILE] | --days 14]`: runs random schedules of faults, one scenario after another, and prints the results as
  * numbers. Exits with 1 if we broke a guarantee. `--fleet`: over four replicas, three nats-servers and a proxy on every
  * link between them. `--whole`: over five processes of `main` with all built-in resources. Every resource must have a
- * publisher within 20 s of any single fault, and no watch may have to start over. `--fuzz`: instead of faults, one
+ * publisher within 20 s of a single fault, or 40 s of a NATS server's, and no watch may have to start over. `--fuzz`: instead of faults, one
  * server under mutated connections on all its ports, beside honest clients; `--memory`: its memory target in MiB; `--rate`: the most connections per second.
  * `--days`: instead of faults, a server lives through as many intervals as that many days have (`time-lapse.ts`); 14
  * take 15 minutes.
