@@ -52,6 +52,14 @@ export class ByteCache<K extends {}, V extends {}> {
     this.#entries.clear()
   }
 
+  /** Drops the least recently used entries, up to the first that is not useless. */
+  dropUseless(isUseless: (value: V) => boolean): void {
+    for (const key of this.#entries.rkeys()) {
+      if (!isUseless(this.#entries.peek(key)!)) return
+      this.#entries.delete(key)
+    }
+  }
+
   resize(maxBytes: number): void {
     const entries = this.#bounded(maxBytes)
     // The least recently used entries are loaded first, so that the later ones evict them.

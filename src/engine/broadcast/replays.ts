@@ -25,17 +25,28 @@ export interface Piece {
   readonly batches: number
 }
 
+type Replayed = Pick<History, 'batchAfter' | 'floorRevision'>
+
+interface Encoded extends EventUnit {
+  readonly revision: Revision
+}
+
 export class Replays {
-  readonly #history: Pick<History, 'batchAfter'>
-  readonly #encoded: ByteCache<string, EventUnit>
+  readonly #history: Replayed
+  readonly #encoded: ByteCache<string, Encoded>
 
   /** @param maxBytes the most bytes of encoded batches that are kept. */
-  constructor(history: Pick<History, 'batchAfter'>, maxBytes: number) {
+  constructor(history: Replayed, maxBytes: number) {
     this.#history = history
     this.#encoded = new ByteCache({
       maxBytes,
       sizeOf: (replay, key) => replay.bytes.length + REPLAY_ENTRY_BYTES + 2 * key.length,
     })
+  }
+
+  /** Memory of the encoded batches that are kept. */
+  get bytes(): number {
+    return this.#encoded.bytes
   }
 
   resize(maxBytes: number): void {
@@ -81,11 +92,13 @@ export class Replays {
   #replayOf({ group, needsFirst }: Cursor, batch: CacheBatch): EventUnit {
     if (needsFirst) return group.replay(batch, true)
     const key = `${group.key}\n${batch.revision}`
-    let replay = this.#encoded.get(key)
-    if (replay === undefined) {
-      replay = group.replay(batch, false)
-      this.#encoded.set(key, { ...replay, bytes: inOwnMemory(replay.bytes) })
-    }
+    const known = this.#encoded.get(key)
+    if (known !== undefined) return known
+    // No cursor reads a batch that the ring has dropped.
+    const { floorRevision } = this.#history
+    this.#encoded.dropUseless(({ revision }) => revision <= floorRevision)
+    const replay = group.replay(batch, false)
+    this.#encoded.set(key, { ...replay, bytes: inOwnMemory(replay.bytes), revision: batch.revision })
     return replay
   }
 }
