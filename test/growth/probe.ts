@@ -22,6 +22,7 @@ export const PROGRAM_VARIABLE = 'GROWTH_PROGRAM'
 
 /** A request has one line: its name, and an argument. Programs add their own. */
 export const commands: Record<string, (argument: string) => unknown> = {
+  collect,
   count,
   snapshot: (path) => writeHeapSnapshot(path),
 }
