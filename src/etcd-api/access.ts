@@ -42,6 +42,8 @@ export interface Admitted {
 export interface Access {
   /** Whether the server authenticates no one and allows everything. */
   readonly isOpen: boolean
+  /** The name under which limits count the caller while it is not known. */
+  readonly network: string
   /** @param rights none for a request that only needs a known caller. @throws EtcdError */
   check(rights: readonly Right[]): Promise<Admitted>
 }

@@ -44,8 +44,12 @@ export interface EtcdApiOptions {
   readonly isWritable: boolean
   /** Whether a range that no declared prefix covers must stay hidden, whatever the caller may do. */
   readonly isHidden: (range: KeyRange) => boolean
-  /** Slots of forwarded requests and of large ranges being sent; `pastStates` of states being rebuilt. */
+  /**
+   * Slots of forwarded requests, of large requests being received, and of large ranges being sent; `pastStates` of
+   * states being rebuilt.
+   */
   readonly limits: {
+    readonly requests: Pick<IdentitySemaphore, 'acquire'>
     readonly forwarded: IdentitySemaphore
     readonly ranges: IdentitySemaphore
     readonly writes: IdentitySemaphore
@@ -167,11 +171,12 @@ export class EtcdApi {
 
   /** Serves one stream. Never throws: every failure ends the stream with a status. */
   handle(stream: ByteStream, access: Access): void {
-    const { clock, metrics } = this.#options
+    const { clock, metrics, limits } = this.#options
     const method = this.#methods.get(stream.path)
     const isKnown = method !== undefined || stream.path === WATCH_PATH || stream.path === LEASE_PATHS.keepAlive
     const name = isKnown ? methodName(stream.path) : 'other'
-    const call = new GrpcCall(stream, clock, (code: RpcStatus) => metrics.requestEnded(name, String(code)))
+    const onEnded = (code: RpcStatus): void => metrics.requestEnded(name, String(code))
+    const call = new GrpcCall(stream, clock, onEnded, (signal) => limits.requests.acquire(access.network, signal))
     if (this.#isDraining) return call.fail(stopped())
     if (stream.path === WATCH_PATH) return this.#watch(call, stream, access)
     if (stream.path === LEASE_PATHS.keepAlive) return this.#keepAlive(call, access)

@@ -6,13 +6,14 @@
  *
  * Source: grpc/grpc doc/PROTOCOL-HTTP2.md and doc/compression.md.
  */
-import { LARGE_RESPONSE_MS, MAX_REQUEST_BYTES } from './limits.js'
+import { LARGE_REQUEST_MS, LARGE_RESPONSE_MS, MAX_REQUEST_BYTES, SMALL_REQUEST_BYTES } from './limits.js'
 import { MIN_INITIAL_BYTES_PER_SECOND } from '../engine/model/limits.js'
 import { messageSplitter } from '../engine/upstream/etcd/grpc-framing.js'
 import { RpcStatus } from '../engine/upstream/etcd/rpc-status.js'
 import type { Clock, Timer } from '../support/clock.js'
+import type { FrameSplitter } from '../support/frame-splitter.js'
 import type { ByteStream } from './byte-stream.js'
-import { deadlineExceeded, EtcdError, etcdErrorOf, requestTooLarge } from './etcd-error.js'
+import { deadlineExceeded, EtcdError, etcdErrorOf, requestTooLarge, timedOut } from './etcd-error.js'
 
 /** Parts of a large message are gathered up to this size, because every write has its own cost. */
 const PIECE_BYTES = 64 * 1024
@@ -38,6 +39,8 @@ const HTTP_STATUS: Readonly<Record<number, number>> = {
   [RpcStatus.UNAUTHENTICATED]: 401,
 }
 
+const nothing = (): void => {}
+
 export interface CallHandlers {
   onMessage(message: Buffer): void
   onHalfClose(): void
@@ -51,14 +54,30 @@ export class GrpcCall {
   readonly #onEnded: (code: RpcStatus) => void
   readonly #deadline: Timer | null
   readonly #clock: Clock
+  readonly #takeRoom: (signal: AbortSignal) => Promise<() => void>
   #handlers: CallHandlers | null = null
+  #messages: FrameSplitter | null = null
+  #isPaused = false
+  /** Whether a large message waits for its slot. */
+  #isHeld = false
+  /** Gives the slot of a large message back. */
+  #received: () => void = nothing
   #isOver = false
   readonly #kept: (() => void)[] = []
   #wakeUp: (() => void) | null = null
 
-  /** @param onEnded called once, with the status. */
-  constructor(stream: ByteStream, clock: Clock, onEnded: (code: RpcStatus) => void) {
+  /**
+   * @param onEnded called once, with the status.
+   * @param takeRoom takes a slot for receiving a large message, and resolves with a function that releases it.
+   */
+  constructor(
+    stream: ByteStream,
+    clock: Clock,
+    onEnded: (code: RpcStatus) => void,
+    takeRoom: (signal: AbortSignal) => Promise<() => void>,
+  ) {
     this.#stream = stream
+    this.#takeRoom = takeRoom
     this.#clock = clock
     this.#onEnded = onEnded
     const timeoutMs = timeoutOf(stream.header('grpc-timeout'))
@@ -79,14 +98,17 @@ export class GrpcCall {
 
   read(handlers: CallHandlers): void {
     this.#handlers = handlers
-    const messages = messageSplitter(MAX_REQUEST_BYTES, (message) => {
+    const onMessage = (message: Buffer): void => {
+      this.#received()
       if (!this.#isOver) handlers.onMessage(message)
+    }
+    this.#messages = messageSplitter(MAX_REQUEST_BYTES, onMessage, (length) => {
+      if (length > SMALL_REQUEST_BYTES && !this.#isOver) void this.#receiveLarge()
     })
     this.#stream.read({
       onBytes: (bytes) => {
-        if (this.#isOver) return
         try {
-          messages.push(bytes)
+          this.#messages?.push(bytes)
         } catch (caught) {
           const error = etcdErrorOf(caught)
           if (error.code === RpcStatus.RESOURCE_EXHAUSTED) this.fail(requestTooLarge(caught))
@@ -104,6 +126,36 @@ export class GrpcCall {
       },
       onClose: () => this.#close(RpcStatus.CANCELLED),
     })
+  }
+
+  /**
+   * Receives a large message only with a slot, and within a time. Nobody knows its caller yet, and its length alone
+   * makes room for it.
+   */
+  async #receiveLarge(): Promise<void> {
+    let isReceived = false
+    let release = nothing
+    this.#received = () => {
+      isReceived = true
+      release()
+    }
+    this.#isHeld = true
+    this.#stream.pause()
+    try {
+      const leave = await this.#takeRoom(this.signal)
+      if (isReceived || this.#isOver) leave()
+      else {
+        const late = this.#clock.setTimer(LARGE_REQUEST_MS, () => this.fail(timedOut()))
+        release = () => {
+          late.cancel()
+          leave()
+        }
+      }
+      this.#isHeld = false
+      if (!this.#isPaused) this.#stream.resume()
+    } catch (error) {
+      this.fail(etcdErrorOf(error))
+    }
   }
 
   /** Reads the only message of a unary call. Resolves when the client has sent it; never if the call ends before. */
@@ -133,11 +185,13 @@ export class GrpcCall {
   }
 
   pause(): void {
+    this.#isPaused = true
     this.#stream.pause()
   }
 
   resume(): void {
-    this.#stream.resume()
+    this.#isPaused = false
+    if (!this.#isHeld) this.#stream.resume()
   }
 
   /** Sends one message. @returns false when the stream is full. */
@@ -224,6 +278,9 @@ export class GrpcCall {
     if (this.#isOver) return
     this.#isOver = true
     this.#deadline?.cancel()
+    this.#received()
+    // The client may keep its half of the stream open, and with it the beginning of a message.
+    this.#messages = null
     this.#wakeUp?.()
     for (const release of this.#kept.splice(0)) release()
     this.#onEnded(code)

@@ -2,6 +2,12 @@
 
 /** etcd's limit of 1.5 MiB for a request, and its allowance for what surrounds it. */
 export const MAX_REQUEST_BYTES = 2 * 1024 * 1024
+/** The size up to which a request is received without a slot, as any body is before its caller is known. */
+export const SMALL_REQUEST_BYTES = 64 * 1024
+/** Larger requests that are received at once. They take their memory before their callers are known. */
+export const LARGE_REQUESTS_AT_ONCE = 32
+/** How long a client may take to send a larger request. */
+export const LARGE_REQUEST_MS = 30_000
 /** Transactions within transactions. etcd accepts any depth within the size of a request; nobody needs more than a few levels. */
 export const MAX_TXN_DEPTH = 16
 /** Compares and operations of one request. etcd's limit for each list of operations is 128 by default. */

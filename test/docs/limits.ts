@@ -703,6 +703,24 @@ export const ETCD_API: FixedRows<typeof etcdApi> = {
     metric: ETCD_API_REQUESTS,
     tests: ['etcd-api/etcd-api/limits'],
   },
+  SMALL_REQUEST_BYTES: {
+    bound: "size of a request of etcd's API that is received without a slot",
+    beyond: 'takes a slot',
+    limit: 'etcd-requests',
+    tests: ['etcd-api/grpc-call'],
+  },
+  LARGE_REQUESTS_AT_ONCE: {
+    bound: "larger requests of etcd's API that are received at once",
+    beyond: 'waits for a fair turn, then `too many requests`',
+    limit: 'etcd-requests',
+    tests: ['etcd-api/etcd-api/limits'],
+  },
+  LARGE_REQUEST_MS: {
+    bound: "time to send a larger request of etcd's API",
+    beyond: '`request timed out`, and its slot is free again',
+    metric: ETCD_API_REQUESTS,
+    tests: ['etcd-api/grpc-call'],
+  },
   MAX_TXN_DEPTH: {
     bound: 'depth of a transaction',
     beyond: '`too many operations in txn request`',

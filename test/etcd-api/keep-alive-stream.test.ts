@@ -24,7 +24,12 @@ function open(): Opened {
   const raw = new FakeEtcd()
   const authorized: string[] = []
   let isClosed = false
-  const call = new GrpcCall(client, new VirtualClock(), () => {})
+  const call = new GrpcCall(
+    client,
+    new VirtualClock(),
+    () => {},
+    async () => () => {},
+  )
   new KeepAliveStream({
     raw,
     call,

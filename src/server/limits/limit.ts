@@ -13,6 +13,7 @@ export const LIMITS = [
   'write-threads',
   'memory',
   'passthrough',
+  'etcd-requests',
   'etcd-forwarded',
   'etcd-watches',
   'etcd-streams',

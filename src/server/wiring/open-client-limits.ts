@@ -17,7 +17,7 @@ import type { Limit } from '../limits/limit.js'
 import type { CountedRates, IdentitySemaphores, SharedLimits } from '../../engine/model/shared-limits.js'
 import { RapidResets } from '../transports/limits/rapid-resets.js'
 import type { ServerDeps } from './server-deps.js'
-import { FORWARDED_AT_ONCE, FORWARDED_WATCHES, MAX_STREAMS } from '../../etcd-api/limits.js'
+import { FORWARDED_AT_ONCE, FORWARDED_WATCHES, LARGE_REQUESTS_AT_ONCE, MAX_STREAMS } from '../../etcd-api/limits.js'
 import { memoryTargetOf } from './memory-target.js'
 import {
   MAX_STATUS_PAGES,
@@ -86,6 +86,7 @@ const SLOT_LIMITS = {
   'status-pages': { slots: () => MAX_STATUS_PAGES, waitMs: 0, message: 'too many status pages are open' },
   memory: { slots: () => MEMORY_TURNS, message: 'too many requests wait, because memory is short' },
   'past-states': { slots: () => PAST_STATES, message: 'too many past states are being rebuilt' },
+  'etcd-requests': { slots: () => LARGE_REQUESTS_AT_ONCE, message: 'too many large requests are being received' },
   'etcd-forwarded': { slots: () => FORWARDED_AT_ONCE, message: 'too many requests are being forwarded to etcd' },
   'etcd-watches': {
     slots: () => FORWARDED_WATCHES,

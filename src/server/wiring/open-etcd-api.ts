@@ -16,6 +16,7 @@ import { keyFromText } from '../../engine/model/event.js'
 import type { RawUpstream } from '../../engine/upstream/upstream.js'
 import { InternalError, StatusError } from '../../kubernetes/model/status.js'
 import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
+import { networkOf } from '../auth/client-address.js'
 import type { Exchange } from '../transports/exchange/exchange.js'
 import type { RequestGate } from '../transports/gate/request-gate.js'
 import { limitPings } from '../transports/limits/ping-strikes.js'
@@ -82,6 +83,7 @@ export function openEtcdApi(
       overlaps(range, kubernetes) &&
       !(range.isOne && range.start === health),
     limits: {
+      requests: openSemaphore(deps, 'etcd-requests'),
       forwarded: openSemaphore(deps, 'etcd-forwarded'),
       ranges: clients.semaphores.lists,
       writes: limits.writes,
@@ -128,42 +130,37 @@ export function openEtcdApi(
       stream.once('close', over)
       onSession(stream, limitPingsOf)
       const onAdmitted = (): void => onSession(stream, allowStreams)
-      const access = refused === undefined ? accessOf(gate, exchange, isOpen, onAdmitted) : refusing(refused)
-      api.handle(new GrpcStream(exchange), access)
+      const network = networkOf(gate.addressOf(exchange))
+      const check = refused === undefined ? checkOf(gate, exchange, onAdmitted) : refusing(refused)
+      api.handle(new GrpcStream(exchange), { isOpen: isOpen && refused === undefined, network, check })
     },
   }
 }
 
-function refusing(refused: StatusError): Access {
-  return {
-    isOpen: false,
-    check: async () => {
-      throw refusalOf(refused)
-    },
+function refusing(refused: StatusError): Access['check'] {
+  return async () => {
+    throw refusalOf(refused)
   }
 }
 
-function accessOf(gate: RequestGate, exchange: Exchange, isOpen: boolean, onAdmitted: () => void): Access {
-  return {
-    isOpen,
-    check: (rights) =>
-      asEtcd(async () => {
-        const [first] = rights
-        const whole = exchange.access
-        const check = async (): Promise<Admitted> =>
-          first === undefined ? await known(gate, exchange) : await allowed(gate, exchange, rights)
-        const isPart = whole !== null && first !== undefined
-        const admitted = isPart
-          ? await gate.checkPart(exchange, whole, attributesOf(exchange, first), check)
-          : await check()
-        onAdmitted()
-        return {
-          ...admitted,
-          require: (more) => asEtcd(() => admitted.require(more)),
-          confirm: () => asEtcd(() => admitted.confirm()),
-        }
-      }),
-  }
+function checkOf(gate: RequestGate, exchange: Exchange, onAdmitted: () => void): Access['check'] {
+  return (rights) =>
+    asEtcd(async () => {
+      const [first] = rights
+      const whole = exchange.access
+      const check = async (): Promise<Admitted> =>
+        first === undefined ? await known(gate, exchange) : await allowed(gate, exchange, rights)
+      const isPart = whole !== null && first !== undefined
+      const admitted = isPart
+        ? await gate.checkPart(exchange, whole, attributesOf(exchange, first), check)
+        : await check()
+      onAdmitted()
+      return {
+        ...admitted,
+        require: (more) => asEtcd(() => admitted.require(more)),
+        confirm: () => asEtcd(() => admitted.confirm()),
+      }
+    })
 }
 
 function streamOf({ response }: Exchange): ServerHttp2Stream {
@@ -177,18 +174,18 @@ function onSession(stream: ServerHttp2Stream, act: (session: ServerHttp2Session)
 
 /** Admits a request that needs no permission, or whose permissions are known later. */
 async function known(gate: RequestGate, exchange: Exchange): Promise<Admitted> {
-  const { identity, isAnonymous, confirm } = await gate.checkKnown(exchange, pathAttributes('post', exchange.path))
+  const caller = await gate.checkKnown(exchange, pathAttributes('post', exchange.path))
   const required: Right[] = []
   const require = async (rights: readonly Right[]): Promise<void> => {
     for (const right of rights) required.push(right)
     if (rights.length > 0) await allowed(gate, exchange, rights)
   }
   return {
-    identity,
-    isAnonymous,
+    identity: caller.identity,
+    isAnonymous: caller.isAnonymous,
     require,
     confirm: async () => {
-      await confirm()
+      await caller.confirm()
       await require(required.splice(0))
     },
     keep: () => () => {},

@@ -43,6 +43,7 @@ function open(answer: (path: string, request: Uint8Array) => Buffer | Promise<Bu
       onRejected: () => {},
     })
   const limits = {
+    requests: semaphore(),
     forwarded: semaphore(),
     ranges: semaphore(),
     writes: semaphore(),

@@ -1,4 +1,5 @@
 /** The limits of etcd's own API on one client, and the answers beyond them. */
+import { connect } from 'node:http2'
 import t from 'tap'
 import { RpcError } from '../../../src/engine/upstream/etcd/rpc-status.js'
 import { until } from '../../support/until.js'
@@ -57,6 +58,34 @@ void t.test('a request may have two megabytes, and one that is compressed is ref
   t.match(refused, { details: 'etcdserver: request is too large' })
   t.ok(refused instanceof RpcError)
   t.equal((await ours.range({ 1: '/flags/x' })).number(4), 0, 'the connection is still good')
+})
+
+void t.test('only so many large requests are received at once, whoever sends them', async (t) => {
+  const { ours, app } = await startEtcdApi(t)
+  const session = connect(app.url)
+  t.teardown(() => session.destroy())
+  const head = Buffer.from([0, 0, 0x10, 0, 0])
+  for (let i = 0; i < 32; i++) {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': '/etcdserverpb.KV/Put',
+      'content-type': 'application/grpc',
+    })
+    stream.on('error', () => {})
+    // The rest never comes.
+    stream.write(Buffer.concat([head, Buffer.alloc(20_000)]))
+  }
+  const large = { 1: 'x'.repeat(100_000) }
+  const isFull = async (): Promise<boolean> => {
+    const answer = await ours.range(large).catch((error: unknown) => error)
+    return answer instanceof RpcError && answer.details === 'etcdserver: too many requests'
+  }
+  await until(isFull, 'there is no slot', 30_000)
+  t.equal((await ours.range({ 1: '/flags/x' })).number(4), 0, 'small requests need none')
+  const metrics = await (await fetch(`${app.url}/metrics`)).text()
+  t.match(metrics, /distributary_http_rejected_total\{limit="etcd-requests"\} [1-9]/)
+  session.destroy()
+  await until(async () => (await ours.range(large).catch(() => null)) !== null, 'the slots are free again')
 })
 
 void t.test(

@@ -168,6 +168,7 @@ export class FakeEtcd implements RawUpstream {
 
 /** Lets a caller do everything until `isRevoked`, and records what was required. */
 export class FakeAccess implements Access {
+  readonly network = '127.0.0.1'
   isRevoked = false
   readonly required: (readonly Right[])[] = []
 

@@ -26,13 +26,22 @@ export function frameMessage(message: Uint8Array): readonly Uint8Array[] {
 /**
  * Finds the messages in a stream. A message that is too large is not read into memory.
  *
+ * @param onBegin called with the length of each message before it is read.
+ *
  * The returned splitter's `push` throws RpcError for a message that is compressed or too large.
  */
-export function messageSplitter(maxBytes: number, onMessage: (message: Buffer) => void): FrameSplitter {
+export function messageSplitter(
+  maxBytes: number,
+  onMessage: (message: Buffer) => void,
+  onBegin: (length: number) => void = () => {},
+): FrameSplitter {
   const lengthIn = (head: Buffer, at: number): number => {
     if (head[at] !== 0) throw new RpcError(RpcStatus.INTERNAL, 'received a compressed message')
     const length = head.readUInt32BE(at + 1)
-    if (length <= maxBytes) return length
+    if (length <= maxBytes) {
+      onBegin(length)
+      return length
+    }
     const details = `received message larger than max (${length} vs ${maxBytes})`
     throw new RpcError(RpcStatus.RESOURCE_EXHAUSTED, details)
   }
