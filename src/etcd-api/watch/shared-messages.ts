@@ -2,7 +2,7 @@
  * Messages that watchers share. Most watchers of a range have the same watch id, because most clients have one watch on
  * a stream, so what they get is the same to the last byte. It is joined once, and not for each of them.
  */
-import type { Clock, Timer } from '../../support/clock.js'
+import type { Clock } from '../../support/clock.js'
 import { framed } from '../grpc-call.js'
 import { encodeHeader, field, type HeaderIdentity } from '../responses.js'
 
@@ -34,7 +34,7 @@ const KEPT_MS = 1_000
 export class SharedMessages {
   /** Newest first. */
   #kept: readonly Shared[] = []
-  #timer: Timer | null = null
+  #isTimed = false
 
   constructor(private readonly clock: Pick<Clock, 'setTimer'>) {}
 
@@ -46,11 +46,14 @@ export class SharedMessages {
     const bytes = made(parts)
     if (bytes.length > MAX_KEPT_BYTES) return bytes
     this.#kept = [{ ...parts, bytes }, ...this.#kept.slice(0, KEPT - 1)]
-    this.#timer ??= this.clock.setTimer(KEPT_MS, () => {
-      this.#timer = null
-      this.#kept = []
-    })
+    if (!this.#isTimed) this.clock.setTimer(KEPT_MS, () => this.#forget())
+    this.#isTimed = true
     return bytes
+  }
+
+  #forget(): void {
+    this.#isTimed = false
+    this.#kept = []
   }
 }
 

@@ -38,11 +38,11 @@ void t.test('the access log has the latency of a part of a long request, not tha
 
 void t.test('a part that is refused after a wait has a second line', async (t) => {
   const { lines, exchange, whole, check } = open()
-  const { confirm } = await check(async () => {
+  const checked = await check(async () => {
     throw new ForbiddenError('no longer', { details: {} })
   })
   t.match(lines, [{ code: 200 }])
-  await t.rejects(Promise.resolve(confirm()), { message: 'no longer' })
+  await t.rejects(Promise.resolve(checked.confirm()), { message: 'no longer' })
   t.match(lines, [{ code: 200 }, { verb: 'watch', code: 403 }])
   t.ok(lines[1]!.latencySeconds < HOUR_MS / 1_000)
   t.equal(exchange.access, whole)
