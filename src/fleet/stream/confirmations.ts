@@ -63,6 +63,8 @@ export class Confirmations {
    * have arrived.
    */
   expect({ sequence, epoch }: PublisherStatus, confirmedMs: number): void {
+    // A later publisher whose stream ends sooner shows that NATS has lost the messages after that.
+    this.#waiting = this.#waiting.filter((one) => one.sequence <= sequence || one.epoch >= epoch)
     if (this.#waiting.length === MOST_WAITING_STATUSES) this.#waiting.pop()
     this.#waiting.push({ sequence, epoch, confirmedMs })
   }

@@ -38,6 +38,16 @@ void t.test('a status counts once every message it covers has arrived', async (t
   await Promise.resolve()
 })
 
+void t.test('a status about messages that NATS has lost holds up no later one', (t) => {
+  const confirmations = new Confirmations()
+  hears(confirmations, word({ sequence: 12, at: 5_000 }), 100)
+  // The server has restarted without its last messages, and another publisher continues.
+  hears(confirmations, word({ sequence: 11, at: 8_000, epoch: 2 }), 3_100)
+  t.ok(confirmations.reached(11, 2))
+  t.equal(confirmations.confirmedMs, 3_100)
+  t.end()
+})
+
 void t.test('late statuses make no data fresher, however the clocks differ', async (t) => {
   const confirmations = new Confirmations()
   const hear = (at: number, nowMs: number, epoch = 1): number | null => {
