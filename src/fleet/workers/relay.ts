@@ -217,7 +217,7 @@ export class Relay implements FeedSink {
     const position = this.#position
     const after: Buffer[] = []
     if (position > (batches.at(-1)?.revision ?? revision)) after.push(this.#progressFrame())
-    // Also when the search is over: of the frames sent before, this worker may have got only those until its begin.
+    // Also after the search: the frame that reports its end may be among those that this state replaces.
     if (this.#isSeeking !== null) after.push(this.#seekingFrame(this.#isSeeking))
     if (this.#isSynced) after.push(this.#syncedFrame())
     after.push(...this.#statusFrames())
