@@ -345,6 +345,8 @@ class Agent {
       // A real agent waits longer, and so do its intervals here.
       end: () => void setTimeout(() => (this.#position === '' ? void this.start() : this.#watch()), SHORTEST_MS),
       text: (text) => {
+        // A request that is closed before its response fails.
+        if (this.#isClosed) return
         const lines = (rest + text).split('\n')
         rest = lines.pop() ?? ''
         for (const line of lines) if (line !== '') this.#hear(line)
