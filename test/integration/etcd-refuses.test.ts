@@ -3,7 +3,10 @@
  * A server that can read nothing must not be ready, or a rollout would replace every replica that works; and a client
  * must not get a 404 for a resource that exists.
  */
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -114,16 +117,32 @@ void t.test(
     const { token } = await etcd.call('auth/authenticate', { name: 'root', password: 'root' })
     const asRoot = (path: string, body: object) => etcd.call(path, body, token as string)
     await asRoot('auth/role/grant', { name: 'reader', perm: config })
-    const server = await startServer(t, {
+    const options = [
+      `--etcd-servers=${etcd.url}`,
+      '--etcd-username=reader',
+      `--etcd-password-file=${file}`,
+      '--resource=flags=/config/flags/',
+      '--kubernetes-resources=always',
+    ]
+    const server = await startServer(t, { flags: options })
+    const apiServer = createServer((_request, response) => response.writeHead(404).end('{}')).listen(0, '127.0.0.1')
+    t.teardown(() => apiServer.close())
+    await once(apiServer, 'listening')
+    const { port } = apiServer.address() as AddressInfo
+    const policy = join(directory, 'policy.yaml')
+    const rule = '{groups: ["system:unauthenticated"], verbs: ["*"], apiGroups: ["*"], resources: ["*"]}'
+    writeFileSync(policy, `rules: [${rule}]`)
+    const forwarding = await startServer(t, {
       flags: [
-        `--etcd-servers=${etcd.url}`,
-        '--etcd-username=reader',
-        `--etcd-password-file=${file}`,
-        '--resource=flags=/config/flags/',
-        '--kubernetes-resources=always',
+        ...options,
+        `--passthrough=http://127.0.0.1:${port}`,
+        '--anonymous-auth',
+        '--authorization-mode=Policy',
+        `--authorization-policy-file=${policy}`,
       ],
     })
-    const flags = `${server.url}/apis/distributary.io/v1/flags`
+    const path = '/apis/distributary.io/v1/flags'
+    const flags = `${server.url}${path}`
     const pods = `${server.url}/api/v1/pods`
     const watcher = new LightWatcher(`${flags}?watch=1`)
     await watcher.until(({ revisions }) => revisions.length === 1)
@@ -146,6 +165,10 @@ void t.test(
     t.equal((await answer(`${server.url}/readyz`)).status, 200, 'the caches can be read')
     await revoke(config)
     await until(async () => (await answer(flags)).status === 503, 'no consistent list')
+    for (const url of ['', '/a'].map((name) => `${forwarding.url}${path}${name}`)) {
+      t.equal((await answer(url)).status, 503, 'an API server behind it knows nothing of flags')
+    }
+    t.equal((await answer(`${forwarding.url}/api/v1/pods`)).status, 404, 'but it does of pods')
     for (const path of [flags, pods]) t.match((await answer(path)).text, /the storage refuses this server's own reads/)
     await asRoot('kv/put', { key: base64('/config/flags/b'), value: base64('2') })
     await watcher.until(({ revisions }) => revisions.length === 2)

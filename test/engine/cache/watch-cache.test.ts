@@ -499,7 +499,7 @@ void t.test('a read that the storage refuses is no timeout, and its words are no
   const currentRevision = (): Promise<never> => Promise.reject(refusal)
   const { cache } = setUp({ freshness: { trustsProgress: false, currentRevision, readState: currentRevision } })
   const message = "pods: the storage refuses this server's own reads"
-  await t.rejects(cache.reads.consistentSnapshot(), { name: 'UnservedError', message })
+  await t.rejects(cache.reads.consistentSnapshot(), { name: 'RefusedReadError', message })
 })
 
 void t.test('reads that share one read of the source share the sorted state', async (t) => {

@@ -2,6 +2,9 @@
  * `--watch-cache=false` and `--watch-cache-sizes`: uncached resources are read and watched in etcd, with the same
  * semantics.
  */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../src/engine/model/event.js'
@@ -274,4 +277,28 @@ void t.test('a size bounds the history of its resource beyond 75 s, and of no ot
   h.put('pods/a/last', pod('last', { namespace: 'a' }))
   await until(() => batches('pods') === 64, 'what has been kept for its time has gone')
   t.equal(batches('configmaps'), 200)
+})
+
+void t.test('a watch that is forwarded because a value cannot be read here holds nothing here', async (t) => {
+  const etcd = await startEtcd(t)
+  await new EtcdWriter([etcd]).put('/registry/pods/a/p0', Buffer.from('k8s:enc:aescbc:v1:key1:x'))
+  const apiServer = createServer((_request, response) => response.writeHead(200).flushHeaders()).listen(0, '127.0.0.1')
+  t.teardown(() => apiServer.close())
+  await once(apiServer, 'listening')
+  const { port } = apiServer.address() as AddressInfo
+  const h = await startApp(t, {
+    flags: [
+      '--etcd-servers', etcd.url, '--watch-cache-sizes', 'pods#0', '--passthrough', `http://127.0.0.1:${port}`,
+    ], // prettier-ignore
+    upstream: connectEtcd({ endpoints: [etcd.url] }),
+  })
+  const watches = async (): Promise<number | undefined> =>
+    (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total')
+  const before = await watches()
+  const leaving = new AbortController()
+  const response = await fetch(`${h.url}/api/v1/pods?watch=1`, { signal: leaving.signal })
+  t.equal(response.status, 200, 'the API server answers')
+  await until(async () => (await watches()) === before, 'its own watch has ended')
+  leaving.abort()
+  apiServer.closeAllConnections()
 })

@@ -114,8 +114,11 @@ async function handleOrForward(
     const { passthrough } = context
     const isForwarded = UNREADABLE_HERE.some((kind) => error instanceof kind)
     if (!isForwarded || passthrough === null || exchange.response.headersSent) throw error
-    // An API server that ignores the shard would list or watch everything.
-    if (verb !== 'get' && (parameter(exchange.query, 'shardSelector') ?? '') !== '') throw error
+    // The API server knows nothing of other prefixes, and a 404 would say that the object does not exist.
+    if (path.served?.resource.holds !== 'kubernetes') throw error
+    // An API server that ignores these parameters would list or watch everything, or never end a poll.
+    const isOurs = ['shardSelector', 'wait'].some((name) => (parameter(exchange.query, name) ?? '') !== '')
+    if (verb !== 'get' && isOurs) throw error
     // The body that these headers describe has been dropped.
     if (bodyOf(exchange.request) !== 'none') throw error
     begin(context, counted, 'passed')

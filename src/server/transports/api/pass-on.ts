@@ -71,7 +71,9 @@ async function passToService(
 function isServedHere(context: ApiContext, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
   if (!isRead(verbOf(exchange, path))) return false
-  const { convertsByWebhook, storageVersion } = path.served
+  const { convertsByWebhook, storageVersion, resource } = path.served
+  // The API server knows nothing of other prefixes.
+  if (resource.holds !== 'kubernetes') return true
   // Only the API server can ask the webhook to convert objects to another version.
   if (convertsByWebhook && path.version !== storageVersion) return false
   const found = context.find(path.group, path.version, path.plural)

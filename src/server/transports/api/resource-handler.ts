@@ -81,14 +81,30 @@ async function serve(context: ApiContext, unchecked: UncheckedRequest, span: Spa
   if (dropping !== null) await afterWait(caller, () => dropping)
   if (found.kind === 'live' && found.cache.readiness.isLoading) await untilLoaded(context, found.cache, request)
   if (verb === 'watch' && exchange.isHead) return await handleHead(context, request, exchange, found)
-  const live = found.kind === 'live' ? found : await openUncached(context, request, found)
-  if (live === null) return
-  exposeStaleness(exchange, live)
+  if (found.kind === 'live') return await answer(context, exchange, request, found, true)
+  const opened = await openUncached(context, request, found)
+  if (opened === null) return
+  try {
+    await answer(context, exchange, request, opened.live, false)
+  } catch (error) {
+    // Another server may answer this exchange now, for a long time.
+    opened.close()
+    throw error
+  }
+}
 
-  // Understand, and answer.
+async function answer(
+  context: ApiContext,
+  exchange: Exchange,
+  request: Request,
+  live: LiveResource,
+  isCached: boolean,
+): Promise<void> {
+  const { verb } = request
+  exposeStaleness(exchange, live)
   if (verb === 'get') return await handleGet(context, { ...request, live, ...understandGet(context, request, live) })
   if (verb === 'list') {
-    const list = { ...request, live, isCached: found.kind === 'live', ...understandList(context, request, live) }
+    const list = { ...request, live, isCached, ...understandList(context, request, live) }
     return await withinRequestTimeout(context, exchange, () => handleList(context, list))
   }
   checkWebSocket(exchange)
@@ -97,10 +113,10 @@ async function serve(context: ApiContext, unchecked: UncheckedRequest, span: Spa
   const watch = { ...request, live, ...understood, encoder: encoderOf(context, understood) }
   if (waitMs !== null) {
     // An uncached resource has no history beyond this one request.
-    if (found.kind !== 'live') throw new BadRequestError('wait: the resource is not cached here')
+    if (!isCached) throw new BadRequestError('wait: the resource is not cached here')
     return await handlePoll(context, watch, waitMs)
   }
-  if (found.kind === 'live') exchange.headers[HISTORY_HEADER] = live.cache.history.name
+  if (isCached) exchange.headers[HISTORY_HEADER] = live.cache.history.name
   await handleWatch(context, watch, isWebSocket(exchange) ? webSocketWatch : httpWatch)
 }
 
@@ -159,7 +175,7 @@ async function openUncached(
   context: ApiContext,
   request: Request,
   resource: UncachedResource,
-): Promise<LiveResource | null> {
+): Promise<{ readonly live: LiveResource; readonly close: () => void } | null> {
   const { exchange, caller, verb } = request
   const uncached = uncachedRequest(context, request, resource)
   const { memory, initialStates, pastStates } = context
@@ -182,7 +198,7 @@ async function openUncached(
     release?.()
   }
   exchange.onClose(close)
-  if (!exchange.isGone) return opened.live
+  if (!exchange.isGone) return { live: opened.live, close }
   close()
   return null
 }
