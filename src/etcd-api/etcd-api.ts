@@ -51,6 +51,8 @@ export interface EtcdApiOptions {
   readonly limits: {
     readonly requests: Pick<IdentitySemaphore, 'acquire'>
     readonly forwarded: IdentitySemaphore
+    /** Look-ups of the keys of leases. Slow readers of what was forwarded must not end anybody's keepalives. */
+    readonly leases: IdentitySemaphore
     readonly ranges: IdentitySemaphore
     readonly writes: IdentitySemaphore
     readonly pastStates: Pick<IdentitySemaphore, 'acquire'>
@@ -328,7 +330,7 @@ export class EtcdApi {
   /** Whoever decides about a lease decides about all its keys. */
   async #requireKeysOf(lease: string, verb: Verb | 'read', admitted: Admitted, signal: AbortSignal): Promise<void> {
     const { raw, limits } = this.#options
-    const leave = await limits.forwarded.acquire(admitted.identity, signal)
+    const leave = await limits.leases.acquire(admitted.identity, signal)
     const keys = await keysOfLease(raw, lease, signal).finally(leave)
     await this.#requireKeys(keys, verb, admitted)
   }
@@ -431,11 +433,12 @@ export class EtcdApi {
     try {
       metrics.forwarded(methodName(path))
       if (isWrite) await admitted.confirm()
+      const connection = this.#connectionOf(stream.connection)
+      const notBefore = connection.revision
       // A write goes on if its client leaves: its outcome is etcd's.
       let response = await raw.call(path, request, isWrite ? { isRepeatable: false } : { isRepeatable: true, signal })
       let revision = this.#identity.learn(response)
-      const connection = this.#connectionOf(stream.connection)
-      if (path === PATHS.range && revision < connection.revision) {
+      if (path === PATHS.range && revision < notBefore && decodeRange(request).serializable) {
         // The member that has answered a serializable range is behind another one that has answered before.
         response = await raw.call(path, linearizable(request), { isRepeatable: true, signal })
         revision = this.#identity.learn(response)

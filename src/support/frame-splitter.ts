@@ -1,7 +1,8 @@
 /**
  * Finds frames in the chunks of a stream. A frame consists of a head, which states the length, and the content. Content
  * within one chunk is returned as a slice of the chunk. Content that spans several chunks is copied once into separate
- * memory.
+ * memory, for which there is room only when the second chunk comes: a reader that pauses the stream after the head needs
+ * none.
  */
 export class FrameSplitter {
   readonly #head: Buffer
@@ -9,6 +10,8 @@ export class FrameSplitter {
   /** The content being assembled; null between frames, and within a head. */
   #content: Buffer | null = null
   #contentBytes = 0
+  /** The beginning of a content that goes on in the next chunk; null if there is none. */
+  #begun: { readonly length: number; readonly bytes: Buffer } | null = null
 
   /**
    * @param headBytes the size of every head.
@@ -24,6 +27,7 @@ export class FrameSplitter {
 
   /** The bytes of an unfinished frame. */
   get pendingBytes(): number {
+    if (this.#begun !== null) return this.headBytes + this.#begun.bytes.length
     return this.#headBytes + (this.#content === null ? 0 : this.headBytes + this.#contentBytes)
   }
 
@@ -31,6 +35,12 @@ export class FrameSplitter {
   push(chunk: Buffer): void {
     const { headBytes } = this
     let at = 0
+    if (this.#begun !== null) {
+      const { length, bytes } = this.#begun
+      this.#begun = null
+      this.#content = Buffer.allocUnsafeSlow(length)
+      this.#contentBytes = bytes.copy(this.#content)
+    }
     while (at < chunk.length) {
       if (this.#content !== null) {
         at = this.#goOn(this.#content, chunk, at)
@@ -51,9 +61,8 @@ export class FrameSplitter {
       this.onFrame(chunk.subarray(at, at + length))
       return at + length
     }
-    this.#content = Buffer.allocUnsafeSlow(length)
-    this.#contentBytes = 0
-    return this.#goOn(this.#content, chunk, at)
+    this.#begun = { length, bytes: chunk.subarray(at) }
+    return chunk.length
   }
 
   #goOn(content: Buffer, chunk: Buffer, at: number): number {

@@ -788,9 +788,9 @@ export const ETCD_API: FixedRows<typeof etcdApi> = {
     tests: ['etcd-api/etcd-api/streams'],
   },
   LARGE_RESPONSE_MS: {
-    bound: "time to take a large range of etcd's API",
+    bound: "time to take a large response of etcd's API",
     value: `${inUnits('_MS', etcdApi.LARGE_RESPONSE_MS)}, and what it takes at ${inUnits('_BYTES', engine.MIN_INITIAL_BYTES_PER_SECOND)} a second`,
-    beyond: 'the stream is reset, and its slot among distinct lists is free again',
+    beyond: 'the stream is reset, and its slot among distinct lists, or writes, is free again',
     metric: ETCD_API_REQUESTS,
     tests: ['etcd-api/grpc-call'],
   },

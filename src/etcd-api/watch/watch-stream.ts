@@ -249,6 +249,7 @@ export class WatchStream implements WatchSink {
    * that etcd has reached after the request. Like etcd, it gives no answer if a watch stays behind.
    */
   async #answerProgress(): Promise<void> {
+    const over = new AbortController()
     try {
       const { clock } = this.#context
       const caches = new Set(
@@ -261,7 +262,7 @@ export class WatchStream implements WatchSink {
       }
       const endMs = clock.monotonic() + PROGRESS_WAIT_MS
       // etcd does not answer while one of its own watches is behind.
-      const late = sleep(clock, PROGRESS_WAIT_MS).then(() => null)
+      const late = sleep(clock, PROGRESS_WAIT_MS, over.signal).then(() => null)
       while (!this.#call.isOver && this.#watches.size > 0) {
         const revision = await Promise.race([this.#position(), late])
         if (revision !== null) return void this.send(watchFields({ watchId: NO_WATCH }), revision, NO_EVENTS)
@@ -270,6 +271,8 @@ export class WatchStream implements WatchSink {
       }
     } catch {
       // etcd does not answer, so there is no progress to report.
+    } finally {
+      over.abort()
     }
   }
 

@@ -50,6 +50,8 @@ export interface EtcdApiHandler {
  * status that is not sent looks like a fault of the server instead of a restart.
  */
 const END_MS = 5_000
+/** All connections on which no caller has been admitted yet share what limits give to one identity. */
+const UNKNOWN = 'unknown connections'
 
 /** Returns null if no prefix is served in this way. */
 export function openEtcdApi(
@@ -85,6 +87,7 @@ export function openEtcdApi(
     limits: {
       requests: openSemaphore(deps, 'etcd-requests'),
       forwarded: openSemaphore(deps, 'etcd-forwarded'),
+      leases: openSemaphore(deps, 'etcd-forwarded'),
       ranges: clients.semaphores.lists,
       writes: limits.writes,
       pastStates: limits.pastStates,
@@ -107,6 +110,8 @@ export function openEtcdApi(
     session.settings({ maxConcurrentStreams: maxStreams })
     return true
   })
+  /** Connections on which a caller has been admitted. */
+  const known = new WeakSet<ServerHttp2Session>()
   const open = new Set<ServerHttp2Stream>()
   let onEmpty = (): void => {}
   return {
@@ -129,8 +134,13 @@ export function openEtcdApi(
       stream.once('wantTrailers', () => setImmediate(over))
       stream.once('close', over)
       onSession(stream, limitPingsOf)
-      const onAdmitted = (): void => onSession(stream, allowStreams)
-      const network = networkOf(gate.addressOf(exchange))
+      const isKnown = known.has(stream.session as ServerHttp2Session)
+      const onAdmitted = (): void =>
+        onSession(stream, (session) => {
+          known.add(session)
+          allowStreams(session)
+        })
+      const network = isKnown ? networkOf(gate.addressOf(exchange)) : UNKNOWN
       const check = refused === undefined ? checkOf(gate, exchange, onAdmitted) : refusing(refused)
       api.handle(new GrpcStream(exchange), { isOpen: isOpen && refused === undefined, network, check })
     },

@@ -45,6 +45,7 @@ function open(answer: (path: string, request: Uint8Array) => Buffer | Promise<Bu
   const limits = {
     requests: semaphore(),
     forwarded: semaphore(),
+    leases: semaphore(),
     ranges: semaphore(),
     writes: semaphore(),
     pastStates: semaphore(),
@@ -182,6 +183,16 @@ void t.test('a lease is kept alive only while its caller is known, also after a 
   t.same(raw.streams, [], 'etcd has not heard of it')
 })
 
+void t.test('slow readers of what was forwarded keep no lease from being renewed', async (t) => {
+  const { call, raw, limits } = open(() => Buffer.from(encode({ 1: header(9), 2: 5 })), 1)
+  limits.forwarded.hold('another')
+  const client = call('Lease/LeaseKeepAlive', null, new FakeAccess())
+  client.send(encode({ 1: 5 }))
+  await settled()
+  t.equal(client.status, null)
+  t.equal(raw.streams.length, 1)
+})
+
 void t.test('a transaction with too many leases is refused before etcd is asked for their keys', async (t) => {
   const { call, raw } = open(() => SMALL)
   const puts = (count: number): Fields => ({
@@ -210,6 +221,20 @@ void t.test('a serializable range of a member that is behind is read again', asy
   t.same(await read(true), [5, 'old'], 'nothing newer has been seen')
   t.same(await read(false), [9, 'new'])
   t.same(await read(true), [9, 'new'])
+})
+
+void t.test('a linearizable range is not read again because of what was answered meanwhile', async (t) => {
+  const { call, raw } = open((_path, request) => {
+    const key = messageOf(request).text(1)
+    return rangeOf(key === '/other/late' ? 5 : 9, key)
+  })
+  const connection = {}
+  const clients = ['/other/late', '/other/x'].map((key) => call('KV/Range', { 1: key }, undefined, connection))
+  await settled()
+  for (const client of clients) t.equal(client.status, OK)
+  call('KV/Range', { 1: '/other/late' }, undefined, connection)
+  await settled()
+  t.equal(raw.calls.length, 3)
 })
 
 void t.test('a watch whose caller loses its rights while it waits is refused, and its stream goes on', async (t) => {
