@@ -98,6 +98,7 @@ async function collect(
   const batches: Batch[] = []
   let floor = after
   let bytes = 0
+  let isOpen = false
   let hasArrived = false
   const add = (batch: Batch): void => {
     batches.push(batch)
@@ -125,7 +126,10 @@ async function collect(
       watch = upstream.watch(
         { prefix, startRevision: nextRevision(after) },
         {
-          onOpen: () => (timer = clock.setTimer(QUIET_MS, ask)),
+          onOpen: () => {
+            isOpen = true
+            timer = clock.setTimer(QUIET_MS, ask)
+          },
           onBatches,
           onProgress: (revision) => {
             if (revision >= until) resolve()
@@ -135,7 +139,7 @@ async function collect(
       )
     })
   try {
-    await withDeadline(clock, READ_TIMEOUT_MS, signal, unproven, collecting)
+    await withDeadline(clock, READ_TIMEOUT_MS, signal, () => late(isOpen), collecting)
   } finally {
     ;(timer as Timer | null)?.cancel()
     ;(watch as UpstreamWatch | null)?.close()
@@ -183,11 +187,11 @@ async function deliver(options: FeedOptions, earlier: Earlier, signal: AbortSign
 }
 
 /** A source that reports no progress does not report it to the next try either. */
-function unproven(): UpstreamError {
-  return new UpstreamError(
-    'protocol',
-    `the source has not shown within ${READ_TIMEOUT_MS} ms that nothing else happened`,
-  )
+function late(isOpen: boolean): UpstreamError {
+  const within = `within ${READ_TIMEOUT_MS} ms`
+  return isOpen
+    ? new UpstreamError('protocol', `the source has not shown ${within} that nothing else happened`)
+    : new UpstreamError('unavailable', `the source has not opened the watch ${within}`)
 }
 
 /** An event must not keep the message alive in which it arrived. */

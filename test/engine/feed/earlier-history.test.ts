@@ -26,15 +26,15 @@ interface Source {
   /** How many lists at an exact revision get no answer. */
   unanswered: number
   keepsEvents: boolean
-  /** Whether watches from the past hear nothing. */
-  isSilent: boolean
+  /** Watches from the past that hear nothing: none, all, or all, which do not even open. */
+  silent: 'none' | 'opened' | 'unopened'
 }
 
 /** A store that behaves like an API server: its past is expensive, but it keeps its latest events. */
 function apiServer(t: Test, given: Partial<Source> = {}) {
   const clock = new VirtualClock()
   const etcd = createEmbeddedUpstream({ clock, random: seededRandom(7), clusterId: '1' })
-  const source: Source = { readableFrom: 0, unanswered: 0, keepsEvents: true, isSilent: false, ...given }
+  const source: Source = { readableFrom: 0, unanswered: 0, keepsEvents: true, silent: 'none', ...given }
   const requests: string[] = []
   const open = { watches: 0, most: 0 }
   const upstream: FeedOptions['upstream'] = {
@@ -56,7 +56,9 @@ function apiServer(t: Test, given: Partial<Source> = {}) {
       if (options.startRevision > etcd.revision) return etcd.watch(options, handlers)
       requests.push(`watch ${options.startRevision - 1}`)
       open.most = Math.max(open.most, ++open.watches)
-      const watch = source.isSilent ? { requestProgress: () => {}, close: () => {} } : etcd.watch(options, handlers)
+      if (source.silent === 'opened') setImmediate(() => handlers.onOpen())
+      const isSilent = source.silent !== 'none'
+      const watch = isSilent ? { requestProgress: () => {}, close: () => {} } : etcd.watch(options, handlers)
       return {
         requestProgress: () => watch.requestProgress(),
         close: () => {
@@ -216,7 +218,7 @@ void t.test('beyond the limit of bytes, the oldest events are left out', async (
 })
 
 void t.test('stopping the feed ends it', async (t) => {
-  const { etcd, open, feedOf, pass } = apiServer(t, { isSilent: true })
+  const { etcd, open, feedOf, pass } = apiServer(t, { silent: 'opened' })
   for (let i = 0; i < 3; i++) etcd.commit([put('a', `${i}`)])
   const { logger, infos } = recordingLogger()
   const { feed, sink } = feedOf({ logger })
@@ -229,11 +231,20 @@ void t.test('stopping the feed ends it', async (t) => {
 })
 
 void t.test('a source that does not report its progress is asked once', async (t) => {
-  const { clock, etcd, requests, feedOf } = apiServer(t, { isSilent: true })
+  const { clock, etcd, requests, feedOf } = apiServer(t, { silent: 'opened' })
   for (let i = 0; i < 3; i++) etcd.commit([put('a', `${i}`)])
   const { sink } = feedOf()
   await clock.advanceInTurns(16_000, 200)
   t.strictSame(requests, ['watch 1'])
+  t.equal(sink.calls.at(-1), 'sought')
+})
+
+void t.test('a source that does not even open the watch is asked again', async (t) => {
+  const { clock, etcd, requests, feedOf } = apiServer(t, { silent: 'unopened' })
+  for (let i = 0; i < 3; i++) etcd.commit([put('a', `${i}`)])
+  const { sink } = feedOf()
+  await clock.advanceInTurns(50_000, 200)
+  t.strictSame(requests, ['watch 1', 'watch 1', 'watch 1'])
   t.equal(sink.calls.at(-1), 'sought')
 })
 
