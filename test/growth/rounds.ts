@@ -51,12 +51,15 @@ export interface Judged {
 export class Rounds<S extends Subject> {
   readonly #subject: S
   #done = 0
+  /** Failed attempts of the last activity that were repeated. */
+  repeated = 0
 
   constructor(subject: S) {
     this.#subject = subject
   }
 
   async judge(activity: Activity<S>): Promise<Judged> {
+    this.repeated = 0
     // The first repetitions compile code and fill caches.
     await this.#repeat(activity)
     const rounds: Counts[] = []
@@ -86,6 +89,7 @@ export class Rounds<S extends Subject> {
         return await within(activity.once(this.#subject, this.#done++))
       } catch (error) {
         if (attempt === ATTEMPTS) throw error
+        this.repeated++
         await pause(AGAIN_MS)
       }
     }

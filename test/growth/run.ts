@@ -82,7 +82,8 @@ async function runGroup(group: ActivityGroup, counts: { passed: number; failed: 
         const { growths, paths } = await rounds.judge(activity)
         const isConstant = growths.length === 0
         counts[isConstant ? 'passed' : 'failed']++
-        print(`${isConstant ? 'ok' : 'GROWS'}: ${activity.name} ${seconds()}`)
+        const repeated = rounds.repeated === 0 ? '' : `, ${rounds.repeated} failed and were repeated`
+        print(`${isConstant ? 'ok' : 'GROWS'}: ${activity.name} ${seconds()}${repeated}`)
         for (const { kind, counts } of growths.slice(0, MOST_KINDS)) print(`  ${kind}: ${counts.join(' → ')}`)
         for (const path of paths) print(`  ${path}`)
       } catch (error) {
