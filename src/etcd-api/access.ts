@@ -42,7 +42,7 @@ export interface Admitted {
 export interface Access {
   /** Whether the server authenticates no one and allows everything. */
   readonly isOpen: boolean
-  /** The name under which limits count the caller while it is not known; the same for all connections without a known one. */
+  /** The name under which limits count a caller that is not known yet. Connections without a known caller share one. */
   readonly network: string
   /** @param rights none for a request that only needs a known caller. @throws EtcdError */
   check(rights: readonly Right[]): Promise<Admitted>

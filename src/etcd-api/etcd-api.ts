@@ -51,7 +51,7 @@ export interface EtcdApiOptions {
   readonly limits: {
     readonly requests: Pick<IdentitySemaphore, 'acquire'>
     readonly forwarded: IdentitySemaphore
-    /** Look-ups of the keys of leases. Slow readers of what was forwarded must not end anybody's keepalives. */
+    /** Look-ups of the keys of leases, with slots of their own, so that slow readers cannot end other clients' keepalives. */
     readonly leases: IdentitySemaphore
     readonly ranges: IdentitySemaphore
     readonly writes: IdentitySemaphore
@@ -450,7 +450,7 @@ export class EtcdApi {
       connection.revision = Math.max(connection.revision, revision) as Revision
       return [response]
     } finally {
-      // What a write has done is never refused, so its answer may be large: it keeps its slot until the client has it.
+      // The response to a write that has happened is never refused, even a large one. It keeps the slot until it is sent.
       if (isWrite) call.keep(leave)
       else leave()
     }

@@ -21,7 +21,7 @@ const CUT_LOG_GAP_MS = 3_600_000
 
 const SOUGHT = nextRevision(ZERO_REVISION)
 
-/** What older batches are about. */
+/** Describes older batches: the revisions and keys that they cover, and the state after them. */
 interface Older {
   readonly after: Revision
   readonly until: Revision
