@@ -7,16 +7,17 @@
  * cores, except the agents, which have the last core to themselves. Agents use a service account, so the API server
  * queues and refuses their requests as in a cluster, and our server authenticates and authorizes them.
  */
+import { ask, serverAt } from '../test/reference/ask.js'
 import { buildControlPlane, buildKwok } from '../test/reference/programs.js'
 import { NoProgramError } from '../test/support/go-program.js'
 import { startDistributary } from './subjects/distributary.js'
 import { type Etcd, startEtcd } from './subjects/etcd.js'
 import type { Runtime } from './subjects/subject.js'
-import { agentPaths, WATCHES_OF_AGENT } from './support/agents.js'
+import { AGENT_RESOURCES, type AfterEach, agentPaths, everywhere, WATCHES_OF_AGENT } from './support/agents.js'
 import { attempt, type Choice, type Question, targets } from './support/choice.js'
 import { AGENT, type ControlPlane, type ControlPlanePrograms, startControlPlane } from './support/control-plane.js'
 import { bucketsOf, quantileBetween, sumOf } from './support/histograms.js'
-import { firstFault, owedChanges } from './support/owed.js'
+import { firstFault, owedChanges, type Owing } from './support/owed.js'
 import { endAll, resetPeak, sleep, usage } from './support/processes.js'
 import type { Value } from './support/record.js'
 import {
@@ -122,10 +123,10 @@ async function measure(scene: Scene, arrangement: Arrangement, row: RowStart): P
     choice.recorder.row({ ...row, resource: 'cluster', phase, ...which, ...values })
   }
   try {
-    const { watchers, verified, columns } = await steady(scene, place)
+    const { watchers, columns } = await steady(scene, place)
     record('steady', columns)
     await watchers.end()
-    record('storm', await storm(scene, place, verified))
+    record('storm', await storm(scene, place))
   } finally {
     await ours?.child.end()
   }
@@ -164,7 +165,7 @@ function startOurs({ choice, workspace, etcd, plane, runtime }: Scene, arrangeme
 function openAgents(
   { size: { nodes }, probe }: Scene,
   { port }: Place,
-  afterRevision: number,
+  after: AfterEach,
   more: Partial<WatchersOptions> = {},
 ): ReturnType<typeof startWatchers> {
   const headers = [`Authorization: Bearer ${AGENT}`]
@@ -174,14 +175,14 @@ function openAgents(
     streams: WATCHES_OF_AGENT,
     objects: true,
     first: probe.next,
-    paths: agentPaths({ afterRevision, agents: nodes, recovers: true }),
+    paths: agentPaths({ after, agents: nodes, recovers: true }),
     ...more,
   })
 }
 
 async function steady(scene: Scene, place: Place) {
   const { choice, etcd, plane, times, rolls, probe } = scene
-  const after = await etcd.revision()
+  const after = everywhere(await etcd.revision())
   const watchers = await openAgents(scene, place, after).ready
   rolls.resume()
   probe.resume()
@@ -203,7 +204,6 @@ async function steady(scene: Scene, place: Place) {
   await untilReady(plane, SETTLE_MS)
   return {
     watchers,
-    verified,
     columns: {
       ...spent,
       ...latencies,
@@ -223,10 +223,10 @@ async function steady(scene: Scene, place: Place) {
   }
 }
 
-/** @param seen the last revision that the agents have seen. */
-async function storm(scene: Scene, place: Place, seen: number): Promise<Record<string, Value>> {
+async function storm(scene: Scene, place: Place): Promise<Record<string, Value>> {
   const { etcd, plane, size, times, rolls, probe } = scene
   const count = size.nodes * WATCHES_OF_AGENT
+  const seen = await versionsAt(place)
   await plane.restartApiServer()
   rolls.resume()
   probe.resume()
@@ -262,13 +262,28 @@ async function storm(scene: Scene, place: Place, seen: number): Promise<Record<s
   }
 }
 
+/**
+ * The version of each resource at the server that the agents watch, as they have it from their last event or bookmark:
+ * etcd's own revision is later, because of everything that they do not watch.
+ */
+function versionsAt({ port }: Place): Promise<AfterEach> {
+  const server = serverAt('theirs', `https://127.0.0.1:${port}`, AGENT)
+  return Promise.all(
+    AGENT_RESOURCES.map(async (path) => {
+      const { code, body } = await ask(server, { method: 'GET', path: `${path}?resourceVersion=0`, headers: {} })
+      if (code !== 200) throw new Error(`${path}: ${code} ${body.toString()}`)
+      return Number((JSON.parse(body.toString()) as KubeList).metadata.resourceVersion)
+    }),
+  )
+}
+
+interface KubeList {
+  readonly metadata: { readonly resourceVersion: string }
+}
+
 /** @throws Error when a watch received anything other than the expected events, or received them too late. */
-async function untilComplete(
-  { workspace, etcd }: Scene,
-  watchers: Watchers,
-  owing: { readonly after: number; readonly until: number },
-): Promise<void> {
-  const changes = await owedChanges(etcd.port, owing.after, owing.until)
+async function untilComplete({ workspace, etcd }: Scene, watchers: Watchers, owing: Owing): Promise<void> {
+  const changes = await owedChanges(etcd.port, Math.min(...owing.after), owing.until)
   for (let tries = 0; ; tries++) {
     const fault = firstFault(await watchers.versions(workspace.path('versions')), changes, owing)
     if (fault === null) return

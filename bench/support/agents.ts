@@ -23,7 +23,6 @@ export interface Agents {
   paths(afterRevision: number): readonly WatchPath[]
 }
 
-export const WATCHES_OF_AGENT = 4
 /** One agent in this many watches all pods. */
 export const WIDE_AGENTS = 10
 /**
@@ -88,12 +87,29 @@ export function agentsOf(count: number, shape: Shape = 'mixed'): Agents {
     ],
     changes: changes.map(({ object }) => object),
     classes: changes.map(({ owed }) => owed ?? 0),
-    paths: (afterRevision) => agentPaths({ afterRevision, agents: count }, classes),
+    paths: (afterRevision) => agentPaths({ after: everywhere(afterRevision), agents: count }, classes),
   }
 }
 
+/** The resources in the order of an agent's watches. */
+export const AGENT_RESOURCES = [
+  '/api/v1/pods',
+  '/api/v1/services',
+  '/apis/discovery.k8s.io/v1/endpointslices',
+  '/api/v1/nodes',
+] as const
+
+export const WATCHES_OF_AGENT = AGENT_RESOURCES.length
+
+/** The revisions after which each of an agent's watches starts. */
+export type AfterEach = readonly number[]
+
+export function everywhere(revision: number): AfterEach {
+  return AGENT_RESOURCES.map(() => revision)
+}
+
 export interface AgentPathOptions {
-  readonly afterRevision: number
+  readonly after: AfterEach
   readonly agents: number
   /** Whether a watch that ends is recovered as a client does it, with another list. */
   readonly recovers?: boolean
@@ -115,13 +131,10 @@ export function agentPaths(
     const ofPods: Owed =
       classes === undefined ? {} : isWide ? { class: 0, until: options.agents } : { class: 0, isEach: true }
     return [
-      watch('/api/v1/pods', 'pods', options, {
-        ...ofPods,
-        selector: isWide ? '' : '&fieldSelector=spec.nodeName%3Dn{c}',
-      }),
-      watch('/api/v1/services', 'services', options, owed('services')),
-      watch('/apis/discovery.k8s.io/v1/endpointslices', 'slices', options, owed('slices')),
-      watch('/api/v1/nodes', 'node', options, owed('nodes')),
+      watch(0, 'pods', options, { ...ofPods, selector: isWide ? '' : '&fieldSelector=spec.nodeName%3Dn{c}' }),
+      watch(1, 'services', options, owed('services')),
+      watch(2, 'slices', options, owed('slices')),
+      watch(3, 'node', options, owed('nodes')),
     ]
   }).flat()
 }
@@ -129,15 +142,16 @@ export function agentPaths(
 type Owed = Partial<NonNullable<WatchPath['owed']>>
 
 function watch(
-  path: string,
+  index: number,
   kind: string,
-  { afterRevision, recovers = false }: AgentPathOptions,
+  { after, recovers = false }: AgentPathOptions,
   { selector = '', class: owedClass, isEach = false, ...more }: Owed & { readonly selector?: string },
 ): WatchPath {
+  const path = AGENT_RESOURCES[index]!
   const query = 'watch=1&allowWatchBookmarks=true&timeoutSeconds=3600'
   const list = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
   return {
-    path: `${path}?${query}&resourceVersion=${afterRevision}${selector}`,
+    path: `${path}?${query}&resourceVersion=${after[index]}${selector}`,
     accept: 'application/vnd.kubernetes.protobuf;stream=watch',
     ...(recovers ? { again: `${path}?${query}&${list}${selector}` } : {}),
     kind,

@@ -6,7 +6,7 @@ import { request } from 'node:http'
 import { decodeObject } from '../../src/kubernetes/codec/protobuf/decode.js'
 import { kubernetesSchema } from '../../src/kubernetes/codec/protobuf/schema.js'
 import { LineSplitter } from '../../test/support/json-lines.js'
-import { WATCHES_OF_AGENT, WIDE_AGENTS } from './agents.js'
+import { type AfterEach, WATCHES_OF_AGENT, WIDE_AGENTS } from './agents.js'
 import type { WatchedVersions } from './watchers.js'
 
 export interface OwedChange {
@@ -77,8 +77,8 @@ export function owedChanges(etcdPort: number, after: number, until: number): Pro
 }
 
 export interface Owing {
-  /** The revision from which the first watches started. Watches without a list should receive everything after it. */
-  readonly after: number
+  /** The revisions from which the first watches started. Watches without a list should receive everything after them. */
+  readonly after: AfterEach
   readonly until: number
 }
 
@@ -96,7 +96,7 @@ export function firstFault(
     const [agent, watch] = [Math.floor(i / WATCHES_OF_AGENT), i % WATCHES_OF_AGENT]
     const isWide = watch !== PODS || agent % WIDE_AGENTS === WIDE_AGENTS - 1
     const owed = (isWide ? wide.get(watch) : narrow.get(`${watch} n${agent}`)) ?? []
-    const expected = owed.map(({ revision }) => revision).filter((revision) => revision > (listed ?? after))
+    const expected = owed.map(({ revision }) => revision).filter((revision) => revision > (listed ?? after[watch]!))
     const received = versions.filter((version) => version <= until)
     const at = expected.findIndex((revision, index) => received[index] !== revision)
     const who = `agent ${agent}, watch ${watch}${listed === null ? '' : `, listed at ${listed}`}`

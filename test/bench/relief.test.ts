@@ -56,7 +56,7 @@ void t.test('a watch that lacks a change, or has one twice, out of order or of a
     { revision: 13, watch: 0, node: 'n0' },
     { revision: 14, watch: 0, node: 'n1' },
   ]
-  const owing = { after: 10, until: 14 }
+  const owing = { after: [10, 10, 10, 10], until: 14 }
   const fault = (pods: readonly number[], listed: number | null = null): string | null =>
     firstFault(
       [pods, [12], [], []].map((versions, i) => ({ listed: i === 0 ? listed : null, versions })),
