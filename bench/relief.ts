@@ -149,6 +149,8 @@ function startOurs({ choice, workspace, etcd, plane, runtime }: Scene, arrangeme
           `--kubeconfig=${kubeconfig}`,
           '--authorization-mode=Webhook',
           `--authorization-kubeconfig=${kubeconfig}`,
+          // As in deploy/kubernetes/agents/upstream: decisions outlive a restart of the API server.
+          '--authorization-webhook-cache-authorized-ttl=5m',
         ]
   const { nodeFlags, serverFlags } = choice
   return startDistributary({
