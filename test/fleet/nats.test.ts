@@ -6,6 +6,7 @@ import t from 'tap'
 import { namesOf } from '../../src/fleet/stream/names.js'
 import { NatsClient } from '../../src/fleet/nats/nats-client.js'
 import { keyFromText } from '../../src/engine/model/event.js'
+import { UpstreamError } from '../../src/engine/upstream/upstream.js'
 import { systemClock } from '../../src/support/clock.js'
 import { until } from '../support/until.js'
 import { startFaultProxy } from '../support/fault-proxy.js'
@@ -308,6 +309,24 @@ void t.test('a candidate continues from etcd while no publisher sends its status
     t.equal(sink.batches.length, 41, 'each revision once')
     t.equal(sink.of('replace').length, 1, 'nobody lost history')
   }
+})
+
+void t.test('a source that refuses the publisher refuses every replica, until it allows the watch again', async (t) => {
+  const nats = await startNats(t)
+  const etcd = new CountedUpstream()
+  etcd.put('a')
+  const options = { servers: [nats.url], upstream: etcd.upstream }
+  const replicas = [startReplica(t, options), startReplica(t, { ...options, role: 'edge' })]
+  await caughtUp(etcd, replicas)
+  const denied = new UpstreamError('permission-denied', 'no')
+  etcd.embedded.failWatches(denied)
+  etcd.embedded.cutWatches(denied)
+  await until(() => replicas.every(({ sink }) => sink.of('refused').length > 0), 'every replica learns that')
+  etcd.put('b')
+  etcd.embedded.failWatches(null)
+  await caughtUp(etcd, replicas)
+  await until(() => replicas.every(({ sink }) => sink.reason === null), 'and that it is over')
+  for (const { sink } of replicas) t.equal(sink.of('replace').length, 1, 'nobody lost history')
 })
 
 void t.test('a compaction past the end of the stream is a gap at every replica, never a hole', async (t) => {

@@ -183,6 +183,66 @@ void t.test(
   },
 )
 
+for (const workers of [1, 2]) {
+  void t.test(
+    `a role that lost a prefix ends its watches when etcd is reconnected, --workers=${workers}`,
+    async (t) => {
+      const directory = mkdtempSync(join(tmpdir(), 'distributary-refused-'))
+      t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+      const file = join(directory, 'password')
+      writeFileSync(file, 'right')
+      const etcd = await startEtcd(t)
+      await new EtcdWriter([etcd]).commit({ '/config/flags/a': '1' })
+      const perm = { permType: 'READ', key: base64('/config/'), range_end: base64('/config0') }
+      await enableAuth(etcd, true)
+      const asRoot = async (path: string, body: object): Promise<Readonly<Record<string, unknown>>> => {
+        const { token } = await etcd.call('auth/authenticate', { name: 'root', password: 'root' })
+        return await etcd.call(path, body, token as string)
+      }
+      await asRoot('auth/role/grant', { name: 'reader', perm })
+      const user = ['--etcd-username=reader', `--etcd-password-file=${file}`]
+      const server = await startServer(t, {
+        flags: [`--etcd-servers=${etcd.url}`, ...user, '--resource=flags=/config/flags/', `--workers=${workers}`],
+        isSurrounded: false,
+      })
+      const flags = `${server.url}/apis/distributary.io/v1/flags`
+      const watchAfter = (revision: number): string => `${flags}?watch=1&resourceVersion=${revision}`
+      const statusOf = async (url: string): Promise<number> => {
+        const response = await fetch(url)
+        await response.body?.cancel()
+        return response.status
+      }
+      const watchers = Array.from({ length: 8 }, () => new LightWatcher(`${flags}?watch=1&allowWatchBookmarks=1`))
+      await Promise.all(watchers.map((watcher) => watcher.until(({ revisions }) => revisions.length > 0)))
+      await asRoot('auth/role/revoke', { role: 'reader', key: perm.key, range_end: perm.range_end })
+      await etcd.restart()
+      await until(() => watchers.every(({ end }) => end !== 'open'), 'every process ends its watches')
+      for (const { end, error } of watchers) t.same([end, error], ['eof', ''])
+      const last = watchers[0]!.revisions.at(-1)!
+      for (let i = 0; i < 8; i++) t.equal(await statusOf(watchAfter(last)), 429)
+      t.match(
+        (await answer(`${server.url}/readyz?verbose`)).text,
+        /^\[\*]cache-flags\S+ not watched: permission-denied/m,
+      )
+      const put = await asRoot('kv/put', { key: base64('/config/flags/b'), value: base64('2') })
+      const written = Number((put['header'] as { readonly revision: string }).revision)
+      await asRoot('auth/role/grant', { name: 'reader', perm })
+      await until(async () => (await statusOf(watchAfter(last))) === 200, 'it may watch again', 90_000)
+      const resumed = new LightWatcher(watchAfter(last))
+      await resumed.until(({ revisions }) => revisions.length > 0)
+      t.same(resumed.revisions, [written])
+      resumed.destroy()
+      const relists = [...(await server.metrics())].filter(([name]) =>
+        /^distributary_feed_relists_total.*"flags"/.test(name),
+      )
+      t.notOk(
+        relists.some(([, count]) => count > 0),
+        'nothing was listed again',
+      )
+    },
+  )
+}
+
 void t.test('a server beside a member that is not a voter yet waits for its promotion', async (t) => {
   const etcd = await startEtcd(t)
   await new EtcdWriter([etcd]).commit(OBJECTS)

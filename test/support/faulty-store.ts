@@ -182,6 +182,11 @@ export class FaultyStore extends EmbeddedUpstream {
     else this.#readFailures.set(prefix, error)
   }
 
+  /** Makes new watches fail with this error; null ends it. */
+  failWatches(error: UpstreamError | null): void {
+    this.#hub.refusal = error
+  }
+
   /** Makes writes fail with this error; null ends it. */
   failWrites(error: UpstreamError | null): void {
     this.#writeFailure = error

@@ -10,14 +10,15 @@ import type { CacheListener, WatchCache } from '../cache/watch-cache.js'
 import type { FactSource } from '../model/fact-source.js'
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
-import type { EngineError } from '../model/errors.js'
+import { type EngineError, RefusedWatchError } from '../model/errors.js'
 import type { Timer } from '../../support/clock.js'
 import { Cursor, type CursorOptions, type WatchOutput } from './cursor.js'
-import { endLost, endSoon, endUnserved, endWithError, expiredError, noLongerServed } from './endings.js'
+import { endLost, endRefused, endSoon, endUnserved, endWithError, expiredError, noLongerServed } from './endings.js'
 import { FactRegistry } from './fact-registry.js'
 import type { Bodies, Group } from './group.js'
 import { type GroupMatcher, type GroupRequest, Groups, matcherOf, mostWatchedFirst } from './groups.js'
 import type { MatchedEvent } from './matcher.js'
+import { PacedEndings } from './paced-endings.js'
 import { Watchers, type WatchersOptions } from './watchers.js'
 
 /** Memory bounds for encoded events. */
@@ -32,6 +33,8 @@ export interface DispatcherBounds {
 
 export interface DispatcherOptions extends DispatcherBounds, WatchersOptions {
   readonly facts: FactSource
+  /** The pace at which watchers end whose source refuses the resource. Default: a pace of its own. */
+  readonly endings?: PacedEndings
 }
 
 export type CursorStart =
@@ -73,6 +76,7 @@ export class Dispatcher implements CacheListener {
   readonly #cache: WatchCache
   readonly #groups: Groups
   readonly #watchers: Watchers
+  readonly #endings: PacedEndings
   #timer: Timer
   #tidiedMs = 0
   #isClosed = false
@@ -87,6 +91,7 @@ export class Dispatcher implements CacheListener {
     this.facts = new FactRegistry(options.facts, () => cache.snapshot().all())
     this.#groups = new Groups(this.facts)
     this.#watchers = new Watchers(this.#groups, options)
+    this.#endings = options.endings ?? new PacedEndings(clock)
     const check = (): void => {
       this.#check()
       this.#timer = clock.setTimer(CHECK_MS, check)
@@ -125,11 +130,12 @@ export class Dispatcher implements CacheListener {
   /**
    * Opens a watcher. Nothing is written before this returns; the pump writes from its next turn on.
    * @throws RevisionExpiredError when events after the revision are gone; UnservedError when the resource is no
-   * longer served; the error with which the source was lost.
+   * longer served; RefusedWatchError while the source refuses it; the error with which the source was lost.
    */
   open(request: CursorRequest, output: WatchOutput): Cursor {
     if (this.#isClosed) throw noLongerServed()
     if (this.#lost !== null) throw this.#lost
+    if (this.#cache.source.isRefusing) throw new RefusedWatchError(this.#cache.name)
     const { start } = request
     if (start.kind !== 'initial') this.#cache.history.assertResumable(start.revision)
     const group = this.#groups.enter(request, this.#cache.revision)
@@ -229,6 +235,15 @@ export class Dispatcher implements CacheListener {
 
   onUnreadable(error: EngineError): void {
     for (const cursor of this.cursors) endSoon(cursor, error, 'error')
+  }
+
+  onRefused(): void {
+    const { name, source } = this.#cache
+    this.#endings.add(
+      this.cursors,
+      (cursor) => endRefused(cursor, name),
+      () => source.isRefusing,
+    )
   }
 
   onReset(revision: Revision, isOtherHistory: boolean): void {

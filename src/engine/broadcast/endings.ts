@@ -1,14 +1,16 @@
 /** The ways in which a watcher ends, with its last bytes: a bookmark, a mark, an error, or nothing. */
 import type { EndReason } from '../model/end-reason.js'
-import { type EngineError, RevisionExpiredError, UnservedError } from '../model/errors.js'
+import { type EngineError, RefusedWatchError, RevisionExpiredError, UnservedError } from '../model/errors.js'
 import { nextRevision } from '../model/revision.js'
 import type { Cursor } from './cursor.js'
+
+/** The client comes back at once, perhaps to another server, which may have less history. */
+const COMES_BACK: ReadonlySet<EndReason> = new Set(['drain', 'rebalance', 'refused'])
 
 /** Ends the stream without an error, after a last bookmark or mark if the watcher has a position. */
 export function endCleanly(cursor: Cursor, reason: EndReason): void {
   if (cursor.lastError !== null) return endWithError(cursor, cursor.lastError.error, cursor.lastError.reason)
-  const hasBookmark = (reason === 'drain' || reason === 'rebalance') && cursor.options.bookmarks
-  const last = cursor.farewell(hasBookmark)
+  const last = cursor.farewell(COMES_BACK.has(reason) && cursor.options.bookmarks)
   cursor.finish(reason)
   cursor.output.end(last?.bytes ?? null, null, last?.checksum ?? null)
 }
@@ -59,6 +61,14 @@ export function endAtDeadline(cursor: Cursor): void {
 export function endLost(cursor: Cursor, error: EngineError): void {
   if (error instanceof RevisionExpiredError) endWithError(cursor, error, 'error')
   else endUnlessInitial(cursor, 'error', error)
+}
+
+/**
+ * The source refuses the resource, so no more events would come. The client's next request shows that, and until then it
+ * keeps what it has.
+ */
+export function endRefused(cursor: Cursor, resource: string): void {
+  if (cursor.state !== 'ended') endUnlessInitial(cursor, 'refused', new RefusedWatchError(resource))
 }
 
 /** The resource, or the requested version of it, is no longer served. */

@@ -2,7 +2,7 @@
  * Whether a cache can be read, and why not: its first state is still being loaded, the source cannot be listed, or some
  * of its values cannot be read.
  */
-import { BusyError, SealedError, WithheldError } from '../model/errors.js'
+import { BusyError, RefusedWatchError, SealedError, WithheldError } from '../model/errors.js'
 import { nextRevision, ZERO_REVISION } from '../model/revision.js'
 import type { CacheState } from './state.js'
 import { Waiters } from './waiters.js'
@@ -76,12 +76,15 @@ export class Readiness {
   /**
    * @param isWhole false for a list or a get: `assertListOpen` or `assertOpen` then checks the part that it reads.
    * @throws BusyError before the first state; SealedError while a value is sealed; WithheldError when the resource
-   * cannot be listed or some value cannot be read.
+   * cannot be listed or some value cannot be read; RefusedWatchError for a watch that would get no events.
    */
   assertReadable(isWhole = true): void {
     const { kind } = this
-    if (kind === 'ready') return
-    const { name, held } = this.#state
+    const { name, held, source } = this.#state
+    if (kind === 'ready') {
+      if (isWhole && source.isRefusing) throw new RefusedWatchError(name)
+      return
+    }
     const isReadable = this.isListed && held.unreadableReason === null
     if (isReadable && !isWhole) return
     if (isReadable) throw new SealedError(name, this.#state.snapshot().sealed, 'watch')

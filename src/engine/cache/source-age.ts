@@ -1,5 +1,6 @@
 /**
- * Tracks whether the source of a cache is connected, and how long ago it last confirmed that the cache was complete.
+ * Tracks whether the source of a cache is connected or refuses it, and how long ago it last confirmed that the cache was
+ * complete.
  */
 import type { Clock } from '../../support/clock.js'
 
@@ -12,6 +13,7 @@ const NOTICED_WITHIN_MS = 9_000
 export class SourceAge {
   readonly #clock: Clock
   #reason: string | null = null
+  #isRefusing = false
   #confirmedAtMs: number
   #lastReceivedAtMs: number
   /** How long a confirmation is valid. Infinite if the end of the connection is always noticed. */
@@ -25,6 +27,11 @@ export class SourceAge {
   /** Why the source is disconnected; null while it is connected. */
   get disconnectedReason(): string | null {
     return this.#reason
+  }
+
+  /** Whether the source refuses the cache, so nothing new arrives until this server is given the permission again. */
+  get isRefusing(): boolean {
+    return this.#isRefusing
   }
 
   /**
@@ -57,8 +64,16 @@ export class SourceAge {
     return wasConnected
   }
 
+  /** Called after `disconnected`, if the source refuses the cache. @returns whether that is new. */
+  refused(): boolean {
+    const wasRefusing = this.#isRefusing
+    this.#isRefusing = true
+    return !wasRefusing
+  }
+
   /** Called when the source has sent something. @returns whether it was disconnected before. */
   connected(): boolean {
+    this.#isRefusing = false
     this.#lastReceivedAtMs = this.#clock.monotonic()
     const wasDisconnected = this.#reason !== null
     this.#reason = null

@@ -35,6 +35,8 @@ export interface CacheListener {
   onReady?(): void
   /** Called when a value cannot be read. The cache reports no events until a reset. */
   onUnreadable?(error: EngineError): void
+  /** Called when the source begins to refuse the cache (`source.isRefusing`), so no events arrive. */
+  onRefused?(): void
 }
 
 export class WatchCache implements FeedSink {
@@ -234,9 +236,15 @@ export class WatchCache implements FeedSink {
 
   refused(reason: string): void {
     const { isListed, refusal } = this.readiness
-    if (isListed) return this.disconnected(reason)
-    if (refusal !== reason) this.#options.logger.error({ resource: this.name, reason }, 'resource cannot be listed')
-    this.readiness.refused(reason)
+    const fields = { resource: this.name, reason }
+    if (!isListed) {
+      if (refusal !== reason) this.#options.logger.error(fields, 'resource cannot be listed')
+      return this.readiness.refused(reason)
+    }
+    this.disconnected(reason)
+    if (!this.source.refused()) return
+    this.#options.logger.error(fields, 'resource cannot be watched any more; ending its watches')
+    for (const listener of this.#listeners) listener.onRefused?.()
   }
 
   /**
@@ -303,8 +311,11 @@ export class WatchCache implements FeedSink {
   }
 
   #connected(): void {
+    const { isRefusing } = this.source
     if (!this.source.connected()) return
-    this.#options.logger.debug({ resource: this.name, revision: this.revision }, 'source is back')
+    const fields = { resource: this.name, revision: this.revision }
+    if (isRefusing) this.#options.logger.info(fields, 'resource can be watched again')
+    else this.#options.logger.debug(fields, 'source is back')
   }
 
   #advanced(): void {

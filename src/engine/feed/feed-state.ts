@@ -7,6 +7,9 @@
  *          listed    ▼  │                   │                        │                         │
  *                 refused                   └─ timer ── backing-off ◀┴───────── lost ──────────┘
  *
+ * A feed whose watch is refused for lack of permission, again and again, is `refused` as well. After that state's timer
+ * it watches again, from where it was.
+ *
  * Two revisions say how far the sink has got, and they are kept apart on purpose. Everything at or before `settled` was
  * delivered as a list or as events. `position` may be higher: etcd has reported progress up to it, which means that
  * there are no events between `settled` and `position`. An event at or below `settled` is therefore a repetition. An
@@ -37,6 +40,12 @@ export const REPLAY_REVISIONS = 1_000
 
 /** After this many lists in a row that a compaction has interrupted, the next list waits for a back-off. */
 const LIST_RESTARTS = 5
+
+/**
+ * After the first state, the sink learns of a refusal that has lasted this long. Its watches then end, so the time is
+ * longer than it takes to replace a role or to restart an authorizer.
+ */
+const BELIEVED_MS = 10_000
 
 /** How far the sink has got: `settled <= position`. */
 export interface FeedPlace {
@@ -99,19 +108,28 @@ export type FeedState =
       /** The list with which the next attempt begins; null if it resumes the watch. */
       readonly relist: ListPlan | null
     }
-  /** etcd responds, but refuses or fails to list this prefix. */
+  /** etcd responds, but refuses this prefix, or fails to list it. */
   | {
       readonly kind: 'refused'
-      readonly reason: ReplaceReason
       readonly attempt: number
       readonly why: string
       readonly place: FeedPlace | null
+      /** As in `backing-off`. */
+      readonly relist: ListPlan | null
     }
 
 /** A list to be made. The properties are as in `listing`. */
 interface ListPlan {
   readonly reason: ReplaceReason
   readonly floor: Revision | null
+}
+
+/** The upstream refused or failed an attempt. */
+interface Failure {
+  readonly code: UpstreamErrorCode
+  readonly message: string
+  /** For how long it has refused every attempt (`refusal-time.ts`); null if it failed for another reason. */
+  readonly refusedMs: number | null
 }
 
 export type FeedInput =
@@ -136,7 +154,7 @@ export type FeedInput =
       readonly isContinued: boolean
     }
   | { readonly kind: 'list-compacted'; readonly compactRevision: Revision | null }
-  | { readonly kind: 'list-failed'; readonly code: UpstreamErrorCode; readonly message: string }
+  | (Failure & { readonly kind: 'list-failed' })
   | { readonly kind: 'opened'; readonly at: number }
   /** The batches are screened: ascending, not empty, all above `position`. In `verifying` they are not screened yet. */
   | { readonly kind: 'batches'; readonly batches: readonly Batch[]; readonly last: Revision }
@@ -157,13 +175,13 @@ export type FeedInput =
     }
   /** The events with which the watch must catch up exceed the largest message, so they are requested in parts. */
   | { readonly kind: 'watch-too-large'; readonly message: string }
-  | { readonly kind: 'watch-failed'; readonly message: string; readonly at: number }
+  | (Failure & { readonly kind: 'watch-failed'; readonly at: number })
   /** The member that served the watch is unusable, and the upstream has switched to one that responds. */
   | { readonly kind: 'watch-left'; readonly why: string }
   | { readonly kind: 'same-history'; readonly now: Revision }
   | { readonly kind: 'other-history'; readonly why: string }
   | { readonly kind: 'verify-compacted' }
-  | { readonly kind: 'verify-failed'; readonly message: string; readonly at: number }
+  | (Failure & { readonly kind: 'verify-failed'; readonly at: number })
   /** A consistency check found that the delivered state cannot be trusted. */
   | { readonly kind: 'rebuild'; readonly why: string }
 
@@ -224,15 +242,23 @@ export function next(state: FeedState, input: FeedInput, rules: FeedRules): Tran
     case 'backing-off':
       if (input.kind === 'rebuild') return stay({ ...state, relist: listPlan('history-changed', null) })
       if (input.kind !== 'timer' && input.kind !== 'wake' && input.kind !== 'doubted') return stay(state)
-      if (state.relist !== null) return list(state.relist, state.place, state.attempt)
-      return state.place === null
-        ? list(FIRST_LIST, null, state.attempt)
-        : verify('loss', state.place, state.attempt, rules)
+      return retry(state, rules)
     case 'refused':
-      return input.kind === 'timer' ? list(listPlan(state.reason, null), state.place, state.attempt) : stay(state)
+      if (input.kind === 'rebuild' && state.place !== null) {
+        return stay({ ...state, relist: listPlan('history-changed', null) })
+      }
+      return input.kind === 'timer' ? retry(state, rules) : stay(state)
     default:
       return state satisfies never
   }
+}
+
+function retry(
+  { relist, place, attempt }: Extract<FeedState, { kind: 'backing-off' | 'refused' }>,
+  rules: FeedRules,
+): Transition {
+  if (relist !== null) return list(relist, place, attempt)
+  return place === null ? list(FIRST_LIST, null, attempt) : verify('loss', place, attempt, rules)
 }
 
 export const IDLE: FeedState = { kind: 'idle' }
@@ -264,19 +290,17 @@ function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: Feed
     }
     case 'list-failed': {
       const attempt = state.attempt + 1
-      if (!isRefusal(input.code)) {
-        const why = `cannot list: ${input.message}`
-        const { reason, floor } = state
-        return backOff(state.place, attempt, why, { reason, floor }, NONE)
+      const { reason, floor, place } = state
+      const { code, message } = input
+      const isBelieved = place !== null && isLasting(input)
+      if (!isRefusal(code) && !isBelieved) {
+        return backOff(place, attempt, `cannot list: ${message}`, { reason, floor }, NONE)
       }
-      const why = `${input.code}: ${input.message}`
-      return {
-        state: { kind: 'refused', reason: state.reason, attempt, why, place: state.place },
-        effects: [
-          { kind: 'refused', reason: why },
-          { kind: 'set-timer', attempt, pace: 'slow' },
-        ],
-      }
+      const why = `${code}: ${message}`
+      const relisted = { kind: 'refused', attempt, why, place, relist: listPlan(reason, null) } as const
+      // Nobody watches before the first state.
+      if (place === null || isBelieved) return refused(relisted, NONE)
+      return { state: relisted, effects: [{ kind: 'disconnected', reason: why }, slowTimer(attempt)] }
     }
     default:
       return stay(state)
@@ -321,7 +345,7 @@ function fromOpen(
     case 'watch-too-large':
       return verifyAgain('loss', state.place, state.attempt, input.message, rules, true)
     case 'watch-failed':
-      return backOff(state.place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
+      return lost(state.place, attemptAfter(state, input.at), input)
     default:
       return stay(state)
   }
@@ -373,7 +397,7 @@ function fromVerifying(
       return verifyAgain(after, place, attempt, input.why, rules)
     case 'watch-failed':
     case 'verify-failed':
-      return backOff(place, attemptAfter(state, input.at), input.message, null, [{ kind: 'close-watch' }])
+      return lost(place, attemptAfter(state, input.at), input)
     default:
       return stay(state)
   }
@@ -517,6 +541,26 @@ function backOff(
     state: { kind: 'backing-off', attempt, why, place, relist: then },
     effects: [...before, { kind: 'disconnected', reason: why }, { kind: 'set-timer', attempt, pace: 'backoff' }],
   }
+}
+
+/** The watch is resumed after a back-off or, if the upstream keeps refusing it, after a longer wait. */
+function lost(place: FeedPlace, attempt: number, failure: Failure): Transition {
+  const { code, message } = failure
+  const close: readonly FeedEffect[] = [{ kind: 'close-watch' }]
+  if (!isLasting(failure)) return backOff(place, attempt, message, null, close)
+  return refused({ kind: 'refused', attempt, why: `${code}: ${message}`, place, relist: null }, close)
+}
+
+function refused(state: Extract<FeedState, { kind: 'refused' }>, before: readonly FeedEffect[]): Transition {
+  return { state, effects: [...before, { kind: 'refused', reason: state.why }, slowTimer(state.attempt)] }
+}
+
+function slowTimer(attempt: number): FeedEffect {
+  return { kind: 'set-timer', attempt, pace: 'slow' }
+}
+
+function isLasting({ refusedMs }: Failure): boolean {
+  return refusedMs !== null && refusedMs >= BELIEVED_MS
 }
 
 function attemptAfter(state: { readonly openedAt: number | null; readonly attempt: number }, at: number): number {

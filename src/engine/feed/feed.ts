@@ -16,7 +16,7 @@ import type { Batch } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { backoffMs } from '../../support/backoff.js'
 import { sleep, type Timer } from '../../support/clock.js'
-import { UpstreamError, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
+import { UpstreamError, type UpstreamErrorCode, type UpstreamWatch, type WatchEnd } from '../upstream/upstream.js'
 import type { FeedOptions, FeedStatus } from './feed-options.js'
 import { readEarlier } from './earlier-history.js'
 import { IDLE, next, type FeedEffect, type FeedInput, type FeedState } from './feed-state.js'
@@ -24,10 +24,11 @@ import { HeldBatches } from './held-batches.js'
 import { asUpstreamError, type FeedResume, HistoryReader } from './history-reader.js'
 import type { KeysSummary } from '../model/freshness-source.js'
 import { READ_TIMEOUT_MS, summariseKeys } from './read-pages.js'
+import { RefusalTime } from './refusal-time.js'
 import { screen } from './screen.js'
 import { ListSlot } from './shared-lists.js'
 
-/** The wait between attempts to list after a refusal. */
+/** The wait between attempts after a refusal. */
 const REFUSED = { firstMs: 30_000, capMs: 30_000 }
 /** etcd silently drops a progress request while the stream is behind, so requests are repeated at this interval. */
 const PROGRESS_INTERVAL_MS = 100
@@ -68,6 +69,7 @@ export class Feed {
   readonly #held = new HeldBatches()
   readonly #slot: ListSlot
   readonly #history: HistoryReader
+  readonly #refusal: RefusalTime
 
   /** The later state with which the delivered one is compared in `catching-up`. */
   #later: KeysSummary | null = null
@@ -77,10 +79,11 @@ export class Feed {
   readonly #stopped = new AbortController()
 
   constructor(options: FeedOptions) {
-    const { lists, sink } = options
+    const { lists, sink, clock } = options
     this.#options = options
+    this.#refusal = new RefusalTime(clock)
     this.#slot = new ListSlot(lists.slots, () => sink.isAwaited === true)
-    this.#history = new HistoryReader(options, this.#slot, (input) => this.#send(input))
+    this.#history = new HistoryReader(options, this.#slot, this.#refusal, (input) => this.#send(input))
   }
 
   /**
@@ -255,6 +258,7 @@ export class Feed {
   #changed(before: FeedState, state: FeedState): void {
     const { logger, name, metrics } = this.#options
     const isOpen = state.kind === 'catching-up' || state.kind === 'watching'
+    if (isOpen) this.#refusal.ended()
     if (before.kind === 'backing-off') this.#awake()
     if (before.kind === 'verifying' && before.after === 'loss' && isOpen) metrics.reconnected()
     if (state.kind !== 'catching-up') this.#later = null
@@ -301,7 +305,8 @@ export class Feed {
 
   #open({ startRevision, inParts }: Extract<FeedEffect, { kind: 'watch' }>): void {
     const { upstream, prefix, clock } = this.#options
-    const onTimeout = (): void => this.#failed(entry, `etcd did not accept the watch within ${READ_TIMEOUT_MS} ms`)
+    const onTimeout = (): void =>
+      this.#failed(entry, 'unavailable', `etcd did not accept the watch within ${READ_TIMEOUT_MS} ms`)
     const entry: OpenWatch = { watch: null, startRevision, inParts, timer: clock.setTimer(READ_TIMEOUT_MS, onTimeout) }
     this.#watch = entry
     const watch = upstream.watch(
@@ -333,15 +338,16 @@ export class Feed {
     if (end.kind === 'contradicted') return this.#send({ kind: 'contradicted', revision: end.revision, at })
     const { code, message } = end.error
     if (end.kind === 'left') return this.#send({ kind: 'watch-left', why: message })
-    if (code !== 'too-large' || entry.inParts) return this.#failed(entry, message)
+    if (code !== 'too-large' || entry.inParts) return this.#failed(entry, code, message)
     const fields = { resource: this.#options.name, why: message }
     this.#options.logger.info(fields, 'the watch backlog exceeds the message limit; requesting it in parts')
     this.#send({ kind: 'watch-too-large', message })
   }
 
-  #failed(entry: OpenWatch, message: string): void {
+  #failed(entry: OpenWatch, code: UpstreamErrorCode, message: string): void {
     if (entry !== this.#watch) return
-    this.#send({ kind: 'watch-failed', message, at: this.#options.clock.monotonic() })
+    const refusedMs = this.#refusal.failed(code)
+    this.#send({ kind: 'watch-failed', code, message, refusedMs, at: this.#options.clock.monotonic() })
   }
 
   #close(): void {
@@ -358,7 +364,7 @@ export class Feed {
     const { batches, isWhole } = this.#held.take()
     if (entry === null) return
     if (batches.length > 0) this.#send({ kind: 'arrived', from: entry, batches })
-    if (!isWhole) this.#failed(entry, 'too many events arrived while the history was being compared')
+    if (!isWhole) this.#failed(entry, 'unavailable', 'too many events arrived while the history was being compared')
   }
 
   // Jobs

@@ -13,6 +13,7 @@ import { type FeedEffect, type FeedInput, type FeedPlace, REPLAY_REVISIONS } fro
 import { HistoryFingerprint } from './history-fingerprint.js'
 import { learnCompactRevision, planList } from './list-plan.js'
 import { READ_TIMEOUT_MS, readInTime, readPages } from './read-pages.js'
+import type { RefusalTime } from './refusal-time.js'
 import { canBridge, compareHistory } from './same-history.js'
 import { FIRST_KEYS, type ListSlot } from './shared-lists.js'
 import { errorMessage } from '../../support/error-message.js'
@@ -27,6 +28,7 @@ export interface FeedResume {
 export class HistoryReader {
   readonly #options: FeedOptions
   readonly #slot: ListSlot
+  readonly #refusal: RefusalTime
   readonly #send: (input: FeedInput) => void
   /** The id of the cluster that was last compared or listed; null before the first list or comparison. */
   clusterId: string | null = null
@@ -39,9 +41,10 @@ export class HistoryReader {
   /** The fingerprint of everything delivered. */
   fingerprint = new HistoryFingerprint()
 
-  constructor(options: FeedOptions, slot: ListSlot, send: (input: FeedInput) => void) {
+  constructor(options: FeedOptions, slot: ListSlot, refusal: RefusalTime, send: (input: FeedInput) => void) {
     this.#options = options
     this.#slot = slot
+    this.#refusal = refusal
     this.#send = send
   }
 
@@ -139,8 +142,10 @@ export class HistoryReader {
       failSpan(span, error.message)
       if (signal.aborted) return
       metrics.initialisationFailed(error.code)
-      if (error.code !== 'compacted')
-        return this.#send({ kind: 'list-failed', code: error.code, message: error.message })
+      if (error.code !== 'compacted') {
+        const { code, message } = error
+        return this.#send({ kind: 'list-failed', code, message, refusedMs: this.#refusal.failed(code) })
+      }
       metrics.compacted()
       const compactRevision = error.compactRevision ?? (await this.#learnFloor(revision, signal))
       if (!signal.aborted) this.#send({ kind: 'list-compacted', compactRevision })
@@ -212,9 +217,10 @@ export class HistoryReader {
         this.#send({ kind: 'verify-compacted' })
       }
     } catch (cause) {
-      const { message } = asUpstreamError(cause, this.#options)
+      const { code, message } = asUpstreamError(cause, this.#options)
       if (signal.aborted) return
-      this.#send({ kind: 'verify-failed', message, at: this.#options.clock.monotonic() })
+      const refusedMs = this.#refusal.failed(code)
+      this.#send({ kind: 'verify-failed', code, message, refusedMs, at: this.#options.clock.monotonic() })
     }
   }
 

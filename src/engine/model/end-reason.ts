@@ -9,5 +9,6 @@ export type EndReason =
   | 'stuck'
   | 'slow'
   | 'revoked'
+  | 'refused'
   | 'removed'
   | 'error'

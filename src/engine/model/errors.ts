@@ -65,7 +65,7 @@ abstract class RetryError extends EngineError {
 
 /** The state is still being loaded, or a limit has been reached: the same request may succeed here in a moment. */
 export class BusyError extends RetryError {
-  override readonly name = 'BusyError'
+  override readonly name: string = 'BusyError'
 }
 
 /** No key can decrypt some of the values that the request needs. */
@@ -104,4 +104,20 @@ export class UnservedError extends RetryError {
 /** The source refuses a read of this replica itself, until its permissions or credentials are corrected. */
 export class RefusedReadError extends UnservedError {
   override readonly name = 'RefusedReadError'
+}
+
+/** About as often as a refused feed tries again. */
+const REFUSED_WATCH_SECONDS = 15
+
+/**
+ * The same for a watch. Its client keeps what it has, and tries again from its own position, because an informer lists
+ * everything again after any other error.
+ */
+export class RefusedWatchError extends BusyError {
+  override readonly name = 'RefusedWatchError'
+
+  /** @param resource the name as in logs, such as `deployments.apps`. */
+  constructor(resource: string, options: ErrorOptions = {}) {
+    super(`${resource}: the storage refuses this server's own watch`, REFUSED_WATCH_SECONDS, options)
+  }
 }

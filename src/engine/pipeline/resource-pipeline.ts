@@ -3,6 +3,7 @@
  * are served from the prefix, etcd sees one watch.
  */
 import { Dispatcher, type DispatcherBounds } from '../broadcast/dispatcher.js'
+import type { PacedEndings } from '../broadcast/paced-endings.js'
 import type { Pump } from '../broadcast/pump.js'
 import { checkedCache } from '../cache/checked.js'
 import { KEPT_HISTORY_MS, type RingBounds } from '../cache/ring-buffer.js'
@@ -40,6 +41,8 @@ export interface ResourcePipelineOptions<R extends Resource> {
   readonly transformOf?: (resource: R) => ValueTransform | null
   readonly onUnencodable: (error: Error) => void
   readonly pump: Pump
+  /** As in `DispatcherOptions`. */
+  readonly endings?: PacedEndings
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -102,6 +105,7 @@ export class ResourcePipeline<R extends Resource = Resource> {
       facts,
       onUnencodable: options.onUnencodable,
       pump: options.pump,
+      ...(options.endings === undefined ? {} : { endings: options.endings }),
       clock,
       random,
       metrics: this.metrics.broadcast,
@@ -198,7 +202,7 @@ export class ResourcePipeline<R extends Resource = Resource> {
       ringAgeSeconds: ring.oldestMs === null ? 0 : (this.#clock.monotonic() - ring.oldestMs) / 1000,
       waiting: cache.reads.waiting,
       stalenessSeconds: cache.source.ageMs / 1000,
-      ready: Number(cache.readiness.kind === 'ready'),
+      ready: Number(cache.readiness.kind === 'ready' && !cache.source.isRefusing),
       groups,
       logBytes,
       sentEvents: dispatcher.sent.events,

@@ -14,7 +14,13 @@ import { readPages } from '../feed/read-pages.js'
 import type { Key, KeyValue } from '../model/event.js'
 import { resourceId } from '../model/resource.js'
 import { nextRevision, type Revision, ZERO_REVISION } from '../model/revision.js'
-import { BusyError, type EngineError, RevisionExpiredError } from '../model/errors.js'
+import {
+  BusyError,
+  type EngineError,
+  RefusedReadError,
+  RefusedWatchError,
+  RevisionExpiredError,
+} from '../model/errors.js'
 import type { Clock } from '../../support/clock.js'
 import {
   UpstreamError,
@@ -164,10 +170,12 @@ export class UncachedFeed implements ResourceFeed {
 
   #unanswered(error: unknown): unknown {
     if (!(error instanceof UpstreamError)) return error
-    const isAway = error.code === 'unavailable' && this.#options.isWatch
-    return isAway
-      ? lost('the storage did not answer', error)
-      : unansweredRead(error, resourceId(this.#request.resource))
+    const { isWatch } = this.#options
+    if (isWatch && error.code === 'unavailable') return lost('the storage did not answer', error)
+    const name = resourceId(this.#request.resource)
+    const unanswered = unansweredRead(error, name)
+    const isRefused = isWatch && unanswered instanceof RefusedReadError
+    return isRefused ? new RefusedWatchError(name, { cause: error }) : unanswered
   }
 }
 

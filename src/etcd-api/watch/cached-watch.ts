@@ -10,7 +10,7 @@
  */
 import type { Cursor, WatchOutput } from '../../engine/broadcast/cursor.js'
 import type { CursorStart } from '../../engine/broadcast/dispatcher.js'
-import { RevisionExpiredError } from '../../engine/model/errors.js'
+import { RefusedWatchError, RevisionExpiredError } from '../../engine/model/errors.js'
 import type { Revision } from '../../engine/model/revision.js'
 import { etcdErrorOf, permissionDenied, stopped } from '../etcd-error.js'
 import type { EtcdApiMetrics, WatchSource } from '../metrics.js'
@@ -132,6 +132,7 @@ export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {
       if (sink.isFull) cursor.block()
     } catch (error) {
       if (error instanceof RevisionExpiredError) this.#bridge()
+      else if (error instanceof RefusedWatchError) this.#refuse()
       else sink.fail(etcdErrorOf(error))
     }
   }
@@ -159,7 +160,8 @@ export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {
       // A restored etcd has other events under the same revisions, and would leave the watch waiting for the next new one.
       if (cache.history.name !== this.#history) this.compacted(Math.max(1, cache.revision))
       else this.begin(cursor.revision + 1)
-    } else this.#options.sink.fail(error === null ? stopped() : etcdErrorOf(error))
+    } else if (error === null && cache.source.isRefusing) this.#refuse()
+    else this.#options.sink.fail(error === null ? stopped() : etcdErrorOf(error))
   }
 
   destroy(): void {
@@ -212,8 +214,15 @@ export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {
 
   /** The caller may no longer watch. */
   revoke(): void {
+    if (!this.#isOver) this.#refuse()
+  }
+
+  /**
+   * Ends the watch as etcd would. If etcd refuses this server, its clients get etcd's answer: after an error that seems to
+   * pass, they would come back ten times a second.
+   */
+  #refuse(): void {
     const { sink, watchId, prefix } = this.#options
-    if (this.#isOver) return
     const cancelReason = permissionDenied().goText
     sink.send(watchFields({ watchId, canceled: true, cancelReason }), prefix.cache.revision, NO_EVENTS)
     sink.remove(watchId)

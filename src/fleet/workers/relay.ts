@@ -192,7 +192,9 @@ export class Relay implements FeedSink {
   }
 
   disconnected(reason: string): void {
-    this.#trouble = { kind: 'disconnected', feed: this.id, reason }
+    // A worker that joins now must not open watches that a refusal has just ended.
+    const isRefused = this.#hasState && this.#trouble?.kind === 'refused'
+    this.#trouble = { kind: isRefused ? 'refused' : 'disconnected', feed: this.id, reason }
     this.#broadcast(feedFrame(this.#trouble))
   }
 

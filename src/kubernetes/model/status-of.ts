@@ -3,6 +3,8 @@ import {
   BehindError,
   BusyError,
   EngineError,
+  RefusedReadError,
+  RefusedWatchError,
   RevisionExpiredError,
   RevisionUnknownError,
   SealedError,
@@ -17,6 +19,7 @@ import {
   NotImplementedError,
   retryAfter,
   ServiceUnavailableError,
+  SOURCE_REFUSES,
   type StatusDetails,
   StatusError,
   TimeoutError,
@@ -45,12 +48,17 @@ function ofEngine(error: EngineError): StatusError | null {
   if (error instanceof RevisionExpiredError) return ofExpired(error)
   if (error instanceof RevisionUnknownError) return ExpiredError.neverHad(error.requested, error.current)
   if (error instanceof BehindError) return new TooLargeResourceVersionError(error.requested, error.current, options)
-  if (error instanceof BusyError) return new TooManyRequestsError(message, error.retryAfterSeconds, options)
+  if (error instanceof BusyError) {
+    const causes = error instanceof RefusedWatchError ? { causes: [SOURCE_REFUSES] } : {}
+    return new TooManyRequestsError(message, error.retryAfterSeconds, { ...options, ...causes })
+  }
   if (error instanceof SealedError) return ofSealed(error)
   if (error instanceof WithheldError) return new NotImplementedError(message, options)
   if (error instanceof UnansweredError) return new TimeoutError(`Timeout: ${message}`, { ...retryAfter(1), ...options })
   if (error instanceof UnservedError) {
-    return new ServiceUnavailableError(message, { ...retryAfter(error.retryAfterSeconds), ...options })
+    const delay = retryAfter(error.retryAfterSeconds)
+    if (!(error instanceof RefusedReadError)) return new ServiceUnavailableError(message, { ...delay, ...options })
+    return new ServiceUnavailableError(message, { ...options, details: { causes: [SOURCE_REFUSES], ...delay.details } })
   }
   return null
 }

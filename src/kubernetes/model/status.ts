@@ -111,6 +111,15 @@ function named(requested: number): string {
   return requested === Number.MAX_SAFE_INTEGER ? `${requested} or above` : String(requested)
 }
 
+/**
+ * The cause of an error whose reason is a permission that this server lacks at its source. The next server of a chain
+ * then knows that waiting does not help.
+ */
+export const SOURCE_REFUSES: StatusCause = {
+  reason: 'SourceRefuses',
+  message: 'the source refuses this server the resource',
+}
+
 const TOO_LARGE: StatusCause = { reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }
 
 /** After the wait limit, this replica has still not reached the revision. */

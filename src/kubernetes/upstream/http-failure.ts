@@ -2,6 +2,7 @@
 import { WatchFailure } from '../../client/reflector/watch-failure.js'
 import { readBody, type Transport, type TransportResponse } from '../../client/reflector/transport.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
+import { SOURCE_REFUSES } from '../model/status.js'
 import { PROTOBUF_CONTENT_TYPE } from '../codec/protobuf/envelope.js'
 import type { Clock } from '../../support/clock.js'
 import { statusOf } from './protobuf-wire.js'
@@ -63,7 +64,10 @@ async function* once(body: Uint8Array): AsyncGenerator<Uint8Array> {
   yield body
 }
 
-function codeOf({ kind, code }: WatchFailure): UpstreamErrorCode {
+function codeOf({ kind, code, status }: WatchFailure): UpstreamErrorCode {
+  // Another distributary lacks the permission at its own source.
+  const causes = status?.details?.causes ?? []
+  if (causes.some(({ reason }) => reason === SOURCE_REFUSES.reason)) return 'permission-denied'
   // An aggregated API may refuse a credential that the server itself accepts.
   if (code === 401 || code === 403) return 'permission-denied'
   // The object exists but that server cannot read it (it is encrypted, or stored in a form that has no JSON).

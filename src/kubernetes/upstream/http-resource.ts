@@ -226,11 +226,21 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
 
   watch({ startRevision }: UpstreamWatchOptions, handlers: WatchHandlers): UpstreamWatch {
     const { server, resource, random, silenceMs = SILENCE_MS } = this.#options
+    const permission = this.#permission('watch')
+    // Another distributary may lack the permission itself, and then reports that in its own readiness.
+    const isNoted = (): boolean => server.knownProduct?.isDistributary === false
+    const onOpen = (): void => {
+      if (isNoted()) server.noteAllowed(permission)
+      handlers.onOpen()
+    }
     const onEnd = (end: WatchEnd): void => {
-      if ('error' in end) this.#givesUpProtobuf(end.error)
+      if ('error' in end) {
+        this.#givesUpProtobuf(end.error)
+        if (end.error.code === 'permission-denied' && isNoted()) server.noteRefused(permission, end.error)
+      }
       handlers.onEnd(end)
     }
-    const opening = new Opening({ ...handlers, onEnd }, () => server.ageOf(resourceId(resource)))
+    const opening = new Opening({ ...handlers, onOpen, onEnd }, () => server.ageOf(resourceId(resource)))
     const stream = this.#takeContinued(startRevision)
     const open = async (): Promise<void> => {
       const product = server.knownProduct ?? (await server.product())
@@ -270,6 +280,10 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     const { server, random, silenceMs = SILENCE_MS } = this.#options
     const { wire, codec, query } = await this.#form(signal)
     if (!this.#canStream) return null
+    // A role that lets this server only list is enough for a read without a watch.
+    const canList = (error: unknown): boolean =>
+      !willWatch && asUpstreamError(error, this.#path).code === 'permission-denied'
+    if (!willWatch && server.wasJustRefused(this.#permission('watch'))) return null
     const { transport, clock } = server
     const timeoutSeconds = watchSeconds(random)
     const stream = new StateStream({
@@ -296,6 +310,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
         throw asUpstreamError(signal.reason, this.#path)
       }
       if (this.#givesUpProtobuf(error)) return await this.#stream(willWatch, signal)
+      if (canList(error)) return null
       if (!isUnsupported(error)) throw asUpstreamError(error, this.#path)
       this.#canStream = false
       return null
@@ -394,7 +409,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     return this.#decode(body, bytesCodec)
   }
 
-  #permission(verb: 'get' | 'list'): string {
+  #permission(verb: 'get' | 'list' | 'watch'): string {
     return `${verb} ${resourceId(this.#options.resource)}`
   }
 

@@ -68,7 +68,7 @@ const LOST_HEARTBEATS = 2
 /** Enough for the ages of a few thousand resources. */
 const MAX_AGES_BYTES = 2 ** 20
 const MAX_DOCUMENT_BYTES = 64 * 2 ** 20
-/** The most refused permissions that are remembered: two for each of several hundred resources. */
+/** The most refused permissions that are remembered: three for each of several hundred resources. */
 const MAX_REFUSED = 1_000
 /**
  * How long a refusal is reported. A read that is still needed is repeated sooner, at the latest by the next consistency
@@ -142,11 +142,11 @@ export class RemoteApiServer {
       signal.throwIfAborted()
       const response = await this.transport.send({ path, query, accept, headers, signal })
       if (response.status !== 200) throw await failureOf(response)
-      if (permission !== undefined) this.#noteAllowed(permission)
+      if (permission !== undefined) this.noteAllowed(permission)
       return { body: await readBody(response, 2 ** 30), response }
     } catch (error) {
       const failure = asUpstreamError(signal.aborted ? signal.reason : error, path)
-      if (permission !== undefined && failure.code === 'permission-denied') this.#noteRefused(permission, failure)
+      if (permission !== undefined && failure.code === 'permission-denied') this.noteRefused(permission, failure)
       throw failure
     }
   }
@@ -164,7 +164,8 @@ export class RemoteApiServer {
     return reasons.length === 0 ? null : `${reasons[0]}${others}`
   }
 
-  #noteRefused(permission: string, { message: reason }: UpstreamError): void {
+  /** @param permission as in `RequestOptions`. */
+  noteRefused(permission: string, { message: reason }: UpstreamError): void {
     if (!this.#refused.has(permission)) {
       const { logger = silentLogger } = this.#options
       logger.error({ permission, reason }, 'the upstream refuses a read of this server: check its role there')
@@ -172,7 +173,7 @@ export class RemoteApiServer {
     this.#refused.set(permission, { reason, atMs: this.clock.monotonic() })
   }
 
-  #noteAllowed(permission: string): void {
+  noteAllowed(permission: string): void {
     if (!this.#refused.delete(permission)) return
     const { logger = silentLogger } = this.#options
     logger.info({ permission }, 'the upstream allows the read again')

@@ -8,6 +8,7 @@
 import { type OtherEtcd, otherOf } from '../../kubernetes/dialect/other-etcds.js'
 import type { ServedResource } from '../../kubernetes/dialect/resource-registry.js'
 import { drain } from '../../engine/broadcast/endings.js'
+import { ENDING_STEP_MS, ENDINGS_PER_STEP } from '../../engine/broadcast/paced-endings.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
 import type { Resources } from '../../engine/pipeline/resources.js'
@@ -15,10 +16,6 @@ import { type Clock, sleep } from '../../support/clock.js'
 import { orAborted } from '../../support/deadline.js'
 import { getOrMake } from '../../support/memo.js'
 
-/** The time between two steps. Each step ends some watches. */
-const STEP_MS = 50
-/** The fewest watches that a step ends. This makes 200 a second, as in the API server. */
-const STEP_WATCHES = 10
 /** The longest wait for current positions. */
 const POSITION_MS = 1_000
 
@@ -34,12 +31,12 @@ export async function drainWatches(options: DrainOptions): Promise<void> {
   const { resources, graceMs, clock, isStopped } = options
   await advancePositions(options)
   let running = [...resources.allPipelines()].flatMap(({ dispatcher }) => [...dispatcher.cursors])
-  for (let steps = Math.max(1, Math.floor(graceMs / STEP_MS)); running.length > 0 && !isStopped(); steps--) {
-    const now = Math.max(STEP_WATCHES, Math.ceil(running.length / Math.max(1, steps)))
+  for (let steps = Math.max(1, Math.floor(graceMs / ENDING_STEP_MS)); running.length > 0 && !isStopped(); steps--) {
+    const now = Math.max(ENDINGS_PER_STEP, Math.ceil(running.length / Math.max(1, steps)))
     for (const cursor of running.slice(0, now)) drain(cursor)
     // Skip watches that have ended in the meantime.
     running = running.slice(now).filter((cursor) => cursor.state !== 'ended')
-    if (running.length > 0) await sleep(clock, STEP_MS)
+    if (running.length > 0) await sleep(clock, ENDING_STEP_MS)
   }
 }
 

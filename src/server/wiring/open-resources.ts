@@ -1,5 +1,6 @@
 /** Opens the resources of this process as configured, from their sources to their watchers. */
 import { statusOf } from '../../kubernetes/model/status-of.js'
+import { PacedEndings } from '../../engine/broadcast/paced-endings.js'
 import type { Pump } from '../../engine/broadcast/pump.js'
 import { createIngest } from '../../kubernetes/codec/ingest.js'
 import { ObjectViews } from '../../kubernetes/codec/object-views.js'
@@ -69,6 +70,7 @@ export function openResources(deps: ServerDeps, pump: Pump, sources: Sources) {
   const resources = new Resources(registry, {
     ...deps,
     pump,
+    endings: new PacedEndings(deps.clock),
     openFeed: sources.openFeed ?? chooseFeeds({ ...deps, upstream: sources.upstream, others, server }),
     sourceOf,
     factsOf: (resource) => views.factsOf(resource),

@@ -94,9 +94,10 @@ export class Readiness {
 type Pipeline = Pick<ResourcePipeline, 'resource' | 'cache'>
 
 /**
- * Yields a check for each cache. A resource that cannot be listed does not make the server unready, so that clients can
- * use the other resources. If no resource can be listed, the server is not ready, because it would reject every client,
- * unless it forwards their requests: then every answer is right, and the API server carries the whole load.
+ * Yields a check for each cache. A resource that cannot be listed, or no longer be watched, does not make the server
+ * unready, so that clients can use the other resources. If no resource can be listed, the server is not ready, because
+ * it would reject every client, unless it forwards their requests: then every answer is right, and the API server
+ * carries the whole load.
  *
  * @param wasReady as in `ReadyParts`.
  * @param forwards whether requests for a resource that cannot be listed are forwarded (`--passthrough`).
@@ -111,16 +112,23 @@ export function* cacheChecks(
 ): Generator<HealthCheck, void, void> {
   const all = [...pipelines]
   const areAllRefused = all.every(({ cache }) => cache.readiness.kind === 'refused')
-  if (forwards && areAllRefused && all.length > 0) {
-    const problem = (): string => 'no resource can be listed at its source'
+  const isForwarded = ({ cache: { readiness, source } }: Pipeline): boolean =>
+    readiness.kind === 'refused' || source.isRefusing
+  if (forwards && all.length > 0 && all.every(isForwarded)) {
+    const problem = (): string => 'no resource can be listed and watched at its source'
     yield { name: 'caches', problem, isInformational: true, informs: 'everything is forwarded' }
   }
   for (const pipeline of all) {
     const { readiness, source } = pipeline.cache
     const isDisconnected = source.disconnectedReason !== null && otherOf(others, pipeline.resource) !== undefined
     const isRefused = readiness.kind === 'refused' && (forwards || !areAllRefused)
-    yield new CacheCheck(pipeline, wasReady || isDisconnected || isRefused)
+    yield new CacheCheck(pipeline, wasReady || isDisconnected || isRefused || isOnlyUnwatched(pipeline))
   }
+}
+
+/** Whether the cache can be read although its source refuses it. */
+function isOnlyUnwatched({ cache: { readiness, source } }: Pipeline): boolean {
+  return source.isRefusing && readiness.kind === 'ready'
 }
 
 /** The name is built only when it is read. */
@@ -134,9 +142,13 @@ class CacheCheck implements HealthCheck {
     return `cache-${resourceId(this.pipeline.resource)}`
   }
 
+  get informs(): string {
+    return isOnlyUnwatched(this.pipeline) ? 'not watched' : 'not served'
+  }
+
   problem(): string | null {
     const { readiness, source } = this.pipeline.cache
-    const problem = problemOf(readiness)
+    const problem = problemOf(this.pipeline.cache)
     const isWaiting = readiness.kind === 'pending' && source.disconnectedReason !== null
     return isWaiting ? `${problem}: ${source.disconnectedReason}` : problem
   }
@@ -189,9 +201,13 @@ const SOURCE_PROBLEMS = [
   ['bypassedRoles', 'roles', 'can be bypassed'],
 ] as const
 
-/** Returns why a cache cannot be read; null if it can. */
-export function problemOf(readiness: ResourcePipeline['cache']['readiness']): string | null {
-  return readiness.kind === 'pending' ? 'not listed yet' : readiness.refusal
+/** Returns why a cache cannot be read, or why its source refuses to continue it; null if neither is so. */
+export function problemOf({
+  readiness,
+  source,
+}: Pick<ResourcePipeline['cache'], 'readiness' | 'source'>): string | null {
+  if (readiness.kind === 'pending') return 'not listed yet'
+  return readiness.refusal ?? (source.isRefusing ? source.disconnectedReason : null)
 }
 
 /** Describes the stalest source if it exceeds `--max-staleness`; otherwise null. */

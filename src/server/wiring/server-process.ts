@@ -270,7 +270,7 @@ export class Process {
         gauges: () => source.gauges(),
         cursors: source.dispatcher.cursors,
         ringBytes: watchCacheBytes,
-        problem: problemOf(source.cache.readiness),
+        problem: problemOf(source.cache),
         feed: feedFigures(source.feed.status),
       })),
       ...this.metrics.figures(),

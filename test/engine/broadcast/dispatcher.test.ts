@@ -1,11 +1,12 @@
 import { drain } from '../../../src/engine/broadcast/endings.js'
 import t from 'tap'
+import { PacedEndings } from '../../../src/engine/broadcast/paced-endings.js'
 import { Pump } from '../../../src/engine/broadcast/pump.js'
 import type { BodyEncoder } from '../../../src/engine/model/body-encoder.js'
-import { UnservedError, WithheldError } from '../../../src/engine/model/errors.js'
+import { RefusedWatchError, UnservedError, WithheldError } from '../../../src/engine/model/errors.js'
 import type { StoredObject } from '../../../src/engine/model/stored-object.js'
 import { batch, columnsEncoder, del, plainEncoder, podKeyValue, put, rev, specEncoder } from '../../support/objects.js'
-import { nextTurn } from '../../support/virtual-clock.js'
+import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'
 import { TestOutput, type Watcher, createHarness } from './harness.js'
 
 void t.test('watchers without time when an event arrives get it from the ring, like everything else', async (t) => {
@@ -955,3 +956,58 @@ void t.test(
     t.same(slow.seen, all)
   },
 )
+
+void t.test('watchers of a source that refuses the resource', (t) => {
+  void t.test('they end 200 a second, with their position, and none begins', async (t) => {
+    const { watch, cache, clock, ended, settle, apply, dispatcher } = createHarness({ revision: 10 })
+    const watchers = Array.from({ length: 1_000 }, () => watch({ bookmarks: true }))
+    await settle()
+    cache.progress(rev(20))
+    cache.refused('permission denied')
+    t.equal(ended.length, 10)
+    t.throws(() => watch(), RefusedWatchError)
+    await clock.advanceInTurns(2_000, 50)
+    t.equal(ended.length, 410)
+    cache.refused('permission denied')
+    await clock.advanceInTurns(1_000, 50)
+    t.equal(ended.length, 610, 'the same news does not make it faster')
+    t.same([...new Set(ended)], ['refused'])
+    t.same(watchers[0]!.seen, ['BOOKMARK @20'], 'and no ERROR')
+    t.ok(watchers[0]!.output.isEnded)
+    cache.synced()
+    await clock.advanceInTurns(2_000, 50)
+    t.equal(dispatcher.watchers, 390, 'those that are left go on once it is allowed again')
+    await apply(batch(21, put('x', 'a', 21)))
+    t.same(watchers.at(-1)!.seen, ['ADDED a@21'])
+    const resumed = watch({ start: 20 })
+    await settle()
+    t.same(resumed.seen, ['ADDED a@21'])
+  })
+
+  void t.test('one that has not received its whole state ends with an ERROR that says when to retry', async (t) => {
+    const { watch, cache, settle } = createHarness({ revision: 10, objects: [podKeyValue('x', 'a', 5)] })
+    const output = new TestOutput()
+    output.isFull = true
+    const initial = watch({ start: 'initial', output })
+    await settle()
+    cache.refused('permission denied')
+    t.equal(initial.endReason, 'refused')
+    t.equal(initial.output.events.at(-1)?.type, 'ERROR')
+  })
+
+  void t.test('all resources share one pace', async (t) => {
+    const clock = new VirtualClock()
+    const endings = new PacedEndings(clock)
+    const harnesses = Array.from({ length: 5 }, () => createHarness({ revision: 10, endings, clock }))
+    for (const { watch } of harnesses) for (let i = 0; i < 20; i++) watch()
+    for (const { settle } of harnesses) await settle()
+    const left = (): number => harnesses.reduce((sum, { dispatcher }) => sum + dispatcher.watchers, 0)
+    for (const { cache } of harnesses) cache.refused('permission denied')
+    t.equal(left(), 90)
+    await clock.advanceInTurns(200, 50)
+    t.equal(left(), 50)
+    await clock.advanceInTurns(1_000, 50)
+    t.equal(left(), 0)
+  })
+  t.end()
+})

@@ -7,6 +7,7 @@ import type { BodyEncoder } from '../../../src/engine/model/body-encoder.js'
 import type { Cursor, WatchOutput } from '../../../src/engine/broadcast/cursor.js'
 import type { WireFormat } from '../../../src/engine/broadcast/wire-format.js'
 import type { EndReason } from '../../../src/engine/model/end-reason.js'
+import type { PacedEndings } from '../../../src/engine/broadcast/paced-endings.js'
 import { Pump } from '../../../src/engine/broadcast/pump.js'
 import type { FreshnessSource } from '../../../src/engine/model/freshness-source.js'
 import type { WatchCacheOptions } from '../../../src/engine/cache/state.js'
@@ -105,12 +106,16 @@ export interface HarnessOptions {
   readonly unslicedGroups?: number
   /** The pump. Default: the dispatcher has its own. */
   readonly pump?: Pump
+  /** As in `DispatcherOptions`. */
+  readonly endings?: PacedEndings
+  /** Default: a clock of its own. */
+  readonly clock?: VirtualClock
 }
 
 export const never = (): Promise<never> => new Promise(() => {})
 
 export function createCache(options: HarnessOptions = {}): { cache: WatchCache; clock: VirtualClock } {
-  const clock = new VirtualClock()
+  const clock = options.clock ?? new VirtualClock()
   const cache = new WatchCache({
     name: 'pods',
     prefix: PODS.etcdPrefix,
@@ -146,6 +151,7 @@ export function createHarness(options: HarnessOptions = {}) {
     cache,
     facts: factSource(),
     pump,
+    ...(options.endings === undefined ? {} : { endings: options.endings }),
     clock,
     random: options.random ?? seededRandom(1),
     metrics: {

@@ -12,6 +12,7 @@ import type { Revision } from '../../../src/engine/model/revision.js'
 import {
   BehindError,
   BusyError,
+  RefusedWatchError,
   RevisionExpiredError,
   UnansweredError,
   WithheldError,
@@ -961,22 +962,30 @@ for (const why of ['disconnected', 'refused'] as const) {
   })
 }
 
-void t.test('a resource that cannot be listed reports why; one that was listed before stays served', (t) => {
-  const { cache, replace } = setUp({ isListed: false })
-  cache.refused('permission denied')
-  t.throws(
-    () => cache.readiness.assertReadable(),
-    new WithheldError('pods cannot be served: this server cannot list it at its source'),
-  )
-  t.match(cache.readiness, { kind: 'refused', refusal: 'permission denied' })
-  replace(10, 'initial')
-  cache.synced()
-  cache.readiness.assertReadable()
-  cache.refused('permission denied')
-  cache.readiness.assertReadable()
-  t.equal(cache.source.disconnectedReason, 'permission denied')
-  t.end()
-})
+void t.test(
+  'a resource that cannot be listed reports why; one that was listed before can be read, not watched',
+  (t) => {
+    const { cache, replace } = setUp({ isListed: false })
+    cache.refused('permission denied')
+    t.throws(
+      () => cache.readiness.assertReadable(),
+      new WithheldError('pods cannot be served: this server cannot list it at its source'),
+    )
+    t.match(cache.readiness, { kind: 'refused', refusal: 'permission denied' })
+    replace(10, 'initial')
+    cache.synced()
+    cache.readiness.assertReadable()
+    cache.refused('permission denied')
+    cache.readiness.assertReadable(false)
+    t.throws(() => cache.readiness.assertReadable(), RefusedWatchError)
+    t.equal(cache.source.disconnectedReason, 'permission denied')
+    cache.disconnected('no such host')
+    t.throws(() => cache.readiness.assertReadable(), RefusedWatchError, 'nothing says that it is allowed now')
+    cache.progress(rev(11))
+    cache.readiness.assertReadable()
+    t.end()
+  },
+)
 
 void t.test('staleness counts from the last message of the source', (t) => {
   const { cache, clock } = setUp()

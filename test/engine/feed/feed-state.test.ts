@@ -28,7 +28,7 @@ const states: { [K in FeedState['kind']]: Extract<FeedState, { kind: K }> } = {
   watching: { kind: 'watching', place, openedAt: 0, attempt: 0 },
   verifying: { kind: 'verifying', after: 'loss', place, startRevision: rev(91), openedAt: 0, attempt: 1 },
   'backing-off': { kind: 'backing-off', attempt: 1, why: 'gone', place, relist: null },
-  refused: { kind: 'refused', reason: 'initial', attempt: 1, why: 'denied', place: null },
+  refused: { kind: 'refused', attempt: 1, why: 'denied', place, relist: null },
 }
 
 const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
@@ -37,7 +37,7 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   timer: { kind: 'timer' },
   listed: { kind: 'listed', revision: rev(100), isPresent: false, isContinued: false },
   'list-compacted': { kind: 'list-compacted', compactRevision: rev(120) },
-  'list-failed': { kind: 'list-failed', code: 'unavailable', message: 'no answer' },
+  'list-failed': { kind: 'list-failed', code: 'unavailable', message: 'no answer', refusedMs: null },
   opened: { kind: 'opened', at: 5 },
   batches: { kind: 'batches', batches: [batch], last: batch.revision },
   progress: { kind: 'progress', revision: rev(150) },
@@ -45,12 +45,12 @@ const inputs: { [K in FeedInput['kind']]: Extract<FeedInput, { kind: K }> } = {
   contradicted: { kind: 'contradicted', revision: rev(95), at: 5 },
   'watch-compacted': { kind: 'watch-compacted', startRevision: rev(91), compactRevision: rev(120), at: 5 },
   'watch-too-large': { kind: 'watch-too-large', message: '1 GB' },
-  'watch-failed': { kind: 'watch-failed', message: 'cut', at: 5 },
+  'watch-failed': { kind: 'watch-failed', code: 'unavailable', message: 'cut', refusedMs: null, at: 5 },
   'watch-left': { kind: 'watch-left', why: 'gone silent' },
   'same-history': { kind: 'same-history', now: rev(200) },
   'other-history': { kind: 'other-history', why: 'restored' },
   'verify-compacted': { kind: 'verify-compacted' },
-  'verify-failed': { kind: 'verify-failed', message: 'no answer', at: 5 },
+  'verify-failed': { kind: 'verify-failed', code: 'unavailable', message: 'no answer', refusedMs: null, at: 5 },
   rebuild: { kind: 'rebuild', why: 'a consistency check' },
   wake: { kind: 'wake' },
   doubted: { kind: 'doubted', why: 'a revision below ours' },
@@ -210,7 +210,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
   refused: {
     start: '-',
     stop: 'idle: cancel',
-    timer: 'listing: list',
+    timer: 'verifying: watch',
     listed: '-',
     'list-compacted': '-',
     'list-failed': '-',
@@ -227,7 +227,7 @@ const table: Record<FeedState['kind'], Record<FeedInput['kind'], string>> = {
     'other-history': '-',
     'verify-compacted': '-',
     'verify-failed': '-',
-    rebuild: '-',
+    rebuild: 'refused:',
     wake: '-',
     doubted: '-',
   },
@@ -383,7 +383,7 @@ void t.test('waits grow until a connection has been healthy', async (t) => {
     [0, 1],
   ] as const) {
     const from: FeedState = { ...states.watching, attempt: 4, openedAt }
-    const { effects } = next(from, { kind: 'watch-failed', message: 'cut', at: HEALTHY_MS }, expire)
+    const { effects } = next(from, { ...inputs['watch-failed'], message: 'cut', at: HEALTHY_MS }, expire)
     t.match(effect(effects, 'set-timer'), { attempt, pace: 'backoff' }, `opened at ${openedAt}`)
   }
 })
@@ -447,15 +447,45 @@ void t.test('errors that a retry cannot fix are refusals, all others are retried
     protocol: 'refused',
   } as const
   for (const [code, kind] of Object.entries(kinds) as [keyof typeof kinds, string][]) {
-    const { state } = next(states.listing, { kind: 'list-failed', code, message: 'x' }, expire)
+    const { state } = next(states.listing, { kind: 'list-failed', code, message: 'x', refusedMs: null }, expire)
     t.equal(state.kind, kind, code)
   }
 })
 
-void t.test('a refused relist keeps the place', async (t) => {
+void t.test('a refused relist keeps the place, and is reported as such once it has lasted', async (t) => {
   const listing: FeedState = { ...states.listing, reason: 'gap', place }
-  const { state } = next(listing, { kind: 'list-failed', code: 'permission-denied', message: 'x' }, expire)
-  t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', place })
+  for (const [refusedMs, told] of [
+    [0, 'disconnected'],
+    [9_999, 'disconnected'],
+    [10_000, 'refused'],
+  ] as const) {
+    const refusal = { kind: 'list-failed', code: 'permission-denied', message: 'x', refusedMs } as const
+    const { state, effects } = next(listing, refusal, expire)
+    t.same(effects, [
+      { kind: told, reason: 'permission-denied: x' },
+      { kind: 'set-timer', attempt: 1, pace: 'slow' },
+    ])
+    t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', place })
+  }
+})
+
+void t.test('a refused watch is resumed soon, and less often once the refusal has lasted', async (t) => {
+  for (const [before, kind] of [
+    [states.watching, 'watch-failed'],
+    [states.verifying, 'watch-failed'],
+    [states.verifying, 'verify-failed'],
+  ] as const) {
+    const refusal = { kind, code: 'permission-denied', message: 'x', at: 5 } as const
+    const soon = next(before, { ...refusal, refusedMs: 9_999 }, expire)
+    t.equal(soon.state.kind, 'backing-off')
+    const { state, effects } = next(before, { ...refusal, refusedMs: 10_000 }, expire)
+    t.same(effects.slice(0, 2), [{ kind: 'close-watch' }, { kind: 'refused', reason: 'permission-denied: x' }])
+    t.match(effect(effects, 'set-timer'), { pace: 'slow' })
+    const again = next(state, inputs.timer, expire)
+    t.match(again.state, { kind: 'verifying', after: 'loss', place }, 'where it was')
+    const rebuilt = next(next(state, inputs.rebuild, expire).state, inputs.timer, expire)
+    t.match(effect(rebuilt.effects, 'list'), { reason: 'history-changed' }, 'unless that is known to be wrong')
+  }
 })
 
 void t.test(

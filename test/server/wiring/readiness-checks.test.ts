@@ -88,6 +88,12 @@ void t.test('resources that cannot be listed keep a server from being ready only
   const [state] = [...cacheChecks([pods, nodes], false, [], true)]
   t.match(state, { name: 'caches', isInformational: true, informs: 'everything is forwarded' })
   t.match(state!.problem(), /no resource can be listed/)
+  const unwatched = pipeline('nodes', 'ready')
+  Object.assign(unwatched.cache.source, { isRefusing: true, disconnectedReason: 'permission-denied' })
+  t.same(failing([unwatched]), [], 'one that can be read but not watched does not keep it from being ready either')
+  const [shown] = [...cacheChecks([unwatched], false, [], false)]
+  t.match([shown!.informs, shown!.problem()], ['not watched', 'permission-denied'])
+  t.match([...cacheChecks([pods, unwatched], false, [], true)][0], { name: 'caches' })
   const names = [...cacheChecks([pods, pipeline('nodes', 'ready')], false, [], true)].map(({ name }) => name)
   t.same(names, ['cache-pods', 'cache-nodes'], 'which is not said while one is served')
   t.end()

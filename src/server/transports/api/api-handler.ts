@@ -2,7 +2,7 @@
  * Answers everything under `/api`, `/apis`, `/version` and `/openapi`: routes a request to discovery, to a resource or
  * to another server. Each request gets one response; an error before the headers becomes a Status.
  */
-import { RefusedReadError, WithheldError } from '../../../engine/model/errors.js'
+import { RefusedReadError, RefusedWatchError, WithheldError } from '../../../engine/model/errors.js'
 import { pathAttributes } from '../../auth/authz/authorizer.js'
 import {
   checkName,
@@ -11,7 +11,6 @@ import {
   type ResourcePath,
   unknownResource,
 } from '../../../kubernetes/dialect/request-path.js'
-import { parameter } from '../../../kubernetes/dialect/query.js'
 import { STRIPPED_HEADER } from '../../../kubernetes/dialect/stripped-fields.js'
 import { checkTimeout } from '../../../kubernetes/dialect/timeout-parameter.js'
 import { InternalError, StatusError, UnshowableError } from '../../../kubernetes/model/status.js'
@@ -21,7 +20,7 @@ import type { Exchange } from '../exchange/exchange.js'
 import { bodyOf } from '../exchange/request-body.js'
 import { failAsEvents } from '../watch/http-watch.js'
 import { handleDocument } from './discovery-documents.js'
-import { forwarderOf, passOn } from './pass-on.js'
+import { canBeForwarded, forwarderOf, passOn } from './pass-on.js'
 import { isRead, type Verb, verbOf } from './request-attributes.js'
 import { handleReview, reviewOf } from './review-handler.js'
 import type { ApiContext } from './api-context.js'
@@ -86,12 +85,12 @@ async function route(context: ApiContext, exchange: Exchange, counted: Counted):
   await handleDocument(context, exchange, path)
 }
 
-const UNREADABLE_HERE = [UnshowableError, RefusedReadError, WithheldError]
+const UNREADABLE_HERE = [UnshowableError, RefusedReadError, RefusedWatchError, WithheldError]
 
 /**
  * Answers from the resource. What cannot be read here is forwarded to the API server if there is one: an object that
- * cannot be shown, a read that the source refuses this server, a resource whose first list was refused while the request
- * waited for it.
+ * cannot be shown, a read or a watch that the source refuses this server, a resource whose first list was refused while
+ * the request waited for it.
  */
 async function handleOrForward(
   context: ApiContext,
@@ -114,11 +113,7 @@ async function handleOrForward(
     const { passthrough } = context
     const isForwarded = UNREADABLE_HERE.some((kind) => error instanceof kind)
     if (!isForwarded || passthrough === null || exchange.response.headersSent) throw error
-    // The API server knows nothing of other prefixes, and a 404 would say that the object does not exist.
-    if (path.served?.resource.holds !== 'kubernetes') throw error
-    // An API server that ignores these parameters would list or watch everything, or never end a poll.
-    const isOurs = ['shardSelector', 'wait'].some((name) => (parameter(exchange.query, name) ?? '') !== '')
-    if (verb !== 'get' && isOurs) throw error
+    if (!canBeForwarded(exchange, path)) throw error
     // The body that these headers describe has been dropped.
     if (bodyOf(exchange.request) !== 'none') throw error
     begin(context, counted, 'passed')

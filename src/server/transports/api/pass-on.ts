@@ -4,11 +4,13 @@
  * decides what the client may do.
  */
 import { type Attributes, pathAttributes } from '../../auth/authz/authorizer.js'
+import { parameter } from '../../../kubernetes/dialect/query.js'
 import { decodedPath, type RequestPath } from '../../../kubernetes/dialect/request-path.js'
 import { BadGatewayError, ServiceUnavailableError, TimeoutError } from '../../../kubernetes/model/status.js'
 import type { ApiService } from '../passthrough/api-services.js'
 import type { Passthrough } from '../passthrough/passthrough.js'
 import type { Exchange } from '../exchange/exchange.js'
+import { acceptsEvents } from '../watch/http-watch.js'
 import type { ApiContext } from './api-context.js'
 import { handleDocument } from './discovery-documents.js'
 import { attributesOf, isRead, verbOf } from './request-attributes.js'
@@ -66,7 +68,7 @@ async function passToService(
 
 /**
  * Whether this server answers the request. It answers gets, lists and watches, unless the resource cannot be cached
- * (encrypted at rest).
+ * (encrypted at rest), or its source refuses it.
  */
 function isServedHere(context: ApiContext, exchange: Exchange, path: RequestPath): boolean {
   if (path.kind !== 'resource' || path.subresource !== '' || path.served === undefined) return false
@@ -77,7 +79,23 @@ function isServedHere(context: ApiContext, exchange: Exchange, path: RequestPath
   // Only the API server can ask the webhook to convert objects to another version.
   if (convertsByWebhook && path.version !== storageVersion) return false
   const found = context.find(path.group, path.version, path.plural)
-  return found !== undefined && (found.kind === 'uncached' || found.cache.readiness.kind !== 'refused')
+  if (found === undefined || found.kind === 'uncached') return found !== undefined
+  const { readiness, source } = found.cache
+  // The API server has what the cache no longer gets.
+  if (source.isRefusing && canBeForwarded(exchange, path)) return false
+  return readiness.kind !== 'refused'
+}
+
+/** Whether the API server can answer this read of a resource in place of this server. */
+export function canBeForwarded(exchange: Exchange, path: RequestPath): boolean {
+  // The API server knows nothing of other prefixes, and a 404 would say that the object does not exist.
+  if (path.kind !== 'resource' || path.served?.resource.holds !== 'kubernetes') return false
+  const verb = verbOf(exchange, path)
+  if (verb === 'get') return true
+  // An API server that ignores these parameters would list or watch everything, or never end a poll.
+  const isOurs = ['shardSelector', 'wait'].some((name) => (parameter(exchange.query, name) ?? '') !== '')
+  // It would refuse an EventSource for good.
+  return !isOurs && !(verb === 'watch' && acceptsEvents(exchange))
 }
 
 /** Whether the request is a watch of something that this server, which is still starting, may turn out to serve. */

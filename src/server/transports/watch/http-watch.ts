@@ -49,7 +49,8 @@ export function sendWatchHead(exchange: Exchange, form: Negotiated, compression:
   exchange.end()
 }
 
-function acceptsEvents(exchange: Exchange): boolean {
+/** Whether the client of a watch wants Server-Sent Events. */
+export function acceptsEvents(exchange: Pick<Exchange, 'requestHeaders'>): boolean {
   try {
     return negotiate(exchange.requestHeaders.accept, 'watch').stream === 'sse'
   } catch {

@@ -203,7 +203,7 @@ const FEED_STATES: Readonly<Record<string, string>> = {
   'catching-up': 'catching up',
   watching: 'watched',
   'backing-off': 'cut off, retrying',
-  refused: 'cannot be listed',
+  refused: 'refused by the upstream',
 }
 
 /** `12 over http1, 3 over sse` */
