@@ -7,6 +7,12 @@ import { absent, type Command, type Flag, type FlagKind, type Flags, type FlagVa
 import { EXIT_CODES } from './exit-code.js'
 import { parseDuration } from '../support/duration.js'
 
+/** Commands of earlier versions, and what to use instead of each. */
+const REMOVED = {
+  watch: 'use get -w, or get --watch-only for changes alone',
+  bench: 'run npm run bench in a clone of the repository; top shows what a server delivers',
+}
+
 const PLACEHOLDERS: Readonly<Record<FlagKind, string>> = {
   boolean: '',
   string: 'TEXT',
@@ -32,10 +38,12 @@ export function createCommandLine(commands: readonly Command[], run: Run): Comma
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'distributary: ')) })
     // A help flag here would never be used, because main.ts starts the server when the first word is a flag.
     .helpOption(false)
-  program
-    .command('watch [arguments...]', { hidden: true })
-    .allowUnknownOption()
-    .action(() => program.error('distributary watch was removed: use get -w, or get --watch-only for changes alone'))
+  for (const [name, advice] of Object.entries(REMOVED)) {
+    program
+      .command(`${name} [arguments...]`, { hidden: true })
+      .allowUnknownOption()
+      .action(() => program.error(`distributary ${name} was removed: ${advice}`))
+  }
   const parsers = new Map(commands.map((command) => [command, addParser(program, command, run)]))
   return { program, parsers }
 }

@@ -1,5 +1,4 @@
 /** Every command, in the order of `--help`. */
-import { benchCommand } from './bench.js'
 import type { Command } from './command.js'
 import { type ConfigCheck, createConfigCheckCommand } from './config-check.js'
 import { consistencyCheckCommand } from './consistency-check.js'
@@ -12,7 +11,6 @@ export function createCommands(version: () => string, checkConfig: ConfigCheck):
   return [
     getCommand,
     topCommand,
-    benchCommand,
     consistencyCheckCommand,
     doctorCommand,
     createConfigCheckCommand(checkConfig),

@@ -14,7 +14,7 @@ export function agentFor(url: string, tls: TlsClientOptions, options: http.Agent
 }
 
 /** Returns the options of a TLS connection. */
-export function tlsConnection(tls: TlsClientOptions): ConnectionOptions {
+function tlsConnection(tls: TlsClientOptions): ConnectionOptions {
   const { tlsServerName, insecureSkipTlsVerify } = tls
   return {
     rejectUnauthorized: insecureSkipTlsVerify !== true,

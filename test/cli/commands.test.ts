@@ -20,8 +20,9 @@ void t.test('a wrong command line exits with 2 and says what is wrong, with the 
     [['get', 'pods', '--namespace'], /argument missing/],
     [['get', 'pods', '-o', 'xml'], /argument 'xml' is invalid. Allowed choices are table, wide, json, yaml, name/],
     [['get', 'pods', '-o', 'jsonpath={.a}'], /argument 'jsonpath=\{\.a\}' is invalid/],
-    [['bench', 'pods', '--watchers', '0'], /Must be at least 1/],
-    [['bench', 'pods', '--watchers', 'x'], /Expected a whole number/],
+    [['top', '--count', '0'], /Must be at least 1/],
+    [['top', '--count', 'x'], /Expected a whole number/],
+    [['bench', 'pods', '--watchers', '10'], /distributary bench was removed: run npm run bench/],
     [['top', '--interval', 'x'], /Expected a duration/],
     [['help', 'nobody'], /./],
   ]

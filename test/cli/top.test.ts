@@ -1,11 +1,9 @@
-/** Tests `top` and `bench` as a user runs them, against a real server, and their arithmetic alone. */
+/** Tests `top` as a user runs it, against a real server, and its arithmetic alone. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { Delays } from '../../src/cli/bench/delays.js'
-import type { LoadReport } from '../../src/cli/bench/load-generator.js'
 import { quantileBetween, Scrape } from '../../src/cli/top/metrics-text.js'
 import { linesOf, sampleOf } from '../../src/cli/top/view.js'
 import { startApp } from '../support/app.js'
@@ -122,74 +120,6 @@ void t.test('top says when the server is not a distributary', async (t) => {
   await new Promise((resolve) => other.once('listening', resolve))
   const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
   t.match(await runCli(t, ['top', '-s', url]), { code: 1, stderr: /does not come from a distributary/ })
-})
-
-void t.test('bench counts what every watcher receives, over HTTP/1.1 and HTTP/2', async (t) => {
-  const common = ['bench', 'pods', '-A', '--watchers', '40', '--burst', '7', '--duration', '4s', '-o', 'json']
-  const ways = [
-    { flags: [], connections: 40 },
-    { flags: ['--http', '2', '--streams-per-connection', '20'], connections: 2 },
-  ].map((way) => ({ ...way, running: startCli(t, [...common, ...way.flags], { environment }) }))
-  for (const { running } of ways) await until(() => running.stderr().includes('counting'), 'all are open', 30_000)
-  for (let n = 0; n < 5; n++) {
-    app.put('pods/default/a', { ...pod('a'), metadata: annotatedNow('a') })
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  for (const { running, connections } of ways) {
-    const { code, stdout } = await running.ended
-    t.equal(code, 0)
-    const report = JSON.parse(stdout) as LoadReport
-    t.match(report, { watchers: 40, connections, deliveries: 200, eventsPerWatcher: [5, 5], failed: 0, failures: {} })
-    t.ok(report.latencyMs !== null && report.latencyMs.count === 200 && report.latencyMs.p50 <= report.latencyMs.max)
-    t.ok(report.spreadMs !== null && report.spreadMs.count === 195)
-  }
-  await until(() => app.watchers === 0, 'they leave nothing behind')
-})
-
-function annotatedNow(name: string): object {
-  const annotations = { 'distributary.io/sent-at': ((performance.timeOrigin + performance.now()) / 1_000).toFixed(6) }
-  return { name, namespace: 'default', uid: `uid-default-${name}`, annotations }
-}
-
-void t.test('bench measures initial states, prints text, and handles failures and Ctrl-C', async (t) => {
-  const initial = await runCli(t, ['bench', '/api/v1/pods', '--initial', '--watchers', '10', '--duration', '300ms'], {
-    environment,
-  })
-  t.equal(initial.code, 0)
-  t.match(initial.stdout, /^watchers +10 on 10 connections/)
-  t.match(initial.stdout, /^deliveries +20 in /m)
-  t.match(initial.stdout, /^per watcher +2 to 2 events$/m)
-  t.match(initial.stdout, /^generator CPU +\d+ % of a core/m)
-  t.match(await runCli(t, ['bench', '/api/v1/nothing'], { environment }), { code: 1, stderr: /NotFound/ })
-  const running = startCli(t, ['bench', 'pods', '--duration', '60s'], { environment })
-  await until(() => running.stderr().includes('counting'), 'it counts')
-  running.child.kill('SIGINT')
-  const ended = await running.ended
-  t.equal(ended.code, 130)
-  t.match(ended.stdout, /^deliveries/m, 'what was counted until then')
-})
-
-void t.test('refused watches are reported', async (t) => {
-  const small = await startApp(t, { flags: ['--max-watchers', '5'] })
-  const { code, stdout } = await runCli(t, ['bench', 'pods', '-s', small.url, '--watchers', '8', '--duration', '100ms'])
-  t.equal(code, 1)
-  t.match(stdout, /^watchers +5 on/)
-  t.match(stdout, /^failed +3 × status 429$/m)
-})
-
-void t.test('quantiles of delays are within 5 %', async (t) => {
-  const delays = new Delays()
-  t.equal(delays.quantile(0.5), 0)
-  for (let i = 1; i <= 1_000; i++) delays.add(i / 10)
-  for (const [share, exact] of [
-    [0.5, 50],
-    [0.99, 99],
-    [1, 100],
-  ] as const) {
-    const told = delays.quantile(share)
-    t.ok(told >= exact && told <= exact * 1.051, `${share}: ${told}`)
-  }
-  t.equal(delays.max, 100)
 })
 
 void t.test('rates, lag and order are those between two scrapes', async (t) => {

@@ -149,7 +149,7 @@ function rate(value: number): string {
   return value >= 100 ? Math.round(value).toLocaleString('en-US') : value.toFixed(1)
 }
 
-export function bytes(value: number): string {
+function bytes(value: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
   let unit = 0
   let number = value
