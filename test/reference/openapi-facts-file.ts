@@ -1,26 +1,19 @@
 /** Writes `src/kubernetes/codec/kubernetes-openapi.json`, in the form that `openapi-facts.ts` reads. */
+import { canonicalText, treeFrom } from '../../src/kubernetes/codec/json-tree.js'
 import { membersOf, messageNameOf } from '../../src/kubernetes/codec/openapi-facts.js'
 import type { Schema } from '../../src/kubernetes/codec/protobuf/schema.js'
+import { getOrMake } from '../../src/support/memo.js'
 
 type Members = Readonly<Record<string, unknown>>
 
 /** @param found the facts about the messages of the documents, including those without any. */
 export function fileOfFacts(found: ReadonlyMap<string, Members>, table: Schema): string {
-  const shared = new Map<string, { facts: string; versions: string[] }>()
+  const shared = new Map<string, { readonly facts: Members; readonly names: string[] }>()
   for (const name of [...found.keys()].toSorted()) {
     const facts = withoutImplied(name, found.get(name)!, table)
-    if (facts === null) continue
-    const [, group, version = '', own] = /^(.*)\.([^.]+)\.(\w+)$/.exec(name)!
-    const text = JSON.stringify(facts)
-    const key = `${group} ${own} ${text}`
-    const entry = shared.get(key)
-    if (entry === undefined) shared.set(key, { facts: text, versions: [version] })
-    else entry.versions.push(version)
+    if (facts !== null) getOrMake(shared, canonicalText(treeFrom(facts)), () => ({ facts, names: [] })).names.push(name)
   }
-  const lines = [...shared].map(([key, { facts, versions }]) => {
-    const [group, own] = key.split(' ', 2)
-    return `"${group}.${versions.join(',')}.${own}": ${facts}`
-  })
+  const lines = [...shared.values()].map(({ facts, names }) => `"${names.join(' ')}": ${JSON.stringify(facts)}`)
   return `{\n${lines.join(',\n')}\n}\n`
 }
 

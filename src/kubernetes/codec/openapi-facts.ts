@@ -13,7 +13,7 @@ export interface MessageFacts extends SchemaFacts {
   readonly properties?: Readonly<Record<string, SchemaFacts | null>>
 }
 
-/** Versions of a group in which a message has the same facts share an entry: `io.k8s.api.apps.v1,v1beta2.Name`. */
+/** Messages with the same facts share an entry, whose key names all of them. */
 const FACTS_FILE = 'src/kubernetes/codec/kubernetes-openapi.json'
 const NONE: MessageFacts = {}
 /** How lists are merged whose facts do not tell. */
@@ -26,14 +26,17 @@ const packages = new Set<string>()
 function readTable(): ReadonlyMap<string, MessageFacts> {
   const facts = new Map<string, MessageFacts>()
   const file = JSON.parse(readPackageFile(FACTS_FILE).toString('utf8')) as Record<string, MessageFacts>
-  for (const [key, value] of Object.entries(file)) {
-    const [, group, versions = '', name] = /^(.*)\.([^.]+)\.(\w+)$/.exec(key)!
-    for (const version of versions.split(',')) {
-      packages.add(`${group}.${version}`)
-      facts.set(`${group}.${version}.${name}`, value)
+  for (const [names, value] of Object.entries(file)) {
+    for (const name of names.split(' ')) {
+      packages.add(packageOf(name))
+      facts.set(name, value)
     }
   }
   return facts
+}
+
+function packageOf(name: string): string {
+  return name.slice(0, name.lastIndexOf('.'))
 }
 
 /** @param fullName the message's full name, such as `k8s.io.api.core.v1.Pod`. */
@@ -49,8 +52,7 @@ export function factsOf(fullName: string): MessageFacts {
  */
 export function allFactsOf(message: Message, schema: Schema): MessageFacts {
   const facts = factsOf(message.fullName)
-  const name = schemaNameOf(message.fullName)
-  if (!packages.has(name.slice(0, name.lastIndexOf('.')))) return facts
+  if (!packages.has(packageOf(schemaNameOf(message.fullName)))) return facts
   const { properties = {} } = facts
   const present = membersOf(message, schema).filter(({ jsonName }) => properties[jsonName] !== null)
   const lists = present.filter(({ label }) => label === 'repeated').map(({ jsonName }) => jsonName)
