@@ -9,7 +9,8 @@
  *     @ k8s.io.api.apps.v1 apps/v1 v1beta2             messages of a package, and the apiVersion of its kinds
  *     Deployment* metadata?:1:m/ObjectMeta spec?:2:DeploymentSpec
  *
- * Versions after the apiVersion are those of the same group in which the messages below are the same.
+ * Versions after the apiVersion are those of the same group in which the messages below are the same. Where they are
+ * the same in another group as well, another `@` with its package, apiVersion and versions follows on the same line.
  *
  * After a message's name, `*` marks a kind, and `[]` a message whose JSON is the array in its only field. `|array`
  * and `|bool` mark a message whose JSON is its second field when that is set, and otherwise its first.
@@ -110,14 +111,20 @@ export class Schema {
     const lines = new Map<string, string>()
     const packageOf = new Map<string, string>()
     const aliases = new Map<string, string>()
-    let packages: readonly string[] = []
+    let packages: string[] = []
     for (const line of text.split('\n')) {
       if (line === '' || line.startsWith('#')) continue
-      const [first = '', name = '', second = '', ...others] = line.split(' ')
+      const [first = '', name = '', second = ''] = line.split(' ')
       if (first === '=') aliases.set(name, second)
       else if (first === '@') {
-        packages = [name, ...others.map((version) => inVersion(name, version))]
-        for (const one of packages) packageOf.set(inVersion(second, one.slice(one.lastIndexOf('.') + 1)), one)
+        packages = []
+        for (const group of line.slice('@ '.length).split(' @ ')) {
+          const [ofGroup = '', apiVersion = '', ...others] = group.split(' ')
+          for (const one of [ofGroup, ...others.map((version) => inVersion(ofGroup, version))]) {
+            packageOf.set(inVersion(apiVersion, one.slice(one.lastIndexOf('.') + 1)), one)
+            packages.push(one)
+          }
+        }
       } else for (const one of packages) lines.set(`${one}.${/^\w+/.exec(first)?.[0]}`, line)
     }
     return new Schema(lines, packageOf, aliases, new Map(), new Set())

@@ -39,7 +39,7 @@ void t.test('the newest release defines its fields, and removed ones stay', (t) 
   t.end()
 })
 
-void t.test('a message that is the same in several versions has one line', (t) => {
+void t.test('a message that is the same in several packages has one line', (t) => {
   const release = table(
     '@ a.v1 a/v1',
     'Kind* metadata?:1:m/ObjectMeta spec:2:Spec',
@@ -49,16 +49,16 @@ void t.test('a message that is the same in several versions has one line', (t) =
     'Spec a:1:int32',
     '@ b.v1beta1 b/v1beta1',
     'Spec a:1:string',
+    '@ b.v1beta2 b/v1beta2',
+    'Spec a:1:string',
   )
   const shorter = table(
     '@ a.v1 a/v1 v1beta1',
     'Kind* metadata?:1:m/ObjectMeta spec:2:Spec',
-    '@ a.v1 a/v1',
+    '@ a.v1 a/v1 @ b.v1beta1 b/v1beta1 v1beta2',
     'Spec a:1:string',
     '@ a.v1beta1 a/v1beta1',
     'Spec a:1:int32',
-    '@ b.v1beta1 b/v1beta1',
-    'Spec a:1:string',
   )
   t.equal(withHistory(release, ''), shorter)
   t.equal(withHistory('', shorter), shorter)
@@ -66,7 +66,7 @@ void t.test('a message that is the same in several versions has one line', (t) =
   const [long, short] = [release, shorter].map((text) => Schema.parse(text))
   for (const apiVersion of ['a/v1', 'a/v1beta1', 'b/v1beta1'])
     t.same(short!.messageOfKind(apiVersion, 'Kind'), long!.messageOfKind(apiVersion, 'Kind'), apiVersion)
-  for (const name of ['a.v1.Kind', 'a.v1beta1.Kind', 'a.v1.Spec', 'a.v1beta1.Spec', 'b.v1beta1.Spec'])
+  for (const name of ['a.v1.Kind', 'a.v1beta1.Kind', 'a.v1.Spec', 'a.v1beta1.Spec', 'b.v1beta1.Spec', 'b.v1beta2.Spec'])
     t.same(short!.message(name), long!.message(name), name)
   t.end()
 })

@@ -20,20 +20,26 @@ function parse(text: string): Table {
   let current: readonly Package[] = []
   for (const line of text.split('\n')) {
     if (line === '' || line.startsWith('#')) continue
-    const [first = '', name = '', apiVersion = '', ...others] = line.split(' ')
-    if (first === '=') aliases.push(line)
-    else if (first === '@') {
-      current = [versionOf(name), ...others].map((version) => {
-        const [inPackage, inApi] = [name, apiVersion].map((one) => one.replace(/\w+$/, version))
-        const known = packages.get(inPackage!) ?? { apiVersion: inApi!, messages: new Map<string, string>() }
-        packages.set(inPackage!, known)
-        return known
-      })
+    if (line.startsWith('=')) aliases.push(line)
+    else if (line.startsWith('@')) {
+      current = line
+        .slice('@ '.length)
+        .split(' @ ')
+        .flatMap((group) => {
+          const [name = '', apiVersion = '', ...others] = group.split(' ')
+          return [versionOf(name), ...others].map((version) => {
+            const [inPackage, inApi] = [name, apiVersion].map((one) => one.replace(/\w+$/, version))
+            const known = packages.get(inPackage!) ?? { apiVersion: inApi!, messages: new Map<string, string>() }
+            packages.set(inPackage!, known)
+            return known
+          })
+        })
     } else for (const { messages } of current) messages.set(/^\w+/.exec(line)![0], line)
   }
   return { aliases, packages }
 }
 
+const groupOf = (packageName: string): string => packageName.replace(/\w+$/, '')
 const versionOf = (packageName: string): string => /\w+$/.exec(packageName)![0]
 
 /** Returns every kind of a table. */
@@ -61,17 +67,19 @@ export function withHistory(release: string, history: string): string {
   return `${[...now.aliases, ...linesOf(packages)].join('\n')}\n`
 }
 
-/** A message that is the same in several versions of a group has one line. */
+/** A message that is the same in several packages has one line. */
 function linesOf(packages: ReadonlyMap<string, Package>): string[] {
   const sections = new Map<string, string[]>()
   for (const name of [...packages.keys()].toSorted()) {
     for (const [message, line] of [...packages.get(name)!.messages].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-      const alike = [...packages.keys()]
-        .filter((other) => other.replace(/\w+$/, '') === name.replace(/\w+$/, ''))
-        .filter((other) => packages.get(other)!.messages.get(message) === line)
-        .toSorted()
+      const alike = [...packages.keys()].filter((one) => packages.get(one)!.messages.get(message) === line).toSorted()
       if (alike[0] !== name) continue
-      const head = ['@', name, packages.get(name)!.apiVersion, ...alike.slice(1).map(versionOf)].join(' ')
+      const head = alike
+        .map((one, index) => {
+          const isOfSameGroup = index > 0 && groupOf(one) === groupOf(alike[index - 1]!)
+          return isOfSameGroup ? versionOf(one) : `@ ${one} ${packages.get(one)!.apiVersion}`
+        })
+        .join(' ')
       sections.set(head, [...(sections.get(head) ?? [head]), line])
     }
   }
