@@ -70,7 +70,7 @@ const PATCHED = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'b' } }
 
 /** Takes a body through what a write does with it before it is stored, and what reads do with it afterwards. */
 function throughBody(contentType: string, body: Buffer): void {
-  if (contentType === 'application/cbor') return void cborToJson(body, 2 ** 24)
+  if (contentType === 'application/cbor') return void cborToJson(body)
   if (contentType.includes('patch')) {
     const patch = readPatch(contentType, body, true)
     if (!contentType.includes('apply')) patched(structuredClone(PATCHED), patch, ANY)

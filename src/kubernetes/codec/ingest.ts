@@ -145,9 +145,6 @@ function ingestProtobuf(
   }
 }
 
-/** The maximum bytes of JSON per byte of CBOR. Half floats grow most: three bytes of CBOR become up to 26 of JSON. */
-const JSON_OF_CBOR = 9
-
 function ingestCbor(
   keyValue: KeyValue,
   name: ObjectName,
@@ -159,7 +156,7 @@ function ingestCbor(
     withholds: 'unreadable',
   })
   try {
-    const scanned = scanObject(cborToJson(keyValue.value, JSON_OF_CBOR * keyValue.value.length), scratch)
+    const scanned = scanObject(cborToJson(keyValue.value), scratch)
     if (scanned === null || scanned.revisionOffset < 0) return unreadable('it is not an object with metadata')
     const read = readJson(scanned)
     return stored(keyValue, name, { encoding: 'json', ...read, ...without(leftOut, keyValue, read) })

@@ -268,9 +268,13 @@ export function jsonText(value: Json): string {
   return `${text}}`
 }
 
-/** Also escapes the characters that Go's encoder escapes in every text, so that web pages can embed the JSON. */
 export function goJsonText(value: Json): string {
-  return jsonText(value).replace(/[<>&\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  return escapedForPages(jsonText(value))
+}
+
+/** Also escapes the characters that Go's encoder escapes in every text, so that web pages can embed the JSON. */
+export function escapedForPages(json: string): string {
+  return json.replace(/[<>&\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 /** Returns the same text for equal trees, so that one can be looked up among many. */

@@ -10,7 +10,9 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { type Token, Tokenizer, Type } from 'cborg'
+import { escapedForPages } from '../json-tree.js'
 import { CodecError } from '../protobuf/codec-error.js'
+import { JsonWriter } from '../protobuf/json-writer.js'
 import { MAX_JSON_DEPTH } from '../../model/limits.js'
 
 /** The tag of self-described CBOR (RFC 8949, 3.4.6), with which API servers begin all their CBOR. */
@@ -27,11 +29,23 @@ const BIG_NEGATIVE = 3
 const MAX_INT64 = 2n ** 63n - 1n
 const MIN_INT64 = -(2n ** 63n)
 
-/** @param maxBytes the limit on the size of the JSON. @throws CodecError */
-export function cborToJson(cbor: Buffer, maxBytes: number): Buffer {
-  const reader = new Reader(cbor, maxBytes)
-  reader.value(0)
-  return reader.end()
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const COLON = 0x3a
+const COMMA = 0x2c
+
+/** Only one value is read at a time, so its buffer is reused. */
+const writer = new JsonWriter()
+
+/** @throws CodecError */
+export function cborToJson(cbor: Buffer): Buffer {
+  writer.reset()
+  new Reader(cbor).whole()
+  const json = writer.copy()
+  const isSafe = ['<', '>', '&', '\u2028', '\u2029'].every((sign) => !json.includes(sign))
+  return isSafe ? json : Buffer.from(escapedForPages(json.toString()), 'utf8')
 }
 
 interface Member {
@@ -44,25 +58,16 @@ interface Member {
 class Reader {
   readonly #tokens: Tokenizer
   readonly #cbor: Buffer
-  readonly #maxBytes: number
-  #json: Buffer
-  #length = 0
 
-  constructor(cbor: Buffer, maxBytes: number) {
+  constructor(cbor: Buffer) {
     this.#cbor = cbor
-    this.#maxBytes = maxBytes
-    this.#json = Buffer.allocUnsafe(2 * cbor.length + 64)
     this.#tokens = new Tokenizer(cbor, { retainStringBytes: true, allowBigInt: true })
   }
 
-  value(depth: number): void {
-    this.#valueOf(this.#next(), depth)
-  }
-
-  /** @returns the JSON of everything read. @throws CodecError when more bytes follow. */
-  end(): Buffer {
+  /** Writes everything that is read. @throws CodecError also when more bytes follow. */
+  whole(): void {
+    this.#valueOf(this.#next(), 0)
     if (!this.#tokens.done()) throw this.#fault('more data follows its end')
-    return this.#json.subarray(0, this.#length)
   }
 
   #valueOf(first: Token, depth: number): void {
@@ -83,21 +88,21 @@ class Reader {
       case Type.array:
         return this.#array(token, level + 1)
       case Type.bytes:
-        if (shownAs !== undefined) return this.#ascii(`"${Buffer.from(bytesOf(token)).toString(shownAs)}"`)
+        if (shownAs !== undefined) return writer.ascii(`"${Buffer.from(bytesOf(token)).toString(shownAs)}"`)
         return this.#string(bytesOf(token))
       case Type.string:
         return this.#string(this.#textOf(token))
       case Type.uint:
       case Type.negint:
-        return this.#ascii(this.#integer(token.value as number | bigint))
+        return writer.ascii(this.#integer(token.value as number | bigint))
       case Type.float:
-        return this.#ascii(this.#float(token.value as number))
+        return writer.ascii(this.#float(token.value as number))
       case Type.true:
-        return this.#ascii('true')
+        return writer.ascii('true')
       case Type.false:
-        return this.#ascii('false')
+        return writer.ascii('false')
       case Type.null:
-        return this.#ascii('null')
+        return writer.ascii('null')
       default:
         throw this.#fault(`${token.type.name} is not a JSON value`)
     }
@@ -105,7 +110,8 @@ class Reader {
 
   #map({ value: length }: Token, depth: number): void {
     this.#checkDepth(depth)
-    this.#ascii('{')
+    writer.byte(OPEN_BRACE)
+    const open = writer.length
     const members: Member[] = []
     let isSorted = true
     for (let i = 0; i < length; i++) {
@@ -114,17 +120,17 @@ class Reader {
       if (token.type !== Type.bytes && token.type !== Type.string)
         throw this.#fault(`${token.type.name} cannot be the key of an object`)
       const key = token.type === Type.bytes ? bytesOf(token) : this.#textOf(token)
-      const start = this.#length
+      const start = writer.length
       this.#string(key)
-      this.#ascii(':')
-      this.value(depth)
-      this.#ascii(',')
+      writer.byte(COLON)
+      this.#valueOf(this.#next(), depth)
+      writer.byte(COMMA)
       const last = members.at(-1)
       if (last !== undefined && compareBytes(last.key, key) >= 0) isSorted = false
-      members.push({ key, start, end: this.#length })
+      members.push({ key, start, end: writer.length })
     }
     if (!isSorted) this.#sort(members)
-    this.#close(members.length, '}')
+    writer.close(open, CLOSE_BRACE)
   }
 
   /** Sorts the members just written by the bytes of their keys, as Go does. */
@@ -134,30 +140,24 @@ class Reader {
     const repeated = members.find(({ key }, i) => i > 0 && compareBytes(members[i - 1]!.key, key) === 0)
     if (repeated !== undefined)
       throw this.#fault(`the key ${JSON.stringify(Buffer.from(repeated.key).toString('utf8', 0, 64))} is repeated`)
-    const written = Uint8Array.prototype.slice.call(this.#json, origin, this.#length)
+    const written = Uint8Array.prototype.slice.call(writer.bytes, origin, writer.length)
     let at = origin
     for (const { start, end } of members) {
-      for (let i = start - origin; i < end - origin; i++) this.#json[at++] = written[i]!
+      for (let i = start - origin; i < end - origin; i++) writer.bytes[at++] = written[i]!
     }
   }
 
   #array({ value: length }: Token, depth: number): void {
     this.#checkDepth(depth)
-    this.#ascii('[')
-    let count = 0
-    for (; count < length; count++) {
+    writer.byte(OPEN_BRACKET)
+    const open = writer.length
+    for (let i = 0; i < length; i++) {
       const token = this.#next()
       if (token.type === Type.break && length === Infinity) break
       this.#valueOf(token, depth)
-      this.#ascii(',')
+      writer.byte(COMMA)
     }
-    this.#close(count, ']')
-  }
-
-  /** Closes a list or an object. The bracket overwrites the last comma. */
-  #close(count: number, bracket: string): void {
-    if (count > 0) this.#length--
-    this.#ascii(bracket)
+    writer.close(open, CLOSE_BRACKET)
   }
 
   #next(): Token {
@@ -186,37 +186,10 @@ class Reader {
     return Object.is(value, -0) ? '-0' : String(value)
   }
 
-  #ascii(text: string): void {
-    this.#ensure(text.length)
-    for (let i = 0; i < text.length; i++) this.#json[this.#length++] = text.charCodeAt(i)
-  }
-
-  /** Writes a string as Go's JSON encoder does, with the escapes that let web pages embed it. */
+  /** @param bytes those of the token that was read last. */
   #string(bytes: Uint8Array): void {
-    const text = isUtf8(bytes) ? bytes : goText(bytes)
-    this.#ensure(text.length + 2)
-    this.#json[this.#length++] = QUOTE
-    for (let i = 0; i < text.length; i++) {
-      const byte = text[i]!
-      const isSeparator = byte === 0xe2 && text[i + 1] === 0x80 && (text[i + 2]! & 0xfe) === 0xa8
-      const escape = isSeparator ? SEPARATORS[text[i + 2]! & 1] : ESCAPES[byte]
-      if (escape === undefined) this.#json[this.#length++] = byte
-      else {
-        this.#ascii(escape)
-        if (isSeparator) i += 2
-        this.#ensure(text.length - i)
-      }
-    }
-    this.#json[this.#length++] = QUOTE
-  }
-
-  #ensure(more: number): void {
-    const needed = this.#length + more
-    if (needed > this.#maxBytes) throw this.#fault('its JSON is too large', 'too-large')
-    if (needed <= this.#json.length) return
-    const grown = Buffer.allocUnsafe(Math.max(2 * this.#json.length, needed))
-    this.#json.copy(grown, 0, 0, this.#length)
-    this.#json = grown
+    const end = this.#tokens.pos()
+    writer.string(this.#cbor, end - bytes.length, end)
   }
 
   #checkDepth(depth: number): void {
@@ -229,16 +202,6 @@ class Reader {
 }
 
 const NOTHING = new Uint8Array(0)
-const QUOTE = 0x22
-
-/** The escape sequence of each byte in a string; undefined for bytes that are written unchanged. */
-const ESCAPES: readonly (string | undefined)[] = Array.from({ length: 256 }, (_, byte) => {
-  const sign = String.fromCharCode(byte)
-  if ('<>&'.includes(sign)) return `\\u00${byte.toString(16)}`
-  return byte < 0x20 || sign === '"' || sign === '\\' ? JSON.stringify(sign).slice(1, -1) : undefined
-})
-/** The two line separators of Unicode. They differ only in their last bit. */
-const SEPARATORS = ['\\u2028', '\\u2029']
 
 /** Compares like `Buffer.compare`, which takes longer for the few bytes of a key. */
 function compareBytes(a: Uint8Array, b: Uint8Array): number {
@@ -249,35 +212,4 @@ function compareBytes(a: Uint8Array, b: Uint8Array): number {
 
 function bytesOf(token: Token): Uint8Array {
   return token.value as Uint8Array
-}
-
-/** Replaces each byte that is not UTF-8 with U+FFFD, as Go does. Web decoders replace several at once. */
-function goText(bytes: Uint8Array): Uint8Array {
-  const text = Buffer.allocUnsafe(3 * bytes.length)
-  let length = 0
-  for (let at = 0; at < bytes.length;) {
-    const size = sizeOfSign(bytes, at)
-    if (size === 0) {
-      text[length++] = 0xef
-      text[length++] = 0xbf
-      text[length++] = 0xbd
-      at++
-    }
-    for (const end = at + size; at < end; at++) text[length++] = bytes[at]!
-  }
-  return text.subarray(0, length)
-}
-
-/** @returns the number of bytes of the UTF-8 character that begins at `at`; 0 if none does (RFC 3629, 4). */
-function sizeOfSign(bytes: Uint8Array, at: number): number {
-  const first = bytes[at]!
-  if (first < 0x80) return 1
-  if (first < 0xc2 || first > 0xf4) return 0
-  const second = bytes[at + 1] ?? 0
-  const lowest = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80
-  const highest = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf
-  if (second < lowest || second > highest) return 0
-  const size = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4
-  for (let i = 2; i < size; i++) if (((bytes[at + i] ?? 0) & 0xc0) !== 0x80) return 0
-  return size
 }
