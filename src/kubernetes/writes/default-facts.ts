@@ -43,18 +43,18 @@ const FACTS_FILE = 'src/kubernetes/writes/default-facts.txt'
 
 let facts: DefaultFacts | null = null
 
-/** In the file, a line `@ NAME...` names the messages that have the rows below it, and every other line is a row. */
+/**
+ * In the file, a line `@ NAME...` names the messages that have the rows below it, and every other line is a row. The
+ * rows of a message may stand in several places.
+ */
 export function defaultFacts(): DefaultFacts {
   if (facts !== null) return facts
   const found: Record<string, DefaultRow[]> = {}
-  let rows: DefaultRow[] = []
+  let messages: DefaultRow[][] = []
   for (const line of readPackageFile(FACTS_FILE).toString('utf8').trimEnd().split('\n')) {
     const [first, ...names] = line.split(' ')
-    if (first !== '@') rows.push(JSON.parse(line) as DefaultRow)
-    else {
-      rows = []
-      for (const name of names) found[name] = rows
-    }
+    if (first === '@') messages = names.map((name) => (found[name] ??= []))
+    else for (const rows of messages) rows.push(JSON.parse(line) as DefaultRow)
   }
   return (facts = found)
 }
