@@ -1,14 +1,13 @@
 /** Checks the names of objects, in the API server's words. */
 import { keyName, restOfName } from '../../support/key-name.js'
 import type { ApiResource } from '../model/api-resource.js'
+import { SUBDOMAIN_RULE } from '../model/label-names.js'
 import { nameRuleOf } from '../dialect/well-known-resources.js'
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 const LABEL_1035 = /^[a-z]([-a-z0-9]*[a-z0-9])?$/
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 
-const SUBDOMAIN_RULE =
-  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 const LABEL_RULE =
   "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 const LABEL_1035_RULE =
