@@ -3,8 +3,8 @@
  * (etcd from 3.7 on), everything after the first page comes as one stream, because for every page etcd would count all
  * remaining keys.
  */
-import { type Key, keyToText } from '../model/event.js'
-import type { KeysSummary } from '../model/freshness-source.js'
+import { type Key, keyToText, type KeyValue } from '../model/event.js'
+import type { KeysSummary, StateAtRevision } from '../model/freshness-source.js'
 import type { Revision } from '../model/revision.js'
 import { sleep, type Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
@@ -25,7 +25,7 @@ export interface PagesOptions {
   /** Called when the first page is not the last. The next one is read when its promise resolves. */
   readonly beforeMore?: () => Promise<void>
   readonly clock: Clock
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /** The most keys in a page. A source chooses smaller pages itself when values are large. */
@@ -36,11 +36,12 @@ export const READ_TIMEOUT_MS = 15_000
 /** @throws UpstreamError `unavailable` when a read takes too long; the signal's reason when it aborts. */
 export function readInTime<T>(
   clock: Clock,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
   read: (signal: AbortSignal) => Promise<T>,
+  timeoutMs = READ_TIMEOUT_MS,
 ): Promise<T> {
-  const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${READ_TIMEOUT_MS} ms`)
-  return withDeadline(clock, READ_TIMEOUT_MS, signal, late, read)
+  const late = (): Error => new UpstreamError('unavailable', `no answer to a read within ${timeoutMs} ms`)
+  return withDeadline(clock, timeoutMs, signal, late, read)
 }
 
 /**
@@ -204,6 +205,18 @@ class PageReader {
 }
 
 function noop(): void {}
+
+/** Returns all pages as one. */
+export async function readState(options: PagesOptions): Promise<StateAtRevision> {
+  const keyValues: KeyValue[] = []
+  let { revision } = options
+  for await (const page of readPages(options)) {
+    revision = page.revision
+    for (const keyValue of page.keyValues) keyValues.push(keyValue)
+  }
+  if (revision === null) throw new UpstreamError('protocol', 'the list ended without a page')
+  return { revision, keyValues }
+}
 
 /** Returns the number of keys and the newest change among them, at one revision. */
 export async function summariseKeys(options: PagesOptions): Promise<KeysSummary> {

@@ -11,11 +11,11 @@ import type { Key, KeyValue } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
 import { BusyError } from '../model/errors.js'
 import type { Clock } from '../../support/clock.js'
-import { orAborted, withDeadline } from '../../support/deadline.js'
+import { orAborted } from '../../support/deadline.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { UpstreamError, type StateReader } from '../upstream/upstream.js'
-import { readPages, summariseKeys } from './read-pages.js'
+import { readInTime, readState, summariseKeys } from './read-pages.js'
 import { KEY_READS } from '../model/limits.js'
 
 export interface ProgressSource {
@@ -111,20 +111,15 @@ export class UpstreamFreshness implements FreshnessSource {
 
   #readKey(key: Key, unwanted: AbortSignal): Promise<KeyValue | null> {
     const { clock, upstream } = this.#options
-    return withDeadline(
-      clock,
-      OBJECT_TIMEOUT_MS,
-      unwanted,
-      () => late(OBJECT_TIMEOUT_MS),
-      async (signal) => {
-        const release = await this.#objectTurns.acquire(signal)
-        try {
-          return await upstream.readKey(key, { signal })
-        } finally {
-          release()
-        }
-      },
-    )
+    const read = async (signal: AbortSignal): Promise<KeyValue | null> => {
+      const release = await this.#objectTurns.acquire(signal)
+      try {
+        return await upstream.readKey(key, { signal })
+      } finally {
+        release()
+      }
+    }
+    return readInTime(clock, unwanted, read, OBJECT_TIMEOUT_MS)
   }
 
   currentRevision(signal?: AbortSignal): Promise<Revision> {
@@ -142,13 +137,8 @@ export class UpstreamFreshness implements FreshnessSource {
   async #readRevision(): Promise<Revision> {
     const { upstream, clock, feed } = this.#options
     const before = feed.position
-    const revision = await withDeadline(
-      clock,
-      REVISION_TIMEOUT_MS,
-      undefined,
-      () => late(REVISION_TIMEOUT_MS),
-      (signal) => upstream.currentRevision(signal),
-    )
+    const read = (signal: AbortSignal): Promise<Revision> => upstream.currentRevision(signal)
+    const revision = await readInTime(clock, undefined, read, REVISION_TIMEOUT_MS)
     if (before === null || revision >= before) return revision
     const why = `etcd returned revision ${revision}, below ${before}, which it had returned before`
     feed.doubtHistory(why)
@@ -170,45 +160,21 @@ export class UpstreamFreshness implements FreshnessSource {
 
   #summariseKeys(): Promise<KeysSummary> {
     const { clock, upstream, prefix } = this.#options
-    return withDeadline(
-      clock,
-      STATE_TIMEOUT_MS,
-      undefined,
-      () => late(STATE_TIMEOUT_MS),
-      (signal) => summariseKeys({ upstream, prefix, revision: null, clock, signal }),
-    )
+    const read = (signal: AbortSignal): Promise<KeysSummary> =>
+      summariseKeys({ upstream, prefix, revision: null, clock, signal })
+    return readInTime(clock, undefined, read, STATE_TIMEOUT_MS)
   }
 
   #readState(revision: Revision | null): Promise<StateAtRevision> {
-    return withDeadline(
-      this.#options.clock,
-      STATE_TIMEOUT_MS,
-      undefined,
-      () => late(STATE_TIMEOUT_MS),
-      async (signal) => {
-        const release = revision === null ? null : await this.#exactTurns.acquire(signal)
-        try {
-          return await this.#readPages(revision, signal)
-        } finally {
-          release?.()
-        }
-      },
-    )
-  }
-
-  async #readPages(revision: Revision | null, signal: AbortSignal): Promise<StateAtRevision> {
-    const { upstream, prefix, clock } = this.#options
-    const keyValues: KeyValue[] = []
-    let at = revision
-    for await (const page of readPages({ upstream, prefix, revision, clock, signal })) {
-      at = page.revision
-      for (const keyValue of page.keyValues) keyValues.push(keyValue)
+    const { clock, upstream, prefix } = this.#options
+    const read = async (signal: AbortSignal): Promise<StateAtRevision> => {
+      const release = revision === null ? null : await this.#exactTurns.acquire(signal)
+      try {
+        return await readState({ upstream, prefix, revision, clock, signal })
+      } finally {
+        release?.()
+      }
     }
-    if (at === null) throw new UpstreamError('protocol', 'the list ended without a page')
-    return { revision: at, keyValues }
+    return readInTime(clock, undefined, read, STATE_TIMEOUT_MS)
   }
-}
-
-function late(timeoutMs: number): UpstreamError {
-  return new UpstreamError('unavailable', `no answer to a read within ${timeoutMs} ms`)
 }

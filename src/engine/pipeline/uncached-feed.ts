@@ -5,13 +5,13 @@
  * any refusal to open one except 429, so a watch that cannot reach the upstream is refused with 429.
  */
 import { unansweredRead } from '../cache/reads.js'
-import type { FreshnessSource } from '../model/freshness-source.js'
+import type { FreshnessSource, StateAtRevision } from '../model/freshness-source.js'
 import { addInTurns } from '../feed/add-in-turns.js'
 import type { FeedRequest, ResourceFeed } from '../feed/resource-feed.js'
 import type { FeedStatus } from '../feed/feed-options.js'
 import { learnCompactRevision } from '../feed/list-plan.js'
-import { readPages } from '../feed/read-pages.js'
-import type { Key, KeyValue } from '../model/event.js'
+import { readState } from '../feed/read-pages.js'
+import type { Key } from '../model/event.js'
 import { resourceId } from '../model/resource.js'
 import { nextRevision, type Revision, ZERO_REVISION } from '../model/revision.js'
 import {
@@ -134,10 +134,7 @@ export class UncachedFeed implements ResourceFeed {
     )
   }
 
-  async #hold(
-    { revision, keyValues }: { revision: Revision; keyValues: readonly KeyValue[] },
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #hold({ revision, keyValues }: StateAtRevision, signal: AbortSignal): Promise<void> {
     const replacement = this.#request.sink.replace(revision, 'initial')
     await addInTurns(keyValues, (part) => replacement.add(part), signal)
     replacement.commit()
@@ -145,19 +142,9 @@ export class UncachedFeed implements ResourceFeed {
     this.#revision = revision
   }
 
-  async #read(
-    revision: Revision | null,
-    signal?: AbortSignal,
-  ): Promise<{ revision: Revision; keyValues: readonly KeyValue[] }> {
+  #read(revision: Revision | null, signal?: AbortSignal): Promise<StateAtRevision> {
     const { upstream, prefix, clock } = this.#options
-    const keyValues: KeyValue[] = []
-    let at = revision ?? ZERO_REVISION
-    const pages = { upstream, prefix, revision, clock }
-    for await (const page of readPages(signal === undefined ? pages : { ...pages, signal })) {
-      at = page.revision
-      for (const keyValue of page.keyValues) keyValues.push(keyValue)
-    }
-    return { revision: at, keyValues }
+    return readState({ upstream, prefix, revision, clock, signal })
   }
 
   async #orUnavailable<T>(work: Promise<T>): Promise<T> {
