@@ -18,6 +18,7 @@ import {
   textMember,
   treeFrom,
 } from '../codec/json-tree.js'
+import { membersOf } from '../codec/openapi-facts.js'
 import type { Field, Message, Schema } from '../codec/protobuf/schema.js'
 import { type Condition, type DefaultFacts, defaultFacts, type DefaultRow, type DefaultValue } from './default-facts.js'
 import { pullPolicyOf } from './pull-policy.js'
@@ -121,24 +122,14 @@ export class BuiltInDefaults {
     let at: Message | undefined = message
     let field: Field | undefined
     for (const name of lists.flat()) {
-      field = at === undefined ? undefined : this.#fieldOf(at, name)
+      if (at === undefined) return null
+      field = membersOf(at, this.#source).find(({ jsonName }) => jsonName === name)
       if (field === undefined) return null
       at = this.#source.message(field.messageName)
     }
     const parents = lists.pop()!
     const name = parents.pop()!
     return { lists, parents, name, value, when, isPointer: field!.label === 'pointer' }
-  }
-
-  #fieldOf(message: Message, name: string): Field | undefined {
-    for (const field of message.fields) {
-      if (field.jsonName === name) return field
-      if (field.jsonName !== '') continue
-      const inlined = this.#source.message(field.messageName)
-      const found = inlined === undefined ? undefined : this.#fieldOf(inlined, name)
-      if (found !== undefined) return found
-    }
-    return undefined
   }
 }
 
