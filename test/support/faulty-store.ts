@@ -148,7 +148,13 @@ export class FaultyStore extends EmbeddedUpstream {
 
   /** Returns every batch still in the history, oldest first, for comparison with what watchers got. */
   history(): readonly Batch[] {
-    return this.store.batches()
+    const batches: Batch[] = []
+    let batch = this.store.batchAt(this.revision)
+    while (batch !== undefined) {
+      batches.push(batch)
+      batch = this.store.batchAt((batch.revision - 1) as Revision)
+    }
+    return batches.reverse()
   }
 
   /** Compacts as `etcdctl compact` does. @throws UpstreamError `compacted`, `future-revision` */

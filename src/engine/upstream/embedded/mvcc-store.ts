@@ -128,11 +128,6 @@ export class MvccStore {
     return first === undefined ? undefined : this.#log[revision - first.revision]
   }
 
-  /** Returns every kept batch, oldest first. */
-  batches(): readonly Batch[] {
-    return [...this.#log]
-  }
-
   /**
    * Drops the history that only reads and watches below `revision` need. The revision itself stays readable, and its
    * events, including deletes, stay watchable (etcd used to lose these deletes: #18089, #19179).
