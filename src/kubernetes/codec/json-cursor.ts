@@ -1,9 +1,6 @@
 /** Steps through one JSON value that is known to be valid. */
 import { decodeString } from '../../engine/facts/json-strings.js'
-import { endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
-
-export const OBJECT = 0x7b
-export const ARRAY = 0x5b
+import { CLOSE_BRACE, CLOSE_BRACKET, endOfString, endOfValue, skipSpace } from '../../support/json-walk.js'
 
 export class JsonCursor {
   at = 0
@@ -21,9 +18,9 @@ export class JsonCursor {
     // Step over the opening bracket, the comma or the closing bracket.
     const byte = this.peek()
     this.at++
-    if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) return false
+    if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) return false
     const first = this.peek()
-    if (first !== CLOSE_OBJECT && first !== CLOSE_ARRAY) return true
+    if (first !== CLOSE_BRACE && first !== CLOSE_BRACKET) return true
     this.at++
     return false
   }
@@ -44,6 +41,3 @@ export class JsonCursor {
     return start
   }
 }
-
-const CLOSE_OBJECT = 0x7d
-const CLOSE_ARRAY = 0x5d

@@ -5,7 +5,7 @@
  * afterwards, as into a whole object.
  */
 import { KeyTree, nextWalk } from '../../engine/facts/key-tree.js'
-import { endOfString, endOfValue } from '../../support/json-walk.js'
+import { CLOSE_BRACE, COMMA, endOfString, endOfValue, OPEN_BRACE, QUOTE } from '../../support/json-walk.js'
 import type { Spliceable } from './json-scan.js'
 
 /** The paths of members. `whole` means that everything under the key is meant. */
@@ -22,10 +22,6 @@ export function addPart(parts: Parts, segments: readonly string[]): void {
   node.data.whole = true
 }
 
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const QUOTE = 0x22
-const COMMA = 0x2c
 const COLON = 0x3a
 const NULL = Buffer.from('null')
 

@@ -10,6 +10,7 @@
  * microseconds and continue when called again. None of them recurses.
  */
 import { decodeString } from '../../engine/facts/json-strings.js'
+import { CLOSE_BRACE, CLOSE_BRACKET, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE } from '../../support/json-walk.js'
 import { JsonCursor } from './json-cursor.js'
 import { sortSteps } from './sort-steps.js'
 
@@ -87,13 +88,6 @@ export class YamlWriter {
     if (due.size > 0) yield* writeBlock(due, lines)
   }
 }
-
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const QUOTE = 0x22
-const COMMA = 0x2c
 
 /** A scalar is stored as its YAML text. */
 type Node = string | Block

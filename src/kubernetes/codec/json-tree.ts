@@ -8,7 +8,8 @@
  * reported.
  */
 import { isUtf8 } from 'node:buffer'
-import { ARRAY, JsonCursor, OBJECT } from './json-cursor.js'
+import { OPEN_BRACE, OPEN_BRACKET, QUOTE } from '../../support/json-walk.js'
+import { JsonCursor } from './json-cursor.js'
 import { type JsonNumbers } from './json-scan.js'
 import { decodeString } from '../../engine/facts/json-strings.js'
 import { encodedNumber, goNumber } from '../../engine/facts/numbers.js'
@@ -147,7 +148,6 @@ export function duplicateField(path: string): string {
 }
 
 const MAX_SHOWN_DIGITS = 40
-const QUOTE = 0x22
 
 class Reader extends JsonCursor {
   readonly duplicates = new Set<string>()
@@ -167,9 +167,9 @@ class Reader extends JsonCursor {
   value(): Json {
     const { json } = this
     switch (this.peek()) {
-      case OBJECT:
+      case OPEN_BRACE:
         return this.object()
-      case ARRAY: {
+      case OPEN_BRACKET: {
         const items: Json[] = []
         for (let i = 0; this.next(); i++) items.push(this.child(`[${i}]`))
         return items
@@ -208,7 +208,7 @@ class Reader extends JsonCursor {
 
   private isContainer(): boolean {
     const first = this.peek()
-    return first === OBJECT || first === ARRAY
+    return first === OPEN_BRACE || first === OPEN_BRACKET
   }
 
   private text(): JsonText {

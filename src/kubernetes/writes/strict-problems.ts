@@ -3,7 +3,8 @@
  * them. It does not look inside unknown fields, or inside fields that take any JSON. The parsed tree has lost the
  * duplicates, so bodies with duplicates are read a second time here.
  */
-import { ARRAY, JsonCursor, OBJECT } from '../codec/json-cursor.js'
+import { OPEN_BRACE, OPEN_BRACKET } from '../../support/json-walk.js'
+import { JsonCursor } from '../codec/json-cursor.js'
 import { duplicateField, joinPath, MAX_DUPLICATES } from '../codec/json-tree.js'
 import type { Shape } from './shape.js'
 
@@ -22,8 +23,8 @@ class Walk extends JsonCursor {
 
   value(shape: Shape): void {
     const first = this.peek()
-    if (first === OBJECT && (shape.type === 'object' || shape.type === 'map')) this.#object(shape)
-    else if (first === ARRAY && shape.type === 'list')
+    if (first === OPEN_BRACE && (shape.type === 'object' || shape.type === 'map')) this.#object(shape)
+    else if (first === OPEN_BRACKET && shape.type === 'list')
       for (let i = 0; this.next(); i++) this.#child(`[${i}]`, shape.items)
     else this.pass()
   }

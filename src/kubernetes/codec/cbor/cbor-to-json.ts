@@ -13,6 +13,7 @@ import { type Token, Tokenizer, Type } from 'cborg'
 import { escapedForPages } from '../json-tree.js'
 import { CodecError } from '../protobuf/codec-error.js'
 import { JsonWriter } from '../protobuf/json-writer.js'
+import { CLOSE_BRACE, CLOSE_BRACKET, COMMA, OPEN_BRACE, OPEN_BRACKET } from '../../../support/json-walk.js'
 import { MAX_JSON_DEPTH } from '../../model/limits.js'
 
 /** The tag of self-described CBOR (RFC 8949, 3.4.6), with which API servers begin all their CBOR. */
@@ -29,12 +30,7 @@ const BIG_NEGATIVE = 3
 const MAX_INT64 = 2n ** 63n - 1n
 const MIN_INT64 = -(2n ** 63n)
 
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
 const COLON = 0x3a
-const COMMA = 0x2c
 
 /** Only one value is read at a time, so its buffer is reused. */
 const writer = new JsonWriter()
