@@ -4,10 +4,10 @@
  *
  * Source: k8s.io/kms 0.37 apis/v2/api.proto, which defines the messages.
  */
-import { type BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import type { BinaryReader } from '@bufbuild/protobuf/wire'
 import { randomUUID } from 'node:crypto'
 import { GrpcEndpoint } from '../../engine/upstream/etcd/grpc-endpoint.js'
-import { readFields } from '../../support/protobuf-fields.js'
+import { readFields, writeFields } from '../../support/protobuf-fields.js'
 
 /** A key that the plugin has encrypted. */
 export interface SealedKey {
@@ -43,37 +43,28 @@ export function openKeyService(endpoint: string, timeoutMs: number): KeyService 
     keepAliveTimeoutMs: KEEP_ALIVE_MS,
     maxReceivedBytes: MAX_RESPONSE_BYTES,
   })
-  const call = async (method: string, request: BinaryWriter): Promise<Buffer> =>
-    await grpc.unary(`${SERVICE}${method}`, request.finish(), { metadata: {}, timeoutMs })
+  const call = async (method: string, request: Parameters<typeof writeFields>[0]): Promise<Buffer> =>
+    await grpc.unary(`${SERVICE}${method}`, writeFields(request), { metadata: {}, timeoutMs })
   return {
     async currentKeyId() {
-      const { healthz, keyId } = readStatus(await call('Status', new BinaryWriter()))
+      const { healthz, keyId } = readStatus(await call('Status', {}))
       if (healthz !== 'ok') throw new Error(`the plugin reports ${JSON.stringify(healthz.slice(0, 200))}`)
       if (keyId === '') throw new Error('the plugin has no key for writes')
       return keyId
     },
     async encrypt(plaintext) {
-      return readSealedKey(await call('Encrypt', bytesAndUid(plaintext)))
+      return readSealedKey(await call('Encrypt', { 1: plaintext, 2: randomUUID() }))
     },
     async decrypt({ ciphertext, keyId, annotations }) {
-      const request = bytesAndUid(ciphertext).tag(3, WireType.LengthDelimited).string(keyId)
-      writeMap(request, 4, annotations)
+      const request = { 1: ciphertext, 2: randomUUID(), 3: keyId, 4: writeEntries(annotations) }
       return readPlaintext(await call('Decrypt', request))
     },
     close: () => grpc.close(),
   }
 }
 
-function bytesAndUid(bytes: Buffer): BinaryWriter {
-  const writer = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(bytes)
-  return writer.tag(2, WireType.LengthDelimited).string(randomUUID())
-}
-
-export function writeMap(writer: BinaryWriter, field: number, map: ReadonlyMap<string, Buffer>): void {
-  for (const [name, value] of map) {
-    writer.tag(field, WireType.LengthDelimited).fork()
-    writer.tag(1, WireType.LengthDelimited).string(name).tag(2, WireType.LengthDelimited).bytes(value).join()
-  }
+export function writeEntries(map: ReadonlyMap<string, Buffer>): readonly Uint8Array[] {
+  return [...map].map(([name, value]) => writeFields({ 1: name, 2: value }))
 }
 
 /** Reads the map entry at the reader's position. */

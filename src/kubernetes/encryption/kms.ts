@@ -5,14 +5,13 @@
  * Source: k8s.io/apiserver 0.37 pkg/storage/value/encrypt/envelope/kmsv2, for the message `EncryptedObject`, the
  * limits, and when to create a key for writes.
  */
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { createHash, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../support/clock.js'
 import { errorMessage } from '../../support/error-message.js'
-import { readFields } from '../../support/protobuf-fields.js'
+import { readFields, writeFields } from '../../support/protobuf-fields.js'
 import { aesGcm, aesGcmOfSeed, type Cipher, CipherError } from './ciphers.js'
-import { type KeyService, readEntry, type SealedKey, writeMap } from './key-service.js'
+import { type KeyService, readEntry, type SealedKey, writeEntries } from './key-service.js'
 
 interface EncryptedObject extends SealedKey {
   readonly data: Buffer
@@ -164,11 +163,6 @@ function readEncryptedObject(bytes: Buffer): EncryptedObject {
 }
 
 function writeEncryptedObject({ data, ciphertext, keyId, annotations, isSeed }: EncryptedObject): Buffer {
-  const writer = new BinaryWriter()
-  writer.tag(1, WireType.LengthDelimited).bytes(data)
-  writer.tag(2, WireType.LengthDelimited).string(keyId)
-  writer.tag(3, WireType.LengthDelimited).bytes(ciphertext)
-  writeMap(writer, 4, annotations)
-  if (isSeed) writer.tag(5, WireType.Varint).int32(1)
-  return Buffer.from(writer.finish())
+  const entries = writeEntries(annotations)
+  return Buffer.from(writeFields({ 1: data, 2: keyId, 3: ciphertext, 4: entries, 5: isSeed ? 1 : undefined }))
 }

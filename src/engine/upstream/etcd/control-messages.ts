@@ -8,7 +8,7 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { keyToBytes, type Key, type KeyValue } from '../../model/event.js'
 import { toRevision, type Revision } from '../../model/revision.js'
 import { UpstreamError, type Compare, type WriteOperation } from '../upstream.js'
-import { readFields } from '../../../support/protobuf-fields.js'
+import { readFields, writeFields } from '../../../support/protobuf-fields.js'
 import { rangeDecoding } from './data-messages.js'
 import { bufferOf } from '../../../support/buffer-of.js'
 
@@ -36,13 +36,14 @@ export interface RangeRequest {
 
 /** `serializable` is never set, because no caller can use a read that may be older than a completed write. */
 export function encodeRangeRequest(request: RangeRequest): Uint8Array {
-  const writer = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(wireKey(request.key))
-  if (request.rangeEnd !== undefined) writer.tag(2, WireType.LengthDelimited).bytes(keyToBytes(request.rangeEnd))
-  if (request.limit) writer.tag(3, WireType.Varint).int64(request.limit)
-  if (request.revision) writer.tag(4, WireType.Varint).int64(request.revision)
-  if (request.keysOnly) writer.tag(8, WireType.Varint).bool(true)
-  if (request.countOnly) writer.tag(9, WireType.Varint).bool(true)
-  return writer.finish()
+  return writeFields({
+    1: wireKey(request.key),
+    2: request.rangeEnd === undefined ? undefined : keyToBytes(request.rangeEnd),
+    3: request.limit || undefined,
+    4: request.revision || undefined,
+    8: request.keysOnly || undefined,
+    9: request.countOnly || undefined,
+  })
 }
 
 /**
@@ -52,23 +53,12 @@ export function encodeRangeRequest(request: RangeRequest): Uint8Array {
  * events to split it, so 200,000 deletes in one transaction would never arrive.
  */
 export function encodeWatchCreate(key: Key, rangeEnd: Key, startRevision: Revision, isFragmented: boolean): Uint8Array {
-  const writer = new BinaryWriter()
-    .tag(1, WireType.LengthDelimited)
-    .fork()
-    .tag(1, WireType.LengthDelimited)
-    .bytes(wireKey(key))
-    .tag(2, WireType.LengthDelimited)
-    .bytes(keyToBytes(rangeEnd))
-    .tag(3, WireType.Varint)
-    .int64(startRevision)
-    .tag(4, WireType.Varint)
-    .bool(true)
-  if (isFragmented) writer.tag(8, WireType.Varint).bool(true)
-  return writer.join().finish()
+  const range = { 1: wireKey(key), 2: keyToBytes(rangeEnd), 3: startRevision }
+  return writeFields({ 1: writeFields({ ...range, 4: true, 8: isFragmented || undefined }) })
 }
 
 export function encodeWatchProgressRequest(): Uint8Array {
-  return new BinaryWriter().tag(3, WireType.LengthDelimited).fork().join().finish()
+  return writeFields({ 3: new Uint8Array(0) })
 }
 
 /** If a comparison fails, the transaction instead reads every compared key, in the order of `compares`. */
@@ -76,22 +66,18 @@ export function encodeTxnRequest(compares: readonly Compare[], operations: reado
   const parts: Uint8Array[] = []
   for (const { key, modRevision } of compares) {
     // result EQUAL is the default 0, target MOD is 2
-    const compare = new BinaryWriter().tag(2, WireType.Varint).int32(2)
-    compare.tag(3, WireType.LengthDelimited).bytes(wireKey(key)).tag(6, WireType.Varint).int64(modRevision)
-    parts.push(...nested(1, [compare.finish()]))
+    parts.push(writeFields({ 1: writeFields({ 2: 2, 3: wireKey(key), 6: modRevision }) }))
   }
   for (const operation of operations) {
-    const key = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(wireKey(operation.key))
+    const key = writeFields({ 1: wireKey(operation.key) })
     if (operation.type === 'put') {
-      const lease = new BinaryWriter()
-      if (operation.leaseId !== undefined) lease.tag(3, WireType.Varint).int64(operation.leaseId)
-      const put = [key.finish(), ...nested(2, [operation.value]), lease.finish()]
-      parts.push(...nested(2, nested(2, put)))
-    } else parts.push(...nested(2, nested(3, [key.finish()])))
+      const { value, leaseId } = operation
+      const lease = writeFields({ 3: leaseId === undefined ? undefined : BigInt(leaseId) })
+      parts.push(...nested(2, nested(2, [key, ...nested(2, [value]), lease])))
+    } else parts.push(writeFields({ 2: writeFields({ 3: key }) }))
   }
   for (const { key } of compares) {
-    const range = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(wireKey(key))
-    parts.push(...nested(3, nested(1, [range.finish()])))
+    parts.push(writeFields({ 3: writeFields({ 1: writeFields({ 1: wireKey(key) }) }) }))
   }
   return Buffer.concat(parts)
 }
@@ -131,16 +117,16 @@ export function decodeTxnResponse(message: Buffer): TxnResponse {
 
 /** @param leaseId decimal text. */
 export function encodeLeaseGrantRequest(ttlSeconds: number, leaseId: string): Uint8Array {
-  return new BinaryWriter().tag(1, WireType.Varint).int64(ttlSeconds).tag(2, WireType.Varint).int64(leaseId).finish()
+  return writeFields({ 1: ttlSeconds, 2: BigInt(leaseId) })
 }
 
 export function encodeLeaseRevokeRequest(leaseId: string): Uint8Array {
-  return new BinaryWriter().tag(1, WireType.Varint).int64(leaseId).finish()
+  return writeFields({ 1: BigInt(leaseId) })
 }
 
 /** Also requests the keys of the lease. */
 export function encodeLeaseTimeToLiveRequest(leaseId: string): Uint8Array {
-  return new BinaryWriter().tag(1, WireType.Varint).int64(leaseId).tag(2, WireType.Varint).bool(true).finish()
+  return writeFields({ 1: BigInt(leaseId), 2: true })
 }
 
 /** Returns whether the lease is alive and has no keys. @throws UpstreamError 'protocol' */
@@ -162,12 +148,7 @@ export function decodeLeaseGrantResponse(message: Buffer): string {
 }
 
 export function encodeAuthenticateRequest(user: string, password: string): Uint8Array {
-  return new BinaryWriter()
-    .tag(1, WireType.LengthDelimited)
-    .string(user)
-    .tag(2, WireType.LengthDelimited)
-    .string(password)
-    .finish()
+  return writeFields({ 1: user, 2: password })
 }
 
 /** @throws UpstreamError 'protocol' */

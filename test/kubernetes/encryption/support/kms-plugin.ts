@@ -3,9 +3,8 @@
  */
 import { Server, ServerCredentials, status } from '@grpc/grpc-js'
 import type { Test } from 'tap'
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
-import { readEntry, writeMap } from '../../../../src/kubernetes/encryption/key-service.js'
-import { readFields } from '../../../../src/support/protobuf-fields.js'
+import { readEntry, writeEntries } from '../../../../src/kubernetes/encryption/key-service.js'
+import { readFields, writeFields } from '../../../../src/support/protobuf-fields.js'
 import { recordedKeys } from './recorded-keys.js'
 
 export interface KmsPlugin {
@@ -21,24 +20,16 @@ type Handler = (call: { request: Buffer }, answer: (error: object | null, value?
 export async function startKmsPlugin(t: Test, socket: string): Promise<KmsPlugin> {
   const keys = recordedKeys()
   const plugin: KmsPlugin = { endpoint: `unix://${socket}`, mode: 'answer', calls: [] }
-  const answers: Readonly<Record<string, (request: Buffer) => Promise<BinaryWriter>>> = {
-    Status: async () =>
-      texts([
-        [1, 'v2'],
-        [2, 'ok'],
-        [3, await keys.currentKeyId()],
-      ]),
+  const answers: Readonly<Record<string, (request: Buffer) => Promise<Uint8Array>>> = {
+    Status: async () => writeFields({ 1: 'v2', 2: 'ok', 3: await keys.currentKeyId() }),
     Encrypt: async (request) => {
       const { ciphertext, keyId, annotations } = await keys.encrypt(read(request).bytes)
-      const writer = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(ciphertext)
-      writer.tag(2, WireType.LengthDelimited).string(keyId)
-      writeMap(writer, 3, annotations)
-      return writer
+      return writeFields({ 1: ciphertext, 2: keyId, 3: writeEntries(annotations) })
     },
     Decrypt: async (request) => {
       const { bytes: ciphertext, keyId, annotations } = read(request)
       const plaintext = await keys.decrypt({ ciphertext, keyId, annotations })
-      return new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(plaintext)
+      return writeFields({ 1: plaintext })
     },
   }
   const server = new Server()
@@ -65,7 +56,7 @@ export async function startKmsPlugin(t: Test, socket: string): Promise<KmsPlugin
         if (plugin.mode === 'silence') return
         if (plugin.mode === 'refuse') return reply({ code: status.UNKNOWN, details: 'the plugin refuses' })
         answer(call.request).then(
-          (writer) => reply(null, Buffer.from(writer.finish())),
+          (response) => reply(null, Buffer.from(response)),
           (error: unknown) => reply({ code: status.UNKNOWN, details: String(error) }),
         )
       },
@@ -79,12 +70,6 @@ export async function startKmsPlugin(t: Test, socket: string): Promise<KmsPlugin
   )
   t.teardown(() => server.forceShutdown())
   return plugin
-}
-
-function texts(fields: readonly (readonly [number, string])[]): BinaryWriter {
-  const writer = new BinaryWriter()
-  for (const [field, text] of fields) writer.tag(field, WireType.LengthDelimited).string(text)
-  return writer
 }
 
 function read(request: Buffer): { bytes: Buffer; keyId: string; annotations: Map<string, Buffer> } {
