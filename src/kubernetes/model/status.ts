@@ -76,10 +76,14 @@ export function retryAfter(seconds: number): { details?: StatusDetails } {
   return seconds === 0 ? {} : { details: { retryAfterSeconds: seconds } }
 }
 
-/** Makes a class of errors with this code and reason. Their name is the reason followed by `Error`. */
-function failure<const Code extends number, const Reason extends string>(code: Code, reason: Reason) {
+/** Makes a class of errors with this code and reason. Unless named, they are called by the reason and `Error`. */
+function failure<const Code extends number, const Reason extends string>(
+  code: Code,
+  reason: Reason,
+  name = `${reason}Error`,
+) {
   return class extends StatusError {
-    override readonly name: string = `${reason}Error`
+    override readonly name: string = name
     readonly code = code
     readonly reason = reason
   }
@@ -123,11 +127,7 @@ export const SOURCE_REFUSES: StatusCause = {
 const TOO_LARGE: StatusCause = { reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }
 
 /** After the wait limit, this replica has still not reached the revision. */
-export class TooLargeResourceVersionError extends StatusError {
-  override readonly name = 'TooLargeResourceVersionError'
-  readonly code = 504
-  readonly reason = 'Timeout'
-
+export class TooLargeResourceVersionError extends failure(504, 'Timeout', 'TooLargeResourceVersionError') {
   constructor(requested: number, current: number, options: ErrorOptions = {}) {
     super(`Timeout: Too large resource version: ${named(requested)}, current: ${current}`, {
       ...options,
@@ -239,11 +239,7 @@ export class NoScaleError extends StatusError {
 }
 
 /** etcd has raised its NOSPACE alarm. This is not a bug; the API server also responds with 500, in etcd's words. */
-export class StorageFullError extends StatusError {
-  override readonly name = 'StorageFullError'
-  readonly code = 500
-  readonly reason = ''
-
+export class StorageFullError extends failure(500, '', 'StorageFullError') {
   constructor(options?: ErrorOptions) {
     super('etcdserver: mvcc: database space exceeded', options)
   }
@@ -253,11 +249,7 @@ export class StorageFullError extends StatusError {
  * A pod matches several disruption budgets, so none of them can decide. This is not a bug; the API server also responds
  * with 500.
  */
-export class SeveralBudgetsError extends StatusError {
-  override readonly name = 'SeveralBudgetsError'
-  readonly code = 500
-  readonly reason = ''
-}
+export class SeveralBudgetsError extends failure(500, '', 'SeveralBudgetsError') {}
 
 /** An error that another part of this server has already turned into a Status. */
 export class RelayedStatusError extends StatusError {
@@ -273,8 +265,4 @@ export class RelayedStatusError extends StatusError {
 }
 
 /** A bug on our side. The cause is logged and not sent. */
-export class InternalError extends StatusError {
-  override readonly name = 'InternalError'
-  readonly code = 500
-  readonly reason = 'InternalError'
-}
+export class InternalError extends failure(500, 'InternalError', 'InternalError') {}
