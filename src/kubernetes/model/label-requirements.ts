@@ -3,8 +3,8 @@
  * (x)`, `a`, `!a`, `a>1`, `a<1`, joined by commas. They are parsed from text, or from an object with `matchLabels` and
  * `matchExpressions`. As in Kubernetes, an object without the label satisfies `!=` and `notin`.
  *
- * The parser uses a hand-written lexer. It takes time linear in the length of the text, because no regular expression
- * can backtrack. Server and client both use it.
+ * The parser takes time linear in the length of the text, because no regular expression can backtrack. Server and
+ * client both use it.
  */
 import { checkLabelKey, checkLabelValue } from './label-names.js'
 import { BadRequestError } from './status.js'
@@ -142,6 +142,9 @@ function newRequirement(key: string, operator: Operator, values: readonly string
   return { key, operator: simplest, values: unique, valueSet }
 }
 
+/** White space, and then an operator, a word, or neither at the end. It matches at every place of any text. */
+const TOKEN = /[ \t\r\n]*(?:([!=]=|[!=(),<>])|([^!=(),<> \t\r\n]+))?/y
+
 type TokenKind = 'word' | 'end' | '!' | '=' | '==' | '!=' | '(' | ')' | ',' | '>' | '<'
 
 interface Token {
@@ -256,21 +259,12 @@ class Parser {
   }
 
   private lex(): Token {
-    while (this.at < this.text.length && isSpace(this.text[this.at]!)) this.at++
-    const at = this.at
-    if (at >= this.text.length) return { kind: 'end', text: '', at }
-    const char = this.text[at]!
-    const two = this.text.slice(at, at + 2)
-    if (two === '==' || two === '!=') {
-      this.at += 2
-      return { kind: two, text: two, at }
-    }
-    if (isSpecial(char)) {
-      this.at++
-      return { kind: char, text: char, at }
-    }
-    while (this.at < this.text.length && !isSpecial(this.text[this.at]!) && !isSpace(this.text[this.at]!)) this.at++
-    return { kind: 'word', text: this.text.slice(at, this.at), at }
+    TOKEN.lastIndex = this.at
+    const [, operator, word] = TOKEN.exec(this.text)!
+    this.at = TOKEN.lastIndex
+    const text = operator ?? word ?? ''
+    const kind = (operator as TokenKind | undefined) ?? (word === undefined ? 'end' : 'word')
+    return { kind, text, at: this.at - text.length }
   }
 
   private fail(found: Token, expected: string): never {
@@ -293,12 +287,4 @@ class Parser {
       `unable to parse requirement: Invalid value: ${JSON.stringify(found.text)}: ${problem} (labelSelector, character ${found.at + 1})`,
     )
   }
-}
-
-function isSpace(char: string): boolean {
-  return char === ' ' || char === '\t' || char === '\r' || char === '\n'
-}
-
-function isSpecial(char: string): char is '!' | '=' | '(' | ')' | ',' | '>' | '<' {
-  return '!=(),><'.includes(char)
 }
