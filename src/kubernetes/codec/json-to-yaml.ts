@@ -236,9 +236,7 @@ function characterAt(text: string, at: number): string {
 const LETTER = /\p{L}/u
 
 function numberFrom(text: string, at: number): string {
-  let end = at
-  while (text.charCodeAt(end) >= 0x30 && text.charCodeAt(end) <= 0x39) end++
-  return text.slice(at, end)
+  return /^\d*/.exec(text.slice(at))![0]
 }
 
 /** A list or an object to be written before the next line. */
@@ -291,25 +289,12 @@ function yamlString(text: string): string {
  * words with a special meaning.
  */
 function isPlain(text: string): boolean {
-  const first = text.charCodeAt(0)
-  if (text.length === 0 || text.length > 1_024 || !(isLetter(first) || first === 0x5f || first === 0x2f)) return false
-  for (let i = 1; i < text.length; i++) {
-    const char = text[i]!
-    const unit = text.charCodeAt(i)
-    if (isLetter(unit) || (unit >= 0x30 && unit <= 0x39) || '_./@+=%-'.includes(char)) continue
-    // A colon ends a key only before white space or at the end; a space between words is safe.
-    const next = text[i + 1]
-    if ((char !== ':' && char !== ' ') || next === undefined || next === ' ' || next === ':' || next === '#')
-      return false
-  }
-  return !WORDS.has(text.toLowerCase())
+  return text.length <= 1_024 && PLAIN.test(text) && !WORDS.has(text.toLowerCase())
 }
 
+/** A colon ends a key only before white space or at the end; a space between words is safe. */
+const PLAIN = /^[A-Za-z_/](?:[\w./@+=%-]|[: ](?![ :#]|$))*$/
 const WORDS: ReadonlySet<string> = new Set(['true', 'false', 'null', 'yes', 'no', 'on', 'off', 'y', 'n'])
-
-function isLetter(unit: number): boolean {
-  return (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x61 && unit <= 0x7a)
-}
 
 /**
  * Quotes a string. JSON's escapes are valid in YAML. Characters that YAML calls unprintable or line breaks are
