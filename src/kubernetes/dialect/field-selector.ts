@@ -112,25 +112,17 @@ export function selectFields(written: readonly FieldTerm[], labels: FieldLabels)
 /** Parses the grammar alone. @throws BadRequestError that says what is wrong and where. */
 export function parseFieldTerms(text: string): readonly FieldTerm[] {
   checkSelectorLength('fieldSelector', text)
-  const terms: FieldTerm[] = []
-  let start = 0
-  for (let i = 0; i <= text.length; i++) {
-    if (i < text.length && text[i] === '\\') i++
-    else if (i === text.length || text[i] === ',') {
-      // As in Kubernetes, an empty term is ignored.
-      if (i > start) {
-        const term = parseTerm(text.slice(start, i), start)
-        if (term !== null) terms.push(term)
-      }
-      start = i + 1
+  // As in Kubernetes, an empty term is ignored.
+  return [...text.matchAll(WRITTEN_TERM)].flatMap(({ 0: term, index }) => {
+    if (endsInOpenEscape(term)) {
+      throw new BadRequestError(`invalid field selector: invalid escape sequence: \\ (character ${text.length})`)
     }
-  }
-  // A backslash at the very end moves the index past the end.
-  if (start < text.length && text.endsWith('\\') && endsInOpenEscape(text)) {
-    throw new BadRequestError(`invalid field selector: invalid escape sequence: \\ (character ${text.length})`)
-  }
-  return terms
+    return parseTerm(term, index) ?? []
+  })
 }
+
+/** Everything up to a comma that is not escaped. Only at the very end is nothing escaped by a backslash. */
+const WRITTEN_TERM = /(?:\\[^]?|[^\\,])+/g
 
 /** Returns `metadata.name=NAME`, which is what a watch on the path of a single object means. */
 export function nameSelector(name: string): FieldSelector {
