@@ -58,25 +58,10 @@ function chosenPaths(node: Parts, path: readonly string[]): string[] {
   return node.children.flatMap((child) => chosenPaths(child, [...path, child.key]))
 }
 
+/** A comma after an even number of backslashes. */
+const UNESCAPED_COMMA = /(?<=(?<!\\)(?:\\\\)*),/
+
 /** Splits at unescaped commas. Other escapes are left to the path parser. */
 function splitAtCommas(text: string): string[] {
-  const parts: string[] = []
-  let part = ''
-  for (let i = 0; i < text.length; i++) {
-    const char = text[i]!
-    if (char === ',') {
-      parts.push(part)
-      part = ''
-    } else if (char === '\\' && text[i + 1] === ',') {
-      part += ','
-      i++
-    } else if (char === '\\') {
-      part += char + (text[i + 1] ?? '')
-      i++
-    } else {
-      part += char
-    }
-  }
-  parts.push(part)
-  return parts
+  return text.split(UNESCAPED_COMMA).map((part) => part.replaceAll('\\,', ','))
 }
