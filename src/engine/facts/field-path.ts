@@ -12,31 +12,18 @@
  */
 const MAX_PATH_SEGMENTS = 32
 
+const KEY = String.raw`(?:\\[.\\[\]]|[^.\\[\]])+`
+const KEYS = new RegExp(KEY, 'g')
+const PATH = new RegExp(String.raw`^${KEY}(?:\.${KEY}){0,${MAX_PATH_SEGMENTS - 1}}$`)
+
 /**
  * @returns the keys from the top down, none of them empty; null if the path is malformed (empty key, unescaped bracket,
  * unknown escape, white space at either end of a key, too many segments).
  */
 export function parseFieldPath(text: string): readonly string[] | null {
-  const segments: string[] = []
-  let segment = ''
-  for (let i = 0; i <= text.length; i++) {
-    const char = i < text.length ? text[i]! : '.'
-    if (char === '.') {
-      if (segment === '' || segment.trim() !== segment || segments.length === MAX_PATH_SEGMENTS) return null
-      segments.push(segment)
-      segment = ''
-    } else if (char === '\\') {
-      i++
-      const escaped = text[i]
-      if (escaped !== '.' && escaped !== '\\' && escaped !== '[' && escaped !== ']') return null
-      segment += escaped
-    } else if (char === '[' || char === ']') {
-      return null
-    } else {
-      segment += char
-    }
-  }
-  return segments
+  if (!PATH.test(text)) return null
+  const segments = text.match(KEYS)!.map((key) => key.replaceAll(/\\(.)/g, '$1'))
+  return segments.every((segment) => segment.trim() === segment) ? segments : null
 }
 
 /** Returns the canonical text of a path. Equal paths give equal text. */
