@@ -4,6 +4,7 @@
  * can hold are text. The YAML library's 1.1 schema also has times and base-60 numbers, which the API server does not
  * accept, so plain scalars are read here.
  */
+import { printedNumber } from '../../engine/facts/numbers.js'
 import type { Scalar } from '../../support/yaml.js'
 import { type Json, JsonNumber, numberFromText } from './json-tree.js'
 
@@ -93,8 +94,5 @@ function float32Text(number: number): string {
   if (float === 0) return Object.is(float, -0) ? '-0' : '0'
   let digits = 1
   while (Math.fround(Number(float.toPrecision(digits))) !== float) digits++
-  const [mantissa = '', exponent = ''] = float.toExponential(digits - 1).split('e')
-  const power = Number(exponent)
-  if (power >= -4 && power < 6) return String(Number(float.toPrecision(digits)))
-  return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`
+  return printedNumber({ kind: 'float', float: Number(float.toPrecision(digits)) })
 }
