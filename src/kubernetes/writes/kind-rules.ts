@@ -140,42 +140,49 @@ export class KindRulebook {
   }
 }
 
-/** Sets what the server itself adds to a new object. @param now RFC 3339. */
-export function prepareNew(served: ServedResource, object: JsonRecord, now: string): void {
-  switch (resourceId(served.resource)) {
-    case 'namespaces':
-      labelWithName(object)
-      addFinalizer(object)
-      break
-    case 'pods':
-      object['status'] = record({ phase: 'Pending' })
-      break
-    case 'secrets':
-      foldStringData(object)
-      break
-    case DEFINITIONS:
-      fillDefinition(object)
-      establish(object, now)
-      break
-    default:
-  }
+/** What an API server itself does to the objects of one kind, and what it refuses. */
+interface OwnRules {
+  /** Sets what the server itself adds. @param before null for a new object. @param now RFC 3339. */
+  readonly prepare?: (object: JsonRecord, before: JsonRecord | null, now: string) => void
+  readonly problems?: (before: JsonRecord | null, after: JsonRecord, etcdPrefix: string) => readonly FieldProblem[]
 }
 
-export function prepareUpdate(served: ServedResource, object: JsonRecord, before: JsonRecord, now: string): void {
-  switch (resourceId(served.resource)) {
-    case 'namespaces':
+const OWN_RULES: Readonly<Record<string, OwnRules>> = {
+  namespaces: {
+    prepare: (object, before) => {
       labelWithName(object)
-      keepFinalizers(object, before)
-      break
-    case 'secrets':
-      foldStringData(object)
-      break
-    case DEFINITIONS:
+      if (before === null) addFinalizer(object)
+      else keepFinalizers(object, before)
+    },
+    problems: (before, after) => (before === null ? [] : phaseProblems(before, after)),
+  },
+  pods: {
+    prepare: (object, before) => {
+      if (before === null) object['status'] = record({ phase: 'Pending' })
+    },
+  },
+  secrets: {
+    prepare: foldStringData,
+    problems: (before, after) => [...immutableProblems(before, after, ['data']), ...secretProblems(before, after)],
+  },
+  configmaps: {
+    problems: (before, after) => [
+      ...immutableProblems(before, after, ['data', 'binaryData']),
+      ...configMapProblems(after),
+    ],
+  },
+  [DEFINITIONS]: {
+    prepare: (object, before, now) => {
       fillDefinition(object)
-      if (!equalTrees(object['spec'], before['spec'])) establish(object, now)
-      break
-    default:
-  }
+      if (before === null || !equalTrees(object['spec'], before['spec'])) establish(object, now)
+    },
+    problems: definitionProblems,
+  },
+}
+
+export function ownRulesOf({ resource }: ServedResource): OwnRules {
+  const id = resourceId(resource)
+  return Object.hasOwn(OWN_RULES, id) ? OWN_RULES[id]! : {}
 }
 
 function labelWithName(namespace: JsonRecord): void {
@@ -248,27 +255,6 @@ function establish(object: JsonRecord, now: string): void {
 export function unchecked(served: ServedResource, object: JsonRecord, schema: KindRules['schema']): string | null {
   if (schema !== undefined) return unevaluatedRules(schema)
   return resourceId(served.resource) === DEFINITIONS ? unevaluatedRulesOf(object) : null
-}
-
-/** Returns the problems that the kind's rules find beyond the schema. @param before null for a new object. */
-export function kindProblems(
-  served: ServedResource,
-  before: JsonRecord | null,
-  after: JsonRecord,
-  etcdPrefix: string,
-): readonly FieldProblem[] {
-  switch (resourceId(served.resource)) {
-    case 'configmaps':
-      return [...immutableProblems(before, after, ['data', 'binaryData']), ...configMapProblems(after)]
-    case 'secrets':
-      return [...immutableProblems(before, after, ['data']), ...secretProblems(before, after)]
-    case DEFINITIONS:
-      return definitionProblems(before, after, etcdPrefix)
-    case 'namespaces':
-      return before === null ? [] : phaseProblems(before, after)
-    default:
-      return []
-  }
 }
 
 function immutableProblems(before: JsonRecord | null, after: JsonRecord, names: readonly string[]): FieldProblem[] {

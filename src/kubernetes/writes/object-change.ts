@@ -21,7 +21,7 @@ import { apiVersion, type ObjectName, type ApiResource } from '../model/api-reso
 import { BadRequestError, InvalidError, type StatusError } from '../model/status.js'
 import { customProblems } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
-import { type KindRulebook, kindProblems, type KindRules, prepareNew, prepareUpdate, unchecked } from './kind-rules.js'
+import { type KindRulebook, type KindRules, ownRulesOf, unchecked } from './kind-rules.js'
 import { type Manager, recordUpdate } from './managed-fields.js'
 import {
   dropRepeatedOwners,
@@ -116,7 +116,7 @@ export class ObjectChange {
     if (rules.hasGeneration) metadata['generation'] = 1
     if (rules.hasStatus) delete body['status']
     const problems = this.#complete(body, request, rules)
-    prepareNew(served, body, manager.time)
+    ownRulesOf(served).prepare?.(body, null, manager.time)
     if (!request.keepsManagedFields) recordUpdate(null, body, rules.shape, manager, rules.empty)
     this.#check(request, null, body, rules, problems)
     return body
@@ -144,7 +144,7 @@ export class ObjectChange {
     const managed = metadata['managedFields']
     if (Array.isArray(managed) && managed.length === 0) metadata['managedFields'] = [record()]
     const problems = this.#complete(after, request, rules)
-    prepareUpdate(served, after, before, manager.time)
+    ownRulesOf(served).prepare?.(after, before, manager.time)
     if (rules.hasGeneration && !isSameBut(before, after)) metadataOf(after)['generation'] = nextGeneration(old)
     if (!request.keepsManagedFields) recordUpdate(before, after, rules.shape, manager)
     this.#check(request, before, after, rules, problems)
@@ -213,7 +213,7 @@ export class ObjectChange {
       ...timeToLiveProblems(after),
       ...(rules.schema === undefined ? [] : customProblems(after, rules.schema, rules.shape, this.#options.onUnusable)),
       ...found,
-      ...kindProblems(served, before, after, this.#options.etcdPrefix),
+      ...(ownRulesOf(served).problems?.(before, after, this.#options.etcdPrefix) ?? []),
     ]
     if (problems.length > 0) throw InvalidError.forFields(kind, group, name, problems)
     const warning = unchecked(served, after, rules.schema)
