@@ -22,15 +22,11 @@ export class FieldSet {
 
   /** Adopts the child unless it is empty. */
   put(element: string, child: FieldSet): void {
-    if (!isBare(child)) (this.#children ??= new Map()).set(element, child)
+    if (!child.isEmpty) (this.#children ??= new Map()).set(element, child)
   }
 
   remove(element: string): void {
     this.#children?.delete(element)
-  }
-
-  static empty(): FieldSet {
-    return new FieldSet()
   }
 
   /** Anything that is not FieldsV1 is skipped, because entries of other managers are accepted as they are. */
@@ -58,7 +54,7 @@ export class FieldSet {
 
   /** Whether nothing is in the set. Children are never empty, so only this node is examined. */
   get isEmpty(): boolean {
-    return isBare(this)
+    return !this.isMember && this.children.size === 0
   }
 
   /** Takes time linear in the sizes of all sets together. */
@@ -69,12 +65,12 @@ export class FieldSet {
   }
 
   union(other: FieldSet): FieldSet {
-    if (isBare(this)) return other
-    return isBare(other) ? this : FieldSet.unionOf([this, other])
+    if (this.isEmpty) return other
+    return other.isEmpty ? this : FieldSet.unionOf([this, other])
   }
 
   difference(other: FieldSet): FieldSet {
-    if (isBare(other)) return this
+    if (other.isEmpty) return this
     const result = new FieldSet()
     result.isMember = this.isMember && !other.isMember
     for (const [element, child] of this.children) {
@@ -95,7 +91,7 @@ export class FieldSet {
 
   /** Returns this set without whole subtrees: everything at or under a member of `other` is dropped. */
   without(other: FieldSet): FieldSet {
-    if (isBare(other)) return this
+    if (other.isEmpty) return this
     const result = new FieldSet()
     if (other.isMember) return result
     result.isMember = this.isMember
@@ -120,10 +116,6 @@ export class FieldSet {
 
 const NO_CHILDREN: ReadonlyMap<string, FieldSet> = new Map()
 const NOTHING = new FieldSet()
-
-function isBare({ isMember, children }: FieldSet): boolean {
-  return !isMember && children.size === 0
-}
 
 /** @param into is changed. It shares no node with another set. */
 function absorb(into: FieldSet, other: FieldSet): void {

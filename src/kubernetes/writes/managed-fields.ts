@@ -133,13 +133,13 @@ export function applyConfiguration(
   const fields = ownable(fieldsOf(config, shape))
   const merged = mergeApplied(live ?? record(), config, shape) as JsonRecord
   const owned = FieldSet.unionOf([fields, OWNED_BY_ALL, ...others.map((entry) => entry.fields)])
-  const given = (own?.fields ?? FieldSet.empty()).difference(fields)
+  const given = (own?.fields ?? new FieldSet()).difference(fields)
   const object = removeFields(merged, given, owned, shape) as JsonRecord
 
   const changes = compareFields(live ?? record(), object, shape)
   const touched = ownable(changes.modified.union(changes.added))
   const isKubectl = manager.name === KUBECTL
-  const free = isKubectl && live !== null ? lastAppliedFields(live, shape, manager) : FieldSet.empty()
+  const free = isKubectl && live !== null ? lastAppliedFields(live, shape, manager) : new FieldSet()
   const conflicts = others
     .map((entry) => ({ entry, fields: entry.fields.intersection(touched).difference(free) }))
     .filter((conflict) => !conflict.fields.isEmpty)
@@ -178,7 +178,7 @@ const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 /** Returns the fields of the last client-side apply that the object still has. kubectl owns them. */
 function lastAppliedFields(live: JsonRecord, shape: Shape, { apiVersion }: Manager): FieldSet {
   const configuration = parseJsonText(textMember(live, 'metadata', 'annotations', LAST_APPLIED))
-  if (!isRecord(configuration) || textMember(configuration, 'apiVersion') !== apiVersion) return FieldSet.empty()
+  if (!isRecord(configuration) || textMember(configuration, 'apiVersion') !== apiVersion) return new FieldSet()
   const { added, modified, removed } = compareFields(configuration, live, shape)
   return fieldsOf(configuration, shape).difference(added).difference(modified).difference(removed)
 }
@@ -226,7 +226,7 @@ function updatedEntries(
     .filter((entry) => entry !== own)
     .map((entry) => ({ ...entry, fields: entry.fields.difference(touched).difference(removed) }))
     .filter((entry) => !entry.fields.isEmpty)
-  const fields = (own?.fields ?? FieldSet.empty()).difference(removed).union(touched)
+  const fields = (own?.fields ?? new FieldSet()).difference(removed).union(touched)
   if (fields.isEmpty) return rest
   const { name, apiVersion, subresource, time } = manager
   return capped([...rest, { manager: name, operation, apiVersion, subresource, time, fields }])
