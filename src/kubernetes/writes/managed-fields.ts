@@ -10,7 +10,6 @@
 import {
   canonicalText,
   cloneTree,
-  equalTrees,
   isEmptyRecord,
   isRecord,
   type Json,
@@ -23,7 +22,7 @@ import {
 import { ConflictError, type StatusCause } from '../model/status.js'
 import { mergeApplied, removeFields } from './apply-merge.js'
 import { compareFields, fieldsOf, FieldSet } from './field-set.js'
-import { areAnnotationsTooLong } from './metadata-rules.js'
+import { areAnnotationsTooLong, isSameBut } from './metadata-rules.js'
 import type { Shape } from './shape.js'
 import { getOrMake } from '../../support/memo.js'
 
@@ -154,7 +153,7 @@ export function applyConfiguration(
     operation: 'Apply',
     apiVersion: manager.apiVersion,
     subresource: manager.subresource,
-    time: isSame && live !== null && isUnchanged(live, object) ? own.time : manager.time,
+    time: isSame && live !== null && isSameBut(['managedFields'], live, object) ? own.time : manager.time,
     fields,
   }
   writeEntries(object, fields.isEmpty ? rest : [ours, ...rest])
@@ -192,21 +191,6 @@ function updateLastApplied(object: JsonRecord, configuration: JsonRecord): void 
   if (isRecord(given)) delete given[LAST_APPLIED]
   annotations[LAST_APPLIED] = `${canonicalText(applied)}\n`
   if (areAnnotationsTooLong(annotations)) delete annotations[LAST_APPLIED]
-}
-
-function isUnchanged(live: JsonRecord, object: JsonRecord): boolean {
-  return equalTrees(withoutManaged(live), withoutManaged(object))
-}
-
-function withoutManaged(object: JsonRecord): JsonRecord {
-  const copy = record(object)
-  const metadata = copy['metadata']
-  if (isRecord(metadata)) {
-    const rest = record(metadata)
-    delete rest['managedFields']
-    copy['metadata'] = rest
-  }
-  return copy
 }
 
 function updatedEntries(

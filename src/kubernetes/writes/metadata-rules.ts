@@ -163,11 +163,15 @@ const OWNERSHIP = ['ownerReferences', 'finalizers', 'selfLink', 'managedFields']
 
 /** Whether two states of an object differ only in ownership and finalizers. */
 export function isSameButOwnership(before: JsonRecord, after: JsonRecord): boolean {
-  return equalTrees(withoutOwnership(before), withoutOwnership(after))
+  return isSameBut(OWNERSHIP, before, after)
 }
 
-function withoutOwnership(object: JsonRecord): JsonRecord {
-  const metadata = record(isRecord(object['metadata']) ? object['metadata'] : {})
-  for (const field of OWNERSHIP) delete metadata[field]
-  return record({ ...object, metadata })
+/** Whether two states of an object differ only in these fields of the metadata. */
+export function isSameBut(fields: readonly string[], before: JsonRecord, after: JsonRecord): boolean {
+  const withoutFields = (object: JsonRecord): JsonRecord => {
+    const metadata = record(isRecord(object['metadata']) ? object['metadata'] : {})
+    for (const field of fields) delete metadata[field]
+    return record({ ...object, metadata })
+  }
+  return equalTrees(withoutFields(before), withoutFields(after))
 }
