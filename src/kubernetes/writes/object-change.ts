@@ -145,7 +145,7 @@ export class ObjectChange {
     if (Array.isArray(managed) && managed.length === 0) metadata['managedFields'] = [record()]
     const problems = this.#complete(after, request, rules)
     ownRulesOf(served).prepare?.(after, before, manager.time)
-    if (rules.hasGeneration && !isSameBut(before, after)) metadataOf(after)['generation'] = nextGeneration(old)
+    if (rules.hasGeneration && !isSameBesides(before, after)) metadataOf(after)['generation'] = nextGeneration(old)
     if (!request.keepsManagedFields) recordUpdate(before, after, rules.shape, manager)
     this.#check(request, before, after, rules, problems)
     return after
@@ -282,14 +282,9 @@ function restore(target: JsonRecord, source: JsonRecord, field: string): void {
 }
 
 /** Compares two objects without metadata and status. */
-function isSameBut(before: JsonRecord, after: JsonRecord): boolean {
-  const of = (object: JsonRecord): JsonRecord => {
-    const rest = record(object)
-    delete rest['metadata']
-    delete rest['status']
-    return rest
-  }
-  return equalTrees(of(before), of(after))
+function isSameBesides(before: JsonRecord, after: JsonRecord): boolean {
+  const left = { metadata: null, status: null }
+  return equalTrees(record({ ...before, ...left }), record({ ...after, ...left }))
 }
 
 export function nextGeneration(metadata: JsonRecord): Json {
