@@ -252,16 +252,12 @@ function batchBytes(batch: Batch): number {
   return bytes
 }
 
-/** Returns the index of the newest version at or before `revision`; -1 if there is none. */
+/**
+ * Returns the index of the newest version at or before `revision`; -1 if there is none. The search begins at the newest
+ * version, because recent revisions are read most.
+ */
 function versionIndex(history: History, revision: Revision): number {
-  let low = 0
-  let high = history.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((history[middle] as KeyValue | Tombstone).modRevision <= revision) low = middle + 1
-    else high = middle
-  }
-  return low - 1
+  return history.findLastIndex(({ modRevision }) => modRevision <= revision)
 }
 
 function versionAt(history: History, revision: Revision): KeyValue | null {
