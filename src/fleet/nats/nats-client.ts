@@ -23,6 +23,7 @@ import {
   usernamePasswordAuthenticator,
 } from 'nats'
 import type { Clock } from '../../support/clock.js'
+import { getOrMake } from '../../support/memo.js'
 import {
   type Broker,
   BrokerError,
@@ -222,9 +223,8 @@ export class NatsClient implements Broker {
   // Buckets
 
   bucket(name: string, limits: BucketLimits): Bucket {
-    let bucket = this.#buckets.get(name)
-    if (bucket === undefined) {
-      bucket = new NatsBucket({
+    const make = (): NatsBucket =>
+      new NatsBucket({
         name,
         limits,
         jetStream: this.#jetStream,
@@ -234,9 +234,7 @@ export class NatsClient implements Broker {
         onNoResponse: () => this.doubt(),
         clock: this.clock,
       })
-      this.#buckets.set(name, bucket)
-    }
-    return bucket
+    return getOrMake(this.#buckets, name, make)
   }
 
   // Subjects

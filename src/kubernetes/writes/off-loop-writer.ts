@@ -25,6 +25,7 @@ import {
   StatusError,
   TimeoutError,
 } from '../model/status.js'
+import { getOrMake } from '../../support/memo.js'
 import { type JobCalls, ThreadEndedError, type ThreadPool } from '../../support/thread-pool.js'
 import {
   type ResponseMessage,
@@ -218,8 +219,7 @@ export class OffLoopWriter {
   }
 
   #servedMessage(served: ServedResource, known: Set<unknown>): ServedMessage {
-    let id = this.#ids.get(served)
-    if (id === undefined) this.#ids.set(served, (id = ++this.#lastId))
+    const id = getOrMake(this.#ids, served, () => ++this.#lastId)
     if (known.has(id)) return { id, resource: null }
     known.add(id)
     return { id, resource: toShared(served) }

@@ -7,7 +7,7 @@ import { exactCopy } from '../codec/exact-json.js'
 import { canonicalText, type Json, treeFrom } from '../codec/json-tree.js'
 import { compilePattern, type Pattern } from './pattern.js'
 import { field, isObject, listAt } from '../../support/fields.js'
-import { oncePer } from '../../support/memo.js'
+import { getOrMake, oncePer } from '../../support/memo.js'
 
 export type Schema = Readonly<Record<string, unknown>>
 
@@ -62,18 +62,16 @@ const patterns = new WeakMap<Schema, Pattern | null>()
 
 /** @param onUnusable receives a pattern that does not compile. Such a pattern then allows everything. */
 export function patternOf(schema: Schema, source: string, onUnusable: (problem: string) => void): Pattern | null {
-  let pattern = patterns.get(schema)
-  if (pattern !== undefined) return pattern
-  pattern = null
-  try {
-    pattern = compilePattern(source)
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    // A definition with such a pattern is rejected here, but one in etcd may have been written elsewhere.
-    onUnusable(error.message)
-  }
-  patterns.set(schema, pattern)
-  return pattern
+  return getOrMake(patterns, schema, () => {
+    try {
+      return compilePattern(source)
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error
+      // A definition with such a pattern is rejected here, but one in etcd may have been written elsewhere.
+      onUnusable(error.message)
+      return null
+    }
+  })
 }
 
 export interface Enumeration {

@@ -8,6 +8,7 @@
  * member sends everything that it applies to its watches.
  */
 import type { Clock, Timer } from '../../../support/clock.js'
+import { getOrMake } from '../../../support/memo.js'
 
 export interface MemberPulseOptions<E> {
   /** Returns the members that currently serve a watch. */
@@ -81,12 +82,7 @@ export class MemberPulse<E> {
   }
 
   #request(member: E): Promise<void> {
-    let pending = this.#pending.get(member)
-    if (pending === undefined) {
-      pending = this.#read(member).finally(() => this.#pending.delete(member))
-      this.#pending.set(member, pending)
-    }
-    return pending
+    return getOrMake(this.#pending, member, () => this.#read(member).finally(() => this.#pending.delete(member)))
   }
 
   async #read(member: E): Promise<void> {
