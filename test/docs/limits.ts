@@ -101,13 +101,6 @@ export const SETTABLE: readonly Settable[] = [
     tests: ['server/transports/bodies/send-body'],
   },
   {
-    bound: 'bytes per second of lists and initial states, per identity',
-    option: 'initialBytesPerSecond',
-    beyond: 'sent more slowly',
-    metric: 'distributary_initial_states',
-    tests: ['security/limits'],
-  },
-  {
     bound: 'memory, shared by the processes',
     option: 'memoryTarget',
     beyond:

@@ -55,11 +55,7 @@ export function countedLimits({ slots = 1_000, requestsPerSecond = 1e6, clock = 
   const resetsOf = new Map<string, number>()
   return {
     semaphores: Object.fromEntries(SEMAPHORE_NAMES.map((name) => [name, semaphore()])) as unknown as IdentitySemaphores,
-    rates: new IdentityRateLimits({
-      clock,
-      requestsPerSecond: () => requestsPerSecond,
-      initialBytesPerSecond: () => 1_000,
-    }),
+    rates: new IdentityRateLimits({ clock, requestsPerSecond: () => requestsPerSecond }),
     resets: { countOf: (network, resets) => void resetsOf.set(network, (resetsOf.get(network) ?? 0) + resets) },
     resetsOf,
   }

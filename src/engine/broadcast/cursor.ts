@@ -38,8 +38,6 @@ export interface CursorOptions {
   readonly bookmarks: boolean
   /** Monotonic milliseconds at which the stream ends cleanly. */
   readonly deadlineMs: number
-  /** Called with the number of initial-state bytes sent. @returns milliseconds to wait before sending more. */
-  readonly pace: (bytes: number) => number
   /** Called at most once, before `onEnd`, when the whole initial state has been written. */
   readonly onInitialComplete: () => void
   /** Called exactly once. */
@@ -86,7 +84,6 @@ export class Cursor {
   #needsFirst: boolean
   #initial: InitialFrames | null = null
   #initialAt = 0
-  #isPaced = false
   #initialSinceMs = 0
   #initialBytes = 0
   #sentBytes = 0
@@ -149,11 +146,6 @@ export class Cursor {
   /** The initial state being sent. */
   get initial(): InitialFrames | null {
     return this.#initial
-  }
-
-  /** Whether sending the initial state is paused until a timer fires. */
-  get isPaced(): boolean {
-    return this.#isPaced
   }
 
   /**
@@ -313,17 +305,6 @@ export class Cursor {
     this.#initialBytes += unit.bytes.length
     // The shared units carry a Table's columns in their first event.
     return this.writeEvents(unit, -1)
-  }
-
-  /** Pauses the initial state until `resume`. The pause is left out when `isTooSlow` computes the reading rate. */
-  pause(ms: number): void {
-    this.#isPaced = true
-    this.#initialSinceMs += ms
-  }
-
-  resume(): void {
-    this.#isPaced = false
-    if (this.#state === 'initial') this.owner.wake(this)
   }
 
   /** Writes the bookmark that is due, if the watcher has a position by now. */

@@ -367,8 +367,8 @@ export class Dispatcher implements CacheListener {
 }
 
 /** Returns the options that the cursor keeps, without the snapshot. */
-function optionsOf({ identity, bookmarks, deadlineMs, pace, onInitialComplete, onEnd }: CursorRequest): CursorOptions {
-  return { identity, bookmarks, deadlineMs, pace, onInitialComplete, onEnd }
+function optionsOf({ identity, bookmarks, deadlineMs, onInitialComplete, onEnd }: CursorRequest): CursorOptions {
+  return { identity, bookmarks, deadlineMs, onInitialComplete, onEnd }
 }
 
 function maxRevision(a: Revision, b: Revision): Revision {

@@ -200,7 +200,6 @@ export class Watchers implements CursorOwner, Advance {
   }
 
   #advanceInitial(cursor: Cursor): boolean {
-    if (cursor.isPaced) return false
     if (cursor.initial!.revision < this.floorRevision) {
       // The ring has dropped events since that state, so the client could not continue from it.
       expire(cursor)
@@ -215,13 +214,7 @@ export class Watchers implements CursorOwner, Advance {
       this.future.follow(cursor)
       return !hasEnded(cursor)
     }
-    if (unit.events === 0) return true
-    const hasRoom = cursor.writeInitial(unit)
-    const waitMs = cursor.options.pace(unit.bytes.length)
-    if (waitMs <= 0) return hasRoom
-    cursor.pause(waitMs)
-    this.#options.clock.setTimer(waitMs, () => cursor.resume())
-    return false
+    return unit.events === 0 || cursor.writeInitial(unit)
   }
 
   #advanceLagging(cursor: Cursor): boolean {

@@ -36,21 +36,14 @@ export const SEMAPHORE_NAMES = [
 export type SemaphoreName = (typeof SEMAPHORE_NAMES)[number]
 export type IdentitySemaphores = Readonly<Record<SemaphoreName, IdentitySemaphore>>
 
-/** The rates of one identity, per second. */
+/** The request rate of each identity. */
 export interface Rates {
   /** Counts a request. @throws BusyError, synchronously or by rejecting. */
   countRequest(identity: string): void | Promise<void>
-  /**
-   * Counts bytes of lists and initial states that are about to be sent.
-   * @returns milliseconds to wait before sending more.
-   */
-  spendInitialBytes(identity: string, bytes: number): number
 }
 
-/** The rates in the process that counts for all. */
+/** The request rates in the process that counts for all. */
 export interface CountedRates extends Rates {
-  /** Whether there is a byte limit at all. */
-  readonly limitsBytes: boolean
   /**
    * Draws requests on behalf of another process.
    * @returns how many requests it may accept, at least one.

@@ -119,7 +119,6 @@ export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {
           start,
           bookmarks: create.progressNotify,
           deadlineMs: Number.POSITIVE_INFINITY,
-          pace: () => 0,
           onInitialComplete: nothing,
           onEnd: nothing,
         },

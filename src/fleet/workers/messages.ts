@@ -38,20 +38,15 @@ export type FeedMessage =
   | { readonly kind: 'confirmed'; readonly feed: number; readonly atMs: number; readonly validMs: number }
   | { readonly kind: 'disconnected' | 'refused'; readonly feed: number; readonly reason: string }
 
-export type LimitMessage =
-  | { readonly kind: 'spent'; readonly identity: string; readonly waitMs: number }
-  | { readonly kind: 'suspect'; readonly client: string }
-
 export type ToWorker =
   | FeedMessage
-  | LimitMessage
+  | { readonly kind: 'suspect'; readonly client: string }
   | { readonly kind: 'subscribed'; readonly feed: number; readonly prefix: Key }
   | { readonly kind: 'pong'; readonly isProof: boolean; readonly problems: SourceProblems }
 
 export type LimitReport =
   | { readonly kind: 'hold'; readonly slot: number; readonly name: SemaphoreName; readonly identity: string }
   | { readonly kind: 'leave'; readonly slot: number }
-  | { readonly kind: 'spend'; readonly identity: string; readonly bytes: number }
   | { readonly kind: 'resets'; readonly network: string; readonly resets: number }
 
 export type ToPrimary =

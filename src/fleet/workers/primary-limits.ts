@@ -4,7 +4,7 @@
  */
 import type { CountedRates, Draw, IdentitySemaphores, Resets, SemaphoreName } from '../../engine/model/shared-limits.js'
 import { BusyError } from '../../engine/model/errors.js'
-import type { LimitReport, LimitMessage, Refusal } from './messages.js'
+import type { LimitReport, Refusal } from './messages.js'
 
 /** The limits that the primary counts for all workers. */
 export interface CountedLimits {
@@ -17,10 +17,7 @@ export class PrimaryLimits {
   /** Releases each slot that is held; keyed by the number that the worker gave the slot. */
   readonly #held = new Map<number, () => void>()
 
-  constructor(
-    private readonly limits: CountedLimits,
-    private readonly send: (message: LimitMessage) => void,
-  ) {}
+  constructor(private readonly limits: CountedLimits) {}
 
   receive(message: LimitReport): void {
     switch (message.kind) {
@@ -29,11 +26,6 @@ export class PrimaryLimits {
         return
       case 'leave':
         return this.#leave(message.slot)
-      case 'spend': {
-        const { identity, bytes } = message
-        const waitMs = this.limits.rates.spendInitialBytes(identity, bytes)
-        return this.send({ kind: 'spent', identity, waitMs })
-      }
       case 'resets':
         return this.limits.resets.countOf(message.network, message.resets)
       default:

@@ -3,8 +3,7 @@
  *
  * - for each slot, before a client uses it;
  * - for an identity's requests, several at a time. Grants not used within a second are returned with the next request,
- *   so the sum over the workers is never above the rate, and only slightly below it;
- * - for bytes, after they were sent. The response says how long the identity has to wait.
+ *   so the sum over the workers is never above the rate, and only slightly below it.
  *
  * While the primary does not answer, the worker grants up to the share of one process, and reports what it granted. The
  * link keeps the order, so the primary's counts are correct again as soon as it resumes reading. Giving each worker a
@@ -22,7 +21,7 @@ import { BusyError } from '../../engine/model/errors.js'
 import type { Clock } from '../../support/clock.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import type { Link } from './link.js'
-import type { LimitMessage, LimitReport, PrimaryMethods, Refusal } from './messages.js'
+import type { LimitReport, PrimaryMethods, Refusal } from './messages.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
 export interface WorkerLimitsOptions {
@@ -55,8 +54,6 @@ interface Grant {
 
 export class WorkerLimits implements SharedLimits {
   readonly processes: number
-  /** The time until which each identity that has sent too many bytes must wait. */
-  readonly #waitUntil = recentEntries<string, number>(MAX_IDENTITIES)
   readonly #unsentResets = new Map<string, number>()
   #resets: Resets | null = null
   #nextSlot = 1
@@ -98,7 +95,6 @@ export class WorkerLimits implements SharedLimits {
 
   rates(own: CountedRates): Rates {
     const grants = recentEntries<string, Grant>(MAX_IDENTITIES)
-    const { clock, send } = this.options
     return {
       countRequest: (identity) => {
         if (this.#isPrimarySilent) return own.countRequest(identity)
@@ -107,11 +103,6 @@ export class WorkerLimits implements SharedLimits {
           grants.set(identity, (grant = { left: 0, untilMs: -1, spare: 0, waiting: 0, drawing: null }))
         if (this.#take(grant)) return
         return this.#waitForGrant(identity, grant, own)
-      },
-      spendInitialBytes: (identity, bytes) => {
-        if (this.#isPrimarySilent || !own.limitsBytes) return own.spendInitialBytes(identity, bytes)
-        if (bytes > 0) send({ kind: 'spend', identity, bytes })
-        return Math.max(0, (this.#waitUntil.get(identity) ?? 0) - clock.monotonic())
       },
     }
   }
@@ -124,9 +115,8 @@ export class WorkerLimits implements SharedLimits {
     }
   }
 
-  receive(message: LimitMessage): void {
-    if (message.kind === 'suspect') return this.#resets?.suspect(message.client)
-    this.#waitUntil.set(message.identity, this.options.clock.monotonic() + message.waitMs)
+  suspect(client: string): void {
+    this.#resets?.suspect(client)
   }
 
   /** Called when the primary no longer answers. Requests are then decided here. */

@@ -78,7 +78,7 @@ export class WorkerLink implements RelaySubscriber {
   #silence: Silence | null = null
 
   constructor(private readonly options: WorkerLinkOptions) {
-    const limits = new PrimaryLimits(options.limits, (message) => this.#send(message))
+    const limits = new PrimaryLimits(options.limits)
     this.#limits = limits
     this.#link = new Link<ToPrimary, PrimaryMethods, WorkerMethods>({
       socket: options.socket,

@@ -192,9 +192,8 @@ export class WorkerChannel {
       case 'pong':
         this.#problems = message.problems
         return this.#ponged(message.isProof)
-      case 'spent':
       case 'suspect':
-        return this.limits.receive(message)
+        return this.limits.suspect(message.client)
       default:
         // The feed may have been stopped in the meantime.
         return this.#feedsById.get(message.feed)?.receive(message, body)

@@ -9,7 +9,6 @@ export const RELOADABLE = [
   'maxWatchers',
   'maxWatchersPerClient',
   'requestsPerSecond',
-  'initialBytesPerSecond',
   'maxInitialStates',
   'passthroughMaxRequests',
   'memoryTarget',

@@ -1,7 +1,6 @@
 /**
- * Rate limits per identity: requests per second, and bytes of lists and initial states per second. A noisy tenant gets
- * 429 before it affects others. `fair-semaphore.ts` limits what clients hold for a while: watches, and requests that
- * take memory.
+ * Limits the requests per second of each identity. A noisy tenant gets 429 before it affects others.
+ * `fair-semaphore.ts` limits what clients hold for a while: watches, and requests that take memory.
  */
 import type { CountedRates, Draw } from '../../engine/model/shared-limits.js'
 import { BusyError } from '../../engine/model/errors.js'
@@ -12,8 +11,6 @@ import { MAX_IDENTITIES } from './fixed-limits.js'
 export interface IdentityRateLimitsOptions {
   readonly clock: Clock
   readonly requestsPerSecond: () => number
-  /** null means unlimited. */
-  readonly initialBytesPerSecond: () => number | null
 }
 
 /** The allowed burst, in seconds of the sustained rate. An informer starts with a burst of lists. */
@@ -26,15 +23,9 @@ const SPARE_SHARE = 1 / 8
 
 export class IdentityRateLimits implements CountedRates {
   readonly #requests: TokenBuckets
-  readonly #bytes: TokenBuckets
 
   constructor(private readonly options: IdentityRateLimitsOptions) {
     this.#requests = new TokenBuckets(options.clock, MAX_IDENTITIES)
-    this.#bytes = new TokenBuckets(options.clock, MAX_IDENTITIES)
-  }
-
-  get limitsBytes(): boolean {
-    return this.options.initialBytesPerSecond() !== null
   }
 
   /**
@@ -58,19 +49,5 @@ export class IdentityRateLimits implements CountedRates {
     }
     bucket.tokens -= granted
     return granted
-  }
-
-  /**
-   * Counts bytes of a list or initial state that is about to be sent.
-   *
-   * @returns the milliseconds to wait before sending more. The counted bytes may be sent now, so any size
-   * is possible.
-   */
-  spendInitialBytes(identity: string, bytes: number): number {
-    const rate = this.options.initialBytesPerSecond()
-    if (rate === null) return 0
-    const bucket = this.#bytes.filled(identity, { perSecond: rate, burst: rate })
-    bucket.tokens -= bytes
-    return bucket.tokens >= 0 ? 0 : Math.ceil((-bucket.tokens / rate) * 1_000)
   }
 }

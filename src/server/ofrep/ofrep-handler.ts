@@ -26,7 +26,6 @@ import { answerAfter, waitFor } from '../transports/api/answer-after.js'
 import type { ApiContext } from '../transports/api/api-context.js'
 import type { ApiHandler } from '../transports/api/api-handler.js'
 import { inMemoryTurn, readSnapshot, untilLoaded } from '../transports/api/read-state.js'
-import { waitForByteRate } from '../transports/api/list-handler.js'
 import { assertNotDraining, encoderOf, type Request } from '../transports/api/request.js'
 import { exposeStaleness } from '../transports/api/resource-handler.js'
 import { handleWatch } from '../transports/api/watch-handler.js'
@@ -43,7 +42,6 @@ const OFREP_PATH = '/ofrep/v1/'
 
 const FLAGS_PATH = `${OFREP_PATH}evaluate/flags`
 const EVENTS_PATH = `${OFREP_PATH}events`
-/** As for lists: a caller far beyond its byte rate is refused, so that it holds no connection in the meantime. */
 const JSON_TYPE = 'application/json'
 
 type Verb = 'get' | 'list' | 'watch'
@@ -137,17 +135,15 @@ async function evaluateAll(
   flags: Flags,
   attributes: Attributes,
 ): Promise<void> {
-  const { exchange, caller, live } = request
+  const { exchange, live } = request
   const announced = exchange.query.get('flagConfigEtag')
   const prepare = async (): Promise<EncodedFlags & { readonly streams: string }> => {
-    await waitForByteRate(context, request)
     const encoded = await encodedFlags(request, flags, announced)
     return { ...encoded, streams: await eventStreams(context, request, attributes) }
   }
   const send = (answering: Exchange, { etag, bytes, streams }: Awaited<ReturnType<typeof prepare>>): void => {
     if (announced !== NEEDS_TICKET && answering.keeps(etag)) return answering.sendNotModified({ etag })
     const body = Buffer.concat([Buffer.from('{"flags":['), bytes, Buffer.from(`]${streams}}`)])
-    caller.pace(body.length)
     answering.send(200, JSON_TYPE, body, { etag })
     live.metrics.listBytes(body.length)
   }

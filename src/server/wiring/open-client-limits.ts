@@ -14,7 +14,7 @@ import { IdentityRateLimits } from '../limits/identity-rate-limits.js'
 import type { Config } from '../config/load.js'
 import { hasAuthenticator } from '../config/relations.js'
 import type { Limit } from '../limits/limit.js'
-import type { CountedRates, IdentitySemaphores, SharedLimits } from '../../engine/model/shared-limits.js'
+import type { CountedRates, IdentitySemaphores, Rates, SharedLimits } from '../../engine/model/shared-limits.js'
 import { RapidResets } from '../transports/limits/rapid-resets.js'
 import type { ServerDeps } from './server-deps.js'
 import { FORWARDED_AT_ONCE, FORWARDED_WATCHES, LARGE_REQUESTS_AT_ONCE, MAX_STREAMS } from '../../etcd-api/limits.js'
@@ -119,7 +119,7 @@ export interface OwnLimits {
 export interface ClientLimits extends Pick<OwnLimits, 'resets'> {
   readonly semaphores: IdentitySemaphores
   /** The process's own counts, or the primary's. */
-  readonly rates: Pick<CountedRates, 'countRequest' | 'spendInitialBytes'>
+  readonly rates: Rates
 }
 
 /** Whether the server authenticates no one and allows everything. */
@@ -165,10 +165,6 @@ export function countedLimits(
     rates: new IdentityRateLimits({
       clock,
       requestsPerSecond: () => Math.max(1, live.current.requestsPerSecond / processes),
-      initialBytesPerSecond: () => {
-        const { initialBytesPerSecond } = live.current
-        return initialBytesPerSecond === null ? null : initialBytesPerSecond / processes
-      },
     }),
     // Each worker counts with the whole allowance, because an attack from one address is a single attack however many
     // workers it reaches.

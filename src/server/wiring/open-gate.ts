@@ -37,7 +37,6 @@ export function openGate(deps: ServerDeps, stage: ResourceStage, { rates, semaph
         throw error
       }
     },
-    spendInitialBytes: (identity, bytes) => rates.spendInitialBytes(identity, bytes),
     proxies: trustedProxies(config.trustedProxies),
     audit,
     clock,

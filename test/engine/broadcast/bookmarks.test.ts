@@ -4,6 +4,7 @@
  */
 import { drain } from '../../../src/engine/broadcast/endings.js'
 import t from 'tap'
+import { Pump } from '../../../src/engine/broadcast/pump.js'
 import type { WireFormat } from '../../../src/engine/broadcast/wire-format.js'
 import type { Revision } from '../../../src/engine/model/revision.js'
 import { batch, lineWire, podKeyValue, put, rev } from '../../support/objects.js'
@@ -21,6 +22,26 @@ const markedWire: WireFormat = {
 }
 /** Like a WebSocket: the mark only keeps the connection open. */
 const pingedWire: WireFormat = { ...markedWire, key: 'pinged', mark: { ...markedWire.mark!, hasPosition: false } }
+
+/** Gives cursors no turn while it holds. */
+class HoldingPump extends Pump {
+  isHolding = false
+  readonly #held: Parameters<Pump['enqueueCursor']>[] = []
+
+  constructor() {
+    super({ dispatchMs: 60_000, unslicedGroups: 0, metrics: { slice: () => {} } })
+  }
+
+  override enqueueCursor(...queued: Parameters<Pump['enqueueCursor']>): void {
+    if (this.isHolding) this.#held.push(queued)
+    else super.enqueueCursor(...queued)
+  }
+
+  letGo(): void {
+    this.isHolding = false
+    for (const queued of this.#held.splice(0)) this.enqueueCursor(...queued)
+  }
+}
 
 function harness(currentRevision: () => Promise<Revision> = never) {
   const readState = () => Promise.resolve({ revision: rev(12), keyValues: [] })
@@ -125,16 +146,19 @@ void t.test('a client that asked for bookmarks gets a position as a bookmark, an
 })
 
 void t.test('an initial state that waits shows no position before its end', async (t) => {
-  const h = createHarness({ revision: 10, objects: [podKeyValue('x', 'a', 10)] })
+  const pump = new HoldingPump()
+  const h = createHarness({ revision: 10, objects: [podKeyValue('x', 'a', 10)], pump })
   const start = { kind: 'initial', snapshot: h.cache.snapshot(), minRevision: null, marksEnd: true } as const
-  const watchers = [undefined, markedWire].map((wire) =>
-    h.watch({ start, bookmarks: true, pace: () => 100_000, ...(wire === undefined ? {} : { wire }) }),
-  )
+  const watchers = [lineWire, markedWire].map((wire) => h.watch({ start, bookmarks: true, wire }))
+  // The socket takes the first unit, and then there is no turn for the rest.
+  for (const { output } of watchers) output.isFull = true
   await h.settle()
+  pump.isHolding = true
+  for (const watcher of watchers) watcher.drain()
   await h.clock.advanceInTurns(90_000, 250)
   t.same(watchers[0]!.seen, ['ADDED a@10'])
   t.same(new Set(watchers[1]!.seen), new Set(['ADDED a@10', 'MARK @unmoved']))
-  await h.clock.advanceInTurns(20_000, 250)
+  pump.letGo()
   await h.settle()
   t.ok(watchers.every(({ seen }) => seen.includes('INITIAL-END @10')))
 })

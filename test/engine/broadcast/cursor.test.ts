@@ -27,7 +27,6 @@ function setUp(revision = 10) {
     identity: 'ann',
     bookmarks: true,
     deadlineMs: 1e9,
-    pace: () => 0,
     onInitialComplete: () => {},
     onEnd: () => {},
   }

@@ -86,8 +86,6 @@ export interface WatchOptions {
   readonly bookmarks?: boolean
   readonly timeoutMs?: number
   readonly output?: TestOutput
-  /** Milliseconds to wait before more of an initial state is sent. Default: none. */
-  readonly pace?: (bytes: number) => number
 }
 
 export interface HarnessOptions {
@@ -188,7 +186,6 @@ export function createHarness(options: HarnessOptions = {}) {
         (`${PODS.etcdPrefix}${(watchOptions.namespace ?? '') === '' ? '' : `${watchOptions.namespace}/`}` as Key),
       bookmarks: watchOptions.bookmarks ?? false,
       deadlineMs: clock.monotonic() + (watchOptions.timeoutMs ?? 3_600_000),
-      pace: watchOptions.pace ?? (() => 0),
       onInitialComplete: () => {
         if (isInitialComplete) throw new Error('complete twice')
         isInitialComplete = true

@@ -59,7 +59,6 @@ function newCursor(group: Group<Cursor>): VisitedCursor {
     identity: 'ann',
     bookmarks: false,
     deadlineMs: 1e9,
-    pace: () => 0,
     onInitialComplete: () => {},
     onEnd: () => {},
   }

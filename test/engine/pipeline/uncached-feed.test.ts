@@ -3,13 +3,14 @@
  * semantics.
  */
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, get } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import t, { type Test } from 'tap'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { EmbeddedUpstream } from '../../../src/engine/upstream/embedded/embedded-upstream.js'
 import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
+import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
 import { assertGuarantees } from '../../guarantees/validate.js'
 import { type AppHarness, startApp } from '../../support/app.js'
 import { definitionObject, ESTABLISHED } from '../../support/definition.js'
@@ -114,16 +115,15 @@ void t.test('a get of one object reads only its key', async (t) => {
 })
 
 void t.test('lists that hold a whole state in memory are limited in number', async (t) => {
-  const filler = 'x'.repeat(100_000)
+  const filler = 'x'.repeat(1_000_000)
   const upstream = new EmbeddedUpstream()
-  for (let i = 0; i < 4; i++) {
+  for (let i = 0; i < 16; i++) {
     const value = Buffer.from(JSON.stringify(pod(`p${i}`, { namespace: 'a', spec: { filler } })))
     upstream.commit([{ type: 'put', key: keyFromText(`/registry/pods/a/p${i}`), value }])
   }
   const h = await startApp(t, {
     flags: ['--watch-cache-sizes', 'pods#0'],
-    // The first piece of a list holds the only slot for long.
-    config: { maxInitialStates: 1, initialBytesPerSecond: 1 },
+    config: { maxInitialStates: 1 },
     upstream,
   })
   let reads = 0
@@ -132,14 +132,16 @@ void t.test('lists that hold a whole state in memory are limited in number', asy
     reads++
     return read(options)
   }
-  const list = '/api/v1/pods?labelSelector=x!%3D'
-  const first = await hold(h.url, 'HTTP/1.1', `${list}1`)
-  await until(() => first.bytes.length > 0, 'it is being sent')
+  const list = `${h.url}/api/v1/pods?labelSelector=x!%3D`
+  // A client that does not read holds the only slot: 16 MB do not fit into a socket's buffers.
+  const first = get(`${list}1`, { agent: false }, (answer) => answer.on('error', () => {}).pause())
+  first.on('error', () => {})
+  t.teardown(() => first.destroy())
+  await once(first, 'response')
   const before = reads
   t.ok(before > 0)
-  t.equal((await fetch(`${h.url}${list}2`)).status, 429)
+  t.equal((await fetch(`${list}2`)).status, 429)
   t.equal(reads, before, 'what cannot be sent is not read')
-  first.close()
 })
 
 /** A server that does not cache `resource`, and whose reads of it wait until they are let go. */
@@ -238,14 +240,23 @@ void t.test('a watch that waits for a slot while its watch on etcd is lost ends 
   const watchersOf = async (): Promise<number> => (await etcd.metrics()).get('etcd_debugging_mvcc_watcher_total') ?? -1
   await writer.put('/registry/minions/n', { kind: 'Node', apiVersion: 'v1', metadata: { name: 'n' } })
   await writer.put('/registry/pods/a/p', pod('p', { namespace: 'a' }))
+  const upstream = connectEtcd({ endpoints: [etcd.url] })
   const h = await startApp(t, {
-    flags: ['--etcd-servers', etcd.url, '--watch-cache-sizes', 'pods#0'],
-    // A few bytes of an initial state hold the only slot for long.
-    config: { maxInitialStates: 1, initialBytesPerSecond: 1 },
-    upstream: connectEtcd({ endpoints: [etcd.url] }),
+    flags: ['--etcd-servers', etcd.url, '--watch-cache-sizes', 'pods#0,configmaps#0'],
+    config: { maxInitialStates: 1 },
+    upstream,
   })
-  const holder = await hold(h.url, 'HTTP/1.1', '/api/v1/nodes?watch=1&resourceVersion=0')
-  await until(() => holder.bytes.length > 0, 'it holds the slot')
+  // An uncached list that is being read holds the only slot.
+  let endRead: (() => void) | null = null
+  const read = upstream.read.bind(upstream)
+  upstream.read = async (options) => {
+    if (!options.prefix.startsWith('/registry/configmaps/')) return await read(options)
+    return await new Promise((_resolve, reject) => {
+      endRead = () => reject(new UpstreamError('unavailable', 'ended'))
+    })
+  }
+  const holder = fetch(`${h.url}/api/v1/configmaps`)
+  await until(() => endRead !== null, 'it holds the slot')
   const before = await watchersOf()
   const waiting = hold(h.url, 'HTTP/1.1', '/api/v1/pods?watch=1')
   await until(async () => (await watchersOf()) === before + 1, 'its watch on etcd runs')
@@ -254,7 +265,8 @@ void t.test('a watch that waits for a slot while its watch on etcd is lost ends 
   await etcd.kill()
   await other.ended
   t.notMatch(other.text, 'ERROR', 'an informer resumes it')
-  holder.close()
+  endRead!()
+  t.equal((await holder).status, 504)
   const held = await waiting
   await until(() => held.hasEnded, 'it would be silent for good')
   t.match(held.text, '"code":429', 'its initial state is not complete')

@@ -105,7 +105,7 @@ void t.test('the requests of an identity are counted over all workers', async (t
   const clock = new VirtualClock()
   const limits = countedLimits({ requestsPerSecond: 10, clock })
   const h = primaryHarness(t, { limits })
-  const own = new IdentityRateLimits({ clock, requestsPerSecond: () => 5, initialBytesPerSecond: () => null })
+  const own = new IdentityRateLimits({ clock, requestsPerSecond: () => 5 })
   const workers = [await h.worker(), await h.worker()]
   const rates = workers.map(({ channel }) => channel.limits.rates(own))
   let passed = 0
@@ -133,7 +133,7 @@ void t.test('requests granted to one worker in advance are available to the othe
   const clockOfWorkers = new VirtualClock()
   const limits = countedLimits({ requestsPerSecond: 2, clock })
   const h = primaryHarness(t, { limits })
-  const own = new IdentityRateLimits({ clock, requestsPerSecond: () => 1, initialBytesPerSecond: () => null })
+  const own = new IdentityRateLimits({ clock, requestsPerSecond: () => 1 })
   const workers = [await h.worker(clockOfWorkers), await h.worker(clockOfWorkers)]
   const [first, second] = workers.map(({ channel }) => channel.limits.rates(own)) as [Rates, Rates]
   const passed = async (rates: Rates, requests: number): Promise<number> => {
@@ -155,20 +155,6 @@ void t.test('requests granted to one worker in advance are available to the othe
   clock.advance(2_000)
   clockOfWorkers.advance(1_001)
   t.equal((await passed(first, 1)) + (await passed(second, 30)), 20, 'what was not used in time is given back')
-})
-
-void t.test('the bytes of an identity are counted over all workers', async (t) => {
-  const clock = new VirtualClock()
-  const limits = countedLimits({ clock })
-  const h = primaryHarness(t, { limits })
-  const own = new IdentityRateLimits({ clock, requestsPerSecond: () => 5, initialBytesPerSecond: () => 500 })
-  const [first, second] = [await h.worker(), await h.worker()]
-  const rates = [first.channel.limits.rates(own), second.channel.limits.rates(own)] as const
-  t.equal(rates[0].spendInitialBytes('a', 3_000), 0, 'the bytes that are counted may go')
-  await until(() => rates[0].spendInitialBytes('a', 0) > 1_000, 'then it waits')
-  rates[1].spendInitialBytes('a', 1_000)
-  await until(() => rates[1].spendInitialBytes('a', 0) > 2_000, 'for what it took elsewhere, too')
-  t.equal(rates[1].spendInitialBytes('b', 0), 0)
 })
 
 void t.test('reset requests are counted over all workers, and all suspect the network', async (t) => {

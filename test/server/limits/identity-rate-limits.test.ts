@@ -7,7 +7,7 @@ import { BusyError } from '../../../src/engine/model/errors.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
 function limits(clock: VirtualClock) {
-  return new IdentityRateLimits({ clock, requestsPerSecond: () => 2, initialBytesPerSecond: () => 1_000 })
+  return new IdentityRateLimits({ clock, requestsPerSecond: () => 2 })
 }
 
 void t.test('requests are allowed in a burst and then at the rate, separately for each identity', async (t) => {
@@ -24,23 +24,6 @@ void t.test('requests are allowed in a burst and then at the rate, separately fo
   clock.advance(3_600_000)
   for (let i = 0; i < 20; i++) limit.countRequest('noisy')
   t.throws(() => limit.countRequest('noisy'), BusyError, 'rest does not add up beyond the burst')
-})
-
-void t.test('bytes beyond the rate must wait', async (t) => {
-  const clock = new VirtualClock()
-  const limit = limits(clock)
-  t.equal(limit.spendInitialBytes('a', 1_000), 0)
-  t.equal(limit.spendInitialBytes('a', 500), 500)
-  t.equal(limit.spendInitialBytes('b', 1), 0)
-  clock.advance(500)
-  t.equal(limit.spendInitialBytes('a', 0), 0)
-  t.equal(limit.spendInitialBytes('a', 10_000_000), 10_000_000, 'a size beyond any bucket goes too, and is waited for')
-  const without = new IdentityRateLimits({
-    clock,
-    requestsPerSecond: () => 1,
-    initialBytesPerSecond: () => null,
-  })
-  t.equal(without.spendInitialBytes('a', 1e12), 0)
 })
 
 function semaphoreOf(options: Partial<FairSemaphoreOptions> & Pick<FairSemaphoreOptions, 'slots'>): FairSemaphore {

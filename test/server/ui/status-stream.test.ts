@@ -21,7 +21,6 @@ const caller: Caller = {
   identity: 'test',
   rights: '',
   isAnybody: async () => true,
-  pace: () => 0,
   authorize: async () => {},
   confirmRights: async () => {},
   keep: () => () => {},

@@ -45,13 +45,6 @@ export const limitsOptions = {
     unit: 'requests/s',
     doc: 'Sustained request rate of one identity; bursts may be ten times as large. Further requests get 429 with Retry-After.',
   }),
-  initialBytesPerSecond: bytes({
-    default: null,
-    min: 64 * 2 ** 10,
-    max: 1_024 * GiB,
-    isFileOnly: true,
-    doc: 'Maximum bytes per second of lists and initial states for one identity. Default: no limit.',
-  }),
   trustedProxies: list({
     default: [],
     parseItem: addressRange,

@@ -11,8 +11,6 @@ import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import type { Selector } from '../../../kubernetes/dialect/selector.js'
 import { parameter } from '../../../kubernetes/dialect/query.js'
 import { listedPrefix } from '../../../kubernetes/model/api-resource.js'
-import { TooManyRequestsError } from '../../../kubernetes/model/status.js'
-import { sleep } from '../../../support/clock.js'
 import { type KeyParts, keyOf } from '../../../support/key-of.js'
 import type { BodyUse } from '../bodies/body-cache.js'
 import { type Layout, layOut } from '../bodies/layout.js'
@@ -24,11 +22,8 @@ import { cacheHeaders, contentUnder, publicCachingOf } from './cache-headers.js'
 import { HISTORY_HEADER } from './poll-handler.js'
 import { POSITION_HEADER, positionOf } from './position.js'
 import { inMemoryTurn, isSmallState, readListState } from './read-state.js'
-import { encoderOf, type ReadRequest, type Request } from './request.js'
+import { encoderOf, type ReadRequest } from './request.js'
 import { checkObjects } from './check-unknown-fields.js'
-
-/** If the wait is longer, the list is rejected, so that the client holds no connection here in the meantime. */
-const MAX_BYTE_RATE_WAIT_MS = 5_000
 
 interface ListRequest extends ReadRequest<ListParameters> {
   /**
@@ -92,7 +87,6 @@ async function prepare(context: ApiContext, request: ListRequest): Promise<Prepa
   const { exchange, live, caller, options } = request
   const { cache } = live
   const { snapshot, caching } = await waitFor(request, async () => {
-    await waitForByteRate(context, request)
     const enter = (): Promise<() => void> => context.pastStates.acquire(caller.identity, exchange.signal)
     return {
       snapshot: await readListState(cache, options.read, request, enter),
@@ -114,7 +108,7 @@ async function sendList(
   exchange: Exchange,
   { caching, position, contents }: Prepared,
 ): Promise<void> {
-  const { live, caller, form, options } = request
+  const { live, form, options } = request
   const { cache } = live
   const { snapshot } = contents
   if (contents.limit !== null) cache.reads.keep(snapshot)
@@ -136,8 +130,6 @@ async function sendList(
   const use = await waitFor(request, () => useBody(context, request, key, contents), release)
   const bytes = await sendBody(exchange, context.bodies, key, use, {
     contentType: form.contentType,
-    pace: (sent) => caller.pace(sent),
-    clock: context.clock,
     acceptsGzip: acceptsGzip(exchange.requestHeaders['accept-encoding']),
     headers: { ...headers, vary },
   })
@@ -187,15 +179,6 @@ function useBody(
   return bodies.use(key, { identity: caller.identity, signal: exchange.signal }, () =>
     contents.layout.pieces(selectedPieces(contents, facts, caller.identity)),
   )
-}
-
-/** Waits until the identity is within its byte rate again. @throws TooManyRequestsError */
-export async function waitForByteRate({ clock }: ApiContext, { caller, exchange }: Request): Promise<void> {
-  const waitMs = caller.pace(0)
-  if (waitMs > MAX_BYTE_RATE_WAIT_MS) {
-    throw new TooManyRequestsError('too many bytes of lists and initial states', Math.ceil(waitMs / 1000))
-  }
-  if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
 }
 
 /** Keeps the selector's facts registered from the first piece to the last, or until the rest is not needed. */

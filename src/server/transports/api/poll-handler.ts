@@ -137,7 +137,6 @@ async function follow(context: ApiContext, request: WatchRequest, after: Revisio
         start: { kind: 'reached', revision: after },
         bookmarks: false,
         deadlineMs: context.clock.monotonic() + waitMs,
-        pace: caller.pace,
         onInitialComplete: () => {},
         onEnd: () => {},
       },

@@ -184,7 +184,6 @@ function watchRequest(
     start,
     bookmarks: options.bookmarks,
     deadlineMs: context.clock.monotonic() + timeoutMs(context, options),
-    pace: caller.pace,
     onInitialComplete: held.releaseInitial,
     onEnd: held.release,
   }

@@ -2,7 +2,6 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import { promisify } from 'node:util'
 import { createGzip, gzip as gzipWhole } from 'node:zlib'
-import { type Clock, sleep } from '../../../support/clock.js'
 import { acceptsGzip } from '../../../kubernetes/dialect/media-type.js'
 import { turns } from '../../../support/turns.js'
 import type { BodyCache, BodyUse } from './body-cache.js'
@@ -21,9 +20,6 @@ export interface BodyResponse {
   readonly contentType: string
   readonly acceptsGzip: boolean
   readonly headers: OutgoingHttpHeaders
-  /** Counts the bytes sent. @returns milliseconds to wait before sending more. */
-  readonly pace: (bytes: number) => number
-  readonly clock: Clock
 }
 
 /**
@@ -46,7 +42,6 @@ export async function sendBody(
     const isLarge = second !== undefined || (first?.length ?? 0) > GZIP_ABOVE_BYTES
     if (!isLarge) {
       const body = first ?? Buffer.alloc(0)
-      response.pace(body.length)
       exchange.send(200, response.contentType, body, headers)
       return body.length
     }
@@ -58,13 +53,13 @@ export async function sendBody(
     }
     if (!response.acceptsGzip) {
       exchange.writeHead(200, { 'content-type': response.contentType, ...headers })
-      await writePieces(exchange, use.body, response)
+      await writePieces(exchange, use.body)
       return use.body.bytes
     }
     const gzipped = cache.useDerived(`${key}\ngzip`, () => gzip(use.shared))
     try {
       exchange.writeHead(200, { 'content-type': response.contentType, 'content-encoding': 'gzip', ...headers })
-      await writePieces(exchange, gzipped.body, response)
+      await writePieces(exchange, gzipped.body)
     } finally {
       gzipped.release()
     }
@@ -124,15 +119,13 @@ async function nextPiece(source: Pieces): Promise<Buffer | undefined> {
   }
 }
 
-async function writePieces(exchange: Exchange, body: BodyReader, { pace, clock }: BodyResponse): Promise<void> {
+async function writePieces(exchange: Exchange, body: BodyReader): Promise<void> {
   const { response } = exchange
   for (let i = 0; !exchange.isGone; i++) {
     const next = body.piece(i)
     const piece = next instanceof Promise ? await next : next
     if (piece === undefined) break
     const hasRoom = response.write(piece)
-    const waitMs = pace(piece.length)
-    if (waitMs > 0) await sleep(clock, waitMs, exchange.signal)
     if (!hasRoom && exchange.needsDrain) await roomOrEnd(response)
     else if (turns.isOver) await turns.take()
   }

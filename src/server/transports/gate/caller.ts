@@ -25,8 +25,6 @@ export interface Caller extends Confirmable {
   readonly rights: string
   /** Whether anyone may make this request; false while that is unknown. */
   isAnybody(): Promise<boolean>
-  /** Counts the bytes of a list or initial state. @returns milliseconds to wait before sending more. */
-  readonly pace: (bytes: number) => number
   /**
    * Checks a further permission, such as `create` for a PUT that would create an object.
    * @throws ForbiddenError, ServiceUnavailableError

@@ -38,8 +38,6 @@ export interface RequestGateOptions {
   readonly escalation: Pick<EscalationCheck, 'confirm'> | null
   /** Counts a request of one identity. @throws TooManyRequestsError, synchronously or later. */
   readonly countRequest: (identity: string) => void | Promise<void>
-  /** Counts the bytes of lists and initial states that are sent to one identity. @returns milliseconds to wait. */
-  readonly spendInitialBytes: (identity: string, bytes: number) => number
   readonly proxies: TrustedProxies
   readonly audit: AuditLog | null
   readonly clock: Pick<Clock, 'now'>
@@ -59,7 +57,7 @@ export class RequestGate {
 
   /** @throws UnauthorizedError, ForbiddenError, TooManyRequestsError, ServiceUnavailableError */
   check(exchange: Exchange, attributes: Attributes): Caller | Promise<Caller> {
-    const { guard, spendInitialBytes } = this.options
+    const { guard } = this.options
     if (guard !== null) return this.#checkGuarded(guard, exchange, attributes)
     this.#admitAnybody(exchange, attributes)
     noteAllowed(exchange.request, exchange.response)
@@ -69,7 +67,6 @@ export class RequestGate {
       rights: '',
       isAnybody: () => Promise.resolve(true),
       confirm: nothing,
-      pace: (bytes) => spendInitialBytes(identity, bytes),
       authorize: allowed,
       confirmRights: allowed,
       keep: () => nothing,
@@ -92,7 +89,6 @@ export class RequestGate {
       isAnybody: async () =>
         credentials.ticket === undefined && (await guard.letsAnybody(attributes).catch(() => false)),
       confirm,
-      pace: (bytes) => this.options.spendInitialBytes(identity, bytes),
       authorize: async (more) => void (await authorized(guard, found, acting, more)),
       confirmRights: async (write) => await this.options.escalation?.confirm(acting.user, write),
       keep: (revoked) => guard.keep(credentials, attributes, grant, revoked),
