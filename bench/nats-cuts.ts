@@ -151,7 +151,6 @@ async function fallback(t: Test, choice: Choice): Promise<Figures> {
       servers: [nats.url],
       upstream,
       resources,
-      fallback: 'etcd',
       fallbackAfterMs: 5_000,
       // A lease must outlast the pauses of this process, which runs many candidates.
       leaseMs: 60_000,

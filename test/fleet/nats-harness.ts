@@ -148,8 +148,8 @@ export function startReplicas(t: Pick<Test, 'teardown'>, options: ReplicasOption
     cluster: 'test',
     role: 'auto',
     upstream,
-    fallback: 'none',
-    fallbackAfterMs: 1_000,
+    // Longer than any test.
+    fallbackAfterMs: 3_600_000,
     leaseMs: 800,
     limits: { replicas: 1, maxBytes: 64 * 2 ** 20, maxAgeMs: 3_600_000 },
     snapshotMessages: 1_000,

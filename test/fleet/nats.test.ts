@@ -146,7 +146,7 @@ void t.test(
     const options = { servers: [nats.url], upstream: etcd.upstream }
     const publisher = startReplica(t, options)
     await until(() => publisher.sink.isSynced && publisher.isPublishing, 'one publishes')
-    const bypass = startReplica(t, { ...options, fallback: 'etcd' })
+    const bypass = startReplica(t, { ...options, fallbackAfterMs: 1_000 })
     await caughtUp(etcd, [publisher, bypass])
     const backup = etcd.embedded.snapshot()
     etcd.put('a', '1')
@@ -258,7 +258,7 @@ void t.test('replicas report that NATS is unreachable, and catch up on their own
   const options = { servers: [nats.url], upstream: etcd.upstream }
   const plain = startReplica(t, options)
   const edge = startReplica(t, { ...options, role: 'edge' })
-  const bypass = startReplica(t, { ...options, fallback: 'etcd' })
+  const bypass = startReplica(t, { ...options, fallbackAfterMs: 1_000 })
   await caughtUp(etcd, [plain, edge, bypass])
   await nats.kill()
   for (let i = 0; i < 30; i++) etcd.put(`k${i}`)
@@ -289,8 +289,8 @@ void t.test('a candidate continues from etcd while no publisher sends its status
   const options = { upstream: etcd.upstream, leaseMs: 120_000 }
   const publisher = startReplica(t, { ...options, servers: [`nats://127.0.0.1:${proxy.port}`] })
   await until(() => publisher.isPublishing && publisher.sink.isSynced, 'one publishes')
-  const candidate = startReplica(t, { ...options, servers: [nats.url], fallback: 'etcd' })
-  const edge = startReplica(t, { ...options, servers: [nats.url], role: 'edge', fallback: 'etcd' })
+  const candidate = startReplica(t, { ...options, servers: [nats.url], fallbackAfterMs: 1_000 })
+  const edge = startReplica(t, { ...options, servers: [nats.url], role: 'edge', fallbackAfterMs: 1_000 })
   await caughtUp(etcd, [publisher, candidate, edge])
   proxy.stall()
   etcd.put('unpublished')

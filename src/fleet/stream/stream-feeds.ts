@@ -41,11 +41,7 @@ export interface StreamFeedOptions extends Omit<UpstreamFeedOptions, 'upstream'>
   readonly role: FleetRole
   /** Unused if the role is `edge`. */
   readonly upstream: Upstream
-  /**
-   * With `etcd`, a replica of the role `auto` continues from etcd when the stream confirms nothing for
-   * `fallbackAfterMs`.
-   */
-  readonly fallback: 'none' | 'etcd'
+  /** A replica of the role `auto` continues from etcd when the stream confirms nothing for this long. */
   readonly fallbackAfterMs: number
   readonly leaseMs: number
   readonly limits: StreamLimits
@@ -119,7 +115,7 @@ export class StreamFeed implements ResourceFeed {
       request: { resource, metrics: request.metrics },
       sink: this.#sink,
       feed: options,
-      afterMs: options.fallback === 'etcd' && options.role === 'auto' ? options.fallbackAfterMs : null,
+      afterMs: options.role === 'auto' ? options.fallbackAfterMs : null,
       content: () => this.#subscriber,
       onDirect: () => {
         options.logger.warn({ resource: resourceId(resource) }, 'NATS delivers nothing new; reading etcd instead')

@@ -36,7 +36,6 @@ export function natsFleet(
     signingKeys: signingKeysOf(config, { clock, logger, metrics: metrics.process }),
     cluster: config.natsCluster,
     role: config.natsRole,
-    fallback: config.natsFallback,
     fallbackAfterMs: FALLBACK_AFTER_MS,
     leaseMs: config.natsLease,
     limits: {

@@ -46,7 +46,7 @@ void t.test("--help all has kube-apiserver's flags, and what only a file sets, u
   t.match(theirs, /^ {2}--etcd-servers ITEM/m)
   t.notMatch(ours, /^ {2}--(etcd-servers|oidc-issuer-url) /m)
   t.match(ours, /^ {2}--upstream TEXT/m)
-  t.match(file, /^ {2}natsFallback CHOICE/m)
+  t.match(file, /^ {2}listCacheBytes SIZE/m)
   t.end()
 })
 

@@ -282,14 +282,14 @@ void t.test('a removed option or value names its replacement, wherever it is set
 })
 
 void t.test('what only the file sets is refused as a flag, and ignored as a variable with a warning', (t) => {
-  t.same(problems({ args: ['--nats-fallback=none'] }), [
-    'unknown flag "--nats-fallback": set natsFallback in the file of --config',
+  t.same(problems({ args: ['--list-cache-bytes=0'] }), [
+    'unknown flag "--list-cache-bytes": set listCacheBytes in the file of --config',
   ])
-  const loaded = loadFrom({ ...yaml('natsFallback: none'), env: { DISTRIBUTARY_NATS_FALLBACK: 'etcd' } })
+  const loaded = loadFrom({ ...yaml('listCacheBytes: 0'), env: { DISTRIBUTARY_LIST_CACHE_BYTES: '1' } })
   t.match(loaded, {
-    config: { natsFallback: 'none' },
+    config: { listCacheBytes: 0 },
     warnings: [
-      'DISTRIBUTARY_NATS_FALLBACK names no option, so it is ignored: set natsFallback in the file of --config',
+      'DISTRIBUTARY_LIST_CACHE_BYTES names no option, so it is ignored: set listCacheBytes in the file of --config',
     ],
   })
   t.end()

@@ -13,7 +13,7 @@ export const fleetOptions = {
     choices: ['auto', 'edge'],
     removed: { origin: 'use auto, and send it no clients' },
     default: 'auto',
-    doc: 'auto: the replica serves clients and can be elected to read etcd for all. edge: it serves clients and needs no route to etcd.',
+    doc: 'auto: the replica serves clients and can be elected to read etcd for all. It also watches etcd itself when NATS has confirmed nothing for 5 to 8 s. edge: it serves clients and needs no route to etcd.',
   }),
   natsCluster: string({
     default: 'default',
@@ -44,12 +44,6 @@ export const fleetOptions = {
   }),
   natsSigningKeyFile: file({
     doc: 'File with a secret key that all replicas share and NATS never sees: one line with at least 32 bytes in base64 (openssl rand -base64 32). Replicas then sign everything they send over NATS, and refuse unsigned data. A second line holds another accepted key, for rotation. The server reloads the file when it changes. Default: no signatures.',
-  }),
-  natsFallback: choice({
-    choices: ['none', 'etcd'],
-    default: 'etcd',
-    isFileOnly: true,
-    doc: 'etcd: a replica with role auto watches etcd itself when NATS has confirmed nothing for 5 to 8 s. Every such replica then adds a watch to etcd for each resource. none: it serves what it has, and reports its age.',
   }),
   natsLease: duration({
     default: 5 * SECOND,
