@@ -18,8 +18,6 @@ export interface TraceExport {
 export interface TraceExportOptions {
   /** The collector's base address, such as `http://127.0.0.1:4318`; null for no tracing. */
   readonly endpoint: string | null
-  /** The share of requests that are traced when the client has not decided whether to trace them. */
-  readonly samplesPerMillion: number
   readonly version: string
   readonly logger: Logger
 }
@@ -40,7 +38,7 @@ const NOTHING: TraceExport = { stop: () => Promise.resolve() }
 
 /** @throws Error that says what to install if the optional packages are missing. */
 export async function exportTraces(options: TraceExportOptions): Promise<TraceExport> {
-  const { endpoint, samplesPerMillion, version, logger } = options
+  const { endpoint, version, logger } = options
   if (endpoint === null) return NOTHING
   const { sdk, hooks, core, resources, exporter } = await loadSdk()
   const otlp = new exporter.OTLPTraceExporter({ url: `${endpoint}/v1/traces`, timeoutMillis: EXPORT_TIMEOUT_MS })
@@ -65,7 +63,6 @@ export async function exportTraces(options: TraceExportOptions): Promise<TraceEx
   })
   const provider = new sdk.TracerProvider({
     resource: own.merge(resources.detectResources({ detectors: [resources.envDetector] })),
-    sampler: new sdk.ParentBasedSampler({ root: new sdk.TraceIdRatioBasedSampler(samplesPerMillion / 1e6) }),
     spanLimits: { attributeValueLengthLimit: MAX_VALUE_LENGTH },
     spanProcessors: [
       new sdk.BatchSpanProcessor({

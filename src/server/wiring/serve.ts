@@ -45,8 +45,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   if (!cluster.isWorker) for (const warning of loaded.warnings) logger.warn({}, warning)
   orExit(() => checkRuntime(config, logger))
   const schema = await readSchema(config)
-  const { tracingOtlpEndpoint: endpoint, tracingSamplingRatePerMillion: samplesPerMillion } = config
-  const traces = await exportTraces({ endpoint, samplesPerMillion, version, logger }).catch(cannotStart)
+  const traces = await exportTraces({ endpoint: config.tracingOtlpEndpoint, version, logger }).catch(cannotStart)
   const metrics = new Metrics(version)
   const live = new LiveConfig({
     config,

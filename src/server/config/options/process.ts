@@ -1,5 +1,5 @@
 /** Options for the configuration file, logs and traces. */
-import { choice, file, integer, string } from '../option.js'
+import { choice, file, string } from '../option.js'
 import { isUrl } from './values.js'
 
 export const processOptions = {
@@ -23,13 +23,6 @@ export const processOptions = {
   tracingOtlpEndpoint: string({
     default: null,
     check: (text) => (isUrl(text) ? null : 'is not the base address of a collector such as http://127.0.0.1:4318'),
-    doc: 'OpenTelemetry collector that receives spans of lists, upstream lists and relists, via OTLP over HTTP: http://127.0.0.1:4318. Default: no tracing.',
-  }),
-  tracingSamplingRatePerMillion: integer({
-    default: 1_000_000,
-    min: 0,
-    max: 1_000_000,
-    isFileOnly: true,
-    doc: 'Number of lists to trace per million that arrive without a traceparent header. With the header, the caller decides.',
+    doc: 'OpenTelemetry collector that receives spans of lists, upstream lists and relists, via OTLP over HTTP: http://127.0.0.1:4318. A caller decides with the traceparent header whether its list is traced. Default: no tracing.',
   }),
 } as const
