@@ -4,13 +4,14 @@
  */
 import { WatchFailure } from '../client/reflector/watch-failure.js'
 import { failureOf } from '../client/reflector/list-pages.js'
-import { readBody, type TransportResponse } from '../client/reflector/transport.js'
+import type { TransportResponse } from '../client/reflector/transport.js'
 import { activeClock } from '../client/reflector/active-clock.js'
 import { sleep } from '../support/clock.js'
 import type { Connection } from './server-connection.js'
 import { CommandError } from './exit-code.js'
 import { bufferOf } from '../support/buffer-of.js'
 import { explainConnection } from '../support/explain-connection.js'
+import { readBytes } from '../support/read-bytes.js'
 
 export interface RequestOptions {
   /** Default: GET. */
@@ -56,7 +57,7 @@ async function sendRequest(connection: Connection, options: RequestOptions): Pro
 }
 
 export async function requestBytes(connection: Connection, options: RequestOptions): Promise<Buffer> {
-  return bufferOf(await readBody(await sendRequest(connection, options), MAX_BODY_BYTES))
+  return bufferOf(await readBytes((await sendRequest(connection, options)).body, MAX_BODY_BYTES))
 }
 
 export async function requestJson(connection: Connection, options: RequestOptions): Promise<unknown> {

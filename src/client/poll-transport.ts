@@ -9,8 +9,9 @@
  * events keeps its position and names a cursor, which makes the URL of the next poll another one.
  */
 import type { StatusLike } from './reflector/watch-failure.js'
-import { readBody, type Transport, type TransportRequest, type TransportResponse } from './reflector/transport.js'
+import type { Transport, TransportRequest, TransportResponse } from './reflector/transport.js'
 import { jsonIn } from '../support/json-text.js'
+import { readBytes } from '../support/read-bytes.js'
 
 /** Options of `pollTransport`. */
 export interface PollOptions {
@@ -105,7 +106,7 @@ async function* lines(
   endMs: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   for (let response = first; ;) {
-    const body = await readBody(response, MAX_DOCUMENT_BYTES)
+    const body = await readBytes(response.body, MAX_DOCUMENT_BYTES)
     if (response.status !== 200) return yield errorLine(response.status, body)
     const { head, events } = parted(body)
     const { resourceVersion, history, cursor } = head.metadata

@@ -1,6 +1,7 @@
 /** Sends one JSON request, for everything except watching: to read one object, create, update or delete. */
 import { failureOf } from './reflector/list-pages.js'
-import { readBody, type Transport } from './reflector/transport.js'
+import type { Transport } from './reflector/transport.js'
+import { readBytes } from '../support/read-bytes.js'
 
 /** A request whose response is one JSON document. */
 export interface JsonRequest {
@@ -40,5 +41,5 @@ export async function requestJson<T = unknown>(transport: Transport, request: Js
     signal,
   })
   if (response.status < 200 || response.status >= 300) throw await failureOf(response)
-  return JSON.parse(new TextDecoder().decode(await readBody(response, MAX_RESPONSE_BYTES))) as T
+  return JSON.parse(new TextDecoder().decode(await readBytes(response.body, MAX_RESPONSE_BYTES))) as T
 }

@@ -1,10 +1,10 @@
 /** One of the two servers that `doctor` compares, used with one identity. Every status code counts as a response. */
 import type { Transport } from '../../client/reflector/transport.js'
-import { readBody } from '../../client/reflector/transport.js'
 import { type ApiResource, discover } from '../../client/discovery.js'
 import { errorMessage } from '../../support/error-message.js'
 import { CommandError } from '../exit-code.js'
 import { jsonIn } from '../../support/json-text.js'
+import { readBytes } from '../../support/read-bytes.js'
 
 export interface Reply {
   readonly status: number
@@ -91,7 +91,7 @@ export class ComparedServer {
   async #send(request: Omit<Parameters<Transport['send']>[0], 'signal'>): Promise<Reply> {
     try {
       const response = await this.transport.send({ ...request, signal: this.signal })
-      const text = Buffer.from(await readBody(response, MAX_BODY_BYTES)).toString()
+      const text = Buffer.from(await readBytes(response.body, MAX_BODY_BYTES)).toString()
       const stalenessSeconds = Number(response.header('x-distributary-staleness-seconds') ?? 0)
       const stripped = response.header('x-distributary-stripped') ?? ''
       return {

@@ -5,7 +5,8 @@
 import { WatchFailure, type StatusLike } from './watch-failure.js'
 import type { ObjectCodec } from './object-codec.js'
 import { listQuery, type Selection } from './requests.js'
-import { readBody, type Transport, type TransportResponse } from './transport.js'
+import type { Transport, TransportResponse } from './transport.js'
+import { readBytes } from '../../support/read-bytes.js'
 
 /** What `listPages` lists, and how. */
 export interface ListOptions<T> {
@@ -66,7 +67,7 @@ async function readPage<T>(options: ListOptions<T>, continueToken: string): Prom
     signal,
   })
   if (response.status !== 200) throw await failureOf(response)
-  return readBody(response, MAX_LIST_BYTES)
+  return readBytes(response.body, MAX_LIST_BYTES)
 }
 
 /** Returns the failure for a response other than 200. If the body is a Status, the failure is read from it. */
@@ -75,7 +76,7 @@ export async function failureOf(response: TransportResponse): Promise<WatchFailu
   const retryAfter = response.header('retry-after')
   let text = ''
   try {
-    text = new TextDecoder().decode(await readBody(response, MAX_ERROR_BYTES))
+    text = new TextDecoder().decode(await readBytes(response.body, MAX_ERROR_BYTES))
     const status = JSON.parse(text) as StatusLike | null
     if (typeof status === 'object' && status !== null)
       return WatchFailure.fromStatus({ ...status, code }, code, retryAfter)

@@ -40,22 +40,3 @@ export function queryText(query: Readonly<Record<string, string>>): string {
   const text = new URLSearchParams(query).toString()
   return text === '' ? '' : `?${text}`
 }
-
-/** Returns the whole body. @throws Error when it is larger than `maxBytes`, or broke off. */
-export async function readBody(response: TransportResponse, maxBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body) {
-    size += chunk.length
-    if (size > maxBytes) throw new Error(`the response has more than ${maxBytes} bytes`)
-    chunks.push(chunk)
-  }
-  if (chunks.length === 1) return chunks[0] as Uint8Array
-  const whole = new Uint8Array(size)
-  let at = 0
-  for (const chunk of chunks) {
-    whole.set(chunk, at)
-    at += chunk.length
-  }
-  return whole
-}

@@ -1,10 +1,11 @@
 /** Translates a server's errors and connection failures into upstream errors. */
 import { WatchFailure } from '../../client/reflector/watch-failure.js'
-import { readBody, type Transport, type TransportResponse } from '../../client/reflector/transport.js'
+import type { Transport, TransportResponse } from '../../client/reflector/transport.js'
 import { UpstreamError, type UpstreamErrorCode } from '../../engine/upstream/upstream.js'
 import { SOURCE_REFUSES } from '../model/status.js'
 import { PROTOBUF_CONTENT_TYPE } from '../codec/protobuf/envelope.js'
 import type { Clock } from '../../support/clock.js'
+import { readBytes } from '../../support/read-bytes.js'
 import { statusOf } from './protobuf-wire.js'
 import { ApiServerReadiness } from '../../support/api-server-readiness.js'
 
@@ -33,7 +34,7 @@ export function withReadableRefusals(transport: Transport): Transport {
 }
 
 async function* statusText(response: TransportResponse): AsyncGenerator<Uint8Array> {
-  const body = await readBody(response, MAX_STATUS_BYTES)
+  const body = await readBytes(response.body, MAX_STATUS_BYTES)
   yield Buffer.from(JSON.stringify(statusOf(Buffer.from(body))))
 }
 
@@ -42,7 +43,7 @@ export function withFirmRefusals(transport: Transport, clock: Clock): Transport 
   const readyz = async (): Promise<number> => {
     const signal = AbortSignal.timeout(READYZ_MS)
     const response = await transport.send({ path: '/readyz', query: {}, accept: '*/*', signal })
-    await readBody(response, MAX_STATUS_BYTES)
+    await readBytes(response.body, MAX_STATUS_BYTES)
     return response.status
   }
   const readiness = new ApiServerReadiness({ readyz, clock })
@@ -53,7 +54,7 @@ export function withFirmRefusals(transport: Transport, clock: Clock): Transport 
         readiness.accepted()
         return response
       }
-      const body = await readBody(response, MAX_STATUS_BYTES)
+      const body = await readBytes(response.body, MAX_STATUS_BYTES)
       await readiness.denied()
       return { ...response, body: once(body) }
     },

@@ -9,11 +9,12 @@ import { LRUCache } from 'lru-cache'
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import { jsonWire, sseWire } from '../../client/reflector/event-stream.js'
 import { failureOf } from '../../client/reflector/list-pages.js'
-import { readBody, type Transport, type TransportResponse } from '../../client/reflector/transport.js'
+import type { Transport, TransportResponse } from '../../client/reflector/transport.js'
 import { type Clock, sleep } from '../../support/clock.js'
 import { silentLogger, type Logger } from '../../support/log.js'
 import { errorMessage } from '../../support/error-message.js'
 import { withDeadline } from '../../support/deadline.js'
+import { readBytes } from '../../support/read-bytes.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { type SourceAge, UpstreamError } from '../../engine/upstream/upstream.js'
 import { asUpstreamError, withFirmRefusals, withReadableRefusals } from './http-failure.js'
@@ -143,7 +144,7 @@ export class RemoteApiServer {
       const response = await this.transport.send({ path, query, accept, headers, signal })
       if (response.status !== 200) throw await failureOf(response)
       if (permission !== undefined) this.noteAllowed(permission)
-      return { body: await readBody(response, 2 ** 30), response }
+      return { body: await readBytes(response.body, 2 ** 30), response }
     } catch (error) {
       const failure = asUpstreamError(signal.aborted ? signal.reason : error, path)
       if (permission !== undefined && failure.code === 'permission-denied') this.noteRefused(permission, failure)
@@ -281,7 +282,7 @@ export class RemoteApiServer {
         async (signal) => {
           const accept = 'text/plain, application/json'
           const response = await this.#options.transport.send({ ...request, accept, signal })
-          const body = await readBody(response, MAX_AGES_BYTES)
+          const body = await readBytes(response.body, MAX_AGES_BYTES)
           if (response.status < 500) this.#ages.received(new TextDecoder().decode(body), requestedAtMs)
         },
       )

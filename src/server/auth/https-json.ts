@@ -8,6 +8,9 @@ import https from 'node:https'
 import type { Webhook, WebhookMetrics } from '../metrics/request-metrics.js'
 import { ConnectionCount } from '../../support/connection-count.js'
 import { agentFor, refuseUpgrade, retireAgent } from '../../support/https-agent.js'
+import { bufferOf } from '../../support/buffer-of.js'
+import { jsonIn } from '../../support/json-text.js'
+import { readBytes } from '../../support/read-bytes.js'
 import type { TlsClientOptions } from '../../support/tls-client-options.js'
 import type { Watched } from './watched-file.js'
 import { textAt } from '../../support/fields.js'
@@ -92,58 +95,44 @@ export class JsonClient {
     }
   }
 
-  #exchange(url: string, method: string, body: string | null, accept: string): Promise<JsonResponse> {
+  async #exchange(url: string, method: string, body: string | null, accept: string): Promise<JsonResponse> {
     const authorization = this.#server.authorization?.() ?? null
     const headers = {
       accept,
       ...(body === null ? {} : { 'content-type': JSON_TYPE, 'content-length': Buffer.byteLength(body) }),
       ...(authorization === null ? {} : { authorization }),
     }
-    const { request: start } = url.startsWith('http:') ? http : https
     const signal = AbortSignal.timeout(TIMEOUT_MS)
-    return new Promise((resolve, reject) => {
-      let hasResponse = false
-      const send = (): void => {
-        const request = start(url, { method, headers, agent: this.#agent, signal }, take)
-        request.on('error', (error) => {
-          // The server may close an idle connection just as it is reused. A retry is safe, because no request here
-          // changes anything.
-          if (request.reusedSocket && !hasResponse && !signal.aborted) send()
-          else reject(error)
-        })
-        refuseUpgrade(request)
-        request.end(body ?? undefined)
-      }
-      const take = (response: http.IncomingMessage): void => {
-        hasResponse = true
-        this.connections.note(response.socket)
-        const chunks: Buffer[] = []
-        let size = 0
-        response.on('data', (chunk: Buffer) => {
-          size += chunk.length
-          if (size > MAX_BODY_BYTES) response.destroy(new Error(`the answer is larger than ${MAX_BODY_BYTES} bytes`))
-          else chunks.push(chunk)
-        })
-        response.on('error', reject)
-        response.on('end', () =>
-          resolve({ status: response.statusCode ?? 0, body: parse(Buffer.concat(chunks).toString('utf8')) }),
-        )
-      }
-      send()
-    })
+    const response = await send(url, { method, headers, agent: this.#agent, signal }, body)
+    this.connections.note(response.socket)
+    const text = bufferOf(await readBytes(response, MAX_BODY_BYTES)).toString('utf8')
+    return { status: response.statusCode ?? 0, body: jsonIn(text) }
   }
+}
+
+type Sent = https.RequestOptions & { readonly signal: AbortSignal }
+
+function send(url: string, options: Sent, body: string | null): Promise<http.IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const { request: start } = url.startsWith('http:') ? http : https
+    let hasResponse = false
+    const request = start(url, options, (response) => {
+      hasResponse = true
+      resolve(response)
+    })
+    request.on('error', (error) => {
+      // The server may close an idle connection just as it is reused. A retry is safe, because no request here changes
+      // anything.
+      if (request.reusedSocket && !hasResponse && !options.signal.aborted) resolve(send(url, options, body))
+      else reject(error)
+    })
+    refuseUpgrade(request)
+    request.end(body ?? undefined)
+  })
 }
 
 function newAgent(server: JsonServer): http.Agent {
   return agentFor(server.server, server, { keepAlive: true, maxSockets: 8, maxFreeSockets: 8 })
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** The error for an unexpected status, with the server's own message as its cause. */

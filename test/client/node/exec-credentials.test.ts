@@ -9,7 +9,7 @@ import t from 'tap'
 import { stringify } from 'yaml'
 import { execCredentials } from '../../../src/client/node/exec-credentials.js'
 import { loadKubeconfig, nodeTransport, type NodeTransportOptions } from '../../../src/client/index.js'
-import { readBody } from '../../../src/client/reflector/transport.js'
+import { readBytes } from '../../../src/support/read-bytes.js'
 import type { ExecPlugin } from '../../../src/support/exec-plugin.js'
 import { readKubeconfig } from '../../../src/support/read-kubeconfig.js'
 import { startApp } from '../../support/app.js'
@@ -211,7 +211,7 @@ void t.test('a token that a server refuses is fetched again, and a certificate i
       accept: 'application/json',
       signal: AbortSignal.timeout(20_000),
     })
-    await readBody(response, 1e6)
+    await readBytes(response.body, 1e6)
     return response.status
   }
   print(credential({ token: 'old-token' }))

@@ -4,7 +4,7 @@ import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { nodeTransport } from '../../../src/client/node/node-transport.js'
-import { readBody } from '../../../src/client/reflector/transport.js'
+import { readBytes } from '../../../src/support/read-bytes.js'
 import { IN_CLUSTER, loadKubeconfig } from '../../../src/server/auth/kubeconfig.js'
 import { createAuthority } from '../../support/certificates.js'
 
@@ -60,7 +60,7 @@ void t.test('the token does not follow a redirect to another host', async (t) =>
   for (const path of ['/api', `https://localhost:${other}/`, `@localhost:${other}/`]) {
     const signal = AbortSignal.timeout(10_000)
     const sent = transport.send({ path, query: {}, accept: '*/*', signal })
-    await sent.then((response) => readBody(response, 1_000)).catch(() => undefined)
+    await sent.then((response) => readBytes(response.body, 1_000)).catch(() => undefined)
   }
   t.same(here[0], 'Bearer secret')
   t.same(elsewhere, [])

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import t from 'tap'
 import { load } from '../../../src/server/config/load.js'
-import { readBody } from '../../../src/client/reflector/transport.js'
+import { readBytes } from '../../../src/support/read-bytes.js'
 import { openRemoteApiServer } from '../../../src/server/wiring/open-remote-api-server.js'
 import { silentLogger as logger } from '../../../src/support/log.js'
 import { createAuthority } from '../../support/certificates.js'
@@ -60,7 +60,7 @@ void t.test(
     const send = async (at: string) =>
       await remote.transport.send({ path: at, query: {}, accept: '*/*', signal: AbortSignal.timeout(30_000) })
     const text = async (answer: Awaited<ReturnType<typeof send>>): Promise<string> =>
-      Buffer.from(await readBody(answer, 1_000)).toString()
+      Buffer.from(await readBytes(answer.body, 1_000)).toString()
 
     t.equal(await text(await send('/')), 'first')
     const watch = await send('/watch')

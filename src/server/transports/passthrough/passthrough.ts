@@ -10,11 +10,14 @@
  *
  * A write is never sent twice, because this server cannot know whether it was performed before the connection broke.
  */
+import { once } from 'node:events'
 import http from 'node:http'
 import https from 'node:https'
 import type { Duplex } from 'node:stream'
 import { ApiServerReadiness } from '../../../support/api-server-readiness.js'
+import { bufferOf } from '../../../support/buffer-of.js'
 import { ConnectionCount } from '../../../support/connection-count.js'
+import { withDeadline } from '../../../support/deadline.js'
 import { ANONYMOUS, type User } from '../../auth/user.js'
 import type { IdentitySemaphore } from '../../../engine/model/shared-limits.js'
 import {
@@ -27,7 +30,8 @@ import {
 import { statusOf } from '../../../kubernetes/model/status-of.js'
 import type { Watched } from '../../auth/watched-file.js'
 import type { Clock } from '../../../support/clock.js'
-import { agentFor, retireAgent } from '../../../support/https-agent.js'
+import { agentFor, refuseUpgrade, retireAgent } from '../../../support/https-agent.js'
+import { readBytes } from '../../../support/read-bytes.js'
 import type { TlsClientOptions } from '../../../support/tls-client-options.js'
 import type { ForwardedCaller } from '../gate/caller.js'
 import type { Exchange } from '../exchange/exchange.js'
@@ -154,52 +158,36 @@ export class Passthrough {
    * without it.
    * @throws StatusError when there is no response; Error when it is longer than `maxBytes`.
    */
-  readDocument(
+  async readDocument(
     path: string,
     asUser: User,
     { maxBytes, timeoutMs, signal }: DocumentOptions,
   ): Promise<DocumentResponse> {
     const user = this.#agents.proxy === null ? null : asUser
-    const rawHeaders = ['Accept', 'application/json']
-    const { host } = this.#url
-    const headers = {
-      rawHeaders,
+    const headers = requestHeaders({
+      rawHeaders: ['Accept', 'application/json'],
       address: '',
-      host,
+      host: this.#url.host,
       asUser: user,
       passesToken: false,
       upgrade: null,
       isChunked: false,
       isStripped: this.#isStripped,
+    })
+    const { name, clock } = this.options
+    const late = (): Error => new TimeoutError(`${name} did not answer in time`)
+    const read = async (giveUp: AbortSignal): Promise<DocumentResponse> => {
+      const outgoing = this.#send('GET', path, user, headers)
+      giveUp.addEventListener('abort', () => outgoing.destroy(), { once: true })
+      outgoing.on('error', () => undefined)
+      refuseUpgrade(outgoing)
+      const [incoming] = (await once(outgoing.end(), 'response')) as [http.IncomingMessage]
+      this.#connections.note(incoming.socket)
+      const body = bufferOf(await readBytes(incoming, maxBytes))
+      return { status: incoming.statusCode ?? 502, body }
     }
-    return new Promise((resolve, reject) => {
-      const outgoing = this.#send('GET', path, user, requestHeaders(headers))
-      const stop = (): void => void outgoing.destroy(new Error('given up'))
-      const timer = this.options.clock.setTimer(timeoutMs, () => {
-        outgoing.destroy(new TimeoutError(`${this.options.name} did not answer in time`))
-      })
-      const fail = (error: Error): void => reject(this.#statusOf(error, true))
-      signal.addEventListener('abort', stop, { once: true })
-      outgoing.once('close', () => {
-        timer.cancel()
-        signal.removeEventListener('abort', stop)
-        fail(new Error('the connection ended'))
-      })
-      outgoing.on('error', fail)
-      outgoing.once('response', (incoming) => {
-        this.#connections.note(incoming.socket)
-        const chunks: Buffer[] = []
-        let size = 0
-        incoming.on('error', fail)
-        incoming.on('data', (chunk: Buffer) => {
-          size += chunk.length
-          if (size > maxBytes) outgoing.destroy(new Error(`the response has more than ${maxBytes} bytes`))
-          else chunks.push(chunk)
-        })
-        incoming.once('end', () => resolve({ status: incoming.statusCode ?? 502, body: Buffer.concat(chunks) }))
-      })
-      outgoing.end()
-      if (signal.aborted) stop()
+    return await withDeadline(clock, timeoutMs, signal, late, read).catch((error: Error) => {
+      throw this.#statusOf(error, true)
     })
   }
 
