@@ -58,7 +58,6 @@ const AS_IN_KUBE_APISERVER: ReadonlySet<OptionName> = new Set([
   'tlsMinVersion',
   'watchCache',
   'watchCacheSizes',
-  'onGapOverrides',
   'minRequestTimeout',
   'requestTimeout',
   'shutdownDelayDuration',
