@@ -38,6 +38,8 @@ import { WriteRights } from './write-rights.js'
 export interface EtcdApiOptions {
   readonly prefixes: () => Iterable<ServedPrefix>
   readonly raw: RawUpstream
+  /** The URL that clients get as the only member's; null for the authority that the client used. */
+  readonly advertiseUrl: string | null
   /** Whether writes are forwarded. */
   readonly isWritable: boolean
   /** Whether a range that no declared prefix covers must stay hidden, whatever the caller may do. */
@@ -400,7 +402,8 @@ export class EtcdApi {
   /** Returns the only member: this server, so that clients that follow the members stay here. */
   async #memberList({ stream, access }: Unary): Promise<Parts> {
     const admitted = await access.check([])
-    const url = `${stream.isSecure ? 'https' : 'http'}://${stream.authority}`
+    const { advertiseUrl } = this.#options
+    const url = advertiseUrl ?? `${stream.isSecure ? 'https' : 'http'}://${stream.authority}`
     const identity = await this.#identity.get()
     await admitted.confirm()
     return memberListResponse(encodeHeader(identity, 0), identity.memberId, 'distributary', url)

@@ -275,6 +275,7 @@ const RULES: readonly Rule[] = [
     is('onGap', 'coalesce'),
     'every event is owed to a client of etcd, so its watches end after a gap',
   ),
+  needs('etcdApiAdvertiseUrl', 'etcdApi'),
   check('etcdApi', noEtcdPrefixes),
   needs(['publicCaching', AUTHENTICATED], 'anonymousAuth', 'else requests without credentials are refused'),
   check('publicCaching', cachedTooLong, 'watchCacheAge'),

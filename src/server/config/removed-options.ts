@@ -5,7 +5,6 @@ import { nearestName } from '../../support/nearest-name.js'
 /** By flag: what to do instead. */
 const REMOVED: ReadonlyMap<string, string> = new Map([
   ['--serve-cbor', 'custom resources stored as CBOR are read as before, and clients get JSON or protobuf'],
-  ['--etcd-api-advertise-url', 'clients get the address that they used; where a proxy ends TLS, turn off their sync'],
   ['--tracing-sampling-rate-per-million', 'sample the spans in the collector'],
   ['--nats-fallback', 'use --nats-role edge for a replica that must not read etcd'],
   ['--initial-bytes-per-second', 'use --requests-per-second and --max-initial-states, which also count by identity'],

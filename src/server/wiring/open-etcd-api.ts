@@ -76,6 +76,7 @@ export function openEtcdApi(
   const api = new EtcdApi({
     prefixes,
     raw,
+    advertiseUrl: config.etcdApiAdvertiseUrl,
     isWritable: config.enableWrites,
     // What Kubernetes stores is shown only where rules say so: it includes Secrets.
     isHidden: (range: KeyRange) =>

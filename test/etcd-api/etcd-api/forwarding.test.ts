@@ -57,6 +57,7 @@ function open(answer: (path: string, request: Uint8Array) => Buffer | Promise<Bu
   const options: EtcdApiOptions = {
     prefixes: () => [],
     raw,
+    advertiseUrl: null,
     isWritable: true,
     isHidden: (range) => overlaps(range, keyFromText('/registry/')),
     limits,

@@ -1,7 +1,7 @@
 /** Options for the server's addresses and TLS. */
 import { isIP } from 'node:net'
 import { boolean, choice, file, fraction, integer, list, parsed, port, string } from '../option.js'
-import { hostName, origin, socketAddress } from './values.js'
+import { hostName, origin, problemOfUrl, socketAddress } from './values.js'
 
 export const servingOptions = {
   bindAddress: string({
@@ -35,6 +35,11 @@ export const servingOptions = {
     default: [],
     parseItem: (text) => text,
     doc: 'Declared prefixes, without namespaces, that are also served in etcd\'s own gRPC API, on the same ports: "flags". Clients of etcd read them from the cache; all other keys are forwarded to callers who may read them. Requires --etcd-servers, and a single process that caches these prefixes. Their values are kept a second time, exactly as etcd has them.',
+  }),
+  etcdApiAdvertiseUrl: string({
+    default: null,
+    check: (text) => problemOfUrl(text, ['http:', 'https:']),
+    doc: "URL that clients of etcd's own API get as the only member of the cluster, and use from then on. Default: the host and port that the client used.",
   }),
   compress: boolean({
     default: false,
