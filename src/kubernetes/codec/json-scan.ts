@@ -137,61 +137,77 @@ function scan(value: Buffer, opening: number, numbers: JsonNumbers, scratch?: Sc
       i++
       continue
     }
-    if (byte === QUOTE && state !== COMMA_OR_END) {
-      const start = i
-      i++
-      let escaped = false
-      for (;;) {
-        if (i >= end) return null
-        const inner = value[i]!
-        if (inner === QUOTE) break
-        if (inner < 0x20) return null
-        hasHighBytes |= inner
-        if (inner === BACKSLASH) {
-          escaped = true
-          i = endOfEscape(value, i)
-          if (i === -1) return null
-        } else {
-          i++
-        }
-      }
-      i++
-      if (state === VALUE || state === VALUE_OR_END) {
-        if (depth === 1) {
-          if (role === KIND) {
-            kindStart = start
-            kindEnd = i
-          } else if (role === API_VERSION) {
-            apiVersionStart = start
-            apiVersionEnd = i
-          } else if (role === METADATA) metadataStart = -1
-        }
-        state = COMMA_OR_END
-        continue
-      }
-      if (depth === 1) {
-        if (readsMembers) role = topLevelRole(value, start, i, escaped)
-      } else if (depth === 2 && inMetadata) {
-        memberStart = start
-        role = isResourceVersion(value, start, i, escaped) ? RESOURCE_VERSION : OTHER
-      }
-      while (i < end && isSpace(value[i]!)) {
-        i++
-        spaces++
-      }
-      if (i >= end || value[i] !== COLON) return null
-      i++
-      state = VALUE
-      continue
-    }
     switch (state) {
       case KEY_OR_END:
       case KEY: {
+        if (byte === QUOTE) {
+          const start = i
+          i++
+          let escaped = false
+          for (;;) {
+            if (i >= end) return null
+            const inner = value[i]!
+            if (inner === QUOTE) break
+            if (inner < 0x20) return null
+            hasHighBytes |= inner
+            if (inner === BACKSLASH) {
+              escaped = true
+              i = endOfEscape(value, i)
+              if (i === -1) return null
+            } else {
+              i++
+            }
+          }
+          i++
+          if (depth === 1) {
+            if (readsMembers) role = topLevelRole(value, start, i, escaped)
+          } else if (depth === 2 && inMetadata) {
+            memberStart = start
+            role = isResourceVersion(value, start, i, escaped) ? RESOURCE_VERSION : OTHER
+          }
+          while (i < end && isSpace(value[i]!)) {
+            i++
+            spaces++
+          }
+          if (i >= end || value[i] !== COLON) return null
+          i++
+          state = VALUE
+          continue
+        }
         if (byte !== CLOSE_BRACE || state === KEY) return null
         break
       }
       case VALUE_OR_END:
       case VALUE: {
+        if (byte === QUOTE) {
+          const start = i
+          i++
+          for (;;) {
+            if (i >= end) return null
+            const inner = value[i]!
+            if (inner === QUOTE) break
+            if (inner < 0x20) return null
+            hasHighBytes |= inner
+            if (inner === BACKSLASH) {
+              i = endOfEscape(value, i)
+              if (i === -1) return null
+            } else {
+              i++
+            }
+          }
+          i++
+          if (depth === 1) {
+            if (role === KIND) {
+              kindStart = start
+              kindEnd = i
+            } else if (role === API_VERSION) {
+              apiVersionStart = start
+              apiVersionEnd = i
+            } else if (role === METADATA) metadataStart = -1
+          }
+          state = COMMA_OR_END
+          continue
+        }
         if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
           if (depth === maxDepth) return null
           if (depth === 1) {
