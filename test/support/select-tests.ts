@@ -42,6 +42,7 @@ const SYSTEM = [
   'test/growth',
   'test/guarantees/live.test.ts',
   'test/integration',
+  'test/kubernetes/upstream/http-resource/refused-watches.test.ts',
   'test/ops',
   'test/reference',
   'test/security',
