@@ -319,7 +319,7 @@ void t.test('doctor compares objects without what distributary leaves out of the
     const resources = async () => [{ group: '', version: 'v1', plural: 'pods' }]
     const listing = (metadata: object, more: object) => ({
       resources,
-      get: async () => ({ status: 200, body: { metadata: {}, items: [{ metadata }] }, ...more }),
+      get: async () => ({ status: 200, body: { metadata: { resourceVersion: '1' }, items: [{ metadata }] }, ...more }),
     })
     const here = listing({ name: 'a', ...own }, { lacksManagedFields })
     const there = listing({ name: 'a', managedFields: [{ manager: 'kubectl' }] }, { lacksManagedFields: false })
@@ -332,6 +332,30 @@ void t.test('doctor compares objects without what distributary leaves out of the
   t.match(await examine(true, { labels: {} }), { outcome: 'wrong', found: /differs at/ })
   t.match(await examine(false, {}), { outcome: 'wrong', found: /differs at/ })
 })
+
+void t.test(
+  'doctor compares no lists that are computed for each request, such as those of metrics-server',
+  async (t) => {
+    let requests = 0
+    const server = {
+      resources: async () =>
+        ['nodes', 'pods'].map((plural) => ({
+          group: plural === 'pods' ? 'metrics.k8s.io' : '',
+          version: 'v1',
+          plural,
+        })),
+      get: async (path: string) => ({
+        status: 200,
+        body: path.includes('metrics')
+          ? { metadata: {}, items: [{ metadata: { name: 'a' }, containers: [`in any order ${requests++}`] }] }
+          : { metadata: { resourceVersion: '1' }, items: [{ metadata: { name: 'n' } }] },
+      }),
+    }
+    const verdict = await CHECKS['lists']!({ here: server, there: server, agent: null } as unknown as Patient)
+    t.match(verdict, { outcome: 'ok', found: '1 lists are equal, with 1 objects' })
+    t.ok(requests > 0, 'although it could be asked')
+  },
+)
 
 void t.test('doctor rejects arguments that it cannot use', async (t) => {
   t.match(await runCli(t, ['doctor']), { code: EXIT.usage, stderr: /--kubeconfig is required/ })
