@@ -55,6 +55,12 @@ export const istiod: GoProgram = {
   package: 'istio.io/istio/pilot/cmd/pilot-discovery',
 }
 
+export const metricsServer: GoProgram = {
+  source: `${others}metrics-server`,
+  package: 'sigs.k8s.io/metrics-server/cmd/metrics-server',
+  variables: { 'k8s.io/client-go/pkg/version.gitVersion': 'v0.9.0' },
+}
+
 export const openTelemetry: GoProgram = { source: `${others}opentelemetry` }
 
 export const argoCd: GoProgram = { source: `${others}argocd` }

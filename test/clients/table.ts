@@ -13,6 +13,7 @@ import {
   kubemark,
   kubeProxy,
   kubeStateMetrics,
+  metricsServer,
   newestKubectl,
   openTelemetry,
   operator,
@@ -276,6 +277,14 @@ export const outsideClients: readonly OutsideClient[] = [
     test: 'test/onboarding/in-cluster.ts',
     runsIn: 'npm run judge -- onboarding',
     program: openTelemetry,
+  },
+  {
+    name: 'metrics-server',
+    version: '0.9.0',
+    does: 'it scrapes kubelets, and `kubectl top` shows nodes and pods through the API server, before and after it is moved and moved back',
+    test: 'test/onboarding/there-and-back.ts',
+    runsIn: 'npm run judge -- onboarding',
+    program: metricsServer,
   },
   {
     name: 'Argo CD',

@@ -5,7 +5,6 @@
 import { Resolver } from 'node:dns/promises'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { Test } from 'tap'
 import {
   argoCd,
   ciliumOperator,
@@ -29,107 +28,16 @@ import { provideRust } from '../clients/support/rust.js'
 import { startProcess } from '../clients/support/start-process.js'
 import { COLOUR, startTerminal } from '../clients/support/terminal.js'
 import { widget, widgetDefinition, widgetsPath } from '../clients/support/widgets.js'
-import { ask, type Server, serverAt } from '../reference/ask.js'
-import { discover, groupPath, type Served } from '../reference/discovered.js'
-import { ADMIN } from '../reference/control-plane.js'
+import { groupPath } from '../reference/discovered.js'
 import { freePort, freePorts } from '../support/free-port.js'
 import { buildGoProgram, moduleFolder } from '../support/go-program.js'
 import { type NamespacedHost, openNetwork } from '../support/network-namespaces.js'
 import { until } from '../support/until.js'
-import { type Cluster, kubeconfigOf, temporaryFolder, tokenOf } from './cluster.js'
+import { type Agent, LISTING, type Named, reading, turnOf, WITHIN_MS, type World } from './agent.js'
+import { kubeconfigOf, temporaryFolder, tokenOf } from './cluster.js'
+import { metricsServer } from './metrics-server.js'
 import { DIRECTORY, type Pod } from './pod.js'
 import { deschedulerPolicy } from '../clients/support/descheduler-policy.js'
-
-/** Some clients read the token again only each minute; others wait half a minute before they reconnect. */
-export const WITHIN_MS = 120_000
-
-/** The variable with the names of the clients that this machine lacks, separated by commas. */
-export const LACKING = 'ONBOARDING_LACKING'
-
-export interface RunningAgent {
-  /** Returns the agent's state, or the work it has done, as lines in any order. */
-  readonly held: () => Promise<readonly string[]>
-  /**
-   * Makes the agent create a ConfigMap in the namespace `default`. Returns whether that worked. Absent if the agent
-   * cannot be made to.
-   */
-  readonly create?: (name: string) => Promise<boolean>
-  readonly printed: () => string
-  /** Whether the agent's process has ended. Absent if it has no lasting process. */
-  readonly hasEnded?: () => boolean
-  /** Overrides `Agent.expected`. */
-  readonly expected?: (world: World) => Promise<readonly string[]>
-}
-
-export interface Agent {
-  /** The agent's name, and that of its service account. */
-  readonly name: string
-  /** The name in the clients' table of what must be provided. */
-  readonly client: string
-  readonly start: (t: Test, pod: Pod, world: World) => Promise<RunningAgent>
-  /** The same lines from the API server. Default: the pods, as lines `NAME TURN`. */
-  readonly expected?: (world: World) => Promise<readonly string[]>
-  /** The resources that the agent may list only once. Default: pods. Empty for no limit. */
-  readonly follows?: readonly string[]
-  /**
-   * What happens if the agent's token suddenly becomes invalid, for an agent that does not survive that. A running pod
-   * never sees it.
-   */
-  readonly withoutToken?: string
-  /** The agent's permissions besides listing and watching pods, and creating ConfigMaps. */
-  readonly rules?: readonly object[]
-  /** Objects that must exist before the agent starts. */
-  readonly objects?: readonly object[]
-  /** Returns the objects that a turn writes for the agent. */
-  readonly turn?: (turn: string) => readonly object[]
-}
-
-/** Reads the expected state from the API server. */
-export class World {
-  readonly #server: Server
-
-  constructor(readonly cluster: Cluster) {
-    this.#server = serverAt('theirs', cluster.url, ADMIN)
-  }
-
-  async get<T>(path: string): Promise<T> {
-    const { code, body } = await ask(this.#server, { method: 'GET', path, headers: { accept: 'application/json' } })
-    if (code !== 200) throw new Error(`${path}: ${code}`)
-    return JSON.parse(body.toString()) as T
-  }
-
-  async served(): Promise<readonly Served[]> {
-    return await discover(this.#server)
-  }
-
-  async items<T>(path: string): Promise<readonly T[]> {
-    return (await this.get<{ readonly items: readonly T[] }>(path)).items
-  }
-}
-
-interface Named {
-  readonly metadata: {
-    readonly name: string
-    readonly namespace?: string
-    readonly labels?: Readonly<Record<string, string>>
-  }
-}
-
-const turnOf = ({ metadata: { labels } }: Named): string => labels?.['turn'] ?? 'null'
-
-export const podsOf = async (world: World): Promise<readonly string[]> => {
-  const pods = await world.items<Named>('/api/v1/pods')
-  return pods.map((pod) => `${pod.metadata.name} ${turnOf(pod)}`)
-}
-
-/** Go's clients then list where they would begin with a watch, so that each list is counted. */
-const LISTING = ['env', 'KUBE_FEATURE_WatchListClient=false']
-
-const reading = (group: string, ...resources: readonly string[]): object => ({
-  apiGroups: [group],
-  resources,
-  verbs: ['get', 'list', 'watch'],
-})
 
 /** A program that is asked through its standard input. */
 const asked =
@@ -780,6 +688,7 @@ export const agents: readonly Agent[] = [
   informer('dynamic', LISTING),
   informer('metadata', LISTING),
   metrics,
+  metricsServer,
   collector,
   follower('kubernetes', 'Python kubernetes'),
   follower('kubernetes-asyncio', 'kubernetes_asyncio'),

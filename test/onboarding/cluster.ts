@@ -14,6 +14,7 @@ import { placeContainer, readdress } from '../ops/support/machine.js'
 import { root, type ServerProcess, startServerProcess } from '../ops/support/server-process.js'
 import { ADMIN, startApiServer } from '../reference/control-plane.js'
 import { buildKubernetes } from '../reference/programs.js'
+import { type CertificateAuthority, createAuthority } from '../support/certificates.js'
 import { type EtcdProcess, startEtcd } from '../support/etcd-process.js'
 import { kubectlBinary } from '../support/kubectl.js'
 
@@ -25,8 +26,10 @@ export interface Cluster {
   readonly ca: string
   /** The path of the administrator's kubeconfig. */
   readonly kubeconfig: string
-  /** Kills the API server and starts it again. Resolves when it is ready. */
-  readonly restart: () => Promise<void>
+  /** Issues serving certificates for 127.0.0.1, as kubelets have them. */
+  readonly authority: CertificateAuthority
+  /** Ends the API server and starts it again. Resolves when it is ready. @param signal default: SIGKILL. */
+  readonly restart: (signal?: NodeJS.Signals) => Promise<void>
   /** Returns what kubectl prints. @throws Error when it fails, or warns. */
   kubectl(args: readonly string[], input?: string): string
 }
@@ -37,14 +40,22 @@ export function temporaryFolder(t: Pick<Test, 'teardown'>): string {
   return folder
 }
 
-export async function startCluster(t: Test): Promise<Cluster> {
+/** The name in a pod's variables. A real cluster has the Service's address there. */
+export const API_SERVER = 'kubernetes.default.svc'
+
+/** @param flags further flags of the API server. */
+export async function startCluster(t: Test, flags: readonly string[] = []): Promise<Cluster> {
   const etcd = await startEtcd(t)
-  const apiServer = await startApiServer(t, etcd.url, buildKubernetes('kube-apiserver'), [], {
+  const authority = createAuthority(t)
+  const { cert, key } = authority.server(`IP:127.0.0.1,DNS:localhost,DNS:${API_SERVER}`)
+  const certificate = [`--tls-cert-file=${cert}`, `--tls-private-key-file=${key}`]
+  const given = [...certificate, ...frontProxyFlags(t), ...flags]
+  const apiServer = await startApiServer(t, etcd.url, buildKubernetes('kube-apiserver'), given, {
     hasServiceAccounts: true,
   })
   const { server, folder } = apiServer
   const url = `https://127.0.0.1:${server.port}`
-  const [kubeconfig, ca] = [join(folder, 'admin.kubeconfig'), join(folder, 'apiserver.crt')]
+  const [kubeconfig, { ca }] = [join(folder, 'admin.kubeconfig'), authority]
   writeFileSync(kubeconfig, kubeconfigOf({ server: url, ca, user: { token: ADMIN } }))
   const kubectl = (args: readonly string[], input = ''): string => {
     const { status, stdout, stderr } = spawnSync(kubectlBinary, ['--kubeconfig', kubeconfig, ...args], {
@@ -55,7 +66,22 @@ export async function startCluster(t: Test): Promise<Cluster> {
     if (status !== 0 || stderr !== '') throw new Error(`kubectl ${args.join(' ')}: ${stderr}`)
     return stdout
   }
-  return { etcd, url, ca, kubeconfig, restart: () => apiServer.restart(), kubectl }
+  return { etcd, url, ca, kubeconfig, authority, restart: (signal) => apiServer.restart(signal), kubectl }
+}
+
+/** The flags with which the API server tells other servers, such as metrics-server, on whose behalf it calls them. */
+function frontProxyFlags(t: Test): string[] {
+  const authority = createAuthority(t)
+  const { cert, key } = authority.client('front-proxy-client')
+  return [
+    `--proxy-client-cert-file=${cert}`,
+    `--proxy-client-key-file=${key}`,
+    `--requestheader-client-ca-file=${authority.ca}`,
+    '--requestheader-allowed-names=front-proxy-client',
+    '--requestheader-username-headers=X-Remote-User',
+    '--requestheader-group-headers=X-Remote-Group',
+    '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+  ]
 }
 
 export interface Kubeconfig {
@@ -160,22 +186,41 @@ export async function install(t: Test, cluster: Cluster, installation: Installat
 
 export const listOf = (items: readonly object[]): string => JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
 
+/** Creates the ConfigMap with the cluster's CA, which a controller creates in a real cluster. */
+export function publishAuthority(cluster: Cluster, namespace: string): void {
+  cluster.kubectl(['-n', namespace, 'create', 'configmap', 'kube-root-ca.crt', `--from-file=ca.crt=${cluster.ca}`])
+}
+
 /**
  * Creates the ConfigMap distributary-ca in a namespace, as the page says.
  * @returns the path of the file that its pods have as `ca.crt`.
  */
-export function trustBoth(cluster: Cluster, { certificates }: Installed, namespace: string): string {
-  // A controller writes this one in a real cluster.
-  cluster.kubectl(['-n', namespace, 'create', 'configmap', 'kube-root-ca.crt', `--from-file=ca.crt=${cluster.ca}`])
-  const page = readFileSync(join(root, 'docs/guide/onboarding.md'), 'utf8')
-  const [, commands = ''] = /```sh\n([^`]*kube-root-ca\.crt[^`]*)```/.exec(page) ?? []
-  const lines = `kubectl() { command "${kubectlBinary}" --kubeconfig "${cluster.kubeconfig}" "$@"; }\n${commands}`
-  const { status, stderr } = spawnSync('sh', ['-ec', lines.replaceAll('-n monitoring', `-n ${namespace}`)], {
-    cwd: certificates,
-    encoding: 'utf8',
-  })
-  if (status !== 0 || stderr !== '') throw new Error(`${commands}: ${stderr}`)
+export function trustBoth(cluster: Cluster, installed: Installed, namespace: string): string {
+  publishAuthority(cluster, namespace)
+  return bundleAuthorities(cluster, installed, namespace)
+}
+
+/** As `trustBoth`, in a namespace that has the cluster's CA. */
+export function bundleAuthorities(cluster: Cluster, { certificates }: Installed, namespace: string): string {
+  const commands = commandsOfPage(/kube-root-ca\.crt/).replaceAll('-n monitoring', `-n ${namespace}`)
+  runCommands(cluster, commands, certificates)
   return join(certificates, 'bundle.crt')
+}
+
+/** Returns the block of commands of docs/guide/onboarding.md that matches. */
+export function commandsOfPage(pattern: RegExp): string {
+  const page = readFileSync(join(root, 'docs/guide/onboarding.md'), 'utf8')
+  const blocks = [...page.matchAll(/^ *```sh\n([^`]*)```/gm)].map(([, block = '']) => block)
+  const found = blocks.find((block) => pattern.test(block))
+  if (found === undefined) throw new Error(`the page has no commands with ${pattern}`)
+  return found
+}
+
+/** Runs commands in a shell, with the administrator's kubectl. @throws Error when one fails, or warns. */
+export function runCommands(cluster: Cluster, commands: string, folder: string): void {
+  const lines = `kubectl() { command "${kubectlBinary}" --kubeconfig "${cluster.kubeconfig}" "$@"; }\n${commands}`
+  const { status, stderr } = spawnSync('sh', ['-ec', lines], { cwd: folder, encoding: 'utf8' })
+  if (status !== 0 || stderr !== '') throw new Error(`${commands}: ${stderr}`)
 }
 
 /**

@@ -9,13 +9,12 @@ import type { Answered } from '../clients/support/stage.js'
 import { momentAfter } from '../clients/support/disruptions.js'
 import { eachAtOnce } from '../reference/at-once.js'
 import { freePort } from '../support/free-port.js'
-import { pause, until } from '../support/until.js'
-import { type Agent, agents, LACKING, podsOf, type RunningAgent, WITHIN_MS, World } from './agents.js'
+import { until } from '../support/until.js'
+import { type Agent, LACKING, podsOf, WITHIN_MS, World } from './agent.js'
+import { agents } from './agents.js'
 import { install, listOf, startCluster, temporaryFolder, tokenOf, trustBoth } from './cluster.js'
+import { compareOne, type Started } from './held.js'
 import { makePod, type Pod } from './pod.js'
-
-/** All agents are polled continuously, on a machine that they share. */
-const POLL_MS = 250
 
 /** How many agents start at once: on two cores, all of them together would not be ready within a minute. */
 const STARTING = 3
@@ -43,8 +42,9 @@ void t.test('agents in pods hold what the API server has, through restarts and n
   let ours = await install(t, cluster, { flags })
   const ca = trustBoth(cluster, ours, 'monitoring')
 
+  for (const { prepare } of chosen) await prepare?.(t, world)
   const pods = new Map<string, Pod>()
-  const running: (Agent & RunningAgent)[] = []
+  const running: Started[] = []
   await eachAtOnce(chosen, STARTING, async (agent) => {
     const { name, start } = agent
     const token = tokenOf(cluster, 'monitoring', name, `${name}-first`)
@@ -60,22 +60,7 @@ void t.test('agents in pods hold what the API server has, through restarts and n
     const others = [...new Set(chosen.map((agent) => agent.turn))].flatMap((write) => write?.(turn) ?? [])
     apply([...changed, podOf(turn, turn), ...others])
   }
-  const compareOne = async (t: Test, moment: string, agent: Agent & RunningAgent): Promise<void> => {
-    const { name, held, printed, hasEnded, expected = podsOf } = agent
-    let lines: readonly [readonly string[], readonly string[]] = [[], []]
-    const isSettled = async (): Promise<boolean> => {
-      const found: readonly string[] = await held().catch((error: unknown) => [String(error)])
-      const wanted: readonly string[] = await expected(world)
-      lines = [found.toSorted(), wanted.toSorted()]
-      if (lines[0].join('\n') === lines[1].join('\n') || hasEnded?.() === true) return true
-      await pause(POLL_MS)
-      return false
-    }
-    await until(isSettled, 'it holds what the API server has', WITHIN_MS).catch(() => t.comment(printed()))
-    if (hasEnded?.() === true) t.fail(`${moment}: ${name} has ended`, { printed: printed() })
-    t.same(lines[0], lines[1], `${moment}: ${name} holds what the API server has`)
-  }
-  const createOne = async (t: Test, moment: string, agent: Agent & RunningAgent): Promise<void> => {
+  const createOne = async (t: Test, moment: string, agent: Started): Promise<void> => {
     const { name, create, printed, hasEnded } = agent
     if (create === undefined) return
     const map = `${name}-${moment}`
@@ -86,7 +71,7 @@ void t.test('agents in pods hold what the API server has, through restarts and n
   }
   const compare = async (t: Test, moment: string, compared = running): Promise<void> => {
     await Promise.all(compared.map((agent) => createOne(t, moment, agent)))
-    await Promise.all(compared.map((agent) => compareOne(t, moment, agent)))
+    await Promise.all(compared.map((agent) => compareOne(t, world, moment, agent)))
     t.ok((await podsOf(world)).includes(`${moment} ${moment}`))
   }
   /** How often each has listed what it follows. */

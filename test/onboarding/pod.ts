@@ -14,6 +14,8 @@ export interface PodSettings {
   /** The path of the authority that it gets as `ca.crt`. */
   readonly ca: string
   readonly token: string
+  /** Default: monitoring. */
+  readonly namespace?: string
 }
 
 export interface Pod {
@@ -37,7 +39,10 @@ const SCRIPT = [
   'exec "$@"',
 ].join(' && ')
 
-export function makePod(t: Pick<Test, 'teardown'>, { host, port, ca, token }: PodSettings): Pod {
+export function makePod(
+  t: Pick<Test, 'teardown'>,
+  { host, port, ca, token, namespace = 'monitoring' }: PodSettings,
+): Pod {
   const folder = temporaryFolder(t)
   const account = join(folder, 'serviceaccount')
   mkdirSync(account)
@@ -46,7 +51,7 @@ export function makePod(t: Pick<Test, 'teardown'>, { host, port, ca, token }: Po
   const rotate = (text: string): void => {
     const version = `..${versions++}`
     mkdirSync(join(account, version))
-    const files = { token: text, 'ca.crt': readFileSync(ca, 'utf8'), namespace: 'monitoring' }
+    const files = { token: text, 'ca.crt': readFileSync(ca, 'utf8'), namespace }
     for (const [name, content] of Object.entries(files)) writeFileSync(join(account, version, name), content)
     symlinkSync(version, join(account, '..data_tmp'))
     renameSync(join(account, '..data_tmp'), join(account, '..data'))

@@ -1,6 +1,6 @@
 /**
  * `npm run judge -- onboarding [--build-seconds N] [--seconds N] [NAME...]`: what docs/guide/onboarding.md says, followed on
- * Kubernetes' own API server: manifests, the patches there and back, an agent that is moved, clients with the settings
+ * Kubernetes' own API server: manifests, the patches there and back, agents that are moved, clients with the settings
  * of a pod, `distributary doctor`, and a restart of the API server behind `--upstream`. Names are those of files in
  * this folder. If the programs cannot be built, it prints a line and skips the tests. The last line is `N passed, N
  * failed`.
@@ -16,7 +16,8 @@ import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
 import { fail, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
-import { agents, LACKING } from './agents.js'
+import { LACKING } from './agent.js'
+import { agents } from './agents.js'
 
 /** The files, each with the clients that it runs, by their names in the clients' table. */
 const all: Readonly<Record<string, readonly string[]>> = {
@@ -25,6 +26,7 @@ const all: Readonly<Record<string, readonly string[]>> = {
   'in-cluster': agents.map(({ client }) => client),
   doctor: [],
   managed: [],
+  'there-and-back': ['kube-state-metrics', 'metrics-server', 'OpenTelemetry collector'],
   'api-server-restart': [],
   'two-replicas': ['client-go'],
   'expired-events': [],

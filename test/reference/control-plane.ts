@@ -2,7 +2,7 @@
  * Runs the programs of a Kubernetes control plane as processes on loopback. The API server authenticates with a token
  * file, so that distributary can be given the same file. There is no kubelet, webhook or service network.
  */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -21,8 +21,11 @@ export interface ApiServer {
   readonly tokenFile: string
   /** The folder of the API server's keys, which is deleted with it. */
   readonly folder: string
-  /** Kills the API server and starts it again, over the same etcd and on the same port. Resolves when it is ready. */
-  readonly restart: () => Promise<void>
+  /**
+   * Ends the API server and starts it again, over the same etcd and on the same port. Resolves when it is ready.
+   * @param signal default: SIGKILL.
+   */
+  readonly restart: (signal?: NodeJS.Signals) => Promise<void>
 }
 
 /** The administrator; the token is the same as the name. */
@@ -89,8 +92,8 @@ export async function startApiServer(
     return child
   }
   let child = await start()
-  const restart = async (): Promise<void> => {
-    await child.kill()
+  const restart = async (signal?: NodeJS.Signals): Promise<void> => {
+    await child.kill(signal)
     child = await start()
   }
   return { server, tokenFile, folder, restart }
@@ -177,7 +180,8 @@ export interface Running {
   hasEnded(): boolean
   /** The end of its output. */
   log(): string
-  kill(): Promise<void>
+  /** @param signal default: SIGKILL. */
+  kill(signal?: NodeJS.Signals): Promise<void>
 }
 
 function run(t: Test, program: string, flags: readonly string[]): Running {
@@ -186,14 +190,11 @@ function run(t: Test, program: string, flags: readonly string[]): Running {
   child.stderr.on('data', (chunk: Buffer) => (log = (log + chunk.toString()).slice(-4_000)))
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null
   endsWithUs(child)
-  const kill = async (): Promise<void> => {
-    if (!hasEnded()) await killed(child)
+  const kill = async (signal: NodeJS.Signals = 'SIGKILL'): Promise<void> => {
+    if (hasEnded()) return
+    child.kill(signal)
+    await once(child, 'exit')
   }
-  t.teardown(kill)
+  t.teardown(() => kill())
   return { hasEnded, log: () => log, kill }
-}
-
-async function killed(child: ChildProcess): Promise<void> {
-  child.kill('SIGKILL')
-  await once(child, 'exit')
 }
