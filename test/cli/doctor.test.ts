@@ -290,6 +290,8 @@ void t.test('permissions that distributary lacks are one cause, by resource', as
     found: 'distributary may not watch pods',
     advice: /get, list and watch/,
   })
+  const many = Array.from({ length: 12 }, (_, i) => `kind${i}.example.com`)
+  t.match(await examine(...many.map(lacks)), { found: `distributary may not list ${many.join(', ')}` }, 'each by name')
   t.match(await examine(lacks('pods'), '[*]staleness served from the cache: old'), { found: /^cache-pods .*staleness/ })
   t.match(await examine('[+]ping ok'), { outcome: 'ok' })
 })

@@ -51,6 +51,8 @@ export const CHECKS: Readonly<Record<string, (patient: Patient) => Promise<Verdi
 
 const ROLE_ADVICE =
   'allow get, list and watch of each in the role of distributary (agents/upstream/reader.yaml, or serviceAccount.readerRules of the chart); until then, requests for them are forwarded or refused'
+/** A rule needs every name. */
+const MOST_NAMED = 40
 const READINESS_ADVICE = 'grant the permission or fix the source that /readyz?verbose names'
 
 /** The minor releases whose objects this server knows. */
@@ -116,7 +118,7 @@ async function checkReadiness({ here }: Patient): Promise<Verdict> {
       (problem) => /permission-denied|^upstream-permissions |^caches /.test(problem) || lackOf(problem).length > 0,
     )
   ) {
-    const texts = [...lacks].map(([verb, resources]) => `${verb} ${some([...resources])}`)
+    const texts = [...lacks].map(([verb, resources]) => `${verb} ${some([...resources], MOST_NAMED)}`)
     return wrong(`distributary may not ${texts.join(', nor ')}`, ROLE_ADVICE)
   }
   return wrong(problems.length === 0 ? `distributary answers ${status} to /readyz` : some(problems), READINESS_ADVICE)
@@ -453,9 +455,10 @@ async function hasText(body: AsyncIterable<Uint8Array>, wanted: string): Promise
 const nameOf = ({ group, version, plural }: ApiResource): string =>
   `${plural}.${version}${group === '' ? '' : `.${group}`}`
 
-function some(names: readonly string[]): string {
-  const shown = names.slice(0, 3).join(', ')
-  return names.length > 3 ? `${shown} and ${names.length - 3} more` : shown
+/** @param most how many are named. */
+function some(names: readonly string[], most = 3): string {
+  const shown = names.slice(0, most).join(', ')
+  return names.length > most ? `${shown} and ${names.length - most} more` : shown
 }
 
 function refusalOf({ status, body }: Reply): string {
