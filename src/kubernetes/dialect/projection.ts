@@ -58,8 +58,8 @@ function chosenPaths(node: Parts, path: readonly string[]): string[] {
   return node.children.flatMap((child) => chosenPaths(child, [...path, child.key]))
 }
 
-/** A comma after an even number of backslashes. */
-const UNESCAPED_COMMA = /(?<=(?<!\\)(?:\\\\)*),/
+/** A comma after an even number of backslashes. It begins with the comma, so that a run of backslashes is read once. */
+const UNESCAPED_COMMA = /,(?<=(?<!\\)(?:\\\\)*,)/
 
 /** Splits at unescaped commas. Other escapes are left to the path parser. */
 function splitAtCommas(text: string): string[] {

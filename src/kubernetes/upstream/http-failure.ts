@@ -16,6 +16,11 @@ export function asUpstreamError(error: unknown, where: string): UpstreamError {
   return new UpstreamError(codeOf(failure), `${where}: ${failure.message}`, { cause: failure })
 }
 
+/** Whether the server itself refused the request. Another distributary may pass on what its own source refuses. */
+export function isOwnRefusal({ cause }: UpstreamError): boolean {
+  return cause instanceof WatchFailure && (cause.code === 401 || cause.code === 403)
+}
+
 const MAX_STATUS_BYTES = 2 ** 20
 const READYZ_MS = 5_000
 

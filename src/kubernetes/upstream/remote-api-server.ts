@@ -17,7 +17,7 @@ import { withDeadline } from '../../support/deadline.js'
 import { readBytes } from '../../support/read-bytes.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { type SourceAge, UpstreamError } from '../../engine/upstream/upstream.js'
-import { asUpstreamError, withFirmRefusals, withReadableRefusals } from './http-failure.js'
+import { asUpstreamError, isOwnRefusal, withFirmRefusals, withReadableRefusals } from './http-failure.js'
 import { AGES_INTERVAL_MS, RemoteAges } from './remote-ages.js'
 
 export interface RemoteApiServerOptions {
@@ -147,7 +147,7 @@ export class RemoteApiServer {
       return { body: await readBytes(response.body, 2 ** 30), response }
     } catch (error) {
       const failure = asUpstreamError(signal.aborted ? signal.reason : error, path)
-      if (permission !== undefined && failure.code === 'permission-denied') this.noteRefused(permission, failure)
+      if (permission !== undefined && isOwnRefusal(failure)) this.noteRefused(permission, failure)
       throw failure
     }
   }

@@ -147,6 +147,8 @@ void t.test('so do the watches of the next server of a chain, which does not cal
   const written = front.put('pods/a/z', pod('z', { namespace: 'a' }))
   t.equal(await statusOfWatch(last.url, `resourceVersion=${written - 1}`), 429)
   t.equal((await fetch(`${last.url}${PATH}`)).status, 503)
+  const readiness = await (await fetch(`${last.url}/readyz?verbose`)).text()
+  t.notMatch(readiness, /^\[.\]upstream-permissions .*pods/m, 'its own role is not at fault')
   permit(ALL)
   await until(async () => {
     await later()
