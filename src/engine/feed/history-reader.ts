@@ -135,6 +135,8 @@ export class HistoryReader {
         this.#slot.release()
         await lists.allEnded(signal)
       }
+      // The source has allowed the list, so an earlier refusal has not lasted.
+      this.#refusal.ended()
       this.#send({ kind: 'listed', revision, isPresent: at === null, isContinued })
     } catch (cause) {
       replacement?.abort()

@@ -28,7 +28,7 @@ export class RefusalTime {
     return nowMs - this.#sinceMs
   }
 
-  /** The source feeds the sink. */
+  /** The source has answered a whole list, or feeds the sink. */
   ended(): void {
     this.#sinceMs = null
   }
