@@ -234,7 +234,7 @@ export class WatchCache implements FeedSink {
     this.source.confirmed(ageMs, validMs)
   }
 
-  refused(reason: string): void {
+  refused(reason: string, isLasting: boolean): void {
     const { isListed, refusal } = this.readiness
     const fields = { resource: this.name, reason }
     if (!isListed) {
@@ -242,7 +242,7 @@ export class WatchCache implements FeedSink {
       return this.readiness.refused(reason)
     }
     this.disconnected(reason)
-    if (!this.source.refused()) return
+    if (!isLasting || !this.source.refused()) return
     this.#options.logger.error(fields, 'resource cannot be watched any more; ending its watches')
     for (const listener of this.#listeners) listener.onRefused?.()
   }

@@ -42,8 +42,8 @@ export const REPLAY_REVISIONS = 1_000
 const LIST_RESTARTS = 5
 
 /**
- * After the first state, the sink learns of a refusal that has lasted this long. Its watches then end, so the time is
- * longer than it takes to replace a role or to restart an authorizer.
+ * A refusal is lasting after this time. The watches of a sink with a state then end, so the time is longer than it takes
+ * to replace a role or to restart an authorizer.
  */
 const BELIEVED_MS = 10_000
 
@@ -206,7 +206,8 @@ export type FeedEffect =
   | { readonly kind: 'progress'; readonly revision: Revision }
   | { readonly kind: 'synced' }
   | { readonly kind: 'disconnected'; readonly reason: string }
-  | { readonly kind: 'refused'; readonly reason: string }
+  /** `isLasting` as in `FeedSink.refused`. */
+  | { readonly kind: 'refused'; readonly reason: string; readonly isLasting: boolean }
   /** Cancel everything that runs: list, watch, timer. */
   | { readonly kind: 'cancel' }
 
@@ -292,14 +293,14 @@ function fromListing(state: Extract<FeedState, { kind: 'listing' }>, input: Feed
       const attempt = state.attempt + 1
       const { reason, floor, place } = state
       const { code, message } = input
-      const isBelieved = place !== null && isLasting(input)
-      if (!isRefusal(code) && !isBelieved) {
+      const isBelieved = isLasting(input)
+      if (!isRefusal(code) && !(isBelieved && place !== null)) {
         return backOff(place, attempt, `cannot list: ${message}`, { reason, floor }, NONE)
       }
       const why = `${code}: ${message}`
       const relisted = { kind: 'refused', attempt, why, place, relist: listPlan(reason, null) } as const
-      // Nobody watches before the first state.
-      if (place === null || isBelieved) return refused(relisted, NONE)
+      // Nothing waits for a first state that is refused, but the sink may have one from another feed.
+      if (place === null || isBelieved) return refused(relisted, isBelieved, NONE)
       return { state: relisted, effects: [{ kind: 'disconnected', reason: why }, slowTimer(attempt)] }
     }
     default:
@@ -548,11 +549,15 @@ function lost(place: FeedPlace, attempt: number, failure: Failure): Transition {
   const { code, message } = failure
   const close: readonly FeedEffect[] = [{ kind: 'close-watch' }]
   if (!isLasting(failure)) return backOff(place, attempt, message, null, close)
-  return refused({ kind: 'refused', attempt, why: `${code}: ${message}`, place, relist: null }, close)
+  return refused({ kind: 'refused', attempt, why: `${code}: ${message}`, place, relist: null }, true, close)
 }
 
-function refused(state: Extract<FeedState, { kind: 'refused' }>, before: readonly FeedEffect[]): Transition {
-  return { state, effects: [...before, { kind: 'refused', reason: state.why }, slowTimer(state.attempt)] }
+function refused(
+  state: Extract<FeedState, { kind: 'refused' }>,
+  isLasting: boolean,
+  before: readonly FeedEffect[],
+): Transition {
+  return { state, effects: [...before, { kind: 'refused', reason: state.why, isLasting }, slowTimer(state.attempt)] }
 }
 
 function slowTimer(attempt: number): FeedEffect {

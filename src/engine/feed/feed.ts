@@ -244,7 +244,7 @@ export class Feed {
       case 'disconnected':
         return sink.disconnected(effect.reason)
       case 'refused':
-        return sink.refused(effect.reason)
+        return sink.refused(effect.reason, effect.isLasting)
       case 'cancel':
         this.#timer?.cancel()
         this.#confirming?.cancel()

@@ -92,7 +92,7 @@ function openedSink(sink: FeedSink, steps: InOrder, { transform, clock, onSealed
     progress: (revision) => steps.do(() => sink.progress(revision)),
     synced: () => steps.do(() => sink.synced()),
     disconnected: (reason) => steps.do(() => sink.disconnected(reason)),
-    refused: (reason) => steps.do(() => sink.refused(reason)),
+    refused: (reason, isLasting) => steps.do(() => sink.refused(reason, isLasting)),
     confirmed: (ageMs, validMs) => {
       const atMs = clock.monotonic()
       steps.do(() => sink.confirmed?.(ageMs + clock.monotonic() - atMs, validMs))

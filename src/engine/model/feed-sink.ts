@@ -84,10 +84,10 @@ export interface FeedSink {
    */
   earlier?(after: Revision, until: Revision): EarlierHistory
   /**
-   * The source refuses this server the resource, for instance for lack of permission, and has done so for a while.
-   * Before the first state, readiness shows the reason and does not wait for the resource. After it, this includes a
-   * call of `disconnected`, and the watches end, because they would get no events. This lasts until the next call of
-   * `synced`, `apply` or `progress`, even if the source becomes unreachable in between.
+   * The source refuses this server the resource, for instance for lack of permission. Before the first state, readiness
+   * shows the reason and does not wait for the resource. After it, this includes a call of `disconnected`. If the source
+   * has refused every attempt for a while (`isLasting`), the watches also end, because they would get no events. This
+   * lasts until the next call of `synced`, `apply` or `progress`, even if the source becomes unreachable in between.
    */
-  refused(reason: string): void
+  refused(reason: string, isLasting: boolean): void
 }

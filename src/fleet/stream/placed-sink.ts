@@ -67,7 +67,7 @@ export class PlacedSink implements FeedSink {
     this.sink.confirmed?.(ageMs, validMs)
   }
 
-  refused(reason: string): void {
-    this.sink.refused(reason)
+  refused(reason: string, isLasting: boolean): void {
+    this.sink.refused(reason, isLasting)
   }
 }

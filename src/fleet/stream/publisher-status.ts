@@ -16,7 +16,10 @@ export interface PublisherStatus {
    * say.
    */
   readonly ageMs: number | null
-  /** Why etcd is unreachable; null while it is reachable. */
+  /**
+   * Why etcd is unreachable; null while it is reachable. `isRefusal`: etcd has refused every attempt for a while, so the
+   * watches of the resource end.
+   */
   readonly trouble: { readonly reason: string; readonly isRefusal: boolean } | null
 }
 

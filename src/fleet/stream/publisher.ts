@@ -186,7 +186,7 @@ export class Publisher {
         this.#queueGrew()
       },
       disconnected: (reason) => this.#status.failed(reason, false),
-      refused: (reason) => this.#status.failed(reason, true),
+      refused: (reason, isLasting) => this.#status.failed(reason, isLasting),
     }
   }
 

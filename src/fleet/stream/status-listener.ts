@@ -247,7 +247,7 @@ export class StatusListener {
     const { sink, clock } = this.options
     if (this.#trouble !== null) {
       const { reason, isRefusal } = this.#trouble
-      if (isRefusal) sink.refused(reason)
+      if (isRefusal) sink.refused(reason, true)
       else sink.disconnected(`etcd: ${reason}`)
     } else if (clock.monotonic() - this.#lastReceivedMs > SILENT_MS) {
       sink.disconnected('no status has arrived from a publisher')

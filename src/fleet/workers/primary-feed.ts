@@ -131,7 +131,8 @@ export class PrimaryFeed implements ResourceFeed {
         this.#lost = null
         const state = kind === 'refused' ? kind : 'backing-off'
         this.#status = { ...this.#status, state, reason }
-        return sink[kind](reason)
+        // To a worker with a state, the primary reports only a lasting refusal as one.
+        return kind === 'refused' ? sink.refused(reason, true) : sink.disconnected(reason)
       }
       default:
         throw new RangeError(`unknown feed message ${(message satisfies never as FeedMessage).kind}`)

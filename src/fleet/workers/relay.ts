@@ -198,7 +198,8 @@ export class Relay implements FeedSink {
     this.#broadcast(feedFrame(this.#trouble))
   }
 
-  refused(reason: string): void {
+  refused(reason: string, isLasting: boolean): void {
+    if (this.#hasState && !isLasting) return this.disconnected(reason)
     this.#trouble = { kind: 'refused', feed: this.id, reason }
     this.#broadcast(feedFrame(this.#trouble))
   }

@@ -954,7 +954,7 @@ for (const why of ['disconnected', 'refused'] as const) {
   void t.test(`a read stops waiting for the first state when the source is ${why}`, async (t) => {
     const { cache } = setUp({ isListed: false })
     const waiting = watched(cache.readiness.load(new AbortController().signal))
-    cache[why]('no such host')
+    cache[why]('no such host', false)
     await nextTurn()
     t.equal(waiting.state, 'done')
     t.notOk(cache.readiness.isLoading)
@@ -966,7 +966,7 @@ void t.test(
   'a resource that cannot be listed reports why; one that was listed before can be read, not watched',
   (t) => {
     const { cache, replace } = setUp({ isListed: false })
-    cache.refused('permission denied')
+    cache.refused('permission denied', false)
     t.throws(
       () => cache.readiness.assertReadable(),
       new WithheldError('pods cannot be served: this server cannot list it at its source'),
@@ -975,12 +975,17 @@ void t.test(
     replace(10, 'initial')
     cache.synced()
     cache.readiness.assertReadable()
-    cache.refused('permission denied')
+    cache.refused('permission denied', false)
+    t.equal(cache.source.disconnectedReason, 'permission denied')
+    cache.readiness.assertReadable()
+    cache.refused('permission denied', true)
     cache.readiness.assertReadable(false)
     t.throws(() => cache.readiness.assertReadable(), RefusedWatchError)
     t.equal(cache.source.disconnectedReason, 'permission denied')
     cache.disconnected('no such host')
     t.throws(() => cache.readiness.assertReadable(), RefusedWatchError, 'nothing says that it is allowed now')
+    cache.refused('permission denied', false)
+    t.throws(() => cache.readiness.assertReadable(), RefusedWatchError, 'and one more refusal least of all')
     cache.progress(rev(11))
     cache.readiness.assertReadable()
     t.end()

@@ -454,18 +454,29 @@ void t.test('errors that a retry cannot fix are refusals, all others are retried
 
 void t.test('a refused relist keeps the place, and is reported as such once it has lasted', async (t) => {
   const listing: FeedState = { ...states.listing, reason: 'gap', place }
+  const reason = 'permission-denied: x'
   for (const [refusedMs, told] of [
-    [0, 'disconnected'],
-    [9_999, 'disconnected'],
-    [10_000, 'refused'],
+    [0, { kind: 'disconnected', reason }],
+    [9_999, { kind: 'disconnected', reason }],
+    [10_000, { kind: 'refused', reason, isLasting: true }],
   ] as const) {
     const refusal = { kind: 'list-failed', code: 'permission-denied', message: 'x', refusedMs } as const
     const { state, effects } = next(listing, refusal, expire)
-    t.same(effects, [
-      { kind: told, reason: 'permission-denied: x' },
-      { kind: 'set-timer', attempt: 1, pace: 'slow' },
-    ])
+    t.same(effects, [told, { kind: 'set-timer', attempt: 1, pace: 'slow' }])
     t.match(effect(next(state, inputs.timer, expire).effects, 'list'), { reason: 'gap', place })
+  }
+})
+
+void t.test('a refused first list is reported at once, and as lasting only once it has lasted', async (t) => {
+  for (const [code, refusedMs, isLasting] of [
+    ['permission-denied', 0, false],
+    ['permission-denied', 9_999, false],
+    ['permission-denied', 10_000, true],
+    ['too-large', null, false],
+  ] as const) {
+    const { state, effects } = next(states.listing, { kind: 'list-failed', code, message: 'x', refusedMs }, expire)
+    t.match(state, { kind: 'refused', place: null })
+    t.same(effect(effects, 'refused'), { kind: 'refused', reason: `${code}: x`, isLasting })
   }
 })
 
@@ -479,7 +490,8 @@ void t.test('a refused watch is resumed soon, and less often once the refusal ha
     const soon = next(before, { ...refusal, refusedMs: 9_999 }, expire)
     t.equal(soon.state.kind, 'backing-off')
     const { state, effects } = next(before, { ...refusal, refusedMs: 10_000 }, expire)
-    t.same(effects.slice(0, 2), [{ kind: 'close-watch' }, { kind: 'refused', reason: 'permission-denied: x' }])
+    const told = { kind: 'refused', reason: 'permission-denied: x', isLasting: true } as const
+    t.same(effects.slice(0, 2), [{ kind: 'close-watch' }, told])
     t.match(effect(effects, 'set-timer'), { pace: 'slow' })
     const again = next(state, inputs.timer, expire)
     t.match(again.state, { kind: 'verifying', after: 'loss', place }, 'where it was')

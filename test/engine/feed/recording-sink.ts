@@ -115,8 +115,8 @@ export class RecordingSink implements FeedSink {
     this.calls.push(`disconnected ${reason}`)
   }
 
-  refused(reason: string): void {
+  refused(reason: string, isLasting: boolean): void {
     this.reason = reason
-    this.calls.push(`refused ${reason}`)
+    this.calls.push(`${isLasting ? 'refused' : 'refused-once'} ${reason}`)
   }
 }

@@ -15,7 +15,7 @@ void t.test('watches are cancelled, and their stream stays open for those that f
     stream.messages.filter((message) => message.number(2) === id && (message.fields.get(field)?.length ?? 0) > 0)
   await until(() => of(1, 11).length > 0, 'it has its event')
   const cache = [...app.app.sources].find(({ resource }) => resource.plural === 'flags')!.cache
-  cache.refused('permission denied')
+  cache.refused('permission denied', true)
   stream.send(create({ ...ALL, 3: revision, 7: 2 }))
   for (const id of [1, 2]) {
     await until(() => of(id, 4).length > 0, `watch ${id} is cancelled`)

@@ -8,6 +8,8 @@ import { SharedLists } from '../../../src/engine/feed/shared-lists.js'
 import { CountingMetrics } from '../../engine/feed/harness.js'
 import { RecordingSink } from '../../engine/feed/recording-sink.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
+import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
+import { toRevision } from '../../../src/engine/model/revision.js'
 import { CountedUpstream, things } from '../nats-harness.js'
 
 const AFTER_MS = 5_000
@@ -17,10 +19,11 @@ function fallback(t: Test, content: Partial<ReturnType<FallbackOptions['content'
   const etcd = new CountedUpstream()
   etcd.put('a')
   const sink = new RecordingSink()
+  const placed = new PlacedSink(sink)
   const state = { ageMs: 0, writtenMs: 0, clusterId: null, isLoading: false, ...content }
   const fallback = new Fallback({
     request: { resource: things, metrics: new CountingMetrics() },
-    sink: new PlacedSink(sink),
+    sink: placed,
     feed: {
       upstream: etcd.upstream,
       clock,
@@ -36,7 +39,7 @@ function fallback(t: Test, content: Partial<ReturnType<FallbackOptions['content'
     onStream: () => {},
   })
   t.teardown(() => fallback.stop())
-  return { clock, etcd, sink, state, fallback }
+  return { clock, etcd, sink, placed, state, fallback }
 }
 
 void t.test(
@@ -112,4 +115,17 @@ void t.test('a stream that takes over before etcd has been read leaves the sink 
   t.ok(one.direct)
   one.streamTakesOver()
   t.equal(sink.reason, 'returned to NATS before etcd had been read completely')
+})
+
+void t.test('a replica with a state believes no single refusal of the list with which etcd takes over', async (t) => {
+  const { clock, etcd, sink, placed, fallback: one } = fallback(t)
+  placed.replace(toRevision(1), 'initial').commit()
+  placed.synced()
+  etcd.embedded.failReads(new UpstreamError('permission-denied', 'no'))
+  one.unconfirmed()
+  for (let i = 0; i < 100 && sink.reason === null; i++) await clock.advanceInTurns(100, 100)
+  t.same(sink.of('refused'), [])
+  t.equal(sink.reason, 'permission-denied: no')
+  await clock.advanceInTurns(31_000, 100)
+  t.same([...new Set(sink.of('refused'))], ['permission-denied: no'], 'but one that lasts')
 })

@@ -14,6 +14,10 @@ import { seededRandom } from '../../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../support/faulty-store.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
+import { Feed } from '../../../src/engine/feed/feed.js'
+import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
+import { type PublisherStatus, readPublisherStatus } from '../../../src/fleet/stream/publisher-status.js'
+import { CountingMetrics, feedOptions } from '../../engine/feed/harness.js'
 import { FleetCounts, things, unsigned } from '../nats-harness.js'
 
 const MIB = 2 ** 20
@@ -252,4 +256,46 @@ void t.test('every mark has the whole fingerprint, because a quiet stream may co
     { kind: 'progress', revision: 3, fingerprint },
   ])
   await publisher.stop()
+})
+
+/** A publisher that sends its statuses to the test. */
+function reportingPublisher(
+  t: Test,
+  openFeed: (sink: FeedSink, clock: VirtualClock) => ReturnType<PublisherOptions['openFeed']>,
+) {
+  const clock = new VirtualClock()
+  const troubles: PublisherStatus['trouble'][] = []
+  const client = {
+    ...silentNats(),
+    publish: (_subject: string, data: Buffer) =>
+      void troubles.push(readPublisherStatus(unsigned.open('status', '', data)!)!.trouble),
+  } as unknown as Broker
+  let sink!: FeedSink
+  const publisher = publisherOf(t, client, {
+    clock,
+    openFeed: (opened) => openFeed((sink = opened), clock),
+    onEnd: (reason) => t.fail(reason),
+  })
+  t.teardown(() => publisher.stop())
+  return { clock, troubles, sink, publisher }
+}
+
+void t.test('a publisher that begins with a list reports a refusal only once it has lasted', async (t) => {
+  const upstream = createEmbeddedUpstream()
+  t.teardown(() => upstream.close())
+  upstream.failReads(new UpstreamError('permission-denied', 'no'))
+  const { clock, troubles, publisher } = reportingPublisher(
+    t,
+    (sink, clock) => new Feed(feedOptions(clock, { upstream, sink, metrics: new CountingMetrics() })),
+  )
+  await publisher.start()
+  await clock.advanceInTurns(10_000, 100)
+  const reason = 'permission-denied: no'
+  t.same(troubles.at(-1), { reason, isRefusal: false })
+  t.same(
+    troubles.filter((trouble) => trouble?.isRefusal),
+    [],
+  )
+  await clock.advanceInTurns(21_000, 100)
+  t.same(troubles.at(-1), { reason, isRefusal: true })
 })

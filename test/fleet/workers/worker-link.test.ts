@@ -110,7 +110,7 @@ void t.test('a worker that joins while the source is refused or unreachable lear
   const h = primaryHarness(t)
   const first = await h.worker()
   await until(() => h.feeds.length > 0, 'the source')
-  h.feeds[0]!.sink.refused('permission denied')
+  h.feeds[0]!.sink.refused('permission denied', false)
   await until(() => first.sink.reason !== null, 'the refusal')
   const second = await h.worker()
   await until(() => second.sink.reason !== null, 'the refusal, again')
@@ -124,6 +124,11 @@ void t.test('a worker that joins while the source is refused or unreachable lear
   const third = await h.worker()
   await until(() => third.sink.reason === 'gone', 'state and loss')
   t.same(third.sink.calls, ['replace 5 initial', 'synced', 'disconnected gone'])
+  h.feeds[0]!.sink.refused('denied once', false)
+  await until(() => third.sink.reason === 'denied once', 'a refusal that may pass')
+  h.feeds[0]!.sink.refused('denied', true)
+  await until(() => third.sink.reason === 'denied', 'a refusal that has lasted')
+  t.same(third.sink.calls.slice(-2), ['disconnected denied once', 'refused denied'])
 })
 
 void t.test('a worker that does not read is dropped at the limit, and delays no other', async (t) => {

@@ -39,7 +39,7 @@ void t.test('after a relist, the index stays empty until a node asks again', asy
 
 void t.test('pods that may not be read are unknown, so the authorizer has no opinion', async (t) => {
   const { cache } = createCache()
-  cache.refused('the role was removed')
+  cache.refused('the role was removed', true)
   const relations = nodeRelations({
     find: (_group, _version, plural) =>
       plural === 'pods' ? ({ cache, served: {} } as unknown as LiveResource) : undefined,
