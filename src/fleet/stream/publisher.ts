@@ -178,8 +178,14 @@ export class Publisher {
   #sink(): FeedSink {
     return {
       replace: (revision, reason) => this.#replace(revision, reason),
-      apply: (batches) => this.#enqueueBatches(batches),
-      progress: (revision) => this.#queue.addProgress(revision),
+      apply: (batches) => {
+        this.#status.received()
+        this.#enqueueBatches(batches)
+      },
+      progress: (revision) => {
+        this.#status.received()
+        this.#queue.addProgress(revision)
+      },
       synced: () => {
         this.#status.caughtUp()
         this.#queue.addSynced()

@@ -87,9 +87,18 @@ export class StatusSender {
     if (this.#timer !== null) this.#sendIn(0)
   }
 
-  /** Called when etcd is unreachable, or refuses requests. */
+  /** Called when the feed gets data again, but has not caught up yet. A refusal has then ended. */
+  received(): void {
+    if (this.#trouble?.isRefusal === true) this.#trouble = { ...this.#trouble, isRefusal: false }
+  }
+
+  /**
+   * Called when etcd is unreachable, or refuses requests.
+   * @param isRefusal as in `PublisherStatus`. A replica that starts later must not open watches that a refusal has just
+   * ended, so a refusal stays one if etcd becomes unreachable.
+   */
   failed(reason: string, isRefusal: boolean): void {
-    this.#trouble = { reason, isRefusal }
+    this.#trouble = { reason, isRefusal: isRefusal || this.#trouble?.isRefusal === true }
     this.#publish()
   }
 

@@ -299,3 +299,29 @@ void t.test('a publisher that begins with a list reports a refusal only once it 
   await clock.advanceInTurns(21_000, 100)
   t.same(troubles.at(-1), { reason, isRefusal: true })
 })
+
+void t.test('a refusal ends with the first sign of the source, and outlasts an outage', async (t) => {
+  const { clock, troubles, sink, publisher } = reportingPublisher(t, () => feed)
+  await publisher.start()
+  const reason = 'permission-denied: no'
+  const key = keyFromText('/registry/things/a')
+  const signs = {
+    batches: () => sink.apply([{ revision: toRevision(5), events: [{ type: 'delete', key }] }]),
+    progress: () => sink.progress(toRevision(6)),
+  }
+  for (const [name, sign] of Object.entries(signs)) {
+    sink.refused(reason, true)
+    t.same(troubles.at(-1), { reason, isRefusal: true }, `before ${name}`)
+    sink.disconnected('away')
+    t.same(troubles.at(-1), { reason: 'away', isRefusal: true }, 'a replica that starts now opens no watches')
+    sign()
+    await clock.advanceInTurns(2_000, 100)
+    t.same(troubles.at(-1), { reason: 'away', isRefusal: false }, `${name}, but etcd has more`)
+  }
+  sink.refused(reason, true)
+  sink.synced()
+  await clock.advanceInTurns(2_000, 100)
+  t.equal(troubles.at(-1), null)
+  sink.disconnected('away')
+  t.same(troubles.at(-1), { reason: 'away', isRefusal: false })
+})
