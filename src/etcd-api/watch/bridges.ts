@@ -131,7 +131,9 @@ class Bridge {
     this.#waiting.clear()
     const run = new Run(this.#cache, this.#clock, members, (left, isFailed) => {
       this.#runs.delete(run)
-      for (const member of left) this.#waiting.add(member)
+      // Such a member would try for as long as it is refused. It leaves, and gets that answer.
+      if (this.#cache.source.isRefusing) for (const member of left) member.leave()
+      else for (const member of left) this.#waiting.add(member)
       this.#startIn(isFailed ? RETRY_MS : GATHER_MS)
       this.#tidy()
     })

@@ -1,6 +1,7 @@
 /**
  * A watch of keys that a cache holds. It is a cursor of the range's group, except while it waits for a future revision
- * (`held-watches.ts`), or for the events before the cache's history (`bridges.ts`).
+ * (`held-watches.ts`), or for the events before the cache's history (`bridges.ts`). While the source refuses the cache, a
+ * watch that begins is refused, wherever it comes from.
  *
  *              ┌──────── held ◀──── the cache is behind its revision
  *              ▼
@@ -10,7 +11,7 @@
  */
 import type { Cursor, WatchOutput } from '../../engine/broadcast/cursor.js'
 import type { CursorStart } from '../../engine/broadcast/dispatcher.js'
-import { RefusedWatchError, RevisionExpiredError } from '../../engine/model/errors.js'
+import { RevisionExpiredError } from '../../engine/model/errors.js'
 import type { Revision } from '../../engine/model/revision.js'
 import { etcdErrorOf, permissionDenied, stopped } from '../etcd-error.js'
 import type { EtcdApiMetrics, WatchSource } from '../metrics.js'
@@ -78,7 +79,8 @@ export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {
     this.#next = next
     const { cache } = this.#options.prefix
     const after = (next - 1) as Revision
-    if (cache.readiness.kind === 'ready' && after <= cache.revision) this.#open({ kind: 'after', revision: after })
+    if (cache.source.isRefusing) this.#refuse()
+    else if (cache.readiness.kind === 'ready' && after <= cache.revision) this.#open({ kind: 'after', revision: after })
     else this.#hold(after, () => this.begin(next))
   }
 
@@ -87,7 +89,8 @@ export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {
     if (this.#isOver) return
     this.#next = revision + 1
     const { cache } = this.#options.prefix
-    if (cache.readiness.kind === 'ready') this.#open({ kind: 'reached', revision })
+    if (cache.source.isRefusing) this.#refuse()
+    else if (cache.readiness.kind === 'ready') this.#open({ kind: 'reached', revision })
     else this.#hold(0, () => this.beginAfter(revision))
   }
 
@@ -131,7 +134,6 @@ export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {
       if (sink.isFull) cursor.block()
     } catch (error) {
       if (error instanceof RevisionExpiredError) this.#bridge()
-      else if (error instanceof RefusedWatchError) this.#refuse()
       else sink.fail(etcdErrorOf(error))
     }
   }

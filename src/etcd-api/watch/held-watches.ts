@@ -1,6 +1,7 @@
 /**
  * Watches from a revision that the cache has not reached, or before it has its first state. As in etcd, such a watch
- * waits, however long, even if etcd itself has not reached the revision.
+ * waits, however long, even if etcd itself has not reached the revision. If the source refuses the cache, it is opened,
+ * and thereby refused.
  */
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 
@@ -20,7 +21,8 @@ export class HeldWatches {
   readonly #caches = new Map<WatchCache, OfCache>()
 
   /**
-   * Calls `open` once the cache is ready and has everything up to `afterRevision`; never from within this call.
+   * Calls `open` once the cache is ready and has everything up to `afterRevision`, or its source refuses it; never from
+   * within this call.
    * @returns a function that gives up.
    */
   hold(cache: WatchCache, afterRevision: number, open: () => void): () => void {
@@ -36,7 +38,13 @@ export class HeldWatches {
 
   #listen(cache: WatchCache): OfCache {
     const check = (): void => this.#check(cache)
-    const stopListening = cache.listen({ onBatch: () => {}, onAdvance: check, onReset: () => {}, onReady: check })
+    const stopListening = cache.listen({
+      onBatch: () => {},
+      onAdvance: check,
+      onReset: () => {},
+      onReady: check,
+      onRefused: () => this.#open(cache, of, [...of.held]),
+    })
     const of: OfCache = { held: new Set(), stopListening, lowest: Infinity }
     this.#caches.set(cache, of)
     return of
@@ -51,6 +59,10 @@ export class HeldWatches {
       if (one.afterRevision <= cache.revision) due.push(one)
       else of.lowest = Math.min(of.lowest, one.afterRevision)
     }
+    this.#open(cache, of, due)
+  }
+
+  #open(cache: WatchCache, of: OfCache, due: readonly Held[]): void {
     for (const one of due) of.held.delete(one)
     this.#tidy(cache, of)
     for (const one of due) one.open()

@@ -6,6 +6,7 @@
  * writes until it drains. Nothing is queued per watch, because cursors keep their places, and watches on etcd pause.
  */
 import { MAX_WAITING_REQUESTS, MAX_WATCHES_PER_STREAM } from '../limits.js'
+import { RefusedReadError } from '../../engine/model/errors.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { RawUpstream } from '../../engine/upstream/upstream.js'
 import { type Clock, sleep } from '../../support/clock.js'
@@ -144,6 +145,7 @@ export class WatchStream implements WatchSink {
     try {
       if (prefix === null && isHidden(range)) throw permissionDenied('the range is not a declared prefix')
       admitted = await this.#access.check([rightTo('watch', range, prefix)])
+      if (prefix?.cache.source.isRefusing === true) throw permissionDenied()
       if (this.#watches.size >= MAX_WATCHES_PER_STREAM) throw tooManyRequests()
       if (!this.#isAdmitted) this.#call.keep(await streams.acquire(admitted.identity, this.#call.signal))
       this.#isAdmitted = true
@@ -166,6 +168,8 @@ export class WatchStream implements WatchSink {
       await this.#open(create, watchId, prefix, admitted, leave)
     } catch (error) {
       leave()
+      // etcd has begun to refuse this server, and the cache does not believe it yet.
+      if (error instanceof RefusedReadError) return this.#refuse(permissionDenied(error))
       throw error
     }
   }

@@ -1,7 +1,7 @@
 /** A real etcd, a server in front of it with a declared prefix in etcd's own API, and a client for either. */
 import type { Test } from 'tap'
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
-import { connectEtcd } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
+import { connectEtcd, type EtcdCredentials } from '../../../src/engine/upstream/etcd/etcd-upstream.js'
 import { GrpcEndpoint, type GrpcStream } from '../../../src/engine/upstream/etcd/grpc-endpoint.js'
 import type { RpcError } from '../../../src/engine/upstream/etcd/rpc-status.js'
 import type { Upstream } from '../../../src/engine/upstream/upstream.js'
@@ -23,6 +23,8 @@ export interface EtcdApiHarness {
 
 export interface HarnessOptions extends Pick<AppHarnessOptions, 'flags' | 'config' | 'logger'> {
   readonly etcd?: EtcdOptions
+  /** As whom our server logs in at etcd. */
+  readonly user?: NonNullable<EtcdCredentials['user']>
   /** Called before our server starts. */
   readonly prepare?: (etcd: EtcdClient, process: EtcdProcess) => Promise<void>
 }
@@ -31,7 +33,7 @@ export async function startEtcdApi(t: Test, options: HarnessOptions = {}): Promi
   const etcd = await startEtcd(t, options.etcd)
   const theirs = etcdClient(t, etcd.url)
   await options.prepare?.(theirs, etcd)
-  const upstream = connectEtcd({ endpoints: [etcd.url] })
+  const upstream = connectEtcd({ endpoints: [etcd.url], ...(options.user === undefined ? {} : { user: options.user }) })
   const flags = [`--etcd-servers=${etcd.url}`, `--resource=flags=${PREFIX}`, '--etcd-api=flags']
   const app = await startApp(t, {
     upstream,
