@@ -281,7 +281,7 @@ export const outsideClients: readonly OutsideClient[] = [
   {
     name: 'metrics-server',
     version: '0.9.0',
-    does: 'it scrapes kubelets, and `kubectl top` shows nodes and pods through the API server, before and after it is moved and moved back',
+    does: 'it scrapes kubelets, and `top` of kubectl shows nodes and pods through the API server, before and after it is moved and moved back',
     test: 'test/onboarding/there-and-back.ts',
     runsIn: 'npm run judge -- onboarding',
     program: metricsServer,
