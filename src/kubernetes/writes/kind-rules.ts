@@ -140,7 +140,7 @@ export class KindRulebook {
   }
 }
 
-/** What an API server itself does to the objects of one kind, and what it refuses. */
+/** The rules of one kind that no schema states: the fields that an API server sets, and the objects that it refuses. */
 interface OwnRules {
   /** Sets what the server itself adds. @param before null for a new object. @param now RFC 3339. */
   readonly prepare?: (object: JsonRecord, before: JsonRecord | null, now: string) => void

@@ -1,10 +1,11 @@
 /**
- * What clients that watch through a server behind `--upstream` see when its role there loses a permission: their watches
- * end, and go on where they were, here or at the API server.
+ * A server behind `--upstream` whose role there loses a permission: the watches of its clients end, and go on where they
+ * were, here or at the API server.
  */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { nodeTransport } from '../../../../src/client/node/node-transport.js'
 import { keyFromText } from '../../../../src/engine/model/event.js'
+import type { Revision } from '../../../../src/engine/model/revision.js'
 import { RemoteApiServer } from '../../../../src/kubernetes/upstream/remote-api-server.js'
 import { startApp } from '../../../support/app.js'
 import { pod } from '../../../support/pod.js'
@@ -51,6 +52,18 @@ async function untilEnded({ later }: Scene, watches: readonly RecordedWatch[]): 
   }, 'the watches end')
 }
 
+/** Resumes watches that have ended. Each gets the event that was written meanwhile, once. */
+async function resume(
+  t: Test,
+  recorder: WatchRecorder,
+  watches: readonly RecordedWatch[],
+  written: Revision,
+): Promise<void> {
+  const resumed = watches.map((watch) => recorder.resume(watch, 'bookmark')!)
+  await Promise.all(resumed.map((watch) => watch.untilRevision(written)))
+  for (const watch of resumed) t.same(told(watch), [written])
+}
+
 void t.test('watches end, and resume without a list when the source allows them again', async (t) => {
   const scene = await setScene(t, ALL)
   const { front, back, permit, answer, later } = scene
@@ -82,9 +95,7 @@ void t.test('watches end, and resume without a list when the source allows them 
     await later()
     return (await statusOfWatch(back.url, `resourceVersion=${written - 1}`)) === 200
   }, 'it is allowed again')
-  const resumed = watches.map((watch) => recorder.resume(watch, 'bookmark')!)
-  await Promise.all(resumed.map((watch) => watch.untilRevision(written)))
-  for (const watch of resumed) t.same(told(watch), [written], 'what was written meanwhile, once')
+  await resume(t, recorder, watches, written)
   const { text } = await back.app.metrics.expose()
   t.same(relists(text), [])
   t.match(text, /^distributary_broadcast_watchers_ended_total\{group="",resource="pods",reason="refused"\} 2$/m)
@@ -117,14 +128,9 @@ void t.test('with --passthrough watches go on at the API server, which then answ
   const watches = await startWatches(scene, recorder)
   permit()
   await untilEnded(scene, watches)
-  t.same(
-    watches.map(({ end }) => end),
-    ['eof', 'eof'],
-  )
-  const resumed = watches.map((watch) => recorder.resume(watch, 'bookmark')!)
+  for (const { end } of watches) t.equal(end, 'eof')
   const written = front.put('pods/a/z', pod('z', { namespace: 'a' }))
-  await Promise.all(resumed.map((watch) => watch.untilRevision(written)))
-  for (const watch of resumed) t.same(told(watch), [written])
+  await resume(t, recorder, watches, written)
   t.ok((await answer(`${PATH}?resourceVersion=0`)).text.includes(`"${written}"`), 'nobody gets old data')
   const events = await answer(`${PATH}?watch=1&resourceVersion=${written - 1}`, 'text/event-stream')
   t.match(events, { status: 200, text: /"code":429/ }, 'an EventSource would give up after the 406 of an API server')
@@ -140,10 +146,7 @@ void t.test('so do the watches of the next server of a chain, which does not cal
   const watches = await startWatches(scene, recorder)
   permit()
   await untilEnded(scene, watches)
-  t.same(
-    watches.map(({ end }) => end),
-    ['eof', 'eof'],
-  )
+  for (const { end } of watches) t.equal(end, 'eof')
   const written = front.put('pods/a/z', pod('z', { namespace: 'a' }))
   t.equal(await statusOfWatch(last.url, `resourceVersion=${written - 1}`), 429)
   t.equal((await fetch(`${last.url}${PATH}`)).status, 503)
@@ -154,8 +157,6 @@ void t.test('so do the watches of the next server of a chain, which does not cal
     await later()
     return (await statusOfWatch(last.url, `resourceVersion=${written - 1}`)) === 200
   }, 'it is allowed again')
-  const resumed = watches.map((watch) => recorder.resume(watch, 'bookmark')!)
-  await Promise.all(resumed.map((watch) => watch.untilRevision(written)))
-  for (const watch of resumed) t.same(told(watch), [written])
+  await resume(t, recorder, watches, written)
   t.same(relists((await last.app.metrics.expose()).text), [])
 })
