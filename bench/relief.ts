@@ -117,7 +117,7 @@ async function measure(scene: Scene, arrangement: Arrangement, row: RowStart): P
   await scene.rolls.once()
   await untilReady(plane, SETTLE_MS)
   const ours = arrangement === 'alone' ? null : await startOurs(scene, arrangement)
-  const place = { port: ours?.port ?? plane.port, pid: ours?.child.pid ?? null }
+  const place = { port: ours?.port ?? plane.port, pid: ours?.child.pid ?? null, coalesces: arrangement === 'upstream' }
   const record = (phase: string, values: Readonly<Record<string, Value>>): void => {
     const which = { runtime: ours === null ? 'Go' : runtime.name, serverFlags: choice.serverFlags.join(' ') }
     choice.recorder.row({ ...row, resource: 'cluster', phase, ...which, ...values })
@@ -137,6 +137,8 @@ interface Place {
   readonly port: number
   /** The process id of our server; null if agents watch the API server. */
   readonly pid: number | null
+  /** Whether a restart of the API server may cost watches intermediate versions (`--on-gap=coalesce`). */
+  readonly coalesces: boolean
 }
 
 function startOurs({ choice, workspace, etcd, plane, runtime }: Scene, arrangement: Arrangement) {
@@ -245,7 +247,7 @@ async function storm(scene: Scene, place: Place): Promise<Record<string, Value>>
   await probe.pause()
   await rolls.pause()
   const until = await etcd.revision()
-  await untilComplete(scene, watchers, { after: seen, until })
+  await untilComplete(scene, watchers, { after: seen, until, coalesces: place.coalesces })
   const { liveMs, live, relisted, expired, throttled, failed, ended, totalBytes } = await watchers.report()
   if (live < count) throw new Error(`only ${live} of ${count} watches are live`)
   const { apiServer: text } = await readMetrics(scene)

@@ -11,6 +11,8 @@ import type { WatchedVersions } from './watchers.js'
 
 export interface OwedChange {
   readonly revision: number
+  readonly key: string
+  readonly isDelete: boolean
   /** The index of the watch among an agent's watches. */
   readonly watch: number
   /** The node of a pod; null for other objects. */
@@ -27,6 +29,8 @@ interface WatchLine {
 }
 
 interface Event {
+  /** Not there for a put. */
+  readonly type?: 'DELETE'
   readonly kv: KeyValue
   readonly prev_kv?: KeyValue
 }
@@ -60,7 +64,9 @@ export function owedChanges(etcdPort: number, after: number, until: number): Pro
           if (revision > until) break
           const key = Buffer.from(event.kv.key, 'base64').toString()
           const kind = PREFIXES.findIndex((prefix) => key.startsWith(prefix))
-          if (kind !== -1) changes.push({ revision, watch: kind, node: kind === PODS ? nodeOf(event) : null })
+          if (kind === -1) continue
+          const node = kind === PODS ? nodeOf(event) : null
+          changes.push({ revision, key, isDelete: event.type === 'DELETE', watch: kind, node })
         }
         if (Number(result?.events?.at(-1)?.kv.mod_revision ?? 0) >= until) {
           resolve(changes)
@@ -80,6 +86,8 @@ export interface Owing {
   /** The revisions from which the first watches started. Watches without a list should receive everything after them. */
   readonly after: AfterEach
   readonly until: number
+  /** Whether the server may send a difference in place of changes that its upstream no longer has. Default: false. */
+  readonly coalesces?: boolean
 }
 
 /**
@@ -88,22 +96,44 @@ export interface Owing {
 export function firstFault(
   watches: readonly WatchedVersions[],
   changes: readonly OwedChange[],
-  { after, until }: Owing,
+  { after, until, coalesces = false }: Owing,
 ): string | null {
   const narrow = grouped(changes, ({ watch, node }) => `${watch} ${node}`)
   const wide = grouped(changes, ({ watch }) => watch)
   for (const [i, { listed, versions }] of watches.entries()) {
     const [agent, watch] = [Math.floor(i / WATCHES_OF_AGENT), i % WATCHES_OF_AGENT]
     const isWide = watch !== PODS || agent % WIDE_AGENTS === WIDE_AGENTS - 1
-    const owed = (isWide ? wide.get(watch) : narrow.get(`${watch} n${agent}`)) ?? []
-    const expected = owed.map(({ revision }) => revision).filter((revision) => revision > (listed ?? after[watch]!))
+    const all = (isWide ? wide.get(watch) : narrow.get(`${watch} n${agent}`)) ?? []
+    const owed = all.filter(({ revision }) => revision > (listed ?? after[watch]!))
     const received = versions.filter((version) => version <= until)
-    const at = expected.findIndex((revision, index) => received[index] !== revision)
-    const who = `agent ${agent}, watch ${watch}${listed === null ? '' : `, listed at ${listed}`}`
-    if (at !== -1) return `${who}: ${received[at]} in place of ${expected[at]}, the ${at + 1}th of ${expected.length}`
-    if (received.length > expected.length) return `${who}: ${received[expected.length]} after all that it is owed`
+    const fault = coalesces ? faultOfDifference(received, owed) : faultOfChanges(received, owed)
+    if (fault !== null)
+      return `agent ${agent}, watch ${watch}${listed === null ? '' : `, listed at ${listed}`}: ${fault}`
   }
   return null
+}
+
+function faultOfChanges(received: readonly number[], owed: readonly OwedChange[]): string | null {
+  const at = owed.findIndex(({ revision }, index) => received[index] !== revision)
+  if (at !== -1) return `${received[at]} in place of ${owed[at]!.revision}, the ${at + 1}th of ${owed.length}`
+  return received.length > owed.length ? `${received[owed.length]} after all that it is owed` : null
+}
+
+/**
+ * The last version of each object is owed, and no change twice or out of order. An object that is gone may have any
+ * later version, that of the list that lacked it.
+ */
+function faultOfDifference(received: readonly number[], owed: readonly OwedChange[]): string | null {
+  const known = new Set(owed.map(({ revision }) => revision))
+  const disordered = received.findIndex((version, i) => version < (received[i - 1] ?? 0))
+  if (disordered !== -1) return `${received[disordered]} after ${received[disordered - 1]}`
+  const twice = received.find((version, i) => known.has(version) && received[i - 1] === version)
+  if (twice !== undefined) return `${twice} twice`
+  const unknown = received.filter((version) => !known.has(version))
+  if (unknown.length > owed.filter(({ isDelete }) => isDelete).length) return `${unknown.join(' and ')} are not owed`
+  const last = new Map(owed.map((change) => [change.key, change]))
+  const lost = [...last.values()].find(({ isDelete, revision }) => !isDelete && !received.includes(revision))
+  return lost === undefined ? null : `${lost.revision}, the last version of ${lost.key}, is missing`
 }
 
 function grouped<K>(changes: readonly OwedChange[], keyOf: (change: OwedChange) => K): Map<K, OwedChange[]> {

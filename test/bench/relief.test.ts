@@ -51,10 +51,10 @@ void t.test(
 
 void t.test('a watch that lacks a change, or has one twice, out of order or of another node, is found', (t) => {
   const changes: readonly OwedChange[] = [
-    { revision: 11, watch: 0, node: 'n0' },
-    { revision: 12, watch: 1, node: null },
-    { revision: 13, watch: 0, node: 'n0' },
-    { revision: 14, watch: 0, node: 'n1' },
+    { revision: 11, key: 'a', isDelete: false, watch: 0, node: 'n0' },
+    { revision: 12, key: 's', isDelete: false, watch: 1, node: null },
+    { revision: 13, key: 'a', isDelete: false, watch: 0, node: 'n0' },
+    { revision: 14, key: 'b', isDelete: false, watch: 0, node: 'n1' },
   ]
   const owing = { after: [10, 10, 10, 10], until: 14 }
   const fault = (pods: readonly number[], listed: number | null = null): string | null =>
@@ -70,6 +70,28 @@ void t.test('a watch that lacks a change, or has one twice, out of order or of a
   for (const wrong of [[], [11], [13], [13, 11], [11, 11, 13], [11, 13, 13], [11, 13, 14]])
     t.type(fault(wrong), 'string', JSON.stringify(wrong))
   t.type(fault([11, 13], 12), 'string', 'a change from before the list')
+  t.end()
+})
+
+void t.test('where a difference may stand for changes, the last version of each object is owed', (t) => {
+  const put = { isDelete: false, watch: 0, node: 'n0' }
+  const changes: readonly OwedChange[] = [
+    { ...put, revision: 11, key: 'a' },
+    { ...put, revision: 12, key: 'b' },
+    { ...put, revision: 13, key: 'a' },
+    { ...put, revision: 14, key: 'c', isDelete: true },
+  ]
+  const fault = (versions: readonly number[]): string | null =>
+    firstFault([{ listed: null, versions }], changes, { after: [10, 10, 10, 10], until: 20, coalesces: true })
+  for (const right of [
+    [11, 12, 13, 14],
+    [12, 13],
+    [12, 13, 17],
+    [11, 12, 13, 17],
+  ])
+    t.equal(fault(right), null, JSON.stringify(right))
+  for (const wrong of [[11, 12], [13], [13, 12], [12, 12, 13], [12, 13, 13], [12, 13, 16, 17], []])
+    t.type(fault(wrong), 'string', JSON.stringify(wrong))
   t.end()
 })
 
