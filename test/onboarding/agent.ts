@@ -12,6 +12,9 @@ export const WITHIN_MS = 120_000
 /** The variable with the names of the clients that this machine lacks, separated by commas. */
 export const LACKING = 'ONBOARDING_LACKING'
 
+/** The variable with the minutes for which the agents are left alone, before anything is restarted. */
+export const IDLE_MINUTES = 'ONBOARDING_IDLE_MINUTES'
+
 export interface RunningAgent {
   /** Returns the agent's state, or the work it has done, as lines in any order. */
   readonly held: () => Promise<readonly string[]>

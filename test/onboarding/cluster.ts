@@ -229,5 +229,5 @@ export function runCommands(cluster: Cluster, commands: string, folder: string):
  */
 export function tokenOf(cluster: Cluster, namespace: string, name: string, pod?: string): string {
   const bound = pod === undefined ? [] : ['--bound-object-kind', 'Pod', '--bound-object-name', pod]
-  return cluster.kubectl(['create', 'token', '-n', namespace, name, ...bound]).trim()
+  return cluster.kubectl(['create', 'token', '--duration=24h', '-n', namespace, name, ...bound]).trim()
 }

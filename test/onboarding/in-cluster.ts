@@ -9,8 +9,8 @@ import type { Answered } from '../clients/support/stage.js'
 import { momentAfter } from '../clients/support/disruptions.js'
 import { eachAtOnce } from '../reference/at-once.js'
 import { freePort } from '../support/free-port.js'
-import { until } from '../support/until.js'
-import { type Agent, LACKING, podsOf, WITHIN_MS, World } from './agent.js'
+import { pause, until } from '../support/until.js'
+import { type Agent, IDLE_MINUTES, LACKING, podsOf, WITHIN_MS, World } from './agent.js'
 import { agents } from './agents.js'
 import { install, listOf, startCluster, temporaryFolder, tokenOf, trustBoth } from './cluster.js'
 import { compareOne, type Started } from './held.js'
@@ -20,6 +20,9 @@ import { makePod, type Pod } from './pod.js'
 const STARTING = 3
 
 const PODS = 30
+
+/** How long a token is mounted when nothing happens: the kubelet replaces it well before its hour is over. */
+const MINUTES_OF_TOKEN = 20
 
 void t.test('agents in pods hold what the API server has, through restarts and new tokens', async (t) => {
   const lacking = new Set((process.env[LACKING] ?? '').split(','))
@@ -99,6 +102,22 @@ void t.test('agents in pods hold what the API server has, through restarts and n
   await compare(t, 'first')
   const atTheStart = lists()
   t.comment(JSON.stringify(atTheStart))
+  const rotate = (generation: string): void => {
+    for (const [name, pod] of pods) pod.rotate(tokenOf(cluster, 'monitoring', name, `${name}-${generation}`))
+  }
+  const idleMinutes = Number(process.env[IDLE_MINUTES] ?? 0)
+  if (idleMinutes > 0) {
+    await t.test(`after ${idleMinutes} idle minutes`, { timeout: 0 }, async (t) => {
+      for (let minute = 1; minute <= idleMinutes; minute++) {
+        await pause(60_000)
+        if (minute % MINUTES_OF_TOKEN === 0) rotate('first')
+      }
+      t.same(lists(), atTheStart, 'none has listed again')
+      write('later')
+      await compare(t, 'later')
+      t.same(lists(), atTheStart, 'nor to get what is written then')
+    })
+  }
   for (const { name, endsTokens = false, disrupt } of [
     { name: 'SIGTERM', disrupt: () => restart('SIGTERM', 'without-a-server') },
     { name: 'a restart of etcd', disrupt: () => cluster.etcd.restart() },
@@ -107,7 +126,7 @@ void t.test('agents in pods hold what the API server has, through restarts and n
       endsTokens: true,
       disrupt: async () => {
         apply(boundPods(names, 'second'))
-        for (const [name, pod] of pods) pod.rotate(tokenOf(cluster, 'monitoring', name, `${name}-second`))
+        rotate('second')
         cluster.kubectl(['delete', 'pod', '-n', 'monitoring', ...names.map((name) => `${name}-first`)])
         await restart('SIGKILL', 'without-tokens')
       },

@@ -1,9 +1,10 @@
 /**
- * `npm run judge -- onboarding [--build-seconds N] [--seconds N] [NAME...]`: what docs/guide/onboarding.md says, followed on
- * Kubernetes' own API server: manifests, the patches there and back, agents that are moved, clients with the settings
- * of a pod, `distributary doctor`, and a restart of the API server behind `--upstream`. Names are those of files in
- * this folder. If the programs cannot be built, it prints a line and skips the tests. The last line is `N passed, N
- * failed`.
+ * `npm run judge -- onboarding [--build-seconds N] [--seconds N] [--agents NAME,…] [--idle-minutes N] [NAME...]`: what
+ * docs/guide/onboarding.md says, followed on Kubernetes' own API server: manifests, the patches there and back, agents
+ * that are moved, clients with the settings of a pod, `distributary doctor`, and a restart of the API server behind
+ * `--upstream`. Names are those of files in this folder. `in-cluster` runs all agents, or those of `--agents`
+ * (`agents.ts`), and leaves them alone for `--idle-minutes` first. If the programs cannot be built, it prints a line and
+ * skips the tests. The last line is `N passed, N failed`.
  */
 import { parseArgs } from 'node:util'
 import { ETCD_OF_API_SERVER, isProvided } from '../clients/support/provide.js'
@@ -16,7 +17,7 @@ import { provideRequirements } from '../support/requirements.js'
 import { runTap } from '../support/run-tap.js'
 import { fail, verdict } from '../support/verdict.js'
 import { runMain } from '../support/run-main.js'
-import { LACKING } from './agent.js'
+import { IDLE_MINUTES, LACKING } from './agent.js'
 import { agents } from './agents.js'
 
 /** The files, each with the clients that it runs, by their names in the clients' table. */
@@ -37,7 +38,12 @@ const all: Readonly<Record<string, readonly string[]>> = {
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { 'build-seconds': { type: 'string', default: '3600' }, seconds: { type: 'string', default: '600' } },
+    options: {
+      'build-seconds': { type: 'string', default: '3600' },
+      seconds: { type: 'string', default: '600' },
+      agents: { type: 'string' },
+      'idle-minutes': { type: 'string', default: '0' },
+    },
   })
   const unknown = positionals.filter((name) => !Object.hasOwn(all, name))
   if (unknown.length > 0) return fail(`there is no ${unknown.join(' ')}: ${Object.keys(all).join(', ')}`)
@@ -53,8 +59,14 @@ async function main(): Promise<number> {
   }
   // Before the tests, whose time is limited.
   const needed = new Set(chosen.flatMap((name) => all[name]!))
-  const missing = outsideClients.filter((client) => needed.has(client.name) && !isProvided(client, deadlineMs))
+  const wanted = values.agents?.split(',')
+  const isWanted = (client: string): boolean =>
+    wanted === undefined || agents.some(({ name, client: its }) => its === client && wanted.includes(name))
+  const missing = outsideClients.filter(
+    (client) => needed.has(client.name) && !(isWanted(client.name) && isProvided(client, deadlineMs)),
+  )
   const lacking = new Set(missing.map(({ name }) => name))
+  process.env[IDLE_MINUTES] = values['idle-minutes']
   process.env[LACKING] = [...lacking].join()
   const runnable = chosen.filter((name) => name === 'in-cluster' || !all[name]!.some((client) => lacking.has(client)))
   const files = runnable.map((name) => `test/onboarding/${name}.ts`)
