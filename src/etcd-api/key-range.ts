@@ -40,10 +40,18 @@ export function overlaps({ start, end }: KeyRange, prefix: Key): boolean {
   return (end === null || end > prefix) && (last === '\0' || start < last)
 }
 
-/** Returns the longest prefix that all keys of the range have; '' if they have none in common. */
+/**
+ * Returns the longest prefix that all keys of the range have; '' if they have none in common. It is needed before the
+ * caller is known, so a long key must not take long: every shorter prefix is common too, so a binary search finds it.
+ */
 export function commonPrefix(range: KeyRange): Key {
-  let length = range.start.length
-  while (length > 0 && !isWithin(range, range.start.slice(0, length) as Key)) length--
+  let length = 0
+  let most = range.start.length
+  while (length < most) {
+    const middle = (length + most + 1) >>> 1
+    if (isWithin(range, range.start.slice(0, middle) as Key)) length = middle
+    else most = middle - 1
+  }
   return range.start.slice(0, length) as Key
 }
 
