@@ -1,6 +1,7 @@
 /** Sends one JSON request, for everything except watching: to read one object, create, update or delete. */
 import { failureOf } from './reflector/list-pages.js'
 import type { Transport } from './reflector/transport.js'
+import { orAborted } from '../support/deadline.js'
 import { readBytes } from '../support/read-bytes.js'
 
 /** A request whose response is one JSON document. */
@@ -26,10 +27,16 @@ const MAX_RESPONSE_BYTES = 64 * 2 ** 20
  * Returns the document of a 2xx response.
  *
  * @throws WatchFailure for any other response, with its `code` and the server's Status.
- * @throws Error without a response.
+ * @throws Error without a response; the signal's reason, even if the transport ignores the signal.
  */
 export async function requestJson<T = unknown>(transport: Transport, request: JsonRequest): Promise<T> {
-  const { path, query = {}, body, accept = 'application/json', signal = new AbortController().signal } = request
+  const { signal = new AbortController().signal } = request
+  signal.throwIfAborted()
+  return JSON.parse(await orAborted(requestText(transport, request, signal), signal)) as T
+}
+
+async function requestText(transport: Transport, request: JsonRequest, signal: AbortSignal): Promise<string> {
+  const { path, query = {}, body, accept = 'application/json' } = request
   const method = request.method ?? (body === undefined ? undefined : 'POST')
   const type = request.contentType ?? (method === 'PATCH' ? 'application/merge-patch+json' : 'application/json')
   const response = await transport.send({
@@ -41,5 +48,5 @@ export async function requestJson<T = unknown>(transport: Transport, request: Js
     signal,
   })
   if (response.status < 200 || response.status >= 300) throw await failureOf(response)
-  return JSON.parse(new TextDecoder().decode(await readBytes(response.body, MAX_RESPONSE_BYTES))) as T
+  return new TextDecoder().decode(await readBytes(response.body, MAX_RESPONSE_BYTES))
 }

@@ -8,7 +8,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { LeaderElection, type LeaderElectionOptions, nodeTransport, requestJson } from '../../src/client/index.js'
+import {
+  fetchTransport,
+  LeaderElection,
+  type LeaderElectionOptions,
+  nodeTransport,
+  requestJson,
+  type Transport,
+} from '../../src/client/index.js'
 import { activeClock } from '../../src/client/reflector/active-clock.js'
 import { silentLogger } from '../../src/support/log.js'
 import { startHttpFaults } from './reflector/http-faults.js'
@@ -168,6 +175,31 @@ void t.test('a leader tolerates failures up to the renewal deadline, and no long
   t.ok(isLeading && election.isLeader, 'after three failures')
   faults.fault = () => ({ status: 500, body: '{}' })
   t.equal(await running, 'lost')
+})
+
+void t.test('a leader whose credentials or transport hang notices that it lost the lease', async (t) => {
+  const app = await start(t)
+  const times = { leaseDurationMs: 2_000, renewDeadlineMs: 1_000, retryPeriodMs: 50 }
+  let hangs = false
+  const orNever = async <R>(result: R): Promise<R> => (hangs ? await new Promise<R>(() => {}) : result)
+  const credentials = { current: () => orNever({}), refused: () => undefined }
+  const plain = nodeTransport({ server: app.url })
+  const withSource = nodeTransport({ server: app.url, credentials })
+  t.teardown(() => [plain, withSource].forEach((transport) => transport.close()))
+  for (const [what, transport] of Object.entries<Transport>({
+    source: withSource,
+    token: fetchTransport({ server: app.url, token: () => orNever('x') }),
+    transport: { send: async (request) => await plain.send(await orNever(request)) },
+  })) {
+    hangs = false
+    const { election } = candidate(t, app.url, what, { ...times, transport })
+    const outcome = await election.run(async (signal) => {
+      hangs = true
+      await untilAborted(signal)
+      t.match(signal.reason, { message: /was lost/ }, what)
+    })
+    t.equal(outcome, 'lost', what)
+  }
 })
 
 void t.test('one of several candidate processes leads, although leaders are killed and paused', async (t) => {

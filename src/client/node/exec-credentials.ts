@@ -6,8 +6,10 @@
  * Source: Kubernetes, "Authenticating", "client-go credential plugins"; versions v1 and v1beta1 of ExecCredential.
  */
 import { spawn } from 'node:child_process'
+import type { Clock } from '../../support/clock.js'
 import type { ExecPlugin } from '../../support/exec-plugin.js'
 import { jsonIn } from '../../support/json-text.js'
+import { activeClock } from '../reflector/active-clock.js'
 
 /** The credentials of a request: a token, a certificate, or both. */
 export interface Credentials {
@@ -26,8 +28,7 @@ export interface CredentialSource {
 }
 
 export interface ExecOptions {
-  /** Milliseconds since the Unix epoch. */
-  readonly now?: () => number
+  readonly clock?: Clock
   /** Whether a person at the terminal can answer the command's questions. */
   readonly isInteractive?: boolean
 }
@@ -40,15 +41,19 @@ interface Cached {
 
 /** Far more than the few KB that a token and a certificate take. */
 const MAX_OUTPUT_BYTES = 2 ** 20
+/** Long enough for a person to log in on a page that the command opens. */
+const TIMEOUT_MS = 180_000
+/** How long to wait for the rest of the output of a command that has ended; its own children may keep stdout open. */
+const DRAIN_MS = 1_000
 
 export function execCredentials(plugin: ExecPlugin, options: ExecOptions = {}): CredentialSource {
-  const { now = Date.now, isInteractive = process.stdin.isTTY } = options
+  const { clock = activeClock, isInteractive = process.stdin.isTTY } = options
   let cached: Cached | null = null
   let running: Promise<Cached> | null = null
   return {
     async current() {
-      if (cached !== null && (cached.expiresAt === null || now() < cached.expiresAt)) return cached.credentials
-      running ??= runPlugin(plugin, isInteractive).finally(() => (running = null))
+      if (cached !== null && (cached.expiresAt === null || clock.now() < cached.expiresAt)) return cached.credentials
+      running ??= runPlugin(plugin, isInteractive, clock).finally(() => (running = null))
       cached = await running
       return cached.credentials
     },
@@ -59,14 +64,15 @@ export function execCredentials(plugin: ExecPlugin, options: ExecOptions = {}): 
   }
 }
 
-async function runPlugin(plugin: ExecPlugin, isTerminal: boolean): Promise<Cached> {
+async function runPlugin(plugin: ExecPlugin, isTerminal: boolean, clock: Clock): Promise<Cached> {
   const { apiVersion, command, interactiveMode, cluster } = plugin
   if (interactiveMode === 'Always' && !isTerminal) {
     throw new Error(`${command}: it requires a terminal (interactiveMode: Always), and there is none`)
   }
   const interactive = isTerminal && interactiveMode !== 'Never'
   const spec = { interactive, ...(cluster === null ? {} : { cluster }) }
-  const output = await outputOf(plugin, interactive, JSON.stringify({ kind: 'ExecCredential', apiVersion, spec }))
+  const info = JSON.stringify({ kind: 'ExecCredential', apiVersion, spec })
+  const output = await outputOf(plugin, interactive, info, clock)
   return credentialsIn(output, plugin)
 }
 
@@ -74,6 +80,7 @@ function outputOf(
   { command, args, env, installHint }: ExecPlugin,
   interactive: boolean,
   info: string,
+  clock: Clock,
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
@@ -88,12 +95,24 @@ function outputOf(
       if (size <= MAX_OUTPUT_BYTES) chunks.push(chunk)
       else child.kill('SIGKILL')
     })
+    let isLate = false
+    let timer = clock.setTimer(TIMEOUT_MS, () => {
+      isLate = true
+      child.kill('SIGKILL')
+    })
+    child.once('exit', () => {
+      timer.cancel()
+      timer = clock.setTimer(DRAIN_MS, () => child.stdout.destroy())
+    })
     child.once('error', (error: NodeJS.ErrnoException) => {
+      timer.cancel()
       const hint = error.code === 'ENOENT' && installHint !== '' ? `\n${installHint}` : ''
       reject(new Error(`the kubeconfig's exec plugin ${command}: ${error.message}${hint}`, { cause: error }))
     })
     child.once('close', (code, signal) => {
-      if (size > MAX_OUTPUT_BYTES) reject(new Error(`${command} printed more than ${MAX_OUTPUT_BYTES} bytes`))
+      timer.cancel()
+      if (isLate) reject(new Error(`the kubeconfig's exec plugin ${command} did not end within ${TIMEOUT_MS} ms`))
+      else if (size > MAX_OUTPUT_BYTES) reject(new Error(`${command} printed more than ${MAX_OUTPUT_BYTES} bytes`))
       else if (code === 0) resolve(Buffer.concat(chunks).toString('utf8'))
       else reject(new Error(`the kubeconfig's exec plugin ${command} ended with ${signal ?? `exit code ${code}`}`))
     })

@@ -10,6 +10,7 @@ import https from 'node:https'
 import type { Credentials, CredentialSource } from './exec-credentials.js'
 import { headersByName, type Impersonation } from '../reflector/impersonation-headers.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from '../reflector/transport.js'
+import { orAborted } from '../../support/deadline.js'
 import { agentFor, refuseUpgrade, retireAgent } from '../../support/https-agent.js'
 import type { TlsClientOptions } from '../../support/tls-client-options.js'
 
@@ -57,7 +58,8 @@ export function nodeTransport(options: NodeTransportOptions): NodeTransport {
       // Behind the server's port, `@example.org/` would name another host, which would get the credentials.
       if (!request.path.startsWith('/')) throw new Error(`the path ${request.path} does not begin with "/"`)
       const { credentials: source } = options
-      const credentials = (await source?.current()) ?? {}
+      // A source that hangs must not keep its caller.
+      const credentials = source === undefined ? {} : await orAborted(source.current(), request.signal)
       const authorization = options.authorization?.() ?? credentials.authorization ?? null
       const incoming = await new Promise<http.IncomingMessage>((resolve, reject) => {
         const outgoing = start(

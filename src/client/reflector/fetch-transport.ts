@@ -4,6 +4,7 @@
  * Node's own `fetch` has no option for a certificate authority or a client certificate. They require a `dispatcher`
  * from the undici package, whose version must match the built-in one. This file therefore leaves TLS to the platform.
  */
+import { orAborted } from '../../support/deadline.js'
 import { type Impersonation, impersonationHeaders } from './impersonation-headers.js'
 import { queryText, type Transport, type TransportRequest, type TransportResponse } from './transport.js'
 
@@ -39,7 +40,8 @@ export function fetchTransport(options: FetchTransportOptions): Transport {
   return {
     async send(request: TransportRequest): Promise<TransportResponse> {
       const { token } = options
-      const bearer = typeof token === 'function' ? await token() : token
+      // A token that never comes must not keep the caller.
+      const bearer = typeof token === 'function' ? await orAborted(Promise.resolve(token()), request.signal) : token
       const send = options.fetch ?? globalThis.fetch
       const init = {
         method: request.method ?? 'GET',

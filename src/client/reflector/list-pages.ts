@@ -6,6 +6,7 @@ import { WatchFailure, type StatusLike } from './watch-failure.js'
 import type { ObjectCodec } from './object-codec.js'
 import { listQuery, type Selection } from './requests.js'
 import type { Transport, TransportResponse } from './transport.js'
+import { orAborted } from '../../support/deadline.js'
 import { readBytes } from '../../support/read-bytes.js'
 
 /** What `listPages` lists, and how. */
@@ -43,7 +44,7 @@ export async function listPages<T>(options: ListOptions<T>): Promise<WholeList<T
   for (;;) {
     let page
     try {
-      page = codec.decodeList(await readPage(options, continueToken))
+      page = codec.decodeList(await orAborted(readPage(options, continueToken), options.signal))
     } catch (error) {
       const failure = WatchFailure.from(error)
       if (failure.kind !== 'expired' || continueToken === '') throw failure

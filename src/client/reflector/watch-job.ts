@@ -8,6 +8,7 @@
  * arriving. (If the server ended the response properly, it ended it between two revisions.)
  */
 import type { Clock, Timer } from '../../support/clock.js'
+import { orAborted } from '../../support/deadline.js'
 import type { EventStream, EventWire } from './event-stream.js'
 import { WatchFailure } from './watch-failure.js'
 import { failureOf } from './list-pages.js'
@@ -120,7 +121,8 @@ class WatchJob<T> {
   async #read(): Promise<WatchOutcome> {
     const { transport, codec, wire, path, query, clock, initialSilenceMs, silenceMs } = this.#options
     const accept = codec.accept ?? wire.accept
-    const response = await transport.send({ path, query, accept, signal: this.#abort.signal })
+    const { signal } = this.#abort
+    const response = await orAborted(transport.send({ path, query, accept, signal }), signal)
     this.#arrived()
     if (response.status !== 200) throw await failureOf(response)
     this.#isOpen = true

@@ -15,6 +15,8 @@ import { readKubeconfig } from '../../../src/support/read-kubeconfig.js'
 import { startApp } from '../../support/app.js'
 import { pod } from '../../support/pod.js'
 import { createAuthority } from '../../support/certificates.js'
+import { until } from '../../support/until.js'
+import { VirtualClock } from '../../support/virtual-clock.js'
 
 const V1 = 'client.authentication.k8s.io/v1'
 const BETA = 'client.authentication.k8s.io/v1beta1'
@@ -73,19 +75,19 @@ void t.test(
   'printed credentials last until they expire or are refused, and the command runs once for all callers',
   async (t) => {
     print(credential({ token: 'one', expirationTimestamp: '2026-01-01T00:00:10Z' }))
-    let now = Date.parse('2026-01-01T00:00:00Z')
-    const source = execCredentials(plugin(), { now: () => now })
+    const clock = new VirtualClock(Date.parse('2026-01-01T00:00:00Z'))
+    const source = execCredentials(plugin(), { clock })
     const [first] = await Promise.all([source.current(), source.current(), source.current()])
     t.same(first, { authorization: 'Bearer one' })
     t.equal(runs().length, 1)
-    now += 9_999
+    clock.advance(9_999)
     await source.current()
     t.equal(runs().length, 1, 'not yet expired')
     print(credential({ token: 'two' }))
-    now += 1
+    clock.advance(1)
     const second = await source.current()
     t.same(second, { authorization: 'Bearer two' })
-    now += 1e12
+    clock.advance(1e12)
     t.equal(await source.current(), second, 'without a time it lasts')
     source.refused(first)
     t.equal(await source.current(), second, 'older ones were refused')
@@ -175,6 +177,24 @@ void t.test('output that is not a credential is reported, but never printed', as
   await t.rejects(source.current())
   print(credential({ token: 'renewed' }))
   t.same(await source.current(), { authorization: 'Bearer renewed' }, 'a failure is not remembered')
+})
+
+void t.test('a command that hangs is killed, and one whose child keeps stdout open still counts', async (t) => {
+  const clock = new VirtualClock()
+  const shell = (script: string): ExecPlugin => plugin({ command: '/bin/sh', args: ['-c', script] })
+  const hanging = execCredentials(shell(`sleep 600 & echo $! > '${inFolder('child')}'; wait`), { clock })
+  const first = hanging.current()
+  await until(() => existsSync(inFolder('child')) && readFileSync(inFolder('child'), 'utf8').endsWith('\n'), 'it runs')
+  t.teardown(() => process.kill(Number(readFileSync(inFolder('child'), 'utf8'))))
+  let ended = false
+  void first.catch(() => (ended = true))
+  clock.advance(180_000)
+  await until(() => (clock.advance(100), ended), 'it was killed')
+  await t.rejects(first, /\/bin\/sh did not end within 180000 ms/)
+
+  const script = `sleep 600 & echo $! > '${inFolder('other')}'; echo '${credential({ token: 'x' })}'`
+  t.same(await execCredentials(shell(script)).current(), { authorization: 'Bearer x' })
+  process.kill(Number(readFileSync(inFolder('other'), 'utf8')))
 })
 
 void t.test('a token that a server refuses is fetched again, and a certificate is presented', async (t) => {

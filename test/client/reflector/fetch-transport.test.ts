@@ -10,6 +10,32 @@ import { type HttpFaults, startHttpFaults } from './http-faults.js'
 
 const PODS = '/api/v1/pods'
 
+void t.test('a token that never comes is a failure, and does not keep stop() from ending', async (t) => {
+  const app = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+  let hangs = true
+  const token = async (): Promise<string> => (hangs ? await new Promise<string>(() => {}) : 'x')
+  for (const watchList of [true, false]) {
+    hangs = true
+    const informer = new SharedInformer({
+      transport: fetchTransport({ server: app.url, token }),
+      path: PODS,
+      watchList,
+      openTimeoutMs: 100,
+      listTimeoutMs: 100,
+      backoff: { firstMs: 20, capMs: 100 },
+    })
+    informer.start()
+    await until(() => informer.status.state === 'backing-off', 'it is noticed')
+    hangs = false
+    await informer.whenSynced()
+    hangs = true
+    await informer.stop()
+    const another = new SharedInformer({ transport: fetchTransport({ server: app.url, token }), path: PODS, watchList })
+    another.start()
+    await another.stop()
+  }
+})
+
 /** With If-None-Match the client could get a 304, and watch from the same revision again and again. */
 void t.test('after a 410 a client lists again without If-None-Match', async (t) => {
   const origin = await serveModules(t)
