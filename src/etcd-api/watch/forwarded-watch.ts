@@ -11,7 +11,6 @@ import { WATCH_PATH } from './bridges.js'
 import type { StreamWatch, WatchSink } from './stream-watch.js'
 import { readUpstreamMessage, withoutWatchId } from './upstream-message.js'
 import { watchFields } from './watch-messages.js'
-import type { WatchCreate } from './watch-requests.js'
 
 const WATCH_ID_FIELD: ReadonlySet<number> = new Set([7])
 const PROGRESS_REQUEST = new BinaryWriter().tag(3, WireType.LengthDelimited).fork().join().finish()
@@ -37,8 +36,8 @@ export class ForwardedWatch implements StreamWatch {
     this.#isHidden = isHidden
   }
 
-  /** @returns when etcd has been asked for the watch; its answer comes as a message. */
-  async open(raw: RawUpstream, create: WatchCreate): Promise<void> {
+  /** @param create the client's. @returns when etcd has been asked for the watch; its answer comes as a message. */
+  async open(raw: RawUpstream, create: Uint8Array): Promise<void> {
     this.#metrics.watches('etcd', 1)
     try {
       const stream = await raw.stream(WATCH_PATH, {
@@ -50,7 +49,7 @@ export class ForwardedWatch implements StreamWatch {
       if (this.#isOver) return stream.cancel()
       this.#stream = stream
       if (this.#sink.isFull) stream.pause()
-      const request = fieldsExcept(create.bytes, WATCH_ID_FIELD)
+      const request = fieldsExcept(create, WATCH_ID_FIELD)
       stream.send(new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(Buffer.concat(request)).finish())
     } catch (error) {
       if (!this.#isOver) this.#sink.fail(etcdErrorOf(error))

@@ -5,7 +5,6 @@ import { type KeyRange, keyRange } from '../key-range.js'
 import { decode, keyIn, malformed, safeInteger } from '../requests.js'
 
 export interface WatchCreate {
-  readonly kind: 'create'
   readonly range: KeyRange
   /** 0 for the next revision. */
   readonly startRevision: number
@@ -16,12 +15,11 @@ export interface WatchCreate {
   /** 0 lets the server choose. */
   readonly watchId: number
   readonly isFragmented: boolean
-  /** The request as it came. */
-  readonly bytes: Uint8Array
 }
 
 export type WatchRequest =
-  | WatchCreate
+  /** `bytes` is the create as it came. It may be large, and no watch keeps it. */
+  | { readonly kind: 'create'; readonly create: WatchCreate; readonly bytes: Uint8Array }
   | { readonly kind: 'cancel'; readonly watchId: number }
   | { readonly kind: 'progress' | 'none' }
 
@@ -52,7 +50,7 @@ function decodeCancel(bytes: Uint8Array): WatchRequest {
   return { kind: 'cancel', watchId }
 }
 
-function decodeCreate(bytes: Uint8Array): WatchCreate {
+function decodeCreate(bytes: Uint8Array): WatchRequest {
   let key = '' as Key
   let rangeEnd = '' as Key
   let [noPuts, noDeletes] = [false, false]
@@ -82,5 +80,5 @@ function decodeCreate(bytes: Uint8Array): WatchCreate {
   })
   // etcd has no empty key: its smallest key is a zero byte.
   const range = keyRange(key === '' ? ('\0' as Key) : key, rangeEnd)
-  return { kind: 'create', ...create, range, noPuts, noDeletes, bytes }
+  return { kind: 'create', create: { ...create, range, noPuts, noDeletes }, bytes }
 }

@@ -130,12 +130,12 @@ export class WatchStream implements WatchSink {
 
   async #handle(message: Buffer): Promise<void> {
     const request = decodeWatchRequest(message)
-    if (request.kind === 'create') return await this.#create(request)
+    if (request.kind === 'create') return await this.#create(request.create, request.bytes)
     if (request.kind === 'cancel') return this.#cancel(request.watchId)
     if (request.kind === 'progress') void this.#reportProgress()
   }
 
-  async #create(create: WatchCreate): Promise<void> {
+  async #create(create: WatchCreate, bytes: Uint8Array): Promise<void> {
     const { prefixes, isHidden, watchers, forwardedWatches, streams } = this.#context
     const { range } = create
     await this.#context.identity.get()
@@ -165,7 +165,7 @@ export class WatchStream implements WatchSink {
     }
     const watchId = create.watchId === 0 ? this.#freeId() : create.watchId
     try {
-      await this.#open(create, watchId, prefix, admitted, leave)
+      await this.#open(create, bytes, watchId, prefix, admitted, leave)
     } catch (error) {
       leave()
       // etcd has begun to refuse this server, and the cache does not believe it yet.
@@ -176,6 +176,7 @@ export class WatchStream implements WatchSink {
 
   async #open(
     create: WatchCreate,
+    bytes: Uint8Array,
     watchId: number,
     prefix: ServedPrefix | null,
     admitted: Admitted,
@@ -202,7 +203,7 @@ export class WatchStream implements WatchSink {
       leave()
     }
     this.#watches.set(watchId, { watch, prefix, release })
-    if (watch instanceof ForwardedWatch) return await watch.open(raw, create)
+    if (watch instanceof ForwardedWatch) return await watch.open(raw, bytes)
     this.send(watchFields({ watchId, created: true }), current ?? this.#revision(prefix), NO_EVENTS)
     if (current !== null) watch.beginAfter(current)
     else watch.begin(Math.max(1, create.startRevision))
