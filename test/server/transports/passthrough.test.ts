@@ -256,19 +256,20 @@ void t.test('requests on one connection leave no listeners behind', async (t) =>
   t.notMatch(server.log(), /warning/i)
 })
 
+const SMUGGLED = 'GET /api/v1/secrets HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: system:admin\r\n\r\n'
+
 void t.test('the end of a body is found, whatever the method and the framing', async (t) => {
   const { h, behind } = await scene(t)
-  const smuggled = 'GET /api/v1/secrets HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: system:admin\r\n\r\n'
   const socket = net.connect(h.port, '127.0.0.1')
   t.teardown(() => socket.destroy())
-  const chunk = `${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`
+  const chunk = `${SMUGGLED.length.toString(16)}\r\n${SMUGGLED}\r\n0\r\n\r\n`
   socket.write(`GET /apis/other/v1/things HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n${chunk}`)
   let text = ''
   socket.on('data', (bytes: Buffer) => (text += bytes.toString()))
   await until(() => text.includes('Stand'), 'an answer')
   t.same(
     behind.seen.map(({ url, body }) => [url, body]),
-    [['/apis/other/v1/things', smuggled]],
+    [['/apis/other/v1/things', SMUGGLED]],
   )
   const upgrade = await overHttp1(
     h,
@@ -278,6 +279,81 @@ void t.test('the end of a body is found, whatever the method and the framing', a
     'hello',
   )
   t.equal(upgrade.status, 400)
+})
+
+for (const { dropping, config, headers } of [
+  { dropping: 'a caller that lists its length in Connection', config: {}, headers: 'Connection: content-length\r\n' },
+  {
+    dropping: 'a caller that lists its length twice, in odd spellings',
+    config: {},
+    headers: 'Connection: keep-alive , CONTENT-LENGTH\r\nConnection: host,transfer-encoding,te\r\n',
+  },
+  { dropping: 'passthroughStripHeaders', config: { passthroughStripHeaders: ['Content-*'] }, headers: '' },
+]) {
+  void t.test(`the length of a body reaches the API server in spite of ${dropping}`, async (t) => {
+    const { h, behind } = await scene(t, { config })
+    for (const method of ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'TRACE', 'SEARCH']) {
+      behind.seen.length = 0
+      const socket = net.connect(h.port, '127.0.0.1')
+      let text = ''
+      socket.on('data', (bytes: Buffer) => (text += bytes.toString()))
+      const length = `Content-Length: ${SMUGGLED.length}\r\n`
+      socket.write(`${method} /apis/other/v1/things HTTP/1.1\r\nHost: localhost\r\n${headers}${length}\r\n${SMUGGLED}`)
+      await until(() => text.includes('\r\n\r\n'), `${method}: an answer`)
+      socket.destroy()
+      // The next request would come behind a smuggled one, on the same connection.
+      await overHttp1(h, 'GET', '/apis/last/v1/things')
+      const seen = behind.seen.map(({ url, body }) => [url, body])
+      t.same(
+        seen,
+        [...(text.includes('HTTP/1.1 200') ? [['/apis/other/v1/things', SMUGGLED]] : []), ['/apis/last/v1/things', '']],
+        method,
+      )
+      if (method === 'DELETE') t.match(text, 'HTTP/1.1 200')
+    }
+  })
+}
+
+void t.test('a connection that is owed the rest of a body carries no other request', async (t) => {
+  const open = new Set<net.Socket>()
+  const behind = net.createServer((socket) => {
+    open.add(socket)
+    socket.on('error', () => {})
+    socket.on('close', () => open.delete(socket))
+    // It answers before the body has arrived, and expects the rest on the same connection.
+    socket.on('data', (bytes: Buffer) => {
+      if (bytes.toString().startsWith('PUT')) socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}')
+    })
+  })
+  behind.listen(0, '127.0.0.1')
+  await once(behind, 'listening')
+  t.teardown(() => void behind.close())
+  const { port } = behind.address() as net.AddressInfo
+  const h = await startApp(t, { flags: ['--passthrough', `http://127.0.0.1:${port}`] })
+  const session = http2.connect(h.url)
+  t.teardown(() => session.destroy())
+  const stream = session.request({ ':method': 'PUT', ':path': '/apis/other/v1/things/x', 'content-length': '100' })
+  stream.on('error', () => {})
+  stream.write('{"half":')
+  let text = ''
+  for await (const chunk of stream) text += String(chunk)
+  t.equal(text, '{}')
+  stream.close(http2.constants.NGHTTP2_NO_ERROR)
+  await until(() => open.size === 0, 'the connection is closed')
+})
+
+void t.test('an upgrade to HTTP becomes no tunnel: its requests could name anybody', async (t) => {
+  const { h, behind } = await scene(t)
+  for (const upgrade of ['h2c', 'H2C', 'HTTP/2.0', 'TLS/1.2, HTTP/1.1']) {
+    const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade, 'http2-settings': 'AAMAAABkAAQAAP__' }
+    t.match(await overHttp1(h, 'GET', '/apis/other/v1/things', headers), { status: 200, body: '{"kind":"Stand"}' })
+    t.notMatch(behind.last().rawHeaders.join().toLowerCase(), /upgrade|settings|h2c|tls/, upgrade)
+  }
+  await overHttp1(h, 'GET', '/apis/other/v1/things', { connection: 'Upgrade', upgrade: 'h2c, websocket' })
+  t.ok(
+    behind.seen.some(({ headers }) => headers.upgrade === 'websocket'),
+    'others may',
+  )
 })
 
 /** The proxy certificate, and caller certificates of the same authority. */

@@ -72,11 +72,9 @@ export class PassedExchange {
   ) {
     const { request, response } = exchange
     this.#head = upgradeHead(request)
-    // The outgoing request must also mark the end of its body, whatever the method. Otherwise the next server would
-    // parse the body's bytes as another request, on a connection that may carry our certificate.
     this.#body = bodyOf(request)
     if (this.#head !== undefined && this.#body !== 'none') throw upgradeWithBody()
-    this.#upgrade = this.#head === undefined ? null : (request.headers.upgrade ?? null)
+    this.#upgrade = this.#head === undefined ? null : tunnelled(request.headers.upgrade ?? '')
     this.done = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
@@ -134,7 +132,7 @@ export class PassedExchange {
 
   #agree(incoming: http.IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
     this.#timer.cancel()
-    if (this.#head === undefined) {
+    if (this.#head === undefined || this.#upgrade === null) {
       socket.destroy()
       return this.#fail(new BadGatewayError(`${this.server.name} upgraded a request that did not ask for it`))
     }
@@ -163,6 +161,10 @@ export class PassedExchange {
 
   #forward(opened: http.ClientRequest, incoming: http.IncomingMessage): void {
     try {
+      incoming.once('end', () => {
+        // The client may never send the rest. The other server would take the next request of the connection for it.
+        if (!opened.writableEnded) opened.destroy()
+      })
       forwardResponse(this.exchange, incoming, (error) => this.#fail(error))
       this.onHead(this.exchange.statusCode)
     } catch (cause) {
@@ -188,6 +190,16 @@ export class PassedExchange {
     if (!this.exchange.response.writableFinished) this.#outgoing.destroy()
     this.#resolve()
   }
+}
+
+/**
+ * Returns the protocols of an Upgrade header that may become a tunnel; null if there are none. HTTP is never one of
+ * them: its requests could name any user, on a connection that may carry our certificate. Java's client offers h2c with
+ * every request, so the offer is ignored, not refused.
+ */
+function tunnelled(offered: string): string | null {
+  const protocols = offered.split(',').map((protocol) => protocol.trim())
+  return protocols.filter((protocol) => !/^(h2|http|tls|$)/i.test(protocol)).join(', ') || null
 }
 
 /** @throws Error when such a head cannot be sent to a client of this protocol. In that case nothing has been sent. */

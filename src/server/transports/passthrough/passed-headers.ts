@@ -8,6 +8,7 @@
 import { BEARER_PROTOCOL_PREFIX } from '../../auth/authn/bearer-token.js'
 import { ForbiddenError } from '../../../kubernetes/model/status.js'
 import type { User } from '../../auth/user.js'
+import type { BodyKind } from '../exchange/request-body.js'
 
 /** Name, value, name, value… as in Node's `rawHeaders`, which keeps repeated headers separate. */
 export type RawHeaders = readonly string[]
@@ -25,6 +26,8 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   // HTTP/2's way to offer HTTP/1.1 an upgrade.
   'http2-settings',
 ])
+/** Headers of a request that are never copied: Node answers `Expect`, and this server sets the others. */
+const REPLACED: ReadonlySet<string> = new Set(['host', 'content-length', 'expect'])
 const PROTOCOLS = 'sec-websocket-protocol'
 const REMOTE = /^x-remote-(user|group|uid|extra-.*)$/
 
@@ -43,8 +46,8 @@ export interface PassedRequest {
   readonly passesToken: boolean
   /** The protocol to upgrade to; null for none. */
   readonly upgrade: string | null
-  /** Whether the body has no declared length. */
-  readonly isChunked: boolean
+  /** The headers that mark the end of the body; see `framingHeaders`. */
+  readonly framing: RawHeaders
   /** Matches the lower-case names of further headers to drop. */
   readonly isStripped: (key: string) => boolean
 }
@@ -75,6 +78,16 @@ export function headerMatcher(patterns: readonly string[]): (key: string) => boo
 }
 
 /**
+ * Returns the headers that mark the end of the body to be sent, whatever the method. They depend only on how the body
+ * arrives, never on which headers are forwarded: without them Node would send a DELETE's body as it is, and the other
+ * server would parse it as another request, on a connection that may carry our certificate.
+ */
+export function framingHeaders(body: BodyKind, length: string | undefined): string[] {
+  if (body === 'chunked') return ['Transfer-Encoding', 'chunked']
+  return length === undefined ? [] : ['Content-Length', body === 'none' ? '0' : length]
+}
+
+/**
  * Returns the headers of the request to the other server, for `http.request`.
  * @throws ForbiddenError for a user whose name or groups no header can carry.
  */
@@ -85,7 +98,7 @@ export function requestHeaders({
   asUser,
   passesToken,
   upgrade,
-  isChunked,
+  framing,
   isStripped,
 }: PassedRequest): string[] {
   const listed = listedInConnection(rawHeaders)
@@ -95,11 +108,9 @@ export function requestHeaders({
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const [name, value] = [rawHeaders[i]!, rawHeaders[i + 1]!]
     const key = name.toLowerCase()
-    if (key.startsWith(':') || key === 'host' || isName(key) || isStripped(key)) continue
+    if (key.startsWith(':') || REPLACED.has(key) || isName(key) || isStripped(key)) continue
     if (key === 'te' && /\btrailers\b/i.test(value)) acceptsTrailers = true
     if (HOP_BY_HOP.has(key) || (listed.has(key) && !isEndToEnd(key))) continue
-    // Node answers `Expect` itself.
-    if (key === 'expect') continue
     if (key === 'x-forwarded-for') forwarded.push(value)
     else if (passesToken) passed.push(name, value)
     else if (key === PROTOCOLS) passed.push(...withoutToken(name, value))
@@ -108,7 +119,7 @@ export function requestHeaders({
   if (address !== '') passed.push('X-Forwarded-For', [...forwarded, address].join(', '))
   if (upgrade !== null) passed.push('Connection', 'Upgrade', 'Upgrade', upgrade)
   else if (acceptsTrailers) passed.push('TE', 'trailers')
-  if (isChunked) passed.push('Transfer-Encoding', 'chunked')
+  passed.push(...framing)
   if (asUser !== null) passed.push(...remoteHeaders(asUser))
   return passed
 }
@@ -121,7 +132,7 @@ export function requestTrailers(rawTrailers: RawHeaders, isStripped: (key: strin
   const passed: [string, string][] = []
   for (let i = 0; i + 1 < rawTrailers.length; i += 2) {
     const key = rawTrailers[i]!.toLowerCase()
-    const isOfHeaders = HOP_BY_HOP.has(key) || key === 'host' || key === 'x-forwarded-for'
+    const isOfHeaders = HOP_BY_HOP.has(key) || REPLACED.has(key) || key === 'x-forwarded-for'
     const plain = key.replaceAll('_', '-')
     if (isOfHeaders || isName(key) || isEndToEnd(plain) || isStripped(key)) continue
     passed.push([rawTrailers[i]!, rawTrailers[i + 1]!])

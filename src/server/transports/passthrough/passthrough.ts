@@ -37,7 +37,7 @@ import type { ForwardedCaller } from '../gate/caller.js'
 import type { Exchange } from '../exchange/exchange.js'
 import type { BodyKind } from '../exchange/request-body.js'
 import { type OtherServer, PassedExchange, type Sender } from './passed-exchange.js'
-import { headerMatcher, requestHeaders } from './passed-headers.js'
+import { framingHeaders, headerMatcher, requestHeaders } from './passed-headers.js'
 import { KEEPALIVE_MS } from './tunnel.js'
 
 export interface PassthroughOptions {
@@ -171,7 +171,7 @@ export class Passthrough {
       asUser: user,
       passesToken: false,
       upgrade: null,
-      isChunked: false,
+      framing: [],
       isStripped: this.#isStripped,
     })
     const { name, clock } = this.options
@@ -214,15 +214,12 @@ export class Passthrough {
 
   #open(exchange: Exchange, sender: Sender, upgrade: string | null, body: BodyKind): http.ClientRequest {
     const { request } = exchange
-    const { rawHeaders } = request
-    const { host } = this.#url
-    const isChunked = body === 'chunked'
     const headers = requestHeaders({
       ...sender,
-      rawHeaders,
-      host,
+      rawHeaders: request.rawHeaders,
+      host: this.#url.host,
       upgrade,
-      isChunked,
+      framing: framingHeaders(body, request.headers['content-length']),
       isStripped: this.#isStripped,
     })
     return this.#send(request.method ?? 'GET', request.url ?? '/', sender.asUser, headers)
