@@ -284,11 +284,15 @@ export class WatchStream implements WatchSink {
   /** Returns the lowest position of all watches, if it is still theirs when all are known. */
   async #position(): Promise<number | null> {
     const before = [...this.#watches.values()]
+    const asked = new Set(before)
     const forwarded = await Promise.all(before.map(({ watch }) => (watch.isCached ? NOWHERE : watch.position())))
     if (forwarded.some((revision, i) => revision === null && !before[i]!.watch.isCached)) return null
     let lowest = Math.min(...forwarded.map((revision) => revision ?? Infinity))
     // The positions of caches are read in one step, with nothing sent in between.
-    for (const { watch } of this.#watches.values()) {
+    for (const open of this.#watches.values()) {
+      const { watch } = open
+      // One that has been created in the meantime was not asked.
+      if (!watch.isCached && !asked.has(open)) return null
       const revision = watch instanceof CachedWatch ? watch.positionNow : null
       if (watch.isCached && revision === null) return null
       lowest = Math.min(lowest, revision ?? Infinity)
