@@ -8,6 +8,8 @@ import { X509Certificate } from 'node:crypto'
 // leaves it without createSecureContext.
 import 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
+import { getOrMake, oncePer } from '../../support/memo.js'
+import { recentEntries } from '../../support/recent-entries.js'
 
 export interface PeerCertificate {
   /** '' when the subject has no common name. */
@@ -24,22 +26,46 @@ export interface PeerCertificate {
 /** Longer chains are cut. */
 const MAX_CHAIN = 8
 
+/** Enough for every client of one server. An entry takes a few hundred bytes, since clients share their issuers. */
+const MAX_REMEMBERED = 10_000
+const MAX_SHARED_ISSUERS = 100
+
 /**
- * Returns null when the client presented no certificate. This walks the chain, so call it once for each connection.
+ * The issuers that verified clients sent along, by the fingerprint of the client's own certificate. A TLS session keeps
+ * only that one, so a connection that resumes a session shows no intermediate.
+ */
+const issuersOf = recentEntries<string, readonly X509Certificate[]>(MAX_REMEMBERED)
+const sharedIssuers = recentEntries<string, X509Certificate>(MAX_SHARED_ISSUERS)
+
+/**
+ * Returns null when the client presented no certificate. A connection's certificate does not change, so it is read once.
  *
  * `getPeerX509Certificate` would be the natural choice. But on a server in Node 20 its result has no issuers, and after
  * one call of it the result of `getPeerCertificate` has none either. In Node 24.21.0 a server sees no issuers at all,
  * so a certificate is valid only if an authority of the bundle signed it directly.
  */
-export function peerCertificateOf(socket: TLSSocket): PeerCertificate | null {
-  const chain: X509Certificate[] = []
+export const peerCertificateOf = oncePer((socket: TLSSocket): PeerCertificate | null => {
+  const shown: X509Certificate[] = []
   let next: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true)
   // Node returns an empty object when there is no certificate, and a root certificate is its own issuer.
-  while (next?.raw !== undefined && chain.length < MAX_CHAIN) {
-    chain.push(new X509Certificate(next.raw))
+  while (next?.raw !== undefined && shown.length < MAX_CHAIN) {
+    shown.push(new X509Certificate(next.raw))
     next = next.issuerCertificate === next ? undefined : next.issuerCertificate
   }
-  return describePeer(chain, socket.authorized)
+  return describePeer(socket.authorized ? completed(shown) : shown, socket.authorized)
+})
+
+/** Authenticators check the signatures, so a remembered issuer proves no more than one that was sent. */
+function completed(shown: readonly X509Certificate[]): readonly X509Certificate[] {
+  const [leaf, ...issuers] = shown
+  if (leaf === undefined) return shown
+  if (issuers.length === 0) return [leaf, ...(issuersOf.get(leaf.fingerprint256) ?? [])]
+  // OpenSSL itself finds an issuer that is in the server's bundle.
+  if (issuers.length > 1) {
+    const shared = issuers.map((issuer) => getOrMake(sharedIssuers, issuer.fingerprint256, () => issuer))
+    issuersOf.set(leaf.fingerprint256, shared)
+  }
+  return shown
 }
 
 /** @param chain leaf first. @returns null when the chain is empty. */

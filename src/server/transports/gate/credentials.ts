@@ -5,13 +5,9 @@ import { TLSSocket } from 'node:tls'
 import { type AuthenticationRequest, headerValues } from '../../auth/authn/authenticator.js'
 import { type TrustedProxies, clientAddress } from '../../auth/client-address.js'
 import { type PeerCertificate, peerCertificateOf } from '../../auth/peer-certificate.js'
-import { oncePer } from '../../../support/memo.js'
 import type { Exchange } from '../exchange/exchange.js'
 
 export type Credentials = AuthenticationRequest & { readonly address: string }
-
-/** A connection's certificate does not change, so it is read once. */
-const certificateOn = oncePer(peerCertificateOf)
 
 /**
  * Collects the caller's credentials. No cache may keep a response to a request with a ticket.
@@ -42,7 +38,7 @@ function findAddress({ socket, rawHeaders }: IncomingMessage, proxies: TrustedPr
 
 function certificateOf(request: IncomingMessage): PeerCertificate | null {
   const socket = tlsSocketOf(request)
-  return socket === null ? null : certificateOn(socket)
+  return socket === null ? null : peerCertificateOf(socket)
 }
 
 /** The socket of an HTTP/2 request is a proxy object; the session of its stream has the real socket. */

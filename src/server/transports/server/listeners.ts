@@ -21,6 +21,7 @@ import {
 } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
+import { peerCertificateOf } from '../../auth/peer-certificate.js'
 import { endWithSession } from '../../../support/end-with-session.js'
 import { isBun } from '../../../support/is-bun.js'
 import { keepWithStream } from '../../../support/keep-with-stream.js'
@@ -151,6 +152,8 @@ export function createSecureListener(
   Object.assign(server, HTTP1_LIMITS)
   server.on('secureConnection', (socket: TLSSocket) => {
     limits.idleConnections?.carry(socket, socket)
+    // The client may resume this session without having sent a request.
+    if (socket.authorized && !socket.isSessionReused()) peerCertificateOf(socket)
     if (socket.alpnProtocol !== 'h2') deadlines?.follow(socket)
   })
   if (deadlines !== null) server.on('upgrade', (request) => deadlines.forget(request))
