@@ -9,8 +9,8 @@ import { readDefinition } from '../dialect/crd.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Key } from '../../engine/model/event.js'
 import { namespacePrefix, resourceId } from '../model/api-resource.js'
-import { ForbiddenError, NotFoundError } from '../model/status.js'
-import { StorageReadError, statusOf } from '../model/status-of.js'
+import { ForbiddenError, InternalError, NotFoundError, StatusError } from '../model/status.js'
+import { statusOf } from '../model/status-of.js'
 import { hasFinalizers, isDeleting } from './object-change.js'
 import type { Compare } from '../../engine/upstream/upstream.js'
 import type { Held, ObjectLocation, ObjectStore } from './object-store.js'
@@ -73,12 +73,7 @@ export class Containers {
 
   /** Called after a container was changed, because its last finalizer may have been the only thing that kept it. */
   async afterChange(place: ObjectLocation): Promise<void> {
-    try {
-      await this.finish(place)
-    } catch (error) {
-      // The container holds a value that cannot be read, so it stays. The change is made anyway.
-      if (!(error instanceof StorageReadError)) throw error
-    }
+    await afterwards(() => this.finish(place))
   }
 
   /** Called after an object was removed, which may have been the last one in a container that is being deleted. */
@@ -92,14 +87,10 @@ export class Containers {
     const definition = this.#definitionOf(served)
     if (definition !== null) holders.push(definition)
     for (const holder of holders) {
-      const held = await store.read(holder)
-      if (held === null || !isDeleting(held.object)) continue
-      try {
-        await this.#removeIfEmpty(holder, held)
-      } catch (error) {
-        // The container still holds a value that cannot be read, so it stays. The object is gone anyway.
-        if (!(error instanceof StorageReadError)) throw error
-      }
+      await afterwards(async () => {
+        const held = await store.read(holder)
+        if (held !== null && isDeleting(held.object)) await this.#removeIfEmpty(holder, held)
+      })
     }
   }
 
@@ -141,5 +132,17 @@ export class Containers {
         if (!(error instanceof NotFoundError) && statusOf(error).code >= 503) throw error
       }
     }
+  }
+}
+
+/**
+ * Does what follows a write that was made. If etcd does not answer, or a value cannot be read, the container stays until
+ * its delete is repeated; the client must not hear that nothing was written.
+ */
+async function afterwards(work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    if (!(error instanceof StatusError) || error instanceof InternalError) throw error
   }
 }

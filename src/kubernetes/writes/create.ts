@@ -2,7 +2,7 @@
 import { cloneTree, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { unknownResource } from '../dialect/request-path.js'
 import { alreadyExistsError } from '../dialect/status-body.js'
-import { AlreadyExistsError, BadRequestError, InvalidError } from '../model/status.js'
+import { AlreadyExistsError, BadRequestError, InvalidError, NotFoundError } from '../model/status.js'
 import type { Compare } from '../../engine/upstream/upstream.js'
 import { bareValueOf } from './bare-value.js'
 import { required } from './field-errors.js'
@@ -18,6 +18,8 @@ import { parseWriteOptions } from './write-options.js'
  * `generateName`.
  */
 const MAX_NAMES = 8
+/** How often others may create and remove an object while a request changes or makes it. */
+const MAX_TURNS = 8
 
 /** @throws StatusError */
 export async function createObject(context: WriteContext, request: WriteRequest): Promise<SingleResponse> {
@@ -46,6 +48,29 @@ export function readWhole(write: Write): JsonRecord {
   if (served.resource.holds === 'values') write.refuseOrWarn(duplicates)
   else write.read(value)
   return value
+}
+
+/**
+ * Changes an object, or makes it if there is none. Other requests may create or remove the object between the two; then
+ * the other one is tried again.
+ * @throws StatusError
+ */
+export async function changeOrMake(
+  change: () => Promise<SingleResponse>,
+  make: (missing: NotFoundError) => Promise<SingleResponse>,
+): Promise<SingleResponse> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await change()
+    } catch (missing) {
+      if (!(missing instanceof NotFoundError)) throw missing
+      try {
+        return await make(missing)
+      } catch (lost) {
+        if (!(lost instanceof AlreadyExistsError) || attempt === MAX_TURNS) throw lost
+      }
+    }
+  }
 }
 
 /** Creates an object that was read, under the write's name. @throws StatusError */

@@ -9,7 +9,7 @@ import {
   textMember,
 } from '../codec/json-tree.js'
 import { resourceId } from '../model/api-resource.js'
-import { BadRequestError, type ConflictError, ForbiddenError } from '../model/status.js'
+import { BadRequestError, type ConflictError, ForbiddenError, ServiceUnavailableError } from '../model/status.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import { isContainer } from './containers.js'
 import { hasFinalizers, isDeleting, metadataOf, nextGeneration } from './object-change.js'
@@ -100,9 +100,19 @@ export async function remove(
     return putAgain(held, marked(context, held.object, holdsOthers))
   }
   const changed = await store.change(place, decide, { ...options, removes: true })
-  if (holdsOthers && !options.dryRun) await containers.finish(place)
+  if (holdsOthers && !options.dryRun)
+    await containers.finish(place).catch((error: unknown) => throwMarked(place, error))
   else if (changed.kind === 'deleted' && !options.dryRun) await containers.afterGone(place)
   return { changed, uid }
+}
+
+/** The container was marked, whatever else failed. */
+function throwMarked({ served: { resource }, name }: ObjectLocation, error: unknown): never {
+  if (!(error instanceof ServiceUnavailableError)) throw error
+  const what = `${resource.plural} ${JSON.stringify(name)} is being deleted`
+  throw new ServiceUnavailableError(`${what}, but the storage did not answer while it was emptied: repeat the delete`, {
+    cause: error,
+  })
 }
 
 /** @throws ConflictError when the object is not the one that the options name. */

@@ -145,7 +145,8 @@ export class ObjectChange {
     if (Array.isArray(managed) && managed.length === 0) metadata['managedFields'] = [record()]
     const problems = this.#complete(after, request, rules)
     ownRulesOf(served).prepare?.(after, before, manager.time)
-    if (rules.hasGeneration && !isSameBesides(before, after)) metadataOf(after)['generation'] = nextGeneration(old)
+    if (rules.hasGeneration && !isSameBesides(before, after, request, rules))
+      metadataOf(after)['generation'] = nextGeneration(old)
     if (!request.keepsManagedFields) recordUpdate(before, after, rules.shape, manager)
     this.#check(request, before, after, rules, problems)
     return after
@@ -281,9 +282,10 @@ function restore(target: JsonRecord, source: JsonRecord, field: string): void {
   else target[field] = cloneTree(value)
 }
 
-/** Compares two objects without metadata and status. */
-function isSameBesides(before: JsonRecord, after: JsonRecord): boolean {
-  const left = { metadata: null, status: null }
+/** Compares two objects without metadata and, unless it is a field as others, status. */
+function isSameBesides(before: JsonRecord, after: JsonRecord, { served }: ChangeRequest, rules: KindRules): boolean {
+  const isField = served.origin === 'custom' && !rules.hasStatus
+  const left = { metadata: null, ...(isField ? {} : { status: null }) }
   return equalTrees(record({ ...before, ...left }), record({ ...after, ...left }))
 }
 

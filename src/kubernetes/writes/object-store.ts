@@ -87,8 +87,11 @@ export interface Held {
 }
 
 export type Change =
-  /** `value` is an object, or the bytes of a bare value. `lease` is called at write time and returns '0' for none. */
-  | { readonly kind: 'put'; readonly value: JsonRecord | Buffer; readonly lease: () => Promise<string> }
+  /**
+   * `value` is an object, or the bytes of a bare value. `lease` is called at write time, with the lease that etcd no
+   * longer had at the previous attempt ('' for none), and returns '0' for none.
+   */
+  | { readonly kind: 'put'; readonly value: JsonRecord | Buffer; readonly lease: (lost: string) => Promise<string> }
   /** `last` is the state to return to the client. Default: the current one. */
   | { readonly kind: 'delete'; readonly last?: JsonRecord }
   | { readonly kind: 'none' }
@@ -263,6 +266,7 @@ export class ObjectStore {
     const startedMs = clock.monotonic()
     let current = await this.#readKey(key)
     let granted = '0'
+    let lost = ''
     try {
       for (let attempt = 1; ; attempt++) {
         const held = removes ? this.#heldOrRaw(place, current) : this.#held(place, current)
@@ -274,7 +278,7 @@ export class ObjectStore {
         const last = change.kind === 'delete' ? (change.last ?? held?.object) : held?.object
         const decided = { place, key, held, value, last }
         if (dryRun) return this.#outcome(decided, '0', held?.stored.modRevision ?? null)
-        const leaseId = change.kind === 'put' ? await change.lease() : '0'
+        const leaseId = change.kind === 'put' ? await change.lease(lost) : '0'
         if (leaseId !== current?.leaseId) granted = leaseId
         const guarded = (await guards?.()) ?? []
         try {
@@ -289,8 +293,12 @@ export class ObjectStore {
           }
           current = result.current[0] ?? null
         } catch (error) {
-          // The lease expired between the read and the write, and etcd has removed the object along with it.
-          if (!(error instanceof UpstreamError) || error.code !== 'lease-not-found') throw storageError(error, 'write')
+          const code = error instanceof UpstreamError ? error.code : null
+          // etcd may still write the object, and would remove it along with its lease.
+          if (code === 'unavailable' || code === 'protocol') granted = '0'
+          if (code !== 'lease-not-found') throw storageError(error, 'write')
+          // The lease expired before the write, and etcd has removed what had it.
+          lost = leaseId
           current = await this.#readKey(key)
         }
         onRetry()

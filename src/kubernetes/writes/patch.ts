@@ -2,14 +2,14 @@
  * PATCH in its four formats. Each format turns the stored object into a complete new one, which is then treated as an
  * update.
  */
-import { goJson, isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
+import { cloneTree, goJson, isRecord, type Json, type JsonRecord, textMember } from '../codec/json-tree.js'
 import { bodyMediaType } from '../dialect/media-type.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
 import type { ApiResource } from '../model/api-resource.js'
-import { BadRequestError, InvalidError, NotFoundError, type StatusError } from '../model/status.js'
+import { BadRequestError, InvalidError, type StatusError } from '../model/status.js'
 import { appliedProblem } from './applied-problems.js'
 import { bareValueOf } from './bare-value.js'
-import { checkName, checkNamespace, makeObject } from './create.js'
+import { changeOrMake, checkName, checkNamespace, makeObject } from './create.js'
 import { invalid } from './field-errors.js'
 import { applyJsonPatch, unknownPatchMembers } from './json-patch.js'
 import { applyConfiguration } from './managed-fields.js'
@@ -97,8 +97,8 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
   write.inBody = { texts: problemsOf(body, options), hasUnknown: false, isInOrder: false }
   const configuration = isApply ? readConfiguration(body.patch, write, rules.shape) : null
   if (configuration !== null && rules.hasStatus) keepOwnPart(configuration, subresource, rules.keptByStatus)
-  try {
-    return await write.change((held) => {
+  const change = (): Promise<SingleResponse> =>
+    write.change((held) => {
       if (held === null) throw objectNotFoundError(resource, name)
       const after =
         configuration === null
@@ -114,21 +114,22 @@ export async function patchObject(context: WriteContext, request: WriteRequest):
       const changeRequest = write.changeRequest({ verb: 'patch', keepsManagedFields: isApply })
       return lease.put(held, context.change.update(held.object, after, changeRequest))
     })
-  } catch (error) {
-    const isNew = error instanceof NotFoundError && configuration !== null && subresource === ''
-    if (!isNew) throw error
-    checkName(metadataOf(configuration), request)
-    const uid = textMember(configuration, 'metadata', 'uid')
+  if (configuration === null || subresource !== '') return await change()
+  return await changeOrMake(change, async () => {
+    const made = cloneTree(configuration)
+    const metadata = metadataOf(made)
+    checkName(metadata, request)
+    const uid = textMember(metadata, 'uid')
     if (uid !== '') {
       const why = `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`
       throw conflictError(resource, name, why)
     }
-    delete metadataOf(configuration)['resourceVersion']
+    delete metadata['resourceVersion']
     await request.mayCreate()
-    const object = applyConfiguration(null, configuration, rules.shape, manager, options.force)
+    const object = applyConfiguration(null, made, rules.shape, manager, options.force)
     write.read(object)
     return await makeObject(write, object, true)
-  }
+  })
 }
 
 /** @throws StatusError when a patch has given the object another type, name or namespace. */

@@ -1,9 +1,8 @@
 /** PUT: replaces a whole object or its status. */
 import { cloneTree, textMember } from '../codec/json-tree.js'
 import { conflictError, objectNotFoundError } from '../dialect/status-body.js'
-import { NotFoundError } from '../model/status.js'
 import { bareValueOf } from './bare-value.js'
-import { checkName, checkNamespace, makeObject, readWhole } from './create.js'
+import { changeOrMake, checkName, checkNamespace, makeObject, readWhole } from './create.js'
 import { metadataOf } from './object-change.js'
 import { type SingleResponse, Write, type WriteContext, type WriteRequest } from './write-context.js'
 import { parseWriteOptions } from './write-options.js'
@@ -19,27 +18,29 @@ export async function updateObject(context: WriteContext, request: WriteRequest)
   checkNamespace(metadata, request)
   const uid = textMember(metadata, 'uid')
   const bare = bareValueOf(served, value, name)
-  try {
-    return await write.change((held) => {
+  const version = textMember(metadata, 'resourceVersion').replace(/^0$/, '')
+  const change = (): Promise<SingleResponse> =>
+    write.change((held) => {
       if (held === null) throw objectNotFoundError(resource, name)
       if (bare === null) {
         const after = context.change.update(held.object, cloneTree(value), write.changeRequest({ verb: 'update' }))
         return write.lease.put(held, after)
       }
-      const version = textMember(metadata, 'resourceVersion').replace(/^0$/, '')
       if (version !== '' && version !== textMember(held.object, 'metadata', 'resourceVersion')) {
         throw conflictError(resource, name)
       }
       return write.lease.putBare(held, bare)
     })
-  } catch (error) {
-    const makes = context.change.rules(served).createsOnUpdate && subresource === ''
-    if (!(error instanceof NotFoundError) || !makes) throw error
+  if (!context.change.rules(served).createsOnUpdate || subresource !== '') return await change()
+  return await changeOrMake(change, async () => {
     if (uid !== '') {
       throw conflictError(resource, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: `)
     }
-    delete metadata['resourceVersion']
+    // Kubernetes creates its own kinds again whatever version the client has seen.
+    if (version !== '' && served.origin === 'declared') throw conflictError(resource, name)
+    const made = cloneTree(value)
+    delete metadataOf(made)['resourceVersion']
     await request.mayCreate()
-    return await makeObject(write, value)
-  }
+    return await makeObject(write, made)
+  })
 }

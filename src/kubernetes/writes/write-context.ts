@@ -128,8 +128,9 @@ export function timestamp(clock: Clock): string {
   return new Date(clock.now()).toISOString().replace(/\.\d{3}Z$/, 'Z')
 }
 
-/** The lease of one request's write. It is granted once, even if the write is retried after lost races. */
+/** The lease of one request's write. It is granted once, even if the write is decided again after lost races. */
 class RequestLease {
+  /** Set until the store has written the object, or has given up and revoked the lease. */
   #granted: { readonly seconds: number; readonly id: Promise<string> } | null = null
 
   constructor(
@@ -148,7 +149,7 @@ class RequestLease {
     if (isGone) return { kind: 'delete', last: after }
     const before = held === null ? null : { object: held.object, leaseId: held.stored.leaseId }
     const choice = chooseLease(before, after, this.ttlSeconds)
-    if (choice.kind === 'grant') return { kind: 'put', value: after, lease: () => this.#grant(held, choice.seconds) }
+    if (choice.kind === 'grant') return { kind: 'put', value: after, lease: this.#granting(held, choice.seconds) }
     const { leaseId } = choice
     const isSame = held !== null && leaseId === held.stored.leaseId && equalTrees(held.object, after)
     if (isSame && !held.isOldVersion) return { kind: 'none' }
@@ -157,16 +158,23 @@ class RequestLease {
 
   putBare(held: Held | null, value: Buffer): Change {
     const { ttlSeconds } = this
-    if (ttlSeconds !== null && ttlSeconds > 0) return { kind: 'put', value, lease: () => this.#grant(held, ttlSeconds) }
+    if (ttlSeconds !== null && ttlSeconds > 0) return { kind: 'put', value, lease: this.#granting(held, ttlSeconds) }
     const leaseId = ttlSeconds === 0 || held === null ? '0' : held.stored.leaseId
     return { kind: 'put', value, lease: () => Promise.resolve(leaseId) }
   }
 
-  /** @throws ForbiddenError */
-  async #grant(held: Held | null, seconds: number): Promise<string> {
-    if (held !== null && held.stored.leaseId === '0') await this.mayDelete()
-    if (this.#granted?.seconds !== seconds) this.#granted = { seconds, id: this.context.grantLease(seconds) }
-    return await this.#granted.id
+  /** Called before the store begins a change. */
+  renew(): void {
+    this.#granted = null
+  }
+
+  #granting(held: Held | null, seconds: number): (lost: string) => Promise<string> {
+    return async (lost) => {
+      if (held !== null && held.stored.leaseId === '0') await this.mayDelete()
+      const isUsable = this.#granted?.seconds === seconds && (await this.#granted.id) !== lost
+      if (!isUsable) this.#granted = { seconds, id: this.context.grantLease(seconds) }
+      return await this.#granted!.id
+    }
   }
 }
 
@@ -237,6 +245,7 @@ export class Write {
   async change(decide: (held: Held | null) => Change, guards?: Guards): Promise<SingleResponse> {
     const { context, options, request, name } = this
     const place = { served: request.served, namespace: request.namespace, name }
+    this.lease.renew()
     const changed = await context.store.change(place, decide, { ...options, confirm: request.confirm, guards })
     if (changed.kind === 'deleted') await context.containers.afterGone(place)
     // The container's last finalizer may have been the only thing that kept it.

@@ -764,6 +764,8 @@ async function deletedDefinition(t: Test, send: Send): Promise<void> {
     })
     const held = gadget('held', { finalizers: ['example.com/x'] })
     await until(async () => (await send('POST', path, held)).code === 201, 'it is served')
+    const changed = await send('PATCH', `${path}/held`, { status: { phase: 'Ready' } }, MERGE)
+    t.match(changed.body.metadata, { generation: 2 }, 'without a status of its own it is a field as others')
     t.equal((await send('DELETE', `${definitions}/${plural}.${group}`)).code, 200)
     t.match((await send('POST', path, gadget('late'))).body, {
       code: 403,

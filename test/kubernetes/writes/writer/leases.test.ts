@@ -4,6 +4,7 @@
 import t from 'tap'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import { createEmbeddedUpstream } from '../../../support/faulty-store.js'
+import { UpstreamError } from '../../../../src/engine/upstream/upstream.js'
 import { isOwnLease, newLeaseId } from '../../../../src/engine/upstream/lease-id.js'
 import { configMap } from '../client.js'
 import { writerOver } from '../writer-over.js'
@@ -63,6 +64,55 @@ void t.test('a lease of a write that finally fails is not left behind', async (t
   h.upstream.write = write
   t.equal(h.granted.length, 1)
   t.same(await h.running(), [])
+})
+
+void t.test('a write whose object vanishes before its transaction gets a new lease', async (t) => {
+  const h = stage()
+  const plural = 'endpoints'
+  const put = { verb: 'update', plural, name: 'a', query: 'ttl=1h', body: { metadata: { name: 'a' } } } as const
+  t.equal((await h.ask(put)).code, 201)
+  const write = h.upstream.write.bind(h.upstream)
+  h.upstream.write = async (compares, operations) => {
+    h.upstream.write = write
+    await write([], [{ type: 'delete', key: compares[0]!.key }])
+    return await write(compares, operations)
+  }
+  t.equal((await h.ask(put)).code, 201)
+  t.same(await h.running(), [h.granted[0], h.granted.at(-1)], 'its own runs, and that of the object someone deleted')
+})
+
+void t.test('a lease that ends before its transaction is replaced', async (t) => {
+  const h = stage()
+  // Its namespace would be written first.
+  t.equal((await h.ask({ verb: 'create', body: configMap('other') })).code, 201)
+  const write = h.upstream.write.bind(h.upstream)
+  h.upstream.write = async (compares, operations) => {
+    h.upstream.write = write
+    await h.upstream.dropLease(h.granted[0]!)
+    return await write(compares, operations)
+  }
+  t.equal((await h.ask({ verb: 'create', query: 'ttl=1h', body: configMap('a') })).code, 201)
+  t.equal(h.granted.length, 2)
+  t.same(await h.running(), [h.granted[1]])
+})
+
+void t.test('the lease of a write that may still happen is left alone', async (t) => {
+  const h = stage()
+  t.equal((await h.ask({ verb: 'create', query: 'ttl=1h', body: configMap('a') })).code, 201)
+  const write = h.upstream.write.bind(h.upstream)
+  let late = async (): Promise<unknown> => t.fail('nothing is written')
+  h.upstream.write = (...given) => {
+    late = async () => await write(...given)
+    return Promise.reject(new UpstreamError('unavailable', 'etcdserver: request timed out'))
+  }
+  const body = configMap('a', { is: 'late' })
+  t.equal((await h.ask({ verb: 'update', name: 'a', query: 'ttl=1h', body })).code, 504)
+  h.upstream.write = write
+  t.match(await late(), { kind: 'written' })
+  t.match(await h.ask({ verb: 'patch', name: 'a', contentType: 'application/merge-patch+json', body: {} }), {
+    code: 200,
+    body: { data: { is: 'late' } },
+  })
 })
 
 void t.test('a lease that belongs to another client is left alone', async (t) => {

@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { silentLogger } from '../../../../src/support/log.js'
 import { createEmbeddedUpstream } from '../../../support/faulty-store.js'
 import { connectEtcd } from '../../../../src/engine/upstream/etcd/etcd-upstream.js'
-import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
+import { type Upstream, UpstreamError } from '../../../../src/engine/upstream/upstream.js'
 import { keyFromText } from '../../../../src/engine/model/event.js'
 import { startApp } from '../../../support/app.js'
 import { definitionObject } from '../../../support/definition.js'
@@ -140,4 +140,67 @@ void t.test('a generated name that is taken is generated again, up to eight time
   }
   t.match(await create(7), { code: 201, body: { metadata: { generateName: 'made-', name: /^made-\w{5}$/ } } })
   t.match(await create(8), { code: 409, body: { reason: 'AlreadyExists' } })
+})
+
+void t.test('applies and PUTs that create one object at once are all kept', async (t) => {
+  const upstream = createEmbeddedUpstream()
+  t.teardown(() => upstream.close())
+  // Writers of two processes and of one race differently.
+  const writers = [writerOver(upstream), writerOver(upstream)]
+  const apply = async (name: string, i: number) =>
+    await writers[i % 2]!.ask({
+      verb: 'patch',
+      name,
+      query: `fieldManager=m${i}`,
+      contentType: 'application/apply-patch+yaml',
+      body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data: { [`m${i}`]: 'x' } },
+    })
+  for (const name of ['a', 'b', 'c']) {
+    const said = await Promise.all(Array.from({ length: 6 }, (_, i) => apply(name, i)))
+    t.same(said.map(({ code }) => `${code}`).toSorted(), ['200', '200', '200', '200', '200', '201'])
+    const { body } = await apply(name, 0)
+    t.same(Object.keys(body['data'] as object).toSorted(), ['m0', 'm1', 'm2', 'm3', 'm4', 'm5'])
+  }
+  const put = async (i: number) =>
+    await writers[i % 2]!.ask({
+      verb: 'update',
+      plural: 'endpoints',
+      name: 'e',
+      body: { apiVersion: 'v1', kind: 'Endpoints', metadata: { name: 'e', labels: { i: `${i}` } } },
+    })
+  const said = await Promise.all([0, 1, 2, 3].map(put))
+  t.same(said.map(({ code }) => `${code}`).toSorted(), ['200', '200', '200', '201'])
+})
+
+void t.test('a write that was made is a success, even if what follows it fails', async (t) => {
+  const upstream = createEmbeddedUpstream()
+  t.teardown(() => upstream.close())
+  const writer = writerOver(upstream)
+  for (const name of ['a', 'b']) t.match(await writer.ask({ verb: 'create', body: configMap(name) }), { code: 201 })
+  const [readKey, read] = [upstream.readKey.bind(upstream), upstream.read.bind(upstream)]
+  /** Does one write, and answers no read after it. */
+  const silently = async (write: () => Promise<unknown>): Promise<unknown> => {
+    const whole = upstream.write.bind(upstream)
+    upstream.write = async (...given) => {
+      const written = await whole(...given)
+      const silent = () => Promise.reject(new UpstreamError('unavailable', 'no leader'))
+      Object.assign(upstream, { readKey: silent, read: silent, write: whole })
+      return written
+    }
+    const said = await write()
+    Object.assign(upstream, { readKey, read, write: whole })
+    return said
+  }
+  t.match(await silently(() => writer.ask({ verb: 'delete', name: 'a' })), { code: 200, body: { status: 'Success' } })
+  t.match(await writer.ask({ verb: 'delete', name: 'a' }), { code: 404 })
+  const remove = { verb: 'delete', plural: 'namespaces', name: 'other' } as const
+  t.match(await writer.ask({ verb: 'create', plural: 'namespaces', body: { metadata: { name: 'other' } } }), {
+    code: 201,
+  })
+  t.match(await silently(() => writer.ask(remove)), {
+    code: 503,
+    body: { message: /"other" is being deleted.*repeat/ },
+  })
+  t.match(await writer.ask(remove), { code: 200 })
+  t.match(await writer.ask(remove), { code: 404 })
 })

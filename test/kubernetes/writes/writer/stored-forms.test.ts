@@ -121,7 +121,9 @@ void t.test('under a declared prefix only values are written', async (t) => {
   const hostile = { metadata: { name: 'same' } }
   t.equal((await send('PUT', `${flags}/a1`, { value: hostile })).code, 201)
   t.match((await send('GET', `${flags}/a1`)).body, { metadata: { name: 'a1' }, value: hostile })
+  const { body: last } = await send('GET', path)
   t.equal((await send('DELETE', path)).code, 200)
+  t.match((await send('PUT', path, last)).body, { code: 409, reason: 'Conflict' }, 'the version that it names is gone')
   t.equal(bytes('eu/checkout'), undefined)
 })
 
