@@ -137,6 +137,13 @@ export const SETTABLE: readonly Settable[] = [
     tests: ['server/transports/passthrough', 'server/transports/passthrough/api-services'],
   },
   {
+    bound: 'requests of one client forwarded to one server',
+    option: 'passthroughMaxRequests',
+    beyond: '429 from 3/4 of them on',
+    limit: 'passthrough-per-client',
+    tests: ['server/transports/passthrough'],
+  },
+  {
     bound: 'history per resource: batches older than 75 s',
     option: 'defaultWatchCacheSize',
     beyond: 'drops the oldest; watchers behind it get 410',

@@ -30,6 +30,7 @@ export const SEMAPHORE_NAMES = [
   'initial-states',
   'writes',
   'passthrough',
+  'passthrough-per-client',
   'status-pages',
   'unknown-tokens',
 ] as const

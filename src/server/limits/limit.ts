@@ -13,6 +13,7 @@ export const LIMITS = [
   'write-threads',
   'memory',
   'passthrough',
+  'passthrough-per-client',
   'etcd-requests',
   'etcd-forwarded',
   'etcd-watches',

@@ -8,10 +8,10 @@ import { ConsistencyOnRequest } from '../../engine/feed/consistency-report.js'
 import type { ApiResource } from '../../kubernetes/model/api-resource.js'
 import type { ResourcePipeline } from '../../engine/pipeline/resource-pipeline.js'
 import type { Upstream } from '../../engine/upstream/upstream.js'
-import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { KnownResources } from '../served/known-resources.js'
 import type { DocumentThreads } from '../served/document-threads.js'
 import type { ApiServices } from '../transports/passthrough/api-services.js'
+import type { PassthroughOptions } from '../transports/passthrough/passthrough.js'
 import type { HealthCheck } from '../transports/server/health.js'
 import type { ServerDeps } from './server-deps.js'
 import { followServed } from './follow-served.js'
@@ -26,7 +26,7 @@ export interface ClusterOptions extends Sources {
   readonly pump: Pump
   readonly documents: DocumentThreads
   /** Slots for requests to the servers of aggregated APIs. */
-  readonly passthroughSlots: IdentitySemaphore
+  readonly forwarding: PassthroughOptions['semaphores']
 }
 
 export class Cluster implements ReadyParts {
@@ -48,7 +48,7 @@ export class Cluster implements ReadyParts {
     this.#upstreams = [options, ...others].map(({ upstream }) => upstream)
     for (const upstream of this.#upstreams) closing.add(() => upstream.close())
     this.stage = openResources(deps, options.pump, options)
-    this.apiServices = openApiServices(deps, options.passthroughSlots)
+    this.apiServices = openApiServices(deps, options.forwarding)
     this.known = followServed(deps, this.stage, this.apiServices, options.documents)
     const sources = (): OutageSource[] =>
       [...this.pipelines()].map(({ resource, cache: { source, readiness } }) => ({

@@ -83,6 +83,14 @@ const SLOT_LIMITS = {
     waitMs: 0,
     message: 'too many concurrent requests to the server behind this one (passthroughMaxRequests)',
   },
+  // The identity is the URL and the caller, so that no caller holds all slots of a server.
+  'passthrough-per-client': {
+    slots: () => Number.POSITIVE_INFINITY,
+    perIdentity: (config) =>
+      isOpenToAll(config) ? config.passthroughMaxRequests : Math.ceil((config.passthroughMaxRequests * 3) / 4),
+    waitMs: 0,
+    message: 'too many concurrent requests of one client to the server behind this one (3/4 of passthroughMaxRequests)',
+  },
   'status-pages': { slots: () => MAX_STATUS_PAGES, waitMs: 0, message: 'too many status pages are open' },
   memory: { slots: () => MEMORY_TURNS, message: 'too many requests wait, because memory is short' },
   'past-states': { slots: () => PAST_STATES, message: 'too many past states are being rebuilt' },
@@ -159,6 +167,7 @@ export function countedLimits(
       'initial-states': semaphore('initial-states'),
       writes: semaphore('writes'),
       passthrough: semaphore('passthrough'),
+      'passthrough-per-client': semaphore('passthrough-per-client'),
       'status-pages': semaphore('status-pages'),
       'unknown-tokens': unknownTokenSemaphore(clock, processes),
     },

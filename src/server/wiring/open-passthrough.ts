@@ -1,19 +1,18 @@
 /** Opens the servers to which this server forwards requests, as configured with `--passthrough` or `--apiservice`. */
 import { watchCredentials } from '../auth/watched-credentials.js'
-import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import { ApiServices } from '../transports/passthrough/api-services.js'
 import { Passthrough, type PassthroughOptions } from '../transports/passthrough/passthrough.js'
 import type { ServerDeps } from './server-deps.js'
 
 /** Returns null without `--passthrough`. @throws Error for a certificate that cannot be read. */
-export function openPassthrough(deps: ServerDeps, semaphore: IdentitySemaphore): Passthrough | null {
+export function openPassthrough(deps: ServerDeps, semaphores: PassthroughOptions['semaphores']): Passthrough | null {
   const { passthrough: url } = deps.config
   if (url === null) return null
   const passthrough = new Passthrough({
     url,
     name: 'the API server',
     onResponse: recorderOf(deps, 'passthrough'),
-    ...sharedOptions(deps, semaphore),
+    ...sharedOptions(deps, semaphores),
   })
   deps.closing.add(() => passthrough.close())
   return passthrough
@@ -24,7 +23,7 @@ export function openPassthrough(deps: ServerDeps, semaphore: IdentitySemaphore):
  *
  * @throws Error for a certificate that cannot be read.
  */
-export function openApiServices(deps: ServerDeps, semaphore: IdentitySemaphore): ApiServices | null {
+export function openApiServices(deps: ServerDeps, semaphores: PassthroughOptions['semaphores']): ApiServices | null {
   const { config, clock, random, logger } = deps
   if (config.passthrough !== null) return null
   const addresses = config.apiservice.map(({ group, version, url }) => ({
@@ -34,7 +33,7 @@ export function openApiServices(deps: ServerDeps, semaphore: IdentitySemaphore):
       url,
       name: `the server of ${group}/${version}`,
       onResponse: recorderOf(deps, `${version}.${group}`),
-      ...sharedOptions(deps, semaphore),
+      ...sharedOptions(deps, semaphores),
       keepsTokens: true,
       unreachableStatus: 503,
     }),
@@ -57,12 +56,12 @@ const FILES = '--passthrough-cafile, --proxy-client-cert-file or --proxy-client-
  */
 function sharedOptions(
   { config, clock, logger, metrics }: ServerDeps,
-  semaphore: IdentitySemaphore,
-): Pick<PassthroughOptions, 'credentials' | 'semaphore' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'> {
+  semaphores: PassthroughOptions['semaphores'],
+): Pick<PassthroughOptions, 'credentials' | 'semaphores' | 'responseTimeoutMs' | 'stripHeaders' | 'clock'> {
   const { passthroughCafile: ca, proxyClientCertFile: cert, proxyClientKeyFile: key } = config
   return {
     credentials: watchCredentials({ ca, cert, key }, FILES, { clock, logger, metrics: metrics.process }),
-    semaphore,
+    semaphores,
     responseTimeoutMs: config.requestTimeout,
     stripHeaders: config.passthroughStripHeaders,
     clock,

@@ -88,21 +88,21 @@ export class Process {
     this.#deps = deps
     this.metrics = metrics
     const clients = openClientLimits(deps, options.limits ?? UNSHARED)
-    const { passthrough: passthroughSlots, 'status-pages': pages } = clients.semaphores
+    const { 'status-pages': pages } = clients.semaphores
 
     // The parts between the source and the watchers.
     const pump = new Pump({ metrics: metrics.pump })
     closing.add(() => pump.stop())
     const documents = openDocuments(deps)
     const logsOutages = options.logsOutages !== false
-    const cluster = new Cluster(deps, { ...options, pump, documents, passthroughSlots, logsOutages })
+    const cluster = new Cluster(deps, { ...options, pump, documents, forwarding: clients.semaphores, logsOutages })
     this.#cluster = cluster
     const { stage, apiServices, known } = cluster
 
     // The parts between a client's socket and the resources.
     this.#limits = openLimits(deps, stage.resources, clients)
     this.#gate = openGate(deps, stage, clients)
-    const passthrough = openPassthrough(deps, passthroughSlots)
+    const passthrough = openPassthrough(deps, clients.semaphores)
     const writer = config.enableWrites ? openWrites(deps, stage, this.#limits) : null
     this.#bootstrapRoles =
       writer !== null && config.authorizationMode.includes('RBAC')

@@ -684,6 +684,31 @@ void t.test('a consistent read sees a forwarded write; too many at once are reje
   for (const request of held) request.destroy()
 })
 
+void t.test('one client never holds all requests to the API server', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'distributary-passthrough-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  const tokens = join(directory, 'tokens.csv')
+  writeFileSync(tokens, 't-ann,ann,1\nt-bob,bob,2\n')
+  const { h, behind } = await scene(t, {
+    flags: ['--token-auth-file', tokens, '--authorization-mode', 'AlwaysAllow'],
+    config: { passthroughMaxRequests: 4 },
+  })
+  behind.answer = () => {}
+  const [ann, bob] = ['t-ann', 't-bob'].map((token) => ({ authorization: `Bearer ${token}` }))
+  const hold = (headers: Record<string, string>) =>
+    http.get(`${h.url}/api/v1/secrets`, { headers, agent: false }).on('error', () => {})
+  const held = [1, 2, 3].map(() => hold(ann!))
+  await until(() => behind.seen.length === 3, 'three are on their way')
+  const refused = await overHttp1(h, 'GET', '/api/v1/secrets', ann)
+  t.match(refused, { status: 429, body: /of one client/ })
+  held.push(hold(bob!))
+  await until(() => behind.seen.length === 4, "another client's gets through")
+  t.match(await overHttp1(h, 'GET', '/api/v1/secrets', bob), { status: 429, body: /too many concurrent requests to/ })
+  for (const request of held) request.destroy()
+  behind.answer = (_request, response) => response.end('{}')
+  await until(async () => (await overHttp1(h, 'GET', '/api/v1/secrets', ann)).status === 200, 'the slots are free')
+})
+
 void t.test(
   'a request that the API server does not answer is counted and logged once when it is answered here',
   async (t) => {

@@ -66,7 +66,7 @@ export const upstreamOptions = {
     max: 100_000,
     unit: 'requests',
     isFileOnly: true,
-    doc: 'Maximum number of concurrent requests to each server behind --passthrough or --apiservice, including streams and tunnels; each takes its own connection. Further requests get 429.',
+    doc: 'Maximum number of concurrent requests to each server behind --passthrough or --apiservice, including streams and tunnels; each takes its own connection. One client holds three quarters of them at most, unless everybody may do everything. Further requests get 429.',
   }),
   passthroughStripHeaders: list({
     default: ['X-Remote-*', 'X-Group', 'X-User'],

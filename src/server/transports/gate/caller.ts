@@ -55,6 +55,8 @@ export interface Reviewer extends Confirmable {
 
 /** The client of a request that another server answers. */
 export interface ForwardedCaller {
+  /** As for `Caller`. */
+  readonly identity: string
   /** null if this server authenticates no one. */
   readonly user: User | null
   readonly isAnonymous: boolean

@@ -239,7 +239,7 @@ export class RequestGate {
     found.rule = 'forwarded'
     noteAllowed(exchange.request, exchange.response)
     const isAnonymous = user?.groups.includes(ALL_UNAUTHENTICATED) === true
-    return { user, isAnonymous, byToken: user?.byToken === true, address }
+    return { identity: identityOf(user, address), user, isAnonymous, byToken: user?.byToken === true, address }
   }
 
   /**

@@ -15,6 +15,7 @@ import { BadGatewayError, StatusError, TimeoutError } from '../../../kubernetes/
 import type { Clock, Timer } from '../../../support/clock.js'
 import type { Exchange } from '../exchange/exchange.js'
 import { flushHead } from '../exchange/flush-head.js'
+import { boundResponse } from '../exchange/linger.js'
 import { type BodyKind, bodyOf, piecesTooSmall, takeBody, upgradeWithBody } from '../exchange/request-body.js'
 import { upgradeHead } from '../exchange/upgrade-head.js'
 import { STREAM_HEADERS } from '../framing/framings.js'
@@ -235,6 +236,8 @@ function forwardResponse(exchange: Exchange, incoming: http.IncomingMessage, fai
   // make Node warn of a leak.
   incoming.on('error', fail)
   incoming.pipe(response)
+  // `pipe` has ended the response before this listener is called.
+  incoming.once('end', () => boundResponse(response, exchange.untakenMs))
 }
 
 /**

@@ -62,8 +62,8 @@ export interface PassthroughOptions {
    * 502.
    */
   readonly unreachableStatus?: 502 | 503
-  /** Slots for requests and tunnels, by the URL of the other server. */
-  readonly semaphore: Pick<IdentitySemaphore, 'acquire'>
+  /** Slots for requests and tunnels: of the other server, by its URL, and of each of its callers. */
+  readonly semaphores: Readonly<Record<'passthrough' | 'passthrough-per-client', Pick<IdentitySemaphore, 'acquire'>>>
   /** The time limit from the request to the head of the response. A stream may then last indefinitely. */
   readonly responseTimeoutMs: number
   readonly clock: Clock
@@ -139,7 +139,13 @@ export class Passthrough {
     const asUser = this.#nameOf(caller)
     // Without an authenticator, this server authenticates no one, so the other server does it.
     const passesToken = asUser === null && (caller.user === null || caller.byToken)
-    const leave = await this.options.semaphore.acquire(this.options.url, exchange.signal)
+    const { url, semaphores } = this.options
+    const ofCaller = `${url} ${caller.identity}`
+    const leaveOwn = await semaphores['passthrough-per-client'].acquire(ofCaller, exchange.signal)
+    const leave = await semaphores.passthrough.acquire(url, exchange.signal).catch((error: unknown) => {
+      leaveOwn()
+      throw error
+    })
     const startedMs = performance.now()
     const onHead = (code: number): void => this.options.onResponse?.(code, (performance.now() - startedMs) / 1000)
     try {
@@ -150,6 +156,7 @@ export class Passthrough {
       throw error
     } finally {
       leave()
+      leaveOwn()
     }
   }
 
