@@ -8,13 +8,18 @@
  *
  * A run delivers whole revisions. So when it has passed the floor of the history, the next event of a member is there,
  * and nothing is missed between the two. In a quiet prefix this takes a progress report, which is only believed from an
- * etcd whose progress can be trusted. A member whose stream is full leaves, and starts again where it was.
+ * etcd whose progress can be trusted.
+ *
+ * Events are delivered in pieces, and members that want the same of a piece share its bytes. A member whose stream stays
+ * full leaves, and starts again where it was, so a stream never holds much more than one piece.
  */
 import { MAX_BRIDGES } from '../limits.js'
+import { SLICE_BYTES } from '../../engine/model/limits.js'
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 import { type Key, keyToBytes, prefixEnd } from '../../engine/model/event.js'
+import { InOrder } from '../../engine/upstream/in-order.js'
 import type { RawStream, RawUpstream } from '../../engine/upstream/upstream.js'
-import type { Clock, Timer } from '../../support/clock.js'
+import { type Clock, sleep, type Timer } from '../../support/clock.js'
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { type UpstreamEvent, type UpstreamMessage, readUpstreamMessage } from './upstream-message.js'
 
@@ -25,6 +30,8 @@ export interface BridgeMember {
   readonly next: number
   /** Whether its stream takes nothing now. */
   readonly isFull: boolean
+  /** What it wants, as text: members with the same text want the same events and bytes. */
+  readonly wanted: string
   wants(event: UpstreamEvent): boolean
   readonly prevKv: boolean
   /** @param events of whole revisions. @param revision etcd's when it sent them. */
@@ -42,6 +49,9 @@ const GATHER_MS = 20
 const PROGRESS_MS = 100
 /** The delay before members of a run that failed begin again. */
 const RETRY_MS = 1_000
+/** How long a run waits for members whose streams are full, and how often it looks. */
+const PATIENCE_MS = 100
+const LOOK_MS = 5
 
 const PROGRESS_REQUEST = new BinaryWriter().tag(3, WireType.LengthDelimited).fork().join().finish()
 
@@ -161,6 +171,12 @@ class Run {
   #position: number
   #progress: Timer | null = null
   #isOver = false
+  /** The events of the last revision of a fragment, which the next fragment may continue. */
+  #cut: readonly UpstreamEvent[] = []
+  readonly #steps = new InOrder((isBusy) => {
+    if (isBusy) this.#stream?.pause()
+    else this.#stream?.resume()
+  })
 
   constructor(
     cache: WatchCache,
@@ -179,8 +195,8 @@ class Run {
   async start(raw: RawUpstream): Promise<void> {
     try {
       const stream = await raw.stream(WATCH_PATH, {
-        onMessage: (message) => this.#receive(message),
-        onEnd: () => this.#end(true),
+        onMessage: (message) => this.#steps.do(() => this.#receive(message)),
+        onEnd: () => this.#steps.do(() => this.#end(true)),
       })
       if (this.#isOver) return stream.cancel()
       this.#stream = stream
@@ -204,6 +220,7 @@ class Run {
 
   close(): void {
     this.#isOver = true
+    this.#steps.stop()
     this.#progress?.cancel()
     this.#stream?.cancel()
   }
@@ -215,7 +232,7 @@ class Run {
     })
   }
 
-  #receive(bytes: Buffer): void {
+  #receive(bytes: Buffer): void | Promise<void> {
     if (this.#isOver) return
     let message: UpstreamMessage
     try {
@@ -225,26 +242,51 @@ class Run {
     }
     if (message.canceled) return this.#canceled(message)
     if (message.created) return
-    const last = message.events.at(-1)
-    if (last !== undefined) this.#deliver(message, last.modRevision)
+    if (message.events.length > 0) return this.#deliver(this.#wholeRevisions(message), message.revision)
     // The answer to a request is for all watches of the stream, and may come too early from an old etcd.
     else if (message.watchId !== -1 || this.#cache.reads.trustsProgress) this.#passTo(message.revision)
   }
 
-  #deliver({ events, revision }: UpstreamMessage, position: number): void {
+  #wholeRevisions({ events, isFragment }: UpstreamMessage): readonly UpstreamEvent[] {
+    const all = [...this.#cut, ...events]
+    const last = all.at(-1)!.modRevision
+    const end = isFragment ? all.findLastIndex(({ modRevision }) => modRevision !== last) + 1 : all.length
+    this.#cut = all.slice(end)
+    return all.slice(0, end)
+  }
+
+  async #deliver(events: readonly UpstreamEvent[], revision: number): Promise<void> {
+    for (const piece of piecesOf(events)) {
+      for (let ms = 0; ms < PATIENCE_MS && this.#hasFull; ms += LOOK_MS) await sleep(this.#clock, LOOK_MS)
+      if (this.#isOver) return
+      this.#deliverPiece(piece, revision)
+    }
+  }
+
+  get #hasFull(): boolean {
+    for (const member of this.#members) if (member.isFull) return true
+    return false
+  }
+
+  #deliverPiece(events: readonly UpstreamEvent[], revision: number): void {
+    const shared = new Map<string, Buffer>()
     for (const member of this.#members) {
       if (member.isFull) {
         this.#members.delete(member)
         member.leave()
         continue
       }
-      const parts: Buffer[] = []
-      for (const event of events) {
-        if (event.modRevision >= member.next && member.wants(event)) parts.push(event.bytes(member.prevKv))
+      const from = Math.max(member.next, events[0]!.modRevision)
+      const key = `${from} ${member.wanted}`
+      let bytes = shared.get(key)
+      if (bytes === undefined) {
+        const wanted = events.filter((event) => event.modRevision >= from && member.wants(event))
+        bytes = Buffer.concat(wanted.map((event) => event.bytes(member.prevKv)))
+        shared.set(key, bytes)
       }
-      if (parts.length > 0) member.deliver(Buffer.concat(parts), revision)
+      if (bytes.length > 0) member.deliver(bytes, revision)
     }
-    this.#passTo(position)
+    this.#passTo(events.at(-1)!.modRevision)
   }
 
   #passTo(position: number): void {
@@ -277,6 +319,22 @@ class Run {
   }
 }
 
+/** Cuts events between revisions, into pieces of about `SLICE_BYTES`. */
+function* piecesOf(events: readonly UpstreamEvent[]): Generator<readonly UpstreamEvent[]> {
+  let start = 0
+  let bytes = 0
+  for (const [i, { modRevision, length }] of events.entries()) {
+    if (bytes >= SLICE_BYTES && modRevision !== events[i - 1]!.modRevision) {
+      yield events.slice(start, i)
+      start = i
+      bytes = 0
+    }
+    bytes += length
+  }
+  if (start < events.length) yield events.slice(start)
+}
+
+/** Asks for fragments, because a thousand revisions with their previous values may exceed any limit. */
 function watchOf(prefix: Key, startRevision: number): Uint8Array {
   return new BinaryWriter()
     .tag(1, WireType.LengthDelimited)
@@ -290,6 +348,8 @@ function watchOf(prefix: Key, startRevision: number): Uint8Array {
     .tag(4, WireType.Varint)
     .bool(true)
     .tag(6, WireType.Varint)
+    .bool(true)
+    .tag(8, WireType.Varint)
     .bool(true)
     .join()
     .finish()

@@ -184,6 +184,11 @@ export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {
 
   // BridgeMember
 
+  get wanted(): string {
+    const { range, noPuts, noDeletes, prevKv } = this.#options.create
+    return JSON.stringify([range.start, range.end, noPuts, noDeletes, prevKv])
+  }
+
   wants({ key, isDelete }: UpstreamEvent): boolean {
     const { range, noPuts, noDeletes } = this.#options.create
     return contains(range, key) && !(isDelete ? noDeletes : noPuts)

@@ -13,6 +13,8 @@ export interface UpstreamEvent {
   readonly modRevision: number
   readonly isDelete: boolean
   readonly hasPrevious: boolean
+  /** The bytes that it takes. */
+  readonly length: number
   /** The event as a field of a WatchResponse. @param withPrevious whether to keep the previous key-value. */
   bytes(withPrevious: boolean): Buffer
 }
@@ -23,6 +25,8 @@ export interface UpstreamMessage {
   readonly created: boolean
   readonly canceled: boolean
   readonly compactRevision: number
+  /** Whether the next message goes on with the same events, maybe within a revision. */
+  readonly isFragment: boolean
   readonly events: readonly UpstreamEvent[]
 }
 
@@ -30,13 +34,22 @@ const PREVIOUS_FIELD: ReadonlySet<number> = new Set([3])
 
 export function readUpstreamMessage(message: Uint8Array): UpstreamMessage {
   const events: UpstreamEvent[] = []
-  const read = { revision: 0, watchId: 0, created: false, canceled: false, compactRevision: 0, events }
+  const read = {
+    revision: 0,
+    watchId: 0,
+    created: false,
+    canceled: false,
+    compactRevision: 0,
+    isFragment: false,
+    events,
+  }
   readFields(message, {
     1: (reader) => readFields(reader.bytes(), { 3: (header) => (read.revision = safeInteger(header)) }),
     2: (reader) => (read.watchId = safeInteger(reader)),
     3: (reader) => (read.created = reader.bool()),
     4: (reader) => (read.canceled = reader.bool()),
     5: (reader) => (read.compactRevision = safeInteger(reader)),
+    7: (reader) => (read.isFragment = reader.bool()),
     [EVENTS_FIELD]: (reader) => events.push(readEvent(reader.bytes())),
   })
   return read
@@ -62,6 +75,7 @@ function readEvent(bytes: Uint8Array): UpstreamEvent {
   return {
     ...event,
     key,
+    length: bytes.length,
     bytes: (withPrevious) => {
       if (withPrevious || !event.hasPrevious) return (whole ??= joinedParts(field(EVENTS_FIELD, [bytes])))
       return (bare ??= joinedParts(field(EVENTS_FIELD, fieldsExcept(bytes, PREVIOUS_FIELD))))

@@ -25,6 +25,8 @@ export interface HarnessOptions extends Pick<AppHarnessOptions, 'flags' | 'confi
   readonly etcd?: EtcdOptions
   /** As whom our server logs in at etcd. */
   readonly user?: NonNullable<EtcdCredentials['user']>
+  /** The size of the largest message that our server takes from etcd. */
+  readonly maxReceivedBytes?: number
   /** Called before our server starts. */
   readonly prepare?: (etcd: EtcdClient, process: EtcdProcess) => Promise<void>
 }
@@ -33,7 +35,11 @@ export async function startEtcdApi(t: Test, options: HarnessOptions = {}): Promi
   const etcd = await startEtcd(t, options.etcd)
   const theirs = etcdClient(t, etcd.url)
   await options.prepare?.(theirs, etcd)
-  const upstream = connectEtcd({ endpoints: [etcd.url], ...(options.user === undefined ? {} : { user: options.user }) })
+  const upstream = connectEtcd({
+    endpoints: [etcd.url],
+    ...(options.user === undefined ? {} : { user: options.user }),
+    ...(options.maxReceivedBytes === undefined ? {} : { maxReceivedBytes: options.maxReceivedBytes }),
+  })
   const flags = [`--etcd-servers=${etcd.url}`, `--resource=flags=${PREFIX}`, '--etcd-api=flags']
   const app = await startApp(t, {
     upstream,

@@ -220,6 +220,41 @@ void t.test('watches from below the history share a few watches on etcd, and mis
   await until(() => eventsOf(stream, 1).at(-1)?.message(2).text(5) === 'again', 'they go on from the cache')
 })
 
+void t.test('old events that exceed the size of a message from etcd arrive whole and in order', async (t) => {
+  const { ours, theirs } = await startEtcdApi(t, {
+    maxReceivedBytes: 4 * 1024 * 1024,
+    flags: ['--backfill-revisions=0'],
+    prepare: async (client) => {
+      for (let i = 0; i < 18; i++) await client.put(`/flags/${i % 6}`, Buffer.alloc(300_000, i))
+      await client.delete('/flags/1', '/flags/5')
+      await client.put('/flags/small', 'x')
+      // One revision is larger than a fragment.
+      await client.delete('/flags/', '/flags0')
+      for (let i = 0; i < 8; i++) await client.put(`/flags/${i}`, Buffer.alloc(300_000, i))
+      await client.delete('/flags/', '/flags0')
+      await client.put('/flags/end', 'x')
+    },
+  })
+  for (const fields of [
+    { ...ALL, 3: 2, 6: true },
+    { ...ALL, 3: 20 },
+  ]) {
+    const streams = [ours.stream(WATCH), theirs.stream(WATCH)]
+    for (const stream of streams) stream.send(create(fields))
+    const isDone = ({ messages }: RecordedStream): boolean =>
+      messages.at(-1)?.messages(11).at(-1)?.message(2).text(1) === '/flags/end'
+    for (const stream of streams) await until(() => isDone(stream), 'the last event', 60_000)
+    const [own, etcds] = streams.map((stream) => eventsOf(stream).map(({ bytes }) => bytes))
+    t.equal(own!.length, etcds!.length)
+    t.ok(own!.every((bytes, i) => bytes.equals(etcds![i]!)))
+    const ends = streams[0]!.messages.map((one) => one.messages(11).map(revisionOf)).filter(({ length }) => length > 0)
+    t.ok(
+      ends.every((one, i) => i === 0 || one[0]! > ends[i - 1]!.at(-1)!),
+      'no revision is split',
+    )
+  }
+})
+
 void t.test('a metric says what feeds each watch', async (t) => {
   const { ours, theirs, app } = await startEtcdApi(t, {
     flags: ['--backfill-revisions=0'],
