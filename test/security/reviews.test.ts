@@ -223,3 +223,18 @@ void t.test('kubectl works with a server without authentication, and discovery h
   const { groups } = (await (await fetch(`${open.url}/apis`)).json()) as { groups: { name: string }[] }
   t.ok(groups.some(({ name }) => name === 'authorization.k8s.io'))
 })
+
+void t.test('what takes long to read is no review', async (t) => {
+  const { url } = await start(t)
+  const path = `${AUTHORIZATION}/selfsubjectaccessreviews`
+  const yaml = `kind: SelfSubjectAccessReview\nspec: {nonResourceAttributes: {path: /version, verb: get}}\n`
+  t.match(await ask(url, path, 'web-token', yaml, 'application/yaml'), {
+    code: 201,
+    body: { status: { allowed: true } },
+  })
+  const flow = `a: [${'a:,'.repeat(2_000)}]`
+  t.match(await ask(url, path, 'web-token', flow, 'application/yaml'), { code: 413 })
+  const pod = enveloped('v1', 'Pod', lengthField(2, Buffer.concat(Array(10_000).fill(lengthField(2, Buffer.alloc(0))))))
+  const refused = await ask(url, path, 'web-token', pod, 'application/vnd.kubernetes.protobuf')
+  t.match(refused, { code: 400, body: { message: /does not match the expected/ } })
+})

@@ -130,9 +130,11 @@ function deprecationOf(version: Version, all: readonly Version[], group: string,
   const { name, isDeprecated, deprecationWarning } = version
   if (!isDeprecated) return null
   if (deprecationWarning !== null) return deprecationWarning === '' ? null : deprecationWarning
-  const [best] = all
-    .filter((one) => one.served && !one.isDeprecated && compareVersions(one.name, name) < 0)
-    .sort((a, b) => compareVersions(a.name, b.name))
+  let best: Version | undefined
+  for (const one of all) {
+    if (!one.served || one.isDeprecated || compareVersions(one.name, name) >= 0) continue
+    if (best === undefined || compareVersions(one.name, best.name) < 0) best = one
+  }
   const use = best === undefined ? '' : `; use ${group}/${best.name} ${kind}`
   return `${group}/${name} ${kind} is deprecated${use}`
 }

@@ -7,7 +7,8 @@
 import { formatFieldPath, parseFieldPath } from '../../engine/facts/field-path.js'
 import { BadRequestError } from '../model/status.js'
 import type { EqualityTerm } from '../../engine/model/equality-term.js'
-import { checkSelectorLength, checkSelectorTerms, type Subject } from './subject.js'
+import { checkSelectorLength } from '../model/selector-length.js'
+import { checkSelectorTerms, type Subject } from './subject.js'
 import { ANY_FIELD, type FieldLabels } from './field-labels.js'
 import type { FieldLabel } from './well-known-resources.js'
 

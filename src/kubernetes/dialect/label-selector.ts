@@ -6,7 +6,8 @@
 import { labelPath } from '../codec/fact-paths.js'
 import type { EqualityTerm } from '../../engine/model/equality-term.js'
 import { formatRequirement, holds, parseRequirements, type Requirement } from '../model/label-requirements.js'
-import { checkSelectorLength, checkSelectorTerms, type Subject } from './subject.js'
+import { checkSelectorLength } from '../model/selector-length.js'
+import { checkSelectorTerms, type Subject } from './subject.js'
 
 export class LabelSelector {
   /** Canonical: equal selectors have equal text. '' selects everything. */

@@ -17,7 +17,7 @@ export function parseQuery(text: string): URLSearchParams {
   if (!UNREADABLE.test(text) && !NOT_ASCII.test(text)) return paramsOf(text)
   const readable = text
     .split('&')
-    .map((pair) => (isPrefix(pair) && !isText(pair) ? 'prefix=%00' : pair))
+    .map((pair) => (!isText(pair) && isPrefix(pair) ? 'prefix=%00' : pair))
     .filter((pair) => !UNREADABLE.test(pair))
   return paramsOf(readable.join('&'))
 }

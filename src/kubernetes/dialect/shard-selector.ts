@@ -6,9 +6,10 @@
  *
  * Source: k8s.io/apiserver/pkg/sharding; KEP-5866.
  */
+import { checkSelectorLength } from '../model/selector-length.js'
 import { BadRequestError } from '../model/status.js'
 import { type Hash, type HashRange, joined, type Shard } from '../../engine/model/shard.js'
-import { checkSelectorLength, checkSelectorTerms } from './subject.js'
+import { checkSelectorTerms } from './subject.js'
 
 export interface ShardSelector extends Shard {
   /** The hashed field's path. */

@@ -1,5 +1,5 @@
 /** The view that selectors have of an object, and the limits on selectors. */
-import { MAX_SELECTOR_LENGTH, MAX_SELECTOR_TERMS } from '../model/limits.js'
+import { MAX_SELECTOR_TERMS } from '../model/limits.js'
 import { BadRequestError } from '../model/status.js'
 
 /**
@@ -14,14 +14,6 @@ export interface Subject {
    * and booleans as their JSON text.
    */
   field(path: string): string
-}
-
-/** @throws BadRequestError when the parameter is longer than a selector may be. */
-export function checkSelectorLength(parameter: string, text: string): void {
-  if (text.length <= MAX_SELECTOR_LENGTH) return
-  throw new BadRequestError(
-    `${parameter} is ${text.length} characters long, at most ${MAX_SELECTOR_LENGTH} are allowed`,
-  )
 }
 
 /** @throws BadRequestError when the selector has too many terms. @param what what the parameter calls them. */

@@ -1,6 +1,7 @@
 /** Parses the body of a write in any format into a tree. kubectl sends built-in kinds as protobuf. */
 import { CodecError } from '../codec/protobuf/codec-error.js'
 import { decodeObject } from '../codec/protobuf/decode.js'
+import { type Envelope, openEnvelope } from '../codec/protobuf/envelope.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import {
   isRecord,
@@ -9,6 +10,7 @@ import {
   jsonText,
   type ParsedJson,
   parseJsonTree,
+  record,
   textMember,
 } from '../codec/json-tree.js'
 import { parseYamlTree } from '../codec/yaml-tree.js'
@@ -58,9 +60,22 @@ export function parseReviewBody(
   schema: Schema,
   { group, kind }: { readonly group: string; readonly kind: string },
 ): object {
+  const expected = { group, version: 'v1', kind }
+  // Other kinds take longer to read than reviews do.
+  if (bodyMediaType(contentType, OBJECT_TYPES) === PROTOBUF) checkType(record({ ...typeOf(body) }), expected)
   const { value } = readObject(contentType, body, schema)
-  checkType(value, { group, version: 'v1', kind })
+  checkType(value, expected)
   return JSON.parse(jsonText(value)) as object
+}
+
+/** The type that a body names. @throws UnsupportedMediaTypeError */
+function typeOf(body: Buffer): Pick<Envelope, 'apiVersion' | 'kind'> {
+  try {
+    const { apiVersion, kind } = openEnvelope(body)
+    return { apiVersion, kind }
+  } catch (error) {
+    throw unreadable(error)
+  }
 }
 
 /** Fields that are not in the schema would be lost, so a client that sends some must send JSON instead. */
@@ -74,12 +89,16 @@ function fromProtobuf(body: Buffer, schema: Schema): Buffer {
     if (unknownFields === 0) return bytes
     throw new UnsupportedMediaTypeError('the body has protobuf fields that this server does not know: send JSON')
   } catch (error) {
-    if (!(error instanceof CodecError)) throw error
-    if (error.code === 'too-large' || error.code === 'too-deep') {
-      throw new RequestEntityTooLargeError(`the body cannot be read as protobuf: ${error.message}`)
-    }
-    throw new UnsupportedMediaTypeError(`the body cannot be read as protobuf, send JSON: ${error.message}`)
+    throw unreadable(error)
   }
+}
+
+function unreadable(error: unknown): unknown {
+  if (!(error instanceof CodecError)) return error
+  if (error.code === 'too-large' || error.code === 'too-deep') {
+    return new RequestEntityTooLargeError(`the body cannot be read as protobuf: ${error.message}`)
+  }
+  return new UnsupportedMediaTypeError(`the body cannot be read as protobuf, send JSON: ${error.message}`)
 }
 
 /**

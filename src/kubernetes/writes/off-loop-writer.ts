@@ -55,6 +55,9 @@ export interface OffLoopWriterOptions extends WriterOptions {
 }
 
 const MAX_DENSE_BODY_BYTES = 512
+/** The most JSON objects in a body that the loop reads. */
+const MAX_LOOP_OBJECTS = 200
+const OPEN_BRACE = '{'.charCodeAt(0)
 /** The largest stored object in bytes that the loop may replace. */
 const MAX_HELD_BYTES = 32 * 1024
 /**
@@ -257,9 +260,13 @@ function canLeave(verb: OneVerb, request: WriteRequest): boolean {
 }
 
 /** @throws RequestEntityTooLargeError */
-function requireSmallBody({ body }: WriteRequest, kind: string): void {
-  if (body.length <= MAX_LOOP_BODY_BYTES) return
-  throw new RequestEntityTooLargeError(`Request entity too large: limit of ${kind} is ${MAX_LOOP_BODY_BYTES}`)
+function requireSmallBody({ body, contentType = '' }: WriteRequest, kind: string): void {
+  const isDense = /yaml/i.test(contentType)
+  const most = isDense ? MAX_DENSE_BODY_BYTES : MAX_LOOP_BODY_BYTES
+  if (body.length <= most) return
+  throw new RequestEntityTooLargeError(
+    `Request entity too large: limit of ${kind}${isDense ? ' in YAML' : ''} is ${most}`,
+  )
 }
 
 /**
@@ -273,7 +280,11 @@ function recordFrom(text: string): JsonRecord {
 function isSmall({ served, body, contentType = '' }: WriteRequest): boolean {
   if (served.origin === 'custom') return false
   const isPlain = /^application\/((strategic-)?merge-patch\+)?json *(;|$)/i.test(contentType)
-  return body.length <= (isPlain ? MAX_LOOP_BODY_BYTES : MAX_DENSE_BODY_BYTES)
+  if (body.length > (isPlain ? MAX_LOOP_BODY_BYTES : MAX_DENSE_BODY_BYTES)) return false
+  // The defaults of an object may be many times as large as what was sent.
+  if (isPlain) return body.reduce((count, byte) => count + Number(byte === OPEN_BRACE), 0) <= MAX_LOOP_OBJECTS
+  // A copy multiplies what is stored. Its name may be escaped.
+  return !/json-patch/i.test(contentType) || !/copy|\\/.test(body.toString('latin1'))
 }
 
 /** Estimates the memory of a write from its body alone. Other formats than JSON and YAML count as dense. */

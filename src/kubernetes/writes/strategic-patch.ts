@@ -44,7 +44,8 @@ function mergeObjects(target: JsonRecord | undefined, patch: JsonRecord, shape: 
   }
   const merged = record(target ?? {})
   const retained = patch[RETAIN]
-  if (Array.isArray(retained)) for (const name in merged) if (!retained.includes(name)) delete merged[name]
+  const kept = Array.isArray(retained) ? new Set(retained) : null
+  if (kept !== null) for (const name in merged) if (!kept.has(name)) delete merged[name]
   for (const name in patch) {
     if (isDirective(name)) continue
     const value = patch[name]!

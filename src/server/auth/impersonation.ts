@@ -16,6 +16,7 @@
 import { BadRequestError, ForbiddenError } from '../../kubernetes/model/status.js'
 import { type Attributes, resourceAttributes } from './authz/authorizer.js'
 import { forbidden } from './authz/forbidden.js'
+import { getOrMake } from '../../support/memo.js'
 import {
   ALL_AUTHENTICATED,
   ALL_UNAUTHENTICATED,
@@ -58,7 +59,7 @@ export function wantedUser(rawHeaders: readonly string[]): WantedUser | null {
     else if (header === 'impersonate-group') groups.push(value)
     else if (header.startsWith(EXTRA) && header.length > EXTRA.length) {
       const key = unescapeExtraKey(header.slice(EXTRA.length))
-      extra.set(key, [...(extra.get(key) ?? []), value])
+      getOrMake(extra, key, () => []).push(value)
     } else throw new BadRequestError(`unknown impersonation header ${JSON.stringify(header.slice(0, 64))}`)
   }
   if (!isRequested) return null

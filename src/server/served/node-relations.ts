@@ -259,13 +259,13 @@ function namesOfPod(pod: unknown): ReadonlySet<string> {
     const made = `${textAt(pod, 'metadata', 'name')}-${textAt(volume, 'name')}`
     add('persistentvolumeclaims', isEphemeral ? made : field(claim, 'claimName'))
   }
-  const statuses = listAt(pod, 'status', 'resourceClaimStatuses')
+  const statuses = listAt(pod, 'status', 'resourceClaimStatuses').toReversed()
+  const made = new Map(statuses.map((status) => [field(status, 'name'), field(status, 'resourceClaimName')]))
   for (const claim of listAt(pod, 'spec', 'resourceClaims')) {
     const existing = field(claim, 'resourceClaimName')
-    const made = statuses.find((status) => field(status, 'name') === field(claim, 'name'))
     if (existing !== undefined) add('resourceclaims', existing)
     else if (field(claim, 'resourceClaimTemplateName') !== undefined)
-      add('resourceclaims', field(made, 'resourceClaimName'))
+      add('resourceclaims', made.get(field(claim, 'name')))
   }
   add('resourceclaims', field(pod, 'status', 'extendedResourceClaimStatus', 'resourceClaimName'))
   return names

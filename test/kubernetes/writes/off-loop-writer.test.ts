@@ -159,6 +159,18 @@ void t.test('small JSON is parsed on the event loop; what may be expensive is no
   t.equal(jobs(), 4, 'a custom resource')
   t.equal((await ask('delete', 'configmaps', '', { name: 'large' })).code, 200)
   t.equal(jobs(), 5, 'the end of a large object')
+  const changes = { name: 'small', contentType: 'application/json-patch+json' }
+  const add = JSON.stringify([{ op: 'add', path: '/data/more', value: 'y' }])
+  t.equal((await ask('patch', 'configmaps', add, changes)).code, 200)
+  t.equal(jobs(), 5, 'a small JSON Patch')
+  for (const [i, copy] of ['"copy"', String.raw`"\u0063opy"`].entries()) {
+    const text = `[{"op":${copy},"from":"/data","path":"/metadata/annotations"}]`
+    t.equal((await ask('patch', 'configmaps', text, changes)).code, 200)
+    t.equal(jobs(), 6 + i, 'one that multiplies what is stored')
+  }
+  const containers = Array.from({ length: 300 }, () => ({}))
+  t.equal((await ask('create', 'pods', JSON.stringify({ metadata: { name: 'p' }, spec: { containers } }))).code, 201)
+  t.equal(jobs(), 8, 'a body of many objects, each with defaults')
 })
 
 void t.test(

@@ -93,19 +93,27 @@ function servicePorts(service: unknown): string {
   return ports.join(',') || '<none>'
 }
 
+/** There are as many as addresses times ports, so only what is shown is built. */
 function endpoints(object: unknown): string {
-  const all: string[] = []
-  for (const subset of listAt(object, 'subsets')) {
-    const addresses = listAt(subset, 'addresses').map((address) => textAt(address, 'ip'))
+  const subsets = listAt(object, 'subsets')
+  const shown: string[] = []
+  let total = 0
+  for (const subset of subsets) {
+    const addresses = listAt(subset, 'addresses')
     const ports = listAt(subset, 'ports')
+    total += addresses.length * Math.max(ports.length, 1)
     // A headless service may have no ports.
-    if (ports.length === 0) all.push(...addresses)
-    for (const port of ports) {
-      for (const ip of addresses) all.push(`${ip.includes(':') ? `[${ip}]` : ip}:${numberAt(port, 'port') ?? 0}`)
+    for (const port of ports.length === 0 ? [null] : ports.slice(0, FEW + 1)) {
+      for (const address of addresses.slice(0, FEW + 1 - shown.length)) {
+        const ip = textAt(address, 'ip')
+        shown.push(port === null ? ip : `${ip.includes(':') ? `[${ip}]` : ip}:${numberAt(port, 'port') ?? 0}`)
+      }
     }
   }
-  return listAt(object, 'subsets').length === 0 ? '<none>' : firstFew(all, 3, '')
+  return subsets.length === 0 ? '<none>' : firstFew(shown, FEW, '', total)
 }
+
+const FEW = 3
 
 function ingressHosts(ingress: unknown): string {
   const rules = listAt(ingress, 'spec', 'rules')

@@ -172,6 +172,9 @@ function isSchedulingGated(condition: unknown): boolean {
 function readinessGates(pod: unknown): string {
   const gates = listAt(pod, 'spec', 'readinessGates')
   if (gates.length === 0) return '<none>'
-  const met = gates.filter((gate) => textAt(conditionOf(pod, textAt(gate, 'conditionType')), 'status') === 'True')
+  const statuses = new Map<string, string>()
+  for (const condition of listAt(pod, 'status', 'conditions').toReversed())
+    statuses.set(textAt(condition, 'type'), textAt(condition, 'status'))
+  const met = gates.filter((gate) => statuses.get(textAt(gate, 'conditionType')) === 'True')
   return `${met.length}/${gates.length}`
 }

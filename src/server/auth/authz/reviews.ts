@@ -7,6 +7,7 @@
 import { BadRequestError, InvalidError, type StatusCause } from '../../../kubernetes/model/status.js'
 import { statusOf } from '../../../kubernetes/model/status-of.js'
 import { parseRequirements } from '../../../kubernetes/model/label-requirements.js'
+import { checkSelectorLength } from '../../../kubernetes/model/selector-length.js'
 import type { ReviewedToken } from '../authn/union-authenticator.js'
 import { readUser, type User } from '../user.js'
 import type { Attributes, Decision, SelectorRequirement, UserRules } from './authorizer.js'
@@ -207,6 +208,7 @@ const OPERATORS = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const
 
 /** Converts a label selector to the form of a review, which has no `>` and `<`. @throws BadRequestError */
 export function labelRequirements(text: string): readonly SelectorRequirement[] {
+  checkSelectorLength('labelSelector', text)
   return parseRequirements(text).flatMap(({ key, operator, values }): SelectorRequirement[] => {
     switch (operator) {
       case '=':

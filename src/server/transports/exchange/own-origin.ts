@@ -13,6 +13,8 @@
 import { ForbiddenError } from '../../../kubernetes/model/status.js'
 import type { Exchange } from './exchange.js'
 
+/** A scheme, a host name and a port are shorter. Reading a longer one as a URL can take a while. */
+const MAX_ORIGIN_LENGTH = 300
 const READS: ReadonlySet<string> = new Set(['get', 'list', 'watch', 'head', 'options'])
 
 /**
@@ -31,5 +33,9 @@ export function refuseForeignPage(exchange: Exchange, verb: string, byProxy: boo
 
 /** Whether a page came from this server. */
 function isOwnOrigin({ requestHeaders }: Exchange, origin: string): boolean {
-  return URL.canParse(origin) && new URL(origin).host === (requestHeaders.host ?? requestHeaders[':authority'])
+  return (
+    origin.length <= MAX_ORIGIN_LENGTH &&
+    URL.canParse(origin) &&
+    new URL(origin).host === (requestHeaders.host ?? requestHeaders[':authority'])
+  )
 }

@@ -358,6 +358,20 @@ void t.test('each kind has the columns that kubectl users expect', async (t) => 
       { Endpoints: '1:1,2:1,[f::]:1 + 3 more...' },
     ],
     ['endpoints', { subsets: [{ addresses: [{ ip: '1' }] }] }, { Endpoints: '1' }],
+    ['endpoints', { subsets: [{ ports: [{ port: 1 }] }] }, { Endpoints: '' }],
+    [
+      'endpoints',
+      { subsets: [{ addresses: many({ ip: '1' }), ports: many({ port: 1 }) }] },
+      { Endpoints: '1:1,1:1,1:1 + 39999999997 more...' },
+    ],
+    [
+      'pods',
+      {
+        spec: { readinessGates: many({ conditionType: 'x' }) },
+        status: { conditions: [...many({ type: 'y' }), { type: 'x', status: 'True' }, { type: 'x' }] },
+      },
+      { 'Readiness Gates': '200000/200000' },
+    ],
     [
       'endpointslices',
       {
@@ -938,3 +952,8 @@ void t.test('a declared prefix of objects shows their content and age', async (t
     Age: '60m',
   })
 })
+
+/** As many as an object of etcd may contain, of the smallest kind. */
+function many(item: object): object[] {
+  return Array.from({ length: 200_000 }, () => item)
+}
