@@ -62,7 +62,9 @@ function completed(shown: readonly X509Certificate[]): readonly X509Certificate[
   if (issuers.length === 0) return [leaf, ...(issuersOf.get(leaf.fingerprint256) ?? [])]
   // OpenSSL itself finds an issuer that is in the server's bundle.
   if (issuers.length > 1) {
-    const shared = issuers.map((issuer) => getOrMake(sharedIssuers, issuer.fingerprint256, () => issuer))
+    const shared = issuers.map((issuer) =>
+      getOrMake<string, X509Certificate>(sharedIssuers, issuer.fingerprint256, () => issuer),
+    )
     issuersOf.set(leaf.fingerprint256, shared)
   }
   return shown
