@@ -1,6 +1,6 @@
 /** One handler of an informer: its queue, and the loop that empties it. */
 import { type Deferred, deferred } from './deferred.js'
-import { HandlerQueue, MAX_QUEUED, type Notification } from './handler-queue.js'
+import { HandlerQueue, type Notification } from './handler-queue.js'
 
 /** Each method may be async. The next notification of this handler then waits for it, but other handlers do not. */
 export interface Handler<T> {
@@ -21,7 +21,7 @@ export interface HandlerOptions {
    * merged, so at most this many plus one per object wait. Default: 1,024.
    */
   readonly maxQueued?: number
-  /** Called with an error thrown by a handler. Default: logs it. Either way, the next notification follows. */
+  /** Called with an error thrown by a handler. Default: the informer's `onHandlerError`. Either way, the next notification follows. */
   onError?(error: unknown): void
 }
 
@@ -36,11 +36,11 @@ export class HandlerRegistration<T> {
   #initialLeft = 0
   readonly #synced: Deferred<void> = deferred()
 
-  /** For the informer only. */
-  constructor(handler: Handler<T>, options: HandlerOptions, onError: (error: unknown) => void, onRemove: () => void) {
+  /** For the informer only. @param onError must not throw. */
+  constructor(handler: Handler<T>, maxQueued: number, onError: (error: unknown) => void, onRemove: () => void) {
     this.#handler = handler
-    this.#queue = new HandlerQueue(options.maxQueued ?? MAX_QUEUED)
-    this.#onError = (error) => (options.onError === undefined ? onError(error) : options.onError(error))
+    this.#queue = new HandlerQueue(maxQueued)
+    this.#onError = onError
     this.#onRemove = onRemove
     void this.#run()
   }

@@ -8,7 +8,10 @@
  */
 import { NamedObjects } from './named-objects.js'
 
-/** Returns the index values under which an object is found. */
+/**
+ * Returns the index values under which an object is found. If it throws for a stored object, so does every read of the
+ * index.
+ */
 export type IndexFunction<T> = (object: T) => readonly string[]
 
 /** The initial indexes of an Indexer. */
@@ -73,7 +76,7 @@ export class Indexer<T> {
   /** @returns the previous object. */
   set(key: string, object: T): T | undefined {
     const previous = this.#objects.set(key, object)
-    for (const index of this.#indexes.values()) moveKey(index, key, previous, object)
+    this.#moveKey(key, previous, object)
     return previous
   }
 
@@ -82,7 +85,7 @@ export class Indexer<T> {
     const previous = this.#objects.get(key)
     if (previous === undefined) return undefined
     this.#objects.delete(key)
-    for (const index of this.#indexes.values()) moveKey(index, key, previous, undefined)
+    this.#moveKey(key, previous, undefined)
     return previous
   }
 
@@ -101,20 +104,37 @@ export class Indexer<T> {
     return [...this.#index(name).keys()]
   }
 
+  #moveKey(key: string, previous: T | undefined, object: T | undefined): void {
+    for (const index of this.#indexes.values()) {
+      if (index.keysByValue === null) continue
+      try {
+        moveKey(index.valuesOf, index.keysByValue, key, previous, object)
+      } catch {
+        // The next read builds the index again, and throws the error if it is still there.
+        index.keysByValue = null
+      }
+    }
+  }
+
   #index(name: string): Map<string, Set<string>> {
     const index = this.#indexes.get(name)
     if (index === undefined) throw new Error(`there is no index ${JSON.stringify(name)}`)
     if (index.keysByValue === null) {
-      index.keysByValue = new Map()
-      for (const [key, object] of this.#objects.entries()) moveKey(index, key, undefined, object)
+      const keysByValue = new Map<string, Set<string>>()
+      for (const [key, object] of this.#objects.entries()) moveKey(index.valuesOf, keysByValue, key, undefined, object)
+      index.keysByValue = keysByValue
     }
     return index.keysByValue
   }
 }
 
-function moveKey<T>(index: Index<T>, key: string, previous: T | undefined, object: T | undefined): void {
-  const { valuesOf, keysByValue } = index
-  if (keysByValue === null) return
+function moveKey<T>(
+  valuesOf: IndexFunction<T>,
+  keysByValue: Map<string, Set<string>>,
+  key: string,
+  previous: T | undefined,
+  object: T | undefined,
+): void {
   const now = object === undefined ? [] : valuesOf(object)
   const before = previous === undefined ? [] : valuesOf(previous)
   for (const value of before) {

@@ -12,6 +12,7 @@
  * the Lease is held starts before the renewal request, not after its response.
  */
 import { activeClock } from './reflector/active-clock.js'
+import { notifyUser } from './reflector/notify-user.js'
 import { WatchFailure } from './reflector/watch-failure.js'
 import type { Transport } from './reflector/transport.js'
 import { type Clock, sleep } from '../support/clock.js'
@@ -288,12 +289,7 @@ export class LeaderElection {
     if (leader === '' || leader === this.#reportedLeader) return
     this.#reportedLeader = leader
     this.#logger.info({ lease: this.#options.name, leader }, 'new leader')
-    try {
-      this.#options.onLeader?.(leader)
-    } catch (error) {
-      // A failure here must not look like a failed request.
-      this.#logger.error({ lease: this.#options.name, error: errorMessage(error) }, 'onLeader failed')
-    }
+    notifyUser('onLeader', this.#options.logger, () => this.#options.onLeader?.(leader))
   }
 
   /**

@@ -9,6 +9,7 @@
 import type { Timer } from '../support/clock.js'
 import { type ListSnapshot, NOTHING, type ObjectSnapshot } from './live-snapshot.js'
 import { activeClock } from './reflector/active-clock.js'
+import { notifyUser } from './reflector/notify-user.js'
 import { objectKey } from './reflector/object-codec.js'
 import type { KubeObject, ObjectLike } from './reflector/tree-codec.js'
 import { type InformerOptions, SharedInformer } from './shared-informer.js'
@@ -100,11 +101,11 @@ export class LiveList<T extends ObjectLike = KubeObject> {
       ...options,
       onStatus: (status) => {
         changed()
-        options.onStatus?.(status)
+        return options.onStatus?.(status)
       },
       onInvalid: (key, invalid) => {
         changed()
-        options.onInvalid?.(key, invalid)
+        return options.onInvalid?.(key, invalid)
       },
     })
     this.#informer = informer
@@ -163,7 +164,7 @@ export class LiveList<T extends ObjectLike = KubeObject> {
     const names = Object.keys(snapshot) as (keyof ListSnapshot<T>)[]
     if (names.every((name) => snapshot[name] === before[name])) return
     this.#snapshot = snapshot
-    for (const listener of this.#listeners) listener()
+    for (const listener of this.#listeners) notifyUser('a listener', this.#options.logger, listener)
   }
 }
 

@@ -15,6 +15,7 @@ import type { Clock, Timer } from '../support/clock.js'
 import { selectionQuery, type Selection } from './reflector/requests.js'
 import type { Transport, TransportRequest, TransportResponse } from './reflector/transport.js'
 import type { KubeObject } from './reflector/tree-codec.js'
+import { notifyUser } from './reflector/notify-user.js'
 import { jsonIn } from '../support/json-text.js'
 
 /** Stores texts by key: in files (`fileStore`), in a browser (`indexedDbStore`), or wherever you like. */
@@ -193,7 +194,7 @@ export class SavedState {
       try {
         await work(this.#options.store)
       } catch (error) {
-        this.#options.onError?.(error)
+        notifyUser('onError', undefined, () => this.#options.onError?.(error))
       }
     })
     return this.#work

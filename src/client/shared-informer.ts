@@ -12,6 +12,7 @@ import { type KubeObject, type ObjectLike, treeCodec } from './reflector/tree-co
 import type { Timer } from '../support/clock.js'
 import { orAborted } from '../support/deadline.js'
 import { activeClock } from './reflector/active-clock.js'
+import { notifyUser } from './reflector/notify-user.js'
 import type { Change } from './reflector/object-codec.js'
 import { type Deferred, deferred } from './deferred.js'
 import { isEqualTree } from './equal-trees.js'
@@ -32,7 +33,7 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>
   /**
    * Applied to each object before it is stored, to drop unused parts (managed fields, large annotations). It must keep
-   * metadata.name, namespace and resourceVersion.
+   * metadata.name, namespace and resourceVersion. An object for which it throws is in `invalid`, not in the store.
    */
   readonly transform?: (object: T) => T
   /**
@@ -44,13 +45,13 @@ export interface InformerOptions<T extends ObjectLike = KubeObject> extends Omit
   /** Keeps the last state, to start with it while the server is unreachable. */
   readonly saved?: SavedStateOptions
   /**
-   * Called when `validate` rejects an object, and with null when the object is valid again or gone. Default: an error
+   * Called when `validate` or `transform` rejects an object, and with null when the object is valid again or gone. Default: an error
    * is logged, to the console if there is no logger.
    */
   onInvalid?(key: string, invalid: InvalidObject | null): void
   /** How often every handler is renotified of every object, as an update. Default: never. */
   readonly resyncMs?: number
-  /** Default: the error is logged. */
+  /** Default: the error is logged, to the console if there is no logger. */
   onHandlerError?(error: unknown): void
   onStatus?(status: InformerStatus): void
 }
@@ -78,7 +79,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   readonly lister: Lister<T>
   readonly #options: InformerOptions<T>
   readonly #codec = treeCodec<T>({ sharesStrings: true })
-  /** Objects that `validate` rejects now, by key. They are not in the store. */
+  /** Objects that `validate` or `transform` rejects now, by key. They are not in the store. */
   readonly invalid: ReadonlyMap<string, InvalidObject>
   readonly #connection: Connection
   readonly #saved: SavedState | null
@@ -175,8 +176,8 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   addHandler(handler: Handler<T>, options: HandlerOptions = {}): HandlerRegistration<T> {
     const registration: HandlerRegistration<T> = new HandlerRegistration(
       handler,
-      options,
-      (error) => this.#handlerFailed(error),
+      options.maxQueued ?? MAX_QUEUED,
+      (error) => this.#handlerFailed(error, options),
       () => this.#handlers.delete(registration),
     )
     if (this.#isStopped) {
@@ -242,7 +243,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
         const before = this.#state
         this.#state = state
         this.#connection.moved(before, state)
-        options.onStatus?.(this.status)
+        return options.onStatus?.(this.status)
       },
     })
   }
@@ -250,7 +251,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
   #connectionChanged(): void {
     if (this.#connection.isRefused) this.#saved?.forget()
     else if (this.#connection.isLive) this.#saved?.touch()
-    this.#options.onStatus?.(this.status)
+    notifyUser('onStatus', this.#options.logger, () => this.#options.onStatus?.(this.status))
   }
 
   #savedState(): SavedState | null {
@@ -357,12 +358,11 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     else this.#notify({ type: 'updated', key, object, previous })
   }
 
-  /** Returns the object in the form in which it is stored; undefined when `validate` rejects it. */
+  /** Returns the object in the form in which it is stored; undefined when `validate` or `transform` rejects it. */
   #made(sent: T, onError: ((error: unknown) => void) | null): T | undefined {
-    const { validate } = this.#options
-    if (validate === undefined) return this.#transformed(sent)
+    const { validate = (object) => object as T, transform = (object) => object } = this.#options
     try {
-      return this.#transformed(validate(sent))
+      return transform(validate(sent))
     } catch (error) {
       onError?.(error)
       return undefined
@@ -374,7 +374,7 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     const { key, error } = invalid
     const { path, logger = console } = this.#options
     this.#invalid.set(key, invalid)
-    if (this.#options.onInvalid !== undefined) this.#options.onInvalid(key, invalid)
+    if (this.#options.onInvalid !== undefined) this.#reportInvalid(key, invalid)
     else logger.error({ path, key, err: error }, 'an object is invalid')
     const previous = this.store.delete(key)
     if (previous !== undefined) this.#notify({ type: 'deleted', key, object: previous, isFinalStateUnknown: true })
@@ -382,12 +382,11 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
 
   #accept(key: string): void {
     this.#invalid.delete(key)
-    this.#options.onInvalid?.(key, null)
+    this.#reportInvalid(key, null)
   }
 
-  #transformed(object: T): T {
-    const { transform } = this.#options
-    return transform === undefined ? object : transform(object)
+  #reportInvalid(key: string, invalid: InvalidObject | null): void {
+    notifyUser('onInvalid', this.#options.logger, () => this.#options.onInvalid?.(key, invalid))
   }
 
   #notify(notification: Notification<T>): void {
@@ -404,10 +403,13 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     })
   }
 
-  #handlerFailed(error: unknown): void {
+  #handlerFailed(error: unknown, own: HandlerOptions): void {
     const { logger, path } = this.#options
-    if (this.#options.onHandlerError !== undefined) this.#options.onHandlerError(error)
-    else logger?.error({ path, err: error }, 'a handler failed')
+    notifyUser('the handler of errors', logger, () => {
+      if (own.onError !== undefined) return own.onError(error)
+      if (this.#options.onHandlerError !== undefined) return this.#options.onHandlerError(error)
+      return (logger ?? console).error({ path, err: error }, 'a handler failed')
+    })
   }
 }
 

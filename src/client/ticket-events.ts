@@ -8,6 +8,7 @@ import type { Timer } from '../support/clock.js'
 import { backoffMs } from '../support/backoff.js'
 import { systemRandom } from '../support/random.js'
 import { activeClock } from './reflector/active-clock.js'
+import { notifyUser } from './reflector/notify-user.js'
 import { WatchFailure, type StatusLike } from './reflector/watch-failure.js'
 import { fetchTransport, type FetchTransportOptions } from './reflector/fetch-transport.js'
 import { CHANGE_TYPES, type ChangeType } from './reflector/object-codec.js'
@@ -126,7 +127,8 @@ class TicketEvents<T> {
     this.#source?.close()
     this.#source = null
     if (this.#ended.signal.aborted) return
-    this.#options.failed?.(failure)
+    notifyUser('failed', undefined, () => this.#options.failed?.(failure))
+    if (this.#ended.signal.aborted) return
     const backoff = this.#options.backoff ?? { firstMs: 1_000, capMs: 30_000 }
     if (activeClock.monotonic() - this.#connectedMs > backoff.capMs) this.#pauses = 0
     this.#timer = activeClock.setTimer(backoffMs(backoff, ++this.#pauses, systemRandom), () => this.open())

@@ -9,6 +9,7 @@
  * So no key is worked on twice at once, no added key is lost, and the queue is bounded by the number of keys.
  */
 import { activeClock } from './reflector/active-clock.js'
+import { notifyUser } from './reflector/notify-user.js'
 import type { Clock, Timer } from '../support/clock.js'
 import {
   itemExponentialFailureRateLimiter,
@@ -167,7 +168,7 @@ export class WorkQueue {
           this.forget(key)
           if (againMs !== undefined) this.addAfter(key, againMs)
         } catch (error) {
-          options.onError?.(error, key)
+          notifyUser('onError', undefined, () => options.onError?.(error, key))
           this.addRateLimited(key)
         } finally {
           this.done(key)

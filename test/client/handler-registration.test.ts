@@ -7,7 +7,7 @@ void t.test('a handler that another one removes is not called for the current ev
   const register = (handler: Handler<string>): HandlerRegistration<string> =>
     new HandlerRegistration(
       handler,
-      {},
+      16,
       (error) => t.fail(String(error)),
       () => {},
     )

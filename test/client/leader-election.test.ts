@@ -126,7 +126,7 @@ void t.test('an onLeader that throws does not cost the leadership, and its error
   }
   const { election } = candidate(t, app.url, 'a', { ...times, logger, onLeader })
   t.equal(await election.run(() => undefined, { signal: AbortSignal.timeout(20_000) }), 'done')
-  t.match(errors, [{ lease: 'controller', error: 'cannot report a' }])
+  t.match(errors, [{ err: { message: 'cannot report a' } }])
 })
 
 void t.test('a leader that lost its lease stops at once, and does not release another’s lease', async (t) => {

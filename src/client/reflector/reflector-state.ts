@@ -181,7 +181,7 @@ function fromStreaming(
       return backOff(known, attempt + 1, isItsOwn ? 'list' : 'start', failure)
     }
     default:
-      return stay(state)
+      return unexpected(state, input)
   }
 }
 
@@ -196,7 +196,7 @@ function fromListing(state: Extract<ReflectorState, { kind: 'listing' }>, input:
       return backOff(known, attempt + 1, 'start', input.failure)
     }
     default:
-      return stay(state)
+      return unexpected(state, input)
   }
 }
 
@@ -237,8 +237,20 @@ function fromWatching(
       return watchFailed({ ...known }, spent, failure)
     }
     default:
-      return stay(state)
+      return unexpected(state, input)
   }
+}
+
+/** If the input ends the job of a state that does not expect it, nothing else would start another one. */
+function unexpected(
+  state: Extract<ReflectorState, { kind: 'streaming' | 'listing' | 'watching' }>,
+  input: ReflectorInput,
+): ReflectorTransition {
+  const { kind } = input
+  if (kind !== 'failed' && kind !== 'cannot-stream' && kind !== 'watch-ended' && kind !== 'silent') return stay(state)
+  const failure = 'failure' in input ? input.failure : null
+  const unknown: Failure = { kind: 'malformed', message: `${kind} while ${state.kind}`, retryAfterMs: null }
+  return backOff(state.known, state.attempt + 1, 'start', failure ?? unknown)
 }
 
 function watchFailed(known: Known, attempt: number, failure: Failure): ReflectorTransition {

@@ -13,6 +13,7 @@ import { type Logger, silentLogger } from '../../support/log.js'
 import { type Random, systemRandom } from '../../support/random.js'
 import { activeClock } from './active-clock.js'
 import { jsonWire, type EventWire } from './event-stream.js'
+import { notifyUser } from './notify-user.js'
 import { WatchFailure } from './watch-failure.js'
 import { listPages } from './list-pages.js'
 import type { Change, ObjectCodec } from './object-codec.js'
@@ -172,14 +173,18 @@ export class Reflector<T> {
     this.#state = state
     for (const effect of effects) this.#perform(effect)
     if (state.kind === before.kind) {
-      if (isOpen(state) && !isOpen(before)) this.#options.onStatus?.(this.status)
+      if (isOpen(state) && !isOpen(before)) this.#report()
       return
     }
     const { path } = this.#options
     const { reason, resourceVersion } = this.status
     if (reason !== null) this.#logger.warn({ path, resourceVersion, reason }, 'list and watch interrupted; retrying')
     else this.#logger.debug({ path, resourceVersion, state: state.kind }, 'list and watch continues')
-    this.#options.onStatus?.(this.status)
+    this.#report()
+  }
+
+  #report(): void {
+    notifyUser('onStatus', this.#options.logger, () => this.#options.onStatus?.(this.status))
   }
 
   #perform(effect: ReflectorEffect): void {
@@ -249,8 +254,8 @@ export class Reflector<T> {
         },
       })
       signal.throwIfAborted()
-      this.#place = positionAt(list.resourceVersion)
       await store.replace(list.items, list.resourceVersion)
+      this.#place = positionAt(list.resourceVersion)
       return { kind: 'committed', resourceVersion: list.resourceVersion, at: this.#clock.monotonic() }
     } catch (error) {
       const reason: unknown = pages.signal.aborted ? pages.signal.reason : error
@@ -302,6 +307,7 @@ export class Reflector<T> {
         signal.throwIfAborted()
         await store.replace(items, resourceVersion)
         signal.throwIfAborted()
+        this.#place = positionAt(resourceVersion)
         this.#send({ kind: 'committed', resourceVersion, at: this.#clock.monotonic() })
       },
       onChange: (change) => {
@@ -311,9 +317,10 @@ export class Reflector<T> {
         if (!signal.aborted) store.bookmark?.(resourceVersion)
       },
       onProgress: (place, isBookmark) => {
+        if (signal.aborted) return
         this.#place = place
         const { position, safePosition } = place
-        if (!signal.aborted) this.#send({ kind: 'progress', position, safePosition, isBookmark })
+        this.#send({ kind: 'progress', position, safePosition, isBookmark })
       },
       settled: () => store.settled?.(),
     }

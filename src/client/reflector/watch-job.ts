@@ -12,7 +12,7 @@ import { orAborted } from '../../support/deadline.js'
 import type { EventStream, EventWire } from './event-stream.js'
 import { WatchFailure } from './watch-failure.js'
 import { failureOf } from './list-pages.js'
-import type { Change, ObjectCodec } from './object-codec.js'
+import type { Change, DecodedEvent, ObjectCodec } from './object-codec.js'
 import type { Transport } from './transport.js'
 
 /** The position of a watch, carried from one watch to the next. */
@@ -69,6 +69,8 @@ export async function runWatch<T>(options: WatchJobOptions<T>): Promise<WatchOut
   return job.run()
 }
 
+type DeliveredEvent<T> = Exclude<DecodedEvent<T>, { type: 'ERROR' }>
+
 class WatchJob<T> {
   readonly #options: WatchJobOptions<T>
   readonly #abort = new AbortController()
@@ -82,8 +84,8 @@ class WatchJob<T> {
   #timer: Timer | null = null
   #isSilent = false
   #isOpen = false
-  /** Changes that arrived together with the end of the initial events, and are delivered after it. */
-  #late: Change<T>[] = []
+  /** Events that arrived together with the end of the initial events, and are delivered after it. */
+  #late: [event: DeliveredEvent<T>, endsRevision: boolean | null][] = []
   #hasMoved = false
 
   constructor(options: WatchJobOptions<T>) {
@@ -92,9 +94,9 @@ class WatchJob<T> {
     const { codec, wire } = options
     this.#stream = wire.open(codec, (event, endsRevision) => {
       if (event.type === 'ERROR') throw WatchFailure.fromStatus(event.status)
-      if (event.type === 'BOOKMARK') this.#bookmark(event.resourceVersion, event.endsInitialEvents)
-      else if (this.#place === null) this.#initialEvent(event)
-      else this.#change(this.#place, event, endsRevision)
+      if (this.#place !== null) this.#deliver(this.#place, event, endsRevision)
+      else if (this.#initialEnd !== null) this.#late.push([event, endsRevision])
+      else this.#initialEvent(event)
     })
   }
 
@@ -128,7 +130,7 @@ class WatchJob<T> {
     this.#isOpen = true
     this.#options.onOpen?.()
     this.#timer?.cancel()
-    const allowed = (): number => (this.#place === null ? initialSilenceMs : silenceMs)
+    const allowed = (): number => (this.#place === null && this.#initialEnd === null ? initialSilenceMs : silenceMs)
     this.#arm(allowed(), allowed)
     for await (const chunk of response.body) {
       this.#lastArrival = clock.monotonic()
@@ -153,48 +155,47 @@ class WatchJob<T> {
    * events.
    */
   async #handOver(): Promise<void> {
-    if (this.#initialEnd !== null) {
-      const resourceVersion = this.#initialEnd
-      const items = this.#initial
-      this.#initialEnd = null
-      this.#initial = []
-      await this.#options.onInitial?.(items, resourceVersion)
-      const late = this.#late
-      this.#late = []
-      for (const change of late) this.#options.onChange(change)
+    try {
+      if (this.#initialEnd !== null) {
+        const items = this.#initial
+        this.#initial = []
+        await this.#options.onInitial?.(items, this.#initialEnd)
+        this.#moveTo(this.#initialEnd)
+        this.#initialEnd = null
+        for (const [event, endsRevision] of this.#late.splice(0)) this.#deliver(this.#place!, event, endsRevision)
+      }
+    } finally {
+      // Also what was delivered before a failure, and only that.
+      if (this.#place !== null && this.#hasMoved) this.#options.onProgress?.(this.#place, this.#hasBookmark)
+      this.#hasMoved = false
+      this.#hasBookmark = false
     }
-    if (this.#place !== null && this.#hasMoved) this.#options.onProgress?.(this.#place, this.#hasBookmark)
-    this.#hasMoved = false
-    this.#hasBookmark = false
     const settling = this.#options.settled?.()
     if (settling !== undefined) await settling
     // The time spent here must not count as the server's silence.
     this.#arrived()
   }
 
-  #initialEvent(event: Change<T>): void {
+  #initialEvent(event: DeliveredEvent<T>): void {
+    if (event.type === 'BOOKMARK') {
+      if (event.endsInitialEvents) this.#initialEnd = event.resourceVersion
+      else this.#isOldServer = true
+      return
+    }
     if (event.type !== 'ADDED') this.#isOldServer = true
     this.#initial.push(event.object)
   }
 
-  #bookmark(resourceVersion: string, endsInitialEvents: boolean): void {
-    if (this.#place === null) {
-      if (!endsInitialEvents) {
-        this.#isOldServer = true
-        return
-      }
-      this.#initialEnd = resourceVersion
+  /** Moves the place only after the delivery, so that an event whose delivery failed is not taken for a repeated one. */
+  #deliver(place: WatchPosition, event: DeliveredEvent<T>, endsRevision: boolean | null): void {
+    const { resourceVersion } = event
+    if (event.type === 'BOOKMARK') {
+      this.#options.onBookmark(resourceVersion)
+      return this.#moveTo(resourceVersion)
     }
-    this.#place = positionAt(resourceVersion)
-    this.#hasMoved = true
-    this.#hasBookmark = true
-    // The end of the initial events is reported by `onInitial`, which follows.
-    if (this.#initialEnd === null) this.#options.onBookmark(resourceVersion)
-  }
-
-  #change(place: WatchPosition, change: Change<T>, endsRevision: boolean | null): void {
-    const { key, resourceVersion } = change
+    const { key } = event
     const isRepeated = resourceVersion === place.position && place.keysAtPosition.has(key)
+    if (!isRepeated) this.#options.onChange(event)
     if (resourceVersion !== place.position) {
       // Without ids, only a new revision proves that the revision before it is complete.
       if (endsRevision === null) place.safePosition = place.position
@@ -203,10 +204,14 @@ class WatchJob<T> {
     }
     if (endsRevision === true) place.safePosition = resourceVersion
     this.#hasMoved = true
-    if (isRepeated) return
     place.keysAtPosition.add(key)
-    if (this.#initialEnd === null) this.#options.onChange(change)
-    else this.#late.push(change)
+  }
+
+  /** Moves to a point between two revisions. */
+  #moveTo(resourceVersion: string): void {
+    this.#place = positionAt(resourceVersion)
+    this.#hasMoved = true
+    this.#hasBookmark = true
   }
 
   #arrived(): void {

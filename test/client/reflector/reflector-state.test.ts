@@ -109,6 +109,22 @@ void t.test('silent watches on a server that sends bookmarks end, and the state 
   )
 })
 
+void t.test('whatever ends a request is followed by another one, from every state', async (t) => {
+  const listing = [start, failed('unsupported')] as const
+  for (const inputs of [[start], listing, [start, committed], [...listing, committed]] as const) {
+    for (const input of [
+      failed('network'),
+      ended('network'),
+      ended(null),
+      { kind: 'cannot-stream', why: 'silence' },
+      { kind: 'silent', at: 1 },
+    ] as const) {
+      const { state, effects } = after([...inputs, input])
+      t.equal(effects.length, 1, `${input.kind} after ${inputs.map(({ kind }) => kind).join()}: ${state.kind}`)
+    }
+  }
+})
+
 void t.test('stop cancels everything, from every state', async (t) => {
   for (const inputs of [[start], [start, committed], [start, failed('network')], [start, failed('unsupported')]]) {
     t.match(after([...inputs, { kind: 'stop' }]), { state: { kind: 'idle' }, effects: [{ kind: 'cancel' }] })
