@@ -15,6 +15,7 @@ import type { Clock, Timer } from '../support/clock.js'
 import { selectionQuery, type Selection } from './reflector/requests.js'
 import type { Transport, TransportRequest, TransportResponse } from './reflector/transport.js'
 import type { KubeObject } from './reflector/tree-codec.js'
+import { withDeadline } from '../support/deadline.js'
 import { notifyUser } from './reflector/notify-user.js'
 import { jsonIn } from '../support/json-text.js'
 
@@ -62,6 +63,8 @@ const FORMAT = 1
 const HISTORY = 'x-distributary-history'
 /** Long enough to collect the changes of a burst, and short enough to lose little in a crash. */
 const FIRST_DELAY_MS = 1_000
+/** Far longer than a store takes, even for a large state. A store that hangs must not keep the informer. */
+const PATIENCE_MS = 5_000
 /** Writing takes at most this share of the time, however large the state is. */
 const SHARE = 1 / 20
 
@@ -79,8 +82,10 @@ export class SavedState {
   #timer: Timer | null = null
   #lastMs = 0
   #isClosed = false
-  /** The chain of writes, which run one after the other. */
+  /** The chain of calls of the store, which run one after the other, and how many have not ended. */
   #work: Promise<void> = Promise.resolve()
+  #pending = 0
+  #isAbandoned = false
 
   /** @param contents returns the informer's current state, or null if it cannot be taken now. */
   constructor(options: SavedStateOptions, selection: Selection, clock: Clock, contents: () => StateContents | null) {
@@ -91,15 +96,16 @@ export class SavedState {
   }
 
   /**
-   * Loads the saved state; null if there is none.
+   * Loads the saved state; null if there is none, and if the store takes too long.
    * @returns the state; `continues` says whether a watch may begin after it.
    */
   async load(): Promise<(StateContents & { readonly continues: boolean }) | null> {
     let saved: SavedDocument | null = null
-    await this.#do(async (store) => {
+    const loading = this.#do(async (store) => {
       const text = await store.load(this.#key)
       saved = text === null ? null : parsed(text, this.#key)
     })
+    await this.#inTime(loading)
     if (saved === null) return null
     const { resourceVersion, items, history } = saved as SavedDocument
     this.#history = history
@@ -150,7 +156,8 @@ export class SavedState {
     if (this.#timer !== null || this.#isClosed) return
     this.#timer = this.#clock.setTimer(Math.max(FIRST_DELAY_MS, this.#lastMs / SHARE), () => {
       this.#timer = null
-      if (!this.#save()) this.touch()
+      // A store that is slower than the changes must not collect states to write.
+      if (this.#pending > 0 || !this.#save()) this.touch()
     })
   }
 
@@ -161,15 +168,20 @@ export class SavedState {
     void this.#do((store) => store.remove(this.#key))
   }
 
-  /** Saves what has not been saved yet. Call this while the reflector still knows its position. */
-  close(): Promise<void> {
+  /**
+   * Saves what has not been saved yet, unless the store takes too long. Call this while the reflector still knows its
+   * position.
+   */
+  async close(): Promise<void> {
     this.#isClosed = true
     if (this.#timer !== null) {
       this.#timer.cancel()
       this.#timer = null
       this.#save()
     }
-    return this.#work
+    await this.#inTime(this.#work)
+    // A state that would be written later might belong to a user who has logged out since.
+    this.#isAbandoned = true
   }
 
   /** @returns false if it cannot be saved now. */
@@ -190,14 +202,27 @@ export class SavedState {
   }
 
   #do(work: (store: StateStore) => Promise<void>): Promise<void> {
+    this.#pending++
     this.#work = this.#work.then(async () => {
       try {
-        await work(this.#options.store)
+        if (!this.#isAbandoned) await work(this.#options.store)
       } catch (error) {
-        notifyUser('onError', undefined, () => this.#options.onError?.(error))
+        this.#failed(error)
+      } finally {
+        this.#pending--
       }
     })
     return this.#work
+  }
+
+  /** Waits for the store, but not forever. */
+  async #inTime(work: Promise<void>): Promise<void> {
+    const late = (): Error => new Error(`the store of saved states did not answer within ${PATIENCE_MS} ms`)
+    await withDeadline(this.#clock, PATIENCE_MS, undefined, late, () => work).catch((error) => this.#failed(error))
+  }
+
+  #failed(error: unknown): void {
+    notifyUser('onError', undefined, () => this.#options.onError?.(error))
   }
 }
 

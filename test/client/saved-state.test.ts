@@ -13,6 +13,7 @@ import {
   type ValueObject,
   withValue,
 } from '../../src/client/index.js'
+import { activeClock } from '../../src/client/reflector/active-clock.js'
 import { keyFromText } from '../../src/engine/model/event.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../support/app.js'
 import { SavedState } from '../../src/client/saved-state.js'
@@ -325,6 +326,48 @@ void t.test('a store that fails is reported, and the informer continues', async 
   await until(() => shown(informer) === 'a=1', 'it follows')
   await informer.stop()
   t.same(new Set(errors), new Set(['load', 'save']))
+})
+
+void t.test('a store that hangs delays neither the start nor the end, and collects no states', async (t) => {
+  const app = await startFlags(t)
+  put(app, 'a', 1)
+  // The real limit is 5 s.
+  const clock = {
+    ...activeClock,
+    setTimer: (ms: number, callback: () => void) => activeClock.setTimer(ms / 50, callback),
+  }
+  const hangs = (): Promise<never> => new Promise(() => {})
+  const texts: string[] = []
+  const base: StateStore = {
+    load: () => Promise.resolve(null),
+    save: async (_key, text) => void texts.push(text),
+    remove: () => Promise.resolve(),
+    clear: () => Promise.resolve(),
+  }
+  const times = { silenceMs: 1e6, initialSilenceMs: 1e6, openTimeoutMs: 1e6, listTimeoutMs: 1e6 }
+  for (const hanging of ['load', 'save'] as const) {
+    const errors: string[] = []
+    const save: StateStore['save'] = async (key, text) => {
+      await base.save(key, text)
+      await hangs()
+    }
+    const store = { ...base, ...(hanging === 'load' ? { load: hangs } : { save }) }
+    const onError = (error: unknown): void => void errors.push((error as Error).message)
+    const saved = { store, server: app.url, user: 'ann', onError }
+    const informer = open(t, app.url, { store, saved, clock, ...times })
+    await until(() => shown(informer).startsWith('a='), 'it follows')
+    for (let i = 0; hanging === 'save' && i < 5; i++) {
+      await until(() => texts.length > 0, 'the first save')
+      put(app, 'a', i)
+      await until(() => shown(informer) === `a=${i}`, 'it goes on')
+      // The delay between two saves, and more.
+      await new Promise<void>((resolve) => clock.setTimer(2_000, resolve))
+    }
+    await informer.stop()
+    const late = 'the store of saved states did not answer within 5000 ms'
+    t.same(errors, hanging === 'load' ? [late, late] : [late])
+    t.equal(texts.length, hanging === 'load' ? 0 : 1)
+  }
 })
 
 void t.test('the validated object is shown, and the object from the server is saved', async (t) => {
