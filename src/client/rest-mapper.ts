@@ -8,6 +8,7 @@ import { WatchFailure } from './reflector/watch-failure.js'
 import type { Transport } from './reflector/transport.js'
 import type { ObjectLike } from './reflector/tree-codec.js'
 import type { Clock } from '../support/clock.js'
+import { withDeadline } from '../support/deadline.js'
 import { type ApiResource, discover, resourceNamed, resourceNameOf } from './discovery.js'
 import { requestJson } from './request-json.js'
 import { resourcePath } from './resource-path.js'
@@ -19,6 +20,9 @@ export interface RestMapperOptions {
   readonly refreshMs?: number
   readonly clock?: Clock
 }
+
+/** The time limit for one discovery document. */
+const TIMEOUT_MS = 30_000
 
 /** A kind as in manifests and owner references. */
 export interface GroupKind {
@@ -113,7 +117,12 @@ export class RestMapper {
 
   async #requestDocument(path: string, accept: string): Promise<unknown> {
     try {
-      return await requestJson(this.#options.transport, { path, accept })
+      const { transport } = this.#options
+      const late = (): Error => new Error(`no answer to ${path} within ${TIMEOUT_MS} ms`)
+      // All callers share this request, so one that hangs would keep them all.
+      return await withDeadline(this.#clock, TIMEOUT_MS, undefined, late, (signal) =>
+        requestJson(transport, { path, accept, signal }),
+      )
     } catch (error) {
       if (error instanceof WatchFailure && error.code === 404) return null
       throw error

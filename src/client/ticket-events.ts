@@ -2,9 +2,11 @@
  * Uses a browser's EventSource for callers who log in. An EventSource cannot send a token, so the URL carries a ticket
  * that is valid for a minute (`--ticket-key-file`). While the ticket is valid, the browser itself repairs a broken
  * connection. When the ticket has expired, the server reports that in an ERROR event, and this module opens another
- * stream with a new ticket, after the last event seen.
+ * stream with a new ticket, after the last event seen. The browser does not notice a dead connection, so a stream that
+ * delivers not even bookmarks is replaced here.
  */
 import type { Timer } from '../support/clock.js'
+import { withDeadline } from '../support/deadline.js'
 import { backoffMs } from '../support/backoff.js'
 import { systemRandom } from '../support/random.js'
 import { activeClock } from './reflector/active-clock.js'
@@ -35,6 +37,10 @@ export interface TicketEventsOptions<T> extends Pick<FetchTransportOptions, 'ser
   readonly backoff?: { readonly firstMs: number; readonly capMs: number }
 }
 
+/** As `silenceMs` of an informer: the server sends bookmarks about every 60 s. */
+const SILENCE_MS = 150_000
+const TICKET_TIMEOUT_MS = 30_000
+
 /** The events of an EventSource, which Node's types lack. */
 type StreamEvent = Event & { readonly data: string; readonly lastEventId: string }
 
@@ -55,6 +61,7 @@ class TicketEvents<T> {
   readonly #options: TicketEventsOptions<T>
   readonly #ended = new AbortController()
   #source: EventSource | null = null
+  /** Until the next attempt, or until the stream has been silent for too long. */
   #timer: Timer | null = null
   /** '' before the first event, and after a 410. */
   #lastId = ''
@@ -86,11 +93,13 @@ class TicketEvents<T> {
     if (signal.aborted) return
     if (this.#lastId === '') reset()
     const after = this.#lastId === '' ? {} : { resourceVersion: this.#lastId }
-    const queryString = queryText({ ...query, ...after, watch: '1', ticket })
+    const queryString = queryText({ ...query, ...after, watch: '1', allowWatchBookmarks: '1', ticket })
     const source = new EventSource(`${server.replace(/\/+$/, '')}${path}${queryString}`)
     this.#source = source
     this.#connectedMs = activeClock.monotonic()
     for (const type of CHANGE_TYPES) source.addEventListener(type, (event) => this.#changed(type, event as StreamEvent))
+    source.addEventListener('BOOKMARK', (event) => this.#heard((event as StreamEvent).lastEventId))
+    this.#await()
     source.addEventListener('ERROR', (event) => {
       const status = JSON.parse((event as StreamEvent).data) as StatusLike
       if (status.code === 410) this.#lastId = ''
@@ -107,25 +116,36 @@ class TicketEvents<T> {
 
   async #requestTicket(): Promise<string> {
     const { path } = this.#options
-    const { signal } = this.#ended
     const body = { path: new URL(path, 'http://localhost').pathname }
-    const { ticket } = await requestJson<{ ticket: string }>(fetchTransport(this.#options), {
-      path: '/tickets',
-      body,
-      signal,
-    })
+    const late = (): Error => new Error(`no ticket within ${TICKET_TIMEOUT_MS} ms`)
+    const { ticket } = await withDeadline(activeClock, TICKET_TIMEOUT_MS, this.#ended.signal, late, (signal) =>
+      requestJson<{ ticket: string }>(fetchTransport(this.#options), { path: '/tickets', body, signal }),
+    )
     return ticket
   }
 
   #changed(type: ChangeType, { data, lastEventId }: StreamEvent): void {
+    this.#heard(lastEventId)
+    this.#options.event(type, JSON.parse(data) as T)
+  }
+
+  #heard(lastEventId: string): void {
     this.#lastId = lastEventId
     this.#pauses = 0
-    this.#options.event(type, JSON.parse(data) as T)
+    this.#await()
+  }
+
+  #await(): void {
+    this.#timer?.cancel()
+    this.#timer = activeClock.setTimer(SILENCE_MS, () =>
+      this.#again(new WatchFailure('network', `the stream was silent for ${SILENCE_MS} ms`)),
+    )
   }
 
   #again(failure: WatchFailure): void {
     this.#source?.close()
     this.#source = null
+    this.#timer?.cancel()
     if (this.#ended.signal.aborted) return
     notifyUser('failed', undefined, () => this.#options.failed?.(failure))
     if (this.#ended.signal.aborted) return

@@ -111,6 +111,22 @@ void t.test(
   },
 )
 
+void t.test('a document that never comes does not keep the callers', async (t) => {
+  const app = await startApp(t)
+  const clock = new VirtualClock()
+  let hangs = true
+  const { transport } = counting(app.url)
+  const hanging: Transport = {
+    send: (request) => (hangs ? new Promise<never>(() => {}) : transport.send(request)),
+  }
+  const mapper = new RestMapper({ transport: hanging, clock })
+  const waiting = [1, 2].map(() => t.rejects(mapper.find('pods'), /no answer to \/apis? within 30000 ms/))
+  clock.advance(30_000)
+  await Promise.all(waiting)
+  hangs = false
+  t.match(await mapper.find('pods'), { kind: 'Pod' })
+})
+
 void t.test(
   'an older server is queried group by group, and an unreachable group does not hide the others',
   async (t) => {
