@@ -115,9 +115,9 @@ export class SharedInformer<T extends ObjectLike = KubeObject> {
     this.#reflector = this.#makeReflector(options.afterResourceVersion)
   }
 
-  /** Only the first call has an effect. */
+  /** Only the first call has an effect, and none after `stop`. */
   start(): void {
-    if (this.#isStarted) return
+    if (this.#isStarted || this.#isStopped) return
     this.#isStarted = true
     if (this.#saved === null) this.#reflector.start()
     else void this.#startAfter(this.#saved)

@@ -1,7 +1,13 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { type KubeObject, SharedInformer, type Transport, watch } from '../../src/client/browser.js'
+import {
+  type KubeObject,
+  SharedInformer,
+  SharedInformerFactory,
+  type Transport,
+  watch,
+} from '../../src/client/browser.js'
 import { fetchTransport } from '../../src/client/reflector/fetch-transport.js'
 import { startHttpFaults } from './reflector/http-faults.js'
 import { startApp } from '../support/app.js'
@@ -170,6 +176,24 @@ void t.test('an async iterator yields the events of a plain watch', async (t) =>
   }
   t.same(seen, ['STATE', 'DELETED'])
   await until(() => app.watchers === 0, 'leaving the loop ends the request')
+})
+
+void t.test('an informer that was stopped does not start, nor does one of a stopped factory', async (t) => {
+  const app = await startApp(t, { objects: { 'pods/default/a': pod('a') } })
+  const faults = await startHttpFaults(t, app.port)
+  const options = { transport: transportTo(faults.url), path: PODS, resyncMs: 1 }
+  const factory = new SharedInformerFactory(options)
+  const informers = [new SharedInformer<KubeObject>(options), factory.informer(PODS)]
+  await informers[0]?.stop()
+  await factory.stop()
+  informers[0]?.start()
+  factory.start()
+  await informers[0]?.run(AbortSignal.timeout(50))
+  t.same(
+    informers.map(({ status }) => status.state),
+    ['idle', 'idle'],
+  )
+  t.equal(faults.requests.length, 0)
 })
 
 void t.test('an informer that is stopped before it has synced reports that', async (t) => {
