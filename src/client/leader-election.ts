@@ -82,6 +82,8 @@ export class LeaderElection {
   #seenAtMs = 0
   /** When the request that last made or kept this process the leader was sent; null if it is not the leader. */
   #heldSinceMs: number | null = null
+  /** The same by the time of day. */
+  #heldSinceDateMs = 0
   #reportedLeader = ''
   #isRunning = false
 
@@ -107,10 +109,13 @@ export class LeaderElection {
 
   /**
    * Whether this process certainly leads. Becomes false as soon as the last renewal has expired, even if this process
-   * is too busy to notice.
+   * is too busy to notice, or its machine was suspended.
    */
   get isLeader(): boolean {
-    return this.#heldSinceMs !== null && this.#clock.monotonic() - this.#heldSinceMs < this.#leaseMs
+    if (this.#heldSinceMs === null) return false
+    // On Linux, the monotonic time does not advance while the machine is suspended.
+    const passedMs = Math.max(this.#clock.monotonic() - this.#heldSinceMs, this.#clock.now() - this.#heldSinceDateMs)
+    return passedMs < this.#leaseMs
   }
 
   /** The identity of the last leader seen; '' before the first, and after a leader released the Lease. */
@@ -255,11 +260,12 @@ export class LeaderElection {
     const { name, namespace, identity } = this.#options
     const found = await this.#read(signal)
     const sentAtMs = this.#clock.monotonic()
+    const sentAtDateMs = this.#clock.now()
     const spec = found?.spec ?? {}
     const isOurs = spec.holderIdentity === identity
     if (!isOurs) this.#heldSinceMs = null
     if (found !== null && !isOurs && this.#isHeld(spec, sentAtMs)) return false
-    const now = microTime(this.#clock.now())
+    const now = microTime(sentAtDateMs)
     const lease: Lease = {
       ...(found ?? { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name, namespace } }),
       spec: {
@@ -273,6 +279,7 @@ export class LeaderElection {
     }
     await this.#write(lease, signal)
     this.#heldSinceMs = sentAtMs
+    this.#heldSinceDateMs = sentAtDateMs
     return true
   }
 

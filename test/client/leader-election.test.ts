@@ -202,6 +202,22 @@ void t.test('a leader whose credentials or transport hang notices that it lost t
   }
 })
 
+void t.test('after a suspension, during which the monotonic time stood still, a leader must renew first', async (t) => {
+  const app = await start(t)
+  let suspendedMs = 0
+  const clock = { ...activeClock, now: () => Date.now() + suspendedMs }
+  const { election } = candidate(t, app.url, 'a', { clock })
+  const outcome = await election.run(async () => {
+    t.ok(election.isLeader)
+    suspendedMs += 15_000
+    t.notOk(election.isLeader)
+    await until(() => election.isLeader, 'it has renewed the lease')
+    suspendedMs -= 3_600_000
+    t.ok(election.isLeader, 'a clock that is set back does not matter')
+  })
+  t.equal(outcome, 'done')
+})
+
 void t.test('one of several candidate processes leads, although leaders are killed and paused', async (t) => {
   const app = await start(t)
   const folder = mkdtempSync(join(tmpdir(), 'distributary-election-'))
