@@ -4,6 +4,7 @@
  */
 import { type ServerHttp2Stream, constants } from 'node:http2'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
+import { LINGER_MS } from '../../limits/fixed-limits.js'
 import { lingerAtMost } from '../exchange/linger.js'
 import { DirectOutput } from './watch-output.js'
 
@@ -21,7 +22,8 @@ export class StreamOutput extends DirectOutput<ServerHttp2Stream> implements Wat
     this.detach()
     if (bytes === null) this.stream.end()
     else this.stream.end(bytes)
-    lingerAtMost(this.stream)
+    // Destroying the stream would send NO_ERROR, and the client would take the partial watch for one that has ended.
+    lingerAtMost(this.stream, LINGER_MS, () => this.stream.close(constants.NGHTTP2_CANCEL))
   }
 
   destroy(): void {

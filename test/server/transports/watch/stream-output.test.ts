@@ -1,12 +1,14 @@
 /** Tests HTTP/2, by ALPN over TLS and by prior knowledge on the plain port, with HTTP/1.1 next to it on both. */
 import { execFile } from 'node:child_process'
-import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants, createServer } from 'node:http2'
 import { get as httpsGet } from 'node:https'
-import { type Socket, connect as connectTcp } from 'node:net'
+import { type AddressInfo, type Socket, connect as connectTcp } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { Agent, request } from 'undici'
+import { LINGER_MS } from '../../../../src/server/limits/fixed-limits.js'
+import { StreamOutput } from '../../../../src/server/transports/watch/stream-output.js'
 import { type AppHarness, startApp } from '../../../support/app.js'
 import { curlBinary } from '../../../support/curl.js'
 import { pod } from '../../../support/pod.js'
@@ -93,6 +95,32 @@ void t.test('a 410 in the stream is an ERROR event and a clean end', async (t) =
   const { events } = watch(session(t, h.secureUrl), '&resourceVersion=1')
   t.match(await events.all(), [{ type: 'ERROR', object: { code: 410, reason: 'Expired' } }])
   t.equal(events.ending, 'clean')
+})
+
+void t.test('a watch that ends before its slow client has read everything is seen as broken off', async (t) => {
+  const server = createServer().on('stream', (stream) => {
+    stream.on('error', () => {})
+    stream.respond({ ':status': 200 })
+    const output = new StreamOutput(stream)
+    output.write(Buffer.alloc(2 ** 20))
+    const { setTimeout: real } = globalThis
+    const sooner = (callback: () => void, ms?: number): NodeJS.Timeout => real(callback, ms === LINGER_MS ? 100 : ms)
+    globalThis.setTimeout = sooner as typeof real
+    output.end(null)
+    globalThis.setTimeout = real
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const stream = session(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`).request({ ':path': '/' })
+  stream.on('error', () => {})
+  let heard = 0
+  stream.on('data', (bytes: Buffer) => {
+    heard += bytes.length
+    stream.pause()
+  })
+  await new Promise((resolve) => stream.once('close', resolve))
+  t.ok(heard > 0 && heard < 2 ** 20, `${heard} bytes`)
+  t.equal(stream.rstCode, constants.NGHTTP2_CANCEL)
 })
 
 void t.test(
