@@ -58,10 +58,13 @@ export function assertUsable(tls: Pick<TlsClientOptions, 'ca' | 'cert' | 'key'>)
   if (tls.ca !== undefined) assertCertificate(tls.ca)
 }
 
-/** Node's types ask for a Buffer where any Uint8Array will do. */
-function certificates(tls: TlsClientOptions): Pick<SecureContextOptions, 'ca' | 'cert' | 'key'> {
+/**
+ * Trusts each certificate of `ca`, also one of an intermediate, as Go does. Node's types ask for a Buffer where any
+ * Uint8Array will do.
+ */
+function certificates(tls: TlsClientOptions): SecureContextOptions {
   const given = Object.entries({ ca: tls.ca, cert: tls.cert, key: tls.key }).filter(([, pem]) => pem !== undefined)
-  return Object.fromEntries(given) as Pick<SecureContextOptions, 'ca' | 'cert' | 'key'>
+  return { ...(Object.fromEntries(given) as SecureContextOptions), allowPartialTrustChain: true }
 }
 
 function assertCertificate(ca: Pem): void {

@@ -1,5 +1,5 @@
 /** A connection to NATS as the broker of a fleet. Only this folder imports NATS' packages. */
-import { createSecureContext } from 'node:tls'
+import { type SecureContextOptions, createSecureContext } from 'node:tls'
 import {
   DiscardPolicy,
   jetstream,
@@ -385,7 +385,8 @@ function tlsOf({ tls, onError }: NatsConnectOptions): TlsOptions | null {
     return () => pem
   }
   const read = lastUsable<Pem, [], Pem>(tls, usable, onError)
-  const options = {}
+  // As in Go, the authority may be an intermediate. The library passes this on to Node.
+  const options: TlsOptions & SecureContextOptions = { allowPartialTrustChain: true }
   for (const name of ['ca', 'cert', 'key'] as const) {
     Object.defineProperty(options, name, { enumerable: true, get: () => read()[name] })
   }

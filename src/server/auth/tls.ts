@@ -9,6 +9,7 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Clock } from '../../support/clock.js'
 import type { Logger } from '../../support/log.js'
 import type { FileMetrics } from '../metrics/process-metrics.js'
+import { parseCertificates } from './peer-certificate.js'
 import { WatchedFiles } from './watched-file.js'
 import { HANDSHAKE_MS } from '../limits/fixed-limits.js'
 
@@ -60,7 +61,7 @@ export function watchServerTls(options: TlsOptions): WatchedFiles<TlsServerOptio
     const context: TlsServerOptions = {
       cert,
       key,
-      ...(ca.length === 0 ? {} : { ca }),
+      ...(ca.length === 0 ? {} : { ca: ca.flatMap((pem) => parseCertificates(pem.toString()).map(anchor)) }),
       minVersion: options.minVersion === 'VersionTLS13' ? 'TLSv1.3' : 'TLSv1.2',
       ciphers: CIPHERS,
       honorCipherOrder: true,
@@ -73,6 +74,20 @@ export function watchServerTls(options: TlsOptions): WatchedFiles<TlsServerOptio
     check(context, certFile, clock, logger)
     return context
   })
+}
+
+/** DER of OpenSSL's `X509_CERT_AUX`: trusted for the key purpose clientAuth (1.3.6.1.5.5.7.3.2). */
+const TRUSTED_FOR_CLIENTS = Buffer.from('300c300a06082b06010505070302', 'hex')
+
+/**
+ * Returns an authority in OpenSSL's own form, which makes it an anchor even if it is an intermediate without its root,
+ * as in Go. `allowPartialTrustChain` has the same effect, but Node's servers ignore it.
+ */
+function anchor({ raw }: X509Certificate): string {
+  const lines = Buffer.concat([raw, TRUSTED_FOR_CLIENTS])
+    .toString('base64')
+    .match(/.{1,64}/g)!
+  return `-----BEGIN TRUSTED CERTIFICATE-----\n${lines.join('\n')}\n-----END TRUSTED CERTIFICATE-----\n`
 }
 
 /** A certificate is used only after OpenSSL has accepted it together with its key. */

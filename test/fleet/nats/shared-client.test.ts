@@ -16,6 +16,7 @@ import type { Logger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import { until } from '../../support/until.js'
 import { createAuthority } from '../../support/certificates.js'
+import { issue } from '../../server/auth/fixtures.js'
 import { createJwtUser, createNkeyUser } from '../../support/nats-admin.js'
 import { startNats } from '../../support/nats-process.js'
 
@@ -75,6 +76,8 @@ function open(t: Test, flags: readonly string[], users = 1): Opened {
 
 const tls = (more = ''): string =>
   `tls { cert_file: "${server.cert}", key_file: "${server.key}", ca_file: "${authority.ca}"\n ${more} }`
+const middle = issue('middle', issue('root'), { isAuthority: true })
+const viaMiddle = issue('nats', middle, { altNames: ['localhost', '127.0.0.1'] })
 const nkey = createNkeyUser()
 const jwt = createJwtUser()
 
@@ -92,6 +95,11 @@ for (const { name, config, flags } of [
   },
   { name: 'a credentials file', config: jwt.config, flags: ['--nats-creds-file', file(jwt.credentials)] },
   { name: 'TLS, by its authority', config: tls(), flags: ['--nats-cafile', authority.ca] },
+  {
+    name: 'TLS, by an intermediate alone',
+    config: `tls { cert_file: "${file(viaMiddle.cert)}", key_file: "${file(viaMiddle.key)}" }`,
+    flags: ['--nats-cafile', file(middle.cert)],
+  },
   {
     name: 'TLS, with a certificate of our own as who we are',
     config: tls('verify: true'),

@@ -188,10 +188,11 @@ void t.test('callers are identified by certificate, header and token over real c
   const users = issue('user authority')
   const proxies = issue('proxy authority')
   const middle = issue('middle', users, { isAuthority: true })
+  const alone = issue('alone', issue('its root'), { isAuthority: true })
   const expired = issue('ann', users, { notBefore: NOW - 7_200_000, notAfter: NOW - 3_600_000 })
   const options = {
     ...NONE,
-    clientCaFile: folder.write('users.pem', users.cert),
+    clientCaFile: folder.write('users.pem', users.cert + alone.cert),
     requestheaderClientCaFile: folder.write('proxies.pem', proxies.cert),
     requestheaderAllowedNames: ['front'],
     tokenAuthFile: folder.write('tokens.csv', 't1,tom,1'),
@@ -231,6 +232,7 @@ void t.test('callers are identified by certificate, header and token over real c
     ['a token', null, { authorization: 'Bearer t1' }, `tom ${all}`],
     ['a certificate', issue('ann', users, { organizations: ['web'] }), {}, `ann web ${all}`],
     ['through an intermediate not sent', viaMiddle, {}, '401'],
+    ['an intermediate whose root is not in the file', issue('lea', alone), {}, `lea ${all}`],
     ['an expired certificate', expired, {}, '401'],
     ['an expired certificate and a token', expired, { authorization: 'Bearer t1' }, `tom ${all}`],
     ['a certificate of nobody we know', issue('ann', issue('user authority')), {}, '401'],

@@ -115,6 +115,8 @@ export class GrpcConnection {
     const { url, tls = {}, explain } = this.#options
     const options: SecureClientSessionOptions = {
       ...tls,
+      // As in Go, the authority may be an intermediate.
+      allowPartialTrustChain: true,
       settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
       // Pages and revisions may be of any size. The reader limits the size of one message.
       maxSessionMemory: Number.MAX_SAFE_INTEGER,

@@ -12,6 +12,7 @@ import {
   type GrpcStream,
 } from '../../../../src/engine/upstream/etcd/grpc-endpoint.js'
 import { type RpcError, RpcStatus } from '../../../../src/engine/upstream/etcd/rpc-status.js'
+import { issue } from '../../../server/auth/fixtures.js'
 import { createAuthority } from '../../../support/certificates.js'
 import { freePort } from '../../../support/free-port.js'
 import { until } from '../../../support/until.js'
@@ -385,6 +386,10 @@ void t.test('an unconnected endpoint reports its name and the reason, until it c
   const untrusting = endpointAt(t, 0, { url })
   t.notOk(await untrusting.connect(30_000))
   t.match(untrusting.described(), /\((unable to verify|self-signed|unable to get).*\)$/)
+  const middle = issue('middle', issue('root'), { isAuthority: true })
+  secure.setSecureContext(issue('etcd', middle, { altNames: ['127.0.0.1'] }))
+  const trusting = endpointAt(t, 0, { url, tls: { ca: Buffer.from(middle.cert) } })
+  t.ok(await trusting.connect(30_000), 'an intermediate is an authority')
 
   const { port: there } = await listen(t)
   const standing = endpointAt(t, there)
