@@ -4,9 +4,13 @@
  *
  * Watches with the same credential and the same attributes share one *entry*, which is judged once for all of them.
  * When an authenticator or authorizer reports a change, a pass judges the affected entries. Entries whose judges can
- * change without a report are judged again every few seconds, a bounded number at a time. The guard notices an expired
- * credential within a second. A pass yields to the event loop between slices. If a judge cannot decide now, the entry
- * survives for a bounded time, because a restarting API server must not end ten thousand watches.
+ * change without a report are judged again every few seconds. The guard notices an expired credential within a second.
+ * A pass yields to the event loop between slices. If a judge cannot decide now, the entry survives for a bounded time,
+ * because a restarting API server must not end ten thousand watches.
+ *
+ * A pass judges a bounded number of entries at a time, and waits only briefly for each: a judge that hangs must not
+ * delay the revocations that others can decide. So a slow judgement continues while the pass goes on, but an entry has
+ * only one at a time.
  */
 import type { AccessMetrics } from '../metrics/request-metrics.js'
 import {
@@ -76,7 +80,13 @@ interface Entry {
   /** The owner of the credential. */
   readonly caller: User
   expiresAt: number | null
+  /** When the entry was first queued for a judgement that it still waits for, by the monotonic clock. */
   unjudgedSince: number | null
+  /** The reason why the last judgement failed. */
+  fault: StatusError | null
+  isJudging: boolean
+  /** Whether another judgement must follow, because something may have changed during this one. */
+  isDue: boolean
   readonly revoke: Set<(error: StatusError) => void>
 }
 
@@ -88,6 +98,8 @@ const UNJUDGED_MS = 300_000
 /** Changes come in bursts (a chart applies twenty bindings), so a pass waits this long and judges once. */
 const SETTLE_MS = 100
 const CONCURRENT = 16
+/** Longer than judges usually take. With many entries whose judge hangs, a pass still takes seconds. */
+const PATIENCE_MS = 100
 /** With more changes than this pending, a pass judges all entries. */
 const MAX_PENDING = 1_000
 const MAX_IMPERSONATORS = 10_000
@@ -104,7 +116,7 @@ export class AccessGuard {
   /** Functions that each select entries for the next pass to judge. */
   #pending: ((entry: Entry) => boolean)[] = []
   #recheckAt: number
-  #passing = false
+  #rechecking = false
   #closed = false
 
   constructor(private readonly options: AccessGuardOptions) {
@@ -313,6 +325,9 @@ export class AccessGuard {
       caller: grant.impersonator ?? grant.user,
       expiresAt: grant.user.expiresAt,
       unjudgedSince: null,
+      fault: null,
+      isJudging: false,
+      isDue: false,
       revoke: new Set(),
     }
     // Two watches may pass the same function; the wrapper keeps them apart.
@@ -358,11 +373,18 @@ export class AccessGuard {
       for (const [key, entry] of this.#entries) {
         if (entry.expiresAt !== null && entry.expiresAt <= clock.now()) {
           this.#revoke(key, entry, new UnauthorizedError('Unauthorized', { cause: 'the credential has expired' }))
+        } else if (entry.unjudgedSince !== null && clock.monotonic() - entry.unjudgedSince > UNJUDGED_MS) {
+          const message = 'the permission for this watch could not be checked again in time'
+          this.#revoke(key, entry, new ServiceUnavailableError(message, { cause: entry.fault }))
         }
       }
-      if (clock.monotonic() >= this.#recheckAt) {
+      if (clock.monotonic() >= this.#recheckAt && !this.#rechecking) {
         this.#recheckAt = clock.monotonic() + RECHECK_MS
-        if (authenticator.changesSilently || authorizer.changesSilently) void this.#pass(ALL)
+        const changesSilently = authenticator.changesSilently || authorizer.changesSilently
+        this.#rechecking = true
+        void this.#pass(changesSilently ? ALL : ({ unjudgedSince }) => unjudgedSince !== null).then(() => {
+          this.#rechecking = false
+        })
       }
       if (this.#entries.size > 0) this.#tick = this.#scheduleTick()
     })
@@ -370,43 +392,54 @@ export class AccessGuard {
 
   /** Never rejects: a failure affects only its own entry. */
   async #pass(concerns: (entry: Entry) => boolean): Promise<void> {
-    if (this.#passing) {
-      // The change may have come after an entry was judged, so another pass follows.
-      if (!this.#closed) this.#settleSoon(concerns)
-      return
-    }
-    this.#passing = true
+    const { clock } = this.options
     const queue = [...this.#entries].filter(([, entry]) => concerns(entry))
+    // Those that have waited long have a judge that does not answer, so they come last.
+    queue.sort(([, a], [, b]) => (b.unjudgedSince ?? Infinity) - (a.unjudgedSince ?? Infinity) || 0)
+    for (const [, entry] of queue) entry.unjudgedSince ??= clock.monotonic()
     let next = 0
     const work = async (): Promise<void> => {
       for (let entry = queue[next++]; entry !== undefined && !this.#closed; entry = queue[next++]) {
-        await this.#judge(entry[0], entry[1])
+        await this.#brieflyJudge(entry[0], entry[1])
         if (turns.isOver) await turns.take()
       }
     }
     await Promise.all(Array.from({ length: CONCURRENT }, work))
-    this.#passing = false
+  }
+
+  /** Resolves once the entry is judged, or when its judge turns out to be slow. */
+  #brieflyJudge(key: string, entry: Entry): Promise<void> {
+    return new Promise((resolve) => {
+      const patience = this.options.clock.setTimer(PATIENCE_MS, resolve)
+      void this.#judge(key, entry).then(() => {
+        patience.cancel()
+        resolve()
+      })
+    })
   }
 
   async #judge(key: string, entry: Entry): Promise<void> {
-    if (entry.revoke.size === 0) return
-    const { clock } = this.options
+    entry.isDue = true
+    if (entry.isJudging) return
+    entry.isJudging = true
+    while (entry.isDue && entry.revoke.size > 0 && !this.#closed) {
+      entry.isDue = false
+      await this.#judgeOnce(key, entry)
+    }
+    entry.isJudging = false
+  }
+
+  /** Never rejects. */
+  async #judgeOnce(key: string, entry: Entry): Promise<void> {
     try {
       const { user } = await this.#requireAgain(entry.request, entry.attributes, entry.attributes, entry.identity)
       entry.expiresAt = user.expiresAt
       entry.unjudgedSince = null
     } catch (caught) {
       const error = statusOf(caught)
-      if (error.code === 401 || error.code === 403) return this.#revoke(key, entry, error)
-      entry.unjudgedSince ??= clock.monotonic()
-      if (clock.monotonic() - entry.unjudgedSince < UNJUDGED_MS) return
-      this.#revoke(
-        key,
-        entry,
-        new ServiceUnavailableError('the permission for this watch could not be checked again in time', {
-          cause: error,
-        }),
-      )
+      if (error.code === 401 || error.code === 403) this.#revoke(key, entry, error)
+      entry.unjudgedSince ??= this.options.clock.monotonic()
+      entry.fault = error
     }
   }
 
