@@ -23,16 +23,18 @@ const watchPods = resourceAttributes({ verb: 'watch', resource: PODS, namespace:
 const NONE = 0
 const STARTING = [500, 503, 403, 429, NONE] as const
 
+const UNDECIDED = 'webhook authorizer failed'
+
 /** Starts an API server. `accepts` is its decision once it is ready, and `readyz` the status of its health check. */
 async function startJudges(t: Test) {
-  const state = { accepts: true, readyz: 200 }
+  const state = { accepts: true, readyz: 200, evaluationError: '' }
   const clock = new VirtualClock()
   const { url, asked, closeConnections } = await jsonServer(t, (path) => {
     if (path === '/readyz') return state.readyz === NONE ? null : { status: state.readyz, body: 'ok' }
     const accepts = state.accepts && !(STARTING as readonly number[]).includes(state.readyz)
     const status = path.includes('token')
       ? { authenticated: accepts, user: { username: 'ann' } }
-      : { allowed: accepts, reason: '' }
+      : { allowed: accepts, reason: '', evaluationError: state.evaluationError }
     return { status: 201, body: { status } }
   })
   const client = () => new JsonClient({ server: url })
@@ -135,6 +137,20 @@ for (const name of ['TokenReview', 'SubjectAccessReview'] as const) {
   })
 }
 
+void t.test('access that the API server could not evaluate is neither denied nor kept', async (t) => {
+  const { state, judges } = await startJudges(t)
+  const judge = judges.SubjectAccessReview
+  Object.assign(state, { accepts: false, evaluationError: UNDECIDED })
+  await t.rejects(judge('ann'), ServiceUnavailableError)
+  await t.rejects(judge('bob'), ServiceUnavailableError, 'also over a connection that is known')
+  state.evaluationError = ''
+  t.equal(await judge('bob'), false, 'a denial without an error counts')
+  state.accepts = true
+  t.equal(await judge('ann'), true, 'nothing was kept')
+  state.evaluationError = UNDECIDED
+  t.equal(await judge('eve'), true, 'another authorizer has allowed it')
+})
+
 void t.test('a watch survives a restart of the API server that reviews access, but not a revocation', async (t) => {
   const { state, clock, authorizer, restart, paths } = await startJudges(t)
   const tokens = changeable(parseTokenFile, 't1,ann,1', clock)
@@ -159,7 +175,10 @@ void t.test('a watch survives a restart of the API server that reviews access, b
   state.readyz = 200
   await judged('/subjectaccessreviews')
   t.equal(ended, null)
-  state.accepts = false
+  Object.assign(state, { accepts: false, evaluationError: UNDECIDED })
+  await judged('/subjectaccessreviews')
+  t.equal(ended, null, 'an authorizer of the API server failed')
+  state.evaluationError = ''
   await judged('/subjectaccessreviews')
   t.match(ended, { code: 403 })
 })

@@ -73,7 +73,13 @@ async function review(server: ReviewServer, user: User, attributes: Attributes):
   })
 }
 
+/**
+ * An API server also answers `allowed: false` if one of its own authorizers has failed, and says so in
+ * `evaluationError`. That is no decision: it would end watches that the server allows a moment later.
+ */
 function allows(status: unknown): boolean | null {
+  if (field(status, 'denied') === true) return false
   const allowed = field(status, 'allowed')
-  return typeof allowed === 'boolean' ? allowed && field(status, 'denied') !== true : null
+  if (allowed === false && textAt(status, 'evaluationError') !== '') return null
+  return typeof allowed === 'boolean' ? allowed : null
 }
