@@ -24,6 +24,7 @@ import {
   PRIVILEGED_GROUP,
   type User,
   unescapeExtraKey,
+  utf8,
 } from './user.js'
 
 /** The user that the headers ask for. */
@@ -264,9 +265,4 @@ function serviceAccountOf(name: string): { readonly namespace: string; readonly 
   // colon.
   const found = name.length > 22 + 63 + 1 + 253 ? null : ACCOUNT.exec(name)
   return found === null || found[2]!.length > 253 ? null : { namespace: found[1]!, name: found[2]! }
-}
-
-/** Node reads headers as Latin-1, so their bytes are decoded again as UTF-8. */
-function utf8(text: string): string {
-  return Buffer.from(text, 'latin1').toString('utf8')
 }

@@ -45,6 +45,11 @@ export function readUser(value: unknown, nameField: string): User {
   }
 }
 
+/** Decodes the value of a header. Node reads headers as Latin-1, so their bytes are decoded again as UTF-8. */
+export function utf8(text: string): string {
+  return Buffer.from(text, 'latin1').toString('utf8')
+}
+
 /** Reads the key of an extra attribute from the name of a header. */
 export function unescapeExtraKey(text: string): string {
   try {

@@ -7,7 +7,7 @@ import type { X509Certificate } from 'node:crypto'
 import { UnauthorizedError } from '../../../kubernetes/model/status.js'
 import type { OptionValues } from '../../config/options.js'
 import { isSignedBy } from '../peer-certificate.js'
-import { unescapeExtraKey } from '../user.js'
+import { unescapeExtraKey, utf8 } from '../user.js'
 import type { WatchedFiles } from '../watched-file.js'
 import { type AuthenticationRequest, type Authenticator, headerValues } from './authenticator.js'
 
@@ -39,9 +39,9 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
       const name = names.flat().find((value) => value !== '')
       if (name === undefined) return null
       return {
-        name,
+        name: utf8(name),
         uid: '',
-        groups: options.requestheaderGroupHeaders.flatMap((header) => headerValues(request, header)),
+        groups: options.requestheaderGroupHeaders.flatMap((header) => headerValues(request, header).map(utf8)),
         extra: extraOf(request, options.requestheaderExtraHeadersPrefix),
         expiresAt: peer.expiresAt,
       }
@@ -64,7 +64,7 @@ function extraOf(
     const prefix = prefixes.find((one) => header.startsWith(one.toLowerCase()))
     if (prefix === undefined) continue
     const key = unescapeExtraKey(header.slice(prefix.length))
-    extra.set(key, [...(extra.get(key) ?? []), request.rawHeaders[i + 1] ?? ''])
+    extra.set(key, [...(extra.get(key) ?? []), utf8(request.rawHeaders[i + 1] ?? '')])
   }
   // fromEntries defines members, so that a key such as __proto__ becomes an ordinary one.
   return Object.fromEntries(extra)

@@ -84,6 +84,14 @@ void t.test('a front proxy identifies the user', async (t) => {
   t.match(user, { name: 'ann', groups: ['a,b', 'c'], extra: { scopes: ['one', 'two'], 'example.org/key': ['v'] } })
   t.ok(Object.hasOwn(user?.extra ?? {}, '__proto__') && Object.getPrototypeOf(user?.extra) === Object.prototype)
   t.match(await authenticator.authenticate(request([['X-Other-User', 'bob']], front)), { name: 'bob' })
+  const jürgen = ['X-Remote-User', 'X-Remote-Group', 'X-Remote-Extra-Scopes'].map(
+    (header) => [header, Buffer.from('jürgen').toString('latin1')] as const,
+  )
+  t.match(
+    await authenticator.authenticate(request(jürgen, front)),
+    { name: 'jürgen', groups: ['jürgen'], extra: { scopes: ['jürgen'] } },
+    'values are UTF-8, as Node reads them',
+  )
   t.equal(await authenticator.authenticate(request([['X-Remote-Group', 'a']], front)), null, 'no name is nobody')
   t.equal(await authenticator.authenticate(request(named)), null, 'no certificate: the headers mean nothing')
   t.equal(
