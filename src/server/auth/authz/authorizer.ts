@@ -42,6 +42,8 @@ export interface SelectorRequirement {
 
 export interface Decision {
   readonly allowed: boolean
+  /** Whether no further mode is asked, although the request is not allowed. Default: false. */
+  readonly denied?: boolean
   /** A message for the caller, appended to the text of the 403; '' when there is nothing to add. */
   readonly reason: string
   /** The rule that decided, for the access log; null when no rule allowed the request. */

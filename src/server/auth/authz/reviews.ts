@@ -242,9 +242,9 @@ async function reviewToken(judge: ReviewJudge, spec: unknown, address: string): 
 /** If an authorizer cannot decide now, the review's status says so; the review itself has not failed. */
 async function decide(judge: ReviewJudge, user: User, attributes: Attributes): Promise<object> {
   try {
-    const { allowed, reason, rule } = await judge.decide(user, attributes)
+    const { allowed, denied, reason, rule } = await judge.decide(user, attributes)
     const why = allowed ? (rule ?? '') : reason
-    return { allowed, ...(why === '' ? {} : { reason: why }) }
+    return { allowed, ...(denied === true ? { denied } : {}), ...(why === '' ? {} : { reason: why }) }
   } catch (error) {
     return { allowed: false, evaluationError: statusOf(error).message }
   }

@@ -1,6 +1,6 @@
 /**
- * Combines the configured modes. The modes are tried in order, and one that allows the request is enough. A mode that
- * fails never counts as allowing the request.
+ * Combines the configured modes. The modes are tried in order until one allows the request or denies it explicitly. A
+ * mode that fails never counts as allowing the request.
  */
 import { ServiceUnavailableError } from '../../../kubernetes/model/status.js'
 import type { Authorizer } from './authorizer.js'
@@ -23,6 +23,7 @@ export function unionAuthorizer(named: readonly NamedAuthorizer[]): Authorizer {
           const decision = await authorizer.authorize(user, attributes)
           if (decision.allowed) return decision
           if (decision.reason !== '') reasons.push(`${name}: ${decision.reason}`)
+          if (decision.denied === true) return { ...decision, reason: reasons.join('\n') }
         } catch (error) {
           failure = error
         }

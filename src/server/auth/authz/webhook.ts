@@ -69,7 +69,8 @@ async function review(server: ReviewServer, user: User, attributes: Attributes):
   const spec = { user: user.name, uid: user.uid, groups: user.groups, extra: user.extra, ...what }
   return await server.review(spec, (status, allowed) => {
     const reason = textAt(status, 'reason')
-    return { allowed, reason: allowed ? '' : reason, rule: allowed ? `Webhook: ${reason}` : null }
+    if (allowed) return { allowed, reason: '', rule: `Webhook: ${reason}` }
+    return { allowed, denied: field(status, 'denied') === true, reason, rule: null }
   })
 }
 
