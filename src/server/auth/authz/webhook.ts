@@ -1,7 +1,9 @@
 /**
  * The Webhook mode: asks an API server to decide (SubjectAccessReview, `authorization.k8s.io/v1`). Decisions are
- * cached, and grants and refusals are kept for different times. Concurrent equal requests are sent only once.
+ * cached, and grants and refusals are kept for different times. Concurrent equal requests are sent only once. The
+ * connections are shared fairly between users, because anyone with a name can make thousands of distinct requests.
  */
+import { FairSemaphore } from '../../limits/fair-semaphore.js'
 import { ReviewServer, type ReviewServerOptions } from '../review-server.js'
 import { digest, identityKey, type User } from '../user.js'
 import { type Attributes, attributesKey, type Authorizer, type Decision } from './authorizer.js'
@@ -18,14 +20,29 @@ export interface WebhookOptions extends ReviewServerOptions {
   readonly unauthorizedMs: number
 }
 
+/** The client has eight connections. */
+const REVIEWS_AT_ONCE = 8
+const MAX_WAITING = 4_096
+
 export function webhook(options: WebhookOptions): Authorizer {
   const { clock } = options
   const server = new ReviewServer({ ...options, kind: 'SubjectAccessReview', accepts: allows })
   const kept = recentEntries<string, { readonly decision: Decision; readonly until: number }>(MAX_DECISIONS)
   const running = new Map<string, Promise<Decision>>()
+  const turns = new FairSemaphore({
+    clock,
+    slots: REVIEWS_AT_ONCE,
+    maxSlotsPerIdentity: REVIEWS_AT_ONCE - 2,
+    maxWaiting: MAX_WAITING,
+    maxWaitingPerIdentity: MAX_WAITING / 4,
+    maxWaitMs: 5_000,
+    message: 'too many permissions are being checked',
+    onRejected: () => {},
+  })
 
   async function requestDecision(key: string, user: User, attributes: Attributes): Promise<Decision> {
-    const decision = await review(server, user, attributes)
+    const leave = await turns.acquire(user.name)
+    const decision = await review(server, user, attributes).finally(leave)
     const keptMs = decision.allowed ? options.authorizedMs : options.unauthorizedMs
     kept.set(key, { decision, until: clock.monotonic() + keptMs })
     return decision
