@@ -1,5 +1,5 @@
 /** One of the two servers that `doctor` compares, used with one identity. Every status code counts as a response. */
-import type { Transport } from '../../client/reflector/transport.js'
+import type { Transport, TransportRequest } from '../../client/reflector/transport.js'
 import { type ApiResource, discover } from '../../client/discovery.js'
 import { errorMessage } from '../../support/error-message.js'
 import { CommandError } from '../exit-code.js'
@@ -48,6 +48,7 @@ export interface Subject {
 }
 
 const MAX_BODY_BYTES = 2 ** 28
+const DELETE_MS = 5_000
 
 export class ComparedServer {
   constructor(
@@ -74,8 +75,10 @@ export class ComparedServer {
     })
   }
 
+  /** Also deletes after Ctrl-C, within a time limit, so that nothing is left behind. */
   async delete(path: string): Promise<Reply> {
-    return await this.#send({ method: 'DELETE', path, query: {}, accept: 'application/json' })
+    const request = { method: 'DELETE', path, query: {}, accept: 'application/json' } as const
+    return await this.#send(request, AbortSignal.timeout(DELETE_MS))
   }
 
   /** @throws CommandError when the server refuses. */
@@ -88,9 +91,9 @@ export class ComparedServer {
     })
   }
 
-  async #send(request: Omit<Parameters<Transport['send']>[0], 'signal'>): Promise<Reply> {
+  async #send(request: Omit<TransportRequest, 'signal'>, signal = this.signal): Promise<Reply> {
     try {
-      const response = await this.transport.send({ ...request, signal: this.signal })
+      const response = await this.transport.send({ ...request, signal })
       const text = Buffer.from(await readBytes(response.body, MAX_BODY_BYTES)).toString()
       const stalenessSeconds = Number(response.header('x-distributary-staleness-seconds') ?? 0)
       const stripped = response.header('x-distributary-stripped') ?? ''
