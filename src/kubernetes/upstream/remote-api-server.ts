@@ -14,6 +14,7 @@ import { type Clock, sleep } from '../../support/clock.js'
 import { silentLogger, type Logger } from '../../support/log.js'
 import { errorMessage } from '../../support/error-message.js'
 import { withDeadline } from '../../support/deadline.js'
+import { bufferOf } from '../../support/buffer-of.js'
 import { readBytes } from '../../support/read-bytes.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { type SourceAge, UpstreamError } from '../../engine/upstream/upstream.js'
@@ -57,6 +58,8 @@ export interface RequestOptions {
   /** The permission that this server needs there, such as `list pods`. A refusal is remembered under this name. */
   readonly permission?: string
   readonly signal?: AbortSignal | undefined
+  /** A longer response is not read. Default: 1 GiB. */
+  readonly maxBytes?: number
 }
 
 const HEARTBEAT_MS = 5_000
@@ -135,16 +138,16 @@ export class RemoteApiServer {
     return isRecent && this.#clusterId !== null ? this.#clusterId : await this.#cluster.join(signal)
   }
 
-  /** Returns the response to a GET, whatever its size. @throws UpstreamError for any status but 200. */
+  /** Returns the response to a GET. @throws UpstreamError for any status but 200. */
   async get(options: RequestOptions): Promise<{ readonly body: Uint8Array; readonly response: TransportResponse }> {
     const { path, query = {}, accept = 'application/json', headers = {}, permission } = options
-    const { signal = new AbortController().signal } = options
+    const { signal = new AbortController().signal, maxBytes = 2 ** 30 } = options
     try {
       signal.throwIfAborted()
       const response = await this.transport.send({ path, query, accept, headers, signal })
       if (response.status !== 200) throw await failureOf(response)
       if (permission !== undefined) this.noteAllowed(permission)
-      return { body: await readBytes(response.body, 2 ** 30), response }
+      return { body: await readBytes(response.body, maxBytes), response }
     } catch (error) {
       const failure = asUpstreamError(signal.aborted ? signal.reason : error, path)
       if (permission !== undefined && isOwnRefusal(failure)) this.noteRefused(permission, failure)
@@ -208,11 +211,11 @@ export class RemoteApiServer {
   async openApi(request: Pick<RequestOptions, 'path' | 'query' | 'accept'>) {
     const { logger = silentLogger } = this.#options
     try {
-      const { body, response } = await this.get({ ...request, signal: AbortSignal.timeout(OPEN_API_MS) })
-      if (body.length > MAX_DOCUMENT_BYTES) throw new Error(`the response has ${body.length} bytes`)
+      const signal = AbortSignal.timeout(OPEN_API_MS)
+      const { body, response } = await this.get({ ...request, signal, maxBytes: MAX_DOCUMENT_BYTES })
       this.#hasOpenApi = true
       const [contentType, etag] = [response.header('content-type') ?? 'application/json', response.header('etag')]
-      return { body: Buffer.from(body), contentType, etag }
+      return { body: bufferOf(body), contentType, etag }
     } catch (error) {
       const reason = errorMessage(error)
       if (this.#hasOpenApi) logger.warn({ reason }, 'the upstream sends no OpenAPI documents; sending our own')

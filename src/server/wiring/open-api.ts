@@ -14,6 +14,7 @@ import { OpenApi } from '../../kubernetes/dialect/openapi.js'
 import type { DocumentThreads } from '../served/document-threads.js'
 import type { KnownResources } from '../served/known-resources.js'
 import type { ApiContext } from '../transports/api/api-context.js'
+import { DescribedDocuments } from '../transports/api/described-documents.js'
 import { type ApiHandler, apiHandler } from '../transports/api/api-handler.js'
 import { ResourceForms } from '../transports/api/resource-forms.js'
 import type { OffLoopWriter } from '../../kubernetes/writes/off-loop-writer.js'
@@ -65,7 +66,7 @@ export function openApi(deps: ServerDeps, parts: ApiParts): ApiHandler {
     schema,
     discovery: new Discovery(registry, { ...product, reviews: reviewKinds(product.writable), ...remote }),
     openApi: new OpenApi(registry, { ...product, make: (...document) => documents.makeOpenApi(...document) }),
-    described: stage.server,
+    described: stage.server === null ? null : new DescribedDocuments(stage.server, clock),
     metrics: metrics.requests,
     onInternalError,
   }

@@ -34,7 +34,8 @@ const YEAR_MS = 365 * 24 * 3_600_000
 export async function handleDocument(context: ApiContext, exchange: Exchange, path: DocumentPath): Promise<void> {
   requireRead(exchange)
   const { discovery, openApi, described } = context
-  if (described !== null && path.kind.startsWith('openapi') && (await sendAsDescribed(described, exchange))) return
+  if (described !== null && path.kind.startsWith('openapi') && (await sendAsDescribed(described, exchange, path.kind)))
+    return
   const why = path.kind === 'version' ? null : whyIncomplete(context, path)
   if (why !== null) throw why
   switch (path.kind) {
@@ -67,14 +68,16 @@ export async function handleDocument(context: ApiContext, exchange: Exchange, pa
 }
 
 /** Sends an OpenAPI document of the upstream. @returns whether it has one. */
-async function sendAsDescribed(described: Described, exchange: Exchange): Promise<boolean> {
+async function sendAsDescribed(described: Described, exchange: Exchange, kind: DocumentPath['kind']): Promise<boolean> {
   const { path, query, requestHeaders } = exchange
-  const hash = query.get('hash')
-  const { accept } = requestHeaders
+  // Only what changes the document is sent, so that there are as many requests as documents.
+  const hash = kind === 'openapi-v3' ? query.get('hash') : null
+  const edition = kind === 'openapi-v2' ? 'v2' : 'v3'
+  const isJson = kind === 'openapi-v3-index' || negotiateOpenApi(requestHeaders.accept, edition).encoding === 'json'
   const document = await described.openApi({
     path,
     ...(hash === null ? {} : { query: { hash } }),
-    ...(accept === undefined ? {} : { accept }),
+    accept: isJson ? JSON_MEDIA_TYPE : `application/com.github.proto-openapi.spec.${edition}@v1.0+protobuf`,
   })
   if (document === null) return false
   const { body, contentType, etag } = document
