@@ -121,6 +121,8 @@ export interface SourceProblems {
   readonly refusedReads?: string | null | undefined
   /** Why the source's roles do not protect it; null if that is not known. Absent if the source has no roles. */
   readonly bypassedRoles?: string | null | undefined
+  /** Why the source's resources may have changed unnoticed; null if they are known. Absent if they are not discovered. */
+  readonly outdatedDiscovery?: string | null | undefined
 }
 
 /** Returns the first problem of each kind. */
@@ -129,7 +131,11 @@ export function problemsOf(sources: readonly SourceProblems[]): SourceProblems {
     const found = sources.map((source) => source[kind]).filter((problem) => problem !== undefined)
     return found.find((problem) => problem !== null) ?? found[0]
   }
-  return { refusedReads: firstOf('refusedReads'), bypassedRoles: firstOf('bypassedRoles') }
+  return {
+    refusedReads: firstOf('refusedReads'),
+    bypassedRoles: firstOf('bypassedRoles'),
+    outdatedDiscovery: firstOf('outdatedDiscovery'),
+  }
 }
 
 export interface UpstreamReader extends StateReader, SourceProblems {

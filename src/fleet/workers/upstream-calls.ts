@@ -33,6 +33,9 @@ export function primaryUpstream(
     get bypassedRoles() {
       return problems().bypassedRoles
     },
+    get outdatedDiscovery() {
+      return problems().outdatedDiscovery
+    },
     read: ({ signal, ...options }) => valueOf('readPage', [options], signal),
     readKey: (key, { signal, ...at } = {}) => valueOf('readStored', [key, at], signal),
     currentRevision: (signal) => valueOf('storedRevision', [], signal),

@@ -48,6 +48,8 @@ export interface RemoteDiscoveryOptions extends Ambient {
 const INTERVAL_MS = 30_000
 const TIMEOUT_MS = 20_000
 const BACKOFF = { firstMs: 200, capMs: 5_000 }
+/** A restart of the other server takes no more polls than that. */
+const OUTDATED_FAILURES = 5
 /** The owner of what discovery serves in the registry. */
 export const DISCOVERY_OWNER = 'upstream'
 
@@ -59,6 +61,7 @@ export class RemoteDiscovery {
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #problem: string | null = 'discovery of the upstream has not finished yet'
+  #outdated: string | null = null
   #served: readonly ServedResource[] = []
   #discovered: Discovered | null = null
 
@@ -76,6 +79,11 @@ export class RemoteDiscovery {
   /** The reads that the upstream refuses to this server; null if none is known. */
   get refusedReads(): string | null {
     return this.options.server.refusedReads
+  }
+
+  /** Why the last polls failed; null after a successful one, and before the first. */
+  get outdatedDiscovery(): string | null {
+    return this.#outdated
   }
 
   start(): void {
@@ -99,11 +107,13 @@ export class RemoteDiscovery {
           this.#discovered = discovered
         })
         attempt = 1
+        this.#outdated = null
         await sleep(clock, INTERVAL_MS * (0.75 + random.next() / 2), signal)
       } catch (error) {
         if (signal.aborted) return
         const reason = errorMessage(error)
         if (this.#problem !== null) this.#problem = `discovery of the upstream failed: ${reason}`
+        else if (attempt >= OUTDATED_FAILURES) this.#outdated = reason
         if (attempt === 1) logger.warn({ reason }, 'discovery of the upstream failed')
         await sleep(clock, backoffMs(BACKOFF, attempt++, random), signal)
       }

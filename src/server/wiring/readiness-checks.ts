@@ -199,6 +199,7 @@ export function* sourceChecks(kind: string, sources: readonly SourceProblems[]):
 const SOURCE_PROBLEMS = [
   ['refusedReads', 'permissions', 'reads are refused'],
   ['bypassedRoles', 'roles', 'can be bypassed'],
+  ['outdatedDiscovery', 'resources', 'are outdated'],
 ] as const
 
 /** Returns why a cache cannot be read, or why its source refuses to continue it; null if neither is so. */

@@ -63,3 +63,43 @@ void t.test(
     }
   },
 )
+
+void t.test('discovery that fails again and again is reported, until it works', async (t) => {
+  let failure: Error | null = null
+  const clock = new VirtualClock()
+  const server = {
+    taggedDocument: ({ path }: { path: string }) =>
+      failure === null
+        ? Promise.resolve({
+            document: path === '/api' ? { kind: 'APIGroupDiscoveryList', items: [] } : documentOf(),
+            etag: null,
+            strips: '',
+          })
+        : Promise.reject(failure),
+    product: () => Promise.resolve({ isDistributary: false }),
+  }
+  const discovery = new RemoteDiscovery({
+    server: server as never,
+    registry: { set: () => {} } as never,
+    etcdPrefix: '/registry',
+    named: [],
+    clock,
+    random: systemRandom,
+    logger: silentLogger,
+  })
+  t.teardown(() => discovery.stop())
+  discovery.start()
+  const polledUntil = (condition: () => boolean, what: string) =>
+    until(() => {
+      clock.advance(1_000)
+      return condition()
+    }, what)
+  await polledUntil(() => discovery.problem === null, 'the first answer')
+  t.equal(discovery.outdatedDiscovery, null)
+  failure = new Error('forbidden')
+  await polledUntil(() => discovery.outdatedDiscovery !== null, 'the failures are reported')
+  t.match(discovery.outdatedDiscovery, /forbidden/)
+  t.equal(discovery.problem, null, 'what is known stays served')
+  failure = null
+  await polledUntil(() => discovery.outdatedDiscovery === null, 'it works again')
+})
