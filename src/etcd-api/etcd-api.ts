@@ -23,10 +23,17 @@ import { KeepAliveStream } from './keep-alive-stream.js'
 import { type KeyRange, keyRange } from './key-range.js'
 import { keysIn, keysOfLease, LEASE_PATHS, leaseIdIn, LeaseCount, wantsKeys } from './leases.js'
 import type { EtcdApiMetrics } from './metrics.js'
-import { findState, rangeBody, type RangeState, type ResponseBody, selectRange } from './range-reader.js'
+import {
+  findState,
+  type LargeSlot,
+  rangeBody,
+  type RangeState,
+  type ResponseBody,
+  selectRange,
+} from './range-reader.js'
 import { answerReads, decodeReadTransaction, isSerializable, rangesOf } from './read-transaction.js'
 import { decode, decodeRange, type RangeRequest } from './requests.js'
-import { encodeHeader, field, memberListResponse } from './responses.js'
+import { encodeHeader, field, lengthOf, memberListResponse } from './responses.js'
 import { ServedPrefixes, type ServedPrefix } from './served-prefixes.js'
 import { fieldsExcept, statusAsMember } from './status.js'
 import { Bridges, WATCH_PATH } from './watch/bridges.js'
@@ -81,7 +88,7 @@ interface Unary {
   readonly request: Buffer
 }
 
-type Method = (unary: Unary) => Promise<Parts>
+type Method = (unary: Unary) => Promise<Parts | ResponseBody>
 
 const LEADER_CHECK_MS = 500
 /** etcd ends such streams after three times its election timeout, which is a second by default. */
@@ -93,8 +100,10 @@ const NOTHING = new Uint8Array(0)
 /** Of a RangeRequest. */
 const SERIALIZABLE_FIELD: ReadonlySet<number> = new Set([7])
 const ALL_KEYS = keyRange('\0' as Key, '\0' as Key)
-/** Above this size, a range takes one of the slots for large responses. */
+/** From this size on, a range takes one of the slots for large responses. */
 const LARGE_BYTES = 256 * 1024
+/** So many keys take a slot before they are encoded, which takes time, and for a transaction memory. */
+const LARGE_KEYS = 1_000
 
 const PATHS = {
   range: '/etcdserverpb.KV/Range',
@@ -217,8 +226,9 @@ export class EtcdApi {
   async #answer(call: GrpcCall, stream: ByteStream, access: Access, method: Method): Promise<void> {
     try {
       const request = await call.readOne()
-      const parts = await method({ call, stream, access, request })
-      await call.sendLarge(parts)
+      const response = await method({ call, stream, access, request })
+      if ('bytes' in response) await call.sendLarge(response.parts, response.bytes)
+      else await call.sendLarge(response, lengthOf(response))
       call.succeed()
     } catch (caught) {
       this.#fail(call, caught)
@@ -232,7 +242,7 @@ export class EtcdApi {
     call.fail(error)
   }
 
-  async #range(unary: Unary): Promise<Parts> {
+  async #range(unary: Unary): Promise<Parts | ResponseBody> {
     const request = decodeRange(unary.request)
     const prefix = this.#prefixes.covering(request.range)
     const admitted = await unary.access.check([this.#rightTo('read', request.range)])
@@ -240,8 +250,10 @@ export class EtcdApi {
     if (prefix === null || state === null) return await this.#forward(PATHS.range, unary, admitted)
     const result = await selectRange(state.snapshot, prefix.served.resource.etcdPrefix, request)
     if (result === null) return await this.#forward(PATHS.range, unary, admitted)
+    const slot = this.#largeSlot(unary.call, admitted)
+    await slot.forKeys(result.objects.length)
     const body = await rangeBody(result, request, this.#options.raw.showsLeasesOfKeys())
-    return await this.#respond(prefix, state.revision, body, unary, admitted)
+    return await this.#respond(prefix, state.revision, body, unary, admitted, slot)
   }
 
   /** Returns null if etcd must answer. */
@@ -263,37 +275,45 @@ export class EtcdApi {
     prefix: ServedPrefix,
     revision: Revision,
     body: ResponseBody,
-    { call, stream }: Unary,
+    { stream }: Unary,
     admitted: Admitted,
-  ): Promise<Parts> {
+    slot: LargeSlot,
+  ): Promise<ResponseBody> {
     const identity = await this.#identity.get()
-    await this.#holdIfLarge(body.bytes, call, admitted)
+    await slot.forBytes(body.bytes)
     await admitted.confirm()
     const connection = this.#connectionOf(stream.connection)
     connection.revision = Math.max(connection.revision, revision) as Revision
     prefix.metrics.listBytes(body.bytes)
-    return [...field(1, [encodeHeader(identity, revision)]), ...body.parts]
+    const head = field(1, [encodeHeader(identity, revision)])
+    return { parts: chained(head, body.parts), bytes: lengthOf(head) + body.bytes }
   }
 
   /** A large response takes one of the slots for them, until its client has all of it or the call ends. */
-  async #holdIfLarge(bytes: number, call: GrpcCall, { identity }: Admitted): Promise<void> {
-    if (bytes >= LARGE_BYTES) call.keep(await this.#options.limits.ranges.acquire(identity, call.signal))
+  #largeSlot(call: GrpcCall, { identity }: Admitted): LargeSlot {
+    let isTaken = false
+    const take = async (isLarge: boolean): Promise<void> => {
+      if (isTaken || !isLarge) return
+      isTaken = true
+      call.keep(await this.#options.limits.ranges.acquire(identity, call.signal))
+    }
+    return { forKeys: (keys) => take(keys >= LARGE_KEYS), forBytes: (bytes) => take(bytes >= LARGE_BYTES) }
   }
 
-  async #put(unary: Unary): Promise<Parts> {
+  async #put(unary: Unary): Promise<Parts | ResponseBody> {
     return await this.#write(PATHS.put, unary, (rights) => rights.put(unary.request))
   }
 
-  async #deleteRange(unary: Unary): Promise<Parts> {
+  async #deleteRange(unary: Unary): Promise<Parts | ResponseBody> {
     return await this.#write(PATHS.deleteRange, unary, (rights) => rights.delete(unary.request))
   }
 
   /** A transaction of nothing but ranges is a read. */
-  async #txn(unary: Unary): Promise<Parts> {
+  async #txn(unary: Unary): Promise<Parts | ResponseBody> {
     return await this.#write(PATHS.txn, unary, (rights) => rights.transaction(unary.request))
   }
 
-  async #write(path: string, unary: Unary, read: (rights: WriteRights) => void): Promise<Parts> {
+  async #write(path: string, unary: Unary, read: (rights: WriteRights) => void): Promise<Parts | ResponseBody> {
     const rights = new WriteRights((verb, range) => this.#rightTo(verb, range))
     read(rights)
     if (rights.isWrite) this.#assertWritable()
@@ -305,7 +325,7 @@ export class EtcdApi {
   }
 
   /** Answers a transaction from the cache; null if etcd must answer. */
-  async #readTransaction(unary: Unary, admitted: Admitted): Promise<Parts | null> {
+  async #readTransaction(unary: Unary, admitted: Admitted): Promise<ResponseBody | null> {
     const transaction = decodeReadTransaction(unary.request)
     const prefix = transaction === null ? null : this.#prefixes.coveringAll(rangesOf(transaction))
     if (transaction === null || prefix === null) return null
@@ -314,8 +334,9 @@ export class EtcdApi {
     if (state === null) return null
     const { etcdPrefix } = prefix.served.resource
     const showsLeases = this.#options.raw.showsLeasesOfKeys()
-    const body = await answerReads(transaction, state, { prefix: etcdPrefix, showsLeases })
-    return body === null ? null : await this.#respond(prefix, state.revision, body, unary, admitted)
+    const slot = this.#largeSlot(unary.call, admitted)
+    const body = await answerReads(transaction, state, { prefix: etcdPrefix, showsLeases, slot })
+    return body === null ? null : await this.#respond(prefix, state.revision, body, unary, admitted, slot)
   }
 
   #assertWritable(): void {
@@ -444,7 +465,7 @@ export class EtcdApi {
         revision = this.#identity.learn(response)
       }
       if (!isWrite) {
-        await this.#holdIfLarge(response.length, call, admitted)
+        await this.#largeSlot(call, admitted).forBytes(response.length)
         await admitted.confirm()
       }
       connection.revision = Math.max(connection.revision, revision) as Revision
@@ -498,6 +519,11 @@ export class EtcdApi {
     streams.add(keepAlive)
     keepAlive.start()
   }
+}
+
+function* chained(first: Iterable<Uint8Array>, rest: Iterable<Uint8Array>): Generator<Uint8Array> {
+  yield* first
+  yield* rest
 }
 
 /** @param request for a range. */

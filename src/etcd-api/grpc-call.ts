@@ -12,7 +12,9 @@ import { messageSplitter } from '../engine/upstream/etcd/grpc-framing.js'
 import { RpcStatus } from '../engine/upstream/etcd/rpc-status.js'
 import type { Clock, Timer } from '../support/clock.js'
 import type { FrameSplitter } from '../support/frame-splitter.js'
+import { turns } from '../support/turns.js'
 import type { ByteStream } from './byte-stream.js'
+import { lengthOf } from './responses.js'
 import { deadlineExceeded, EtcdError, etcdErrorOf, requestTooLarge, timedOut } from './etcd-error.js'
 
 /** Parts of a large message are gathered up to this size, because every write has its own cost. */
@@ -206,11 +208,12 @@ export class GrpcCall {
     return this.#stream.write(message)
   }
 
-  /** Sends one message that may be large, and waits whenever the stream is full. A client that is too slow is reset. */
-  async sendLarge(parts: readonly Uint8Array[]): Promise<void> {
-    let length = 0
-    for (const part of parts) length += part.length
-    if (length <= PIECE_BYTES) return void this.send(parts)
+  /**
+   * Sends one message that may be large, and waits whenever the stream is full. A client that is too slow is reset.
+   * @param parts are taken one by one, as they are sent. @param length of all of them.
+   */
+  async sendLarge(parts: Iterable<Uint8Array>, length: number): Promise<void> {
+    if (length <= PIECE_BYTES) return void this.send([...parts])
     const mostMs = LARGE_RESPONSE_MS + (length / MIN_INITIAL_BYTES_PER_SECOND) * 1_000
     const tooSlow = this.#clock.setTimer(mostMs, () => this.destroy())
     try {
@@ -220,7 +223,7 @@ export class GrpcCall {
     }
   }
 
-  async #sendPieces(parts: readonly Uint8Array[], length: number): Promise<void> {
+  async #sendPieces(parts: Iterable<Uint8Array>, length: number): Promise<void> {
     this.#stream.begin()
     let piece: Uint8Array[] = [headOf(length)]
     let pieceBytes = HEAD_BYTES
@@ -231,6 +234,7 @@ export class GrpcCall {
         piece.push(bytes)
         pieceBytes += bytes.length
         if (pieceBytes < PIECE_BYTES) continue
+        if (turns.isOver) await turns.take()
         await this.#write(Buffer.concat(piece))
         if (this.#isOver) return
         piece = []
@@ -296,9 +300,7 @@ function headOf(length: number): Buffer {
 
 /** Returns the message with its length in front. */
 export function framed(parts: readonly Uint8Array[]): Buffer {
-  let length = 0
-  for (const part of parts) length += part.length
-  return Buffer.concat([headOf(length), ...parts])
+  return Buffer.concat([headOf(lengthOf(parts)), ...parts])
 }
 
 /** Returns milliseconds; null for none, and for a header that cannot be read. */

@@ -17,7 +17,7 @@ import { futureRevision } from './etcd-error.js'
 import { isEmptyRange } from './key-range.js'
 import { MAX_SORTED_KEYS } from './limits.js'
 import { type RangeRequest, SORT_ORDER, SORT_TARGET } from './requests.js'
-import { field, keyValueParts, rangeEnd, rawValue } from './responses.js'
+import { field, keyValueParts, lengthOf, rangeEnd, rawValue } from './responses.js'
 
 export interface RangeState {
   readonly snapshot: Snapshot
@@ -34,9 +34,17 @@ export interface RangeResult {
 
 /** A response without its header. */
 export interface ResponseBody {
-  readonly parts: readonly Uint8Array[]
-  /** The bytes of all parts with keys. */
+  /** Can be taken once. */
+  readonly parts: Iterable<Uint8Array>
+  /** The bytes of all parts. */
   readonly bytes: number
+}
+
+/** A response that turns out to be large takes a slot, once. */
+export interface LargeSlot {
+  /** Called with all keys of the response so far, before they are encoded. */
+  forKeys(keys: number): Promise<void>
+  forBytes(bytes: number): Promise<void>
 }
 
 export interface FindOptions {
@@ -105,7 +113,8 @@ export async function selectRange(snapshot: Snapshot, prefix: Key, request: Rang
 }
 
 /**
- * Encodes the fields of a RangeResponse after its header.
+ * Encodes the fields of a RangeResponse after its header: once for their length, and again as the parts are taken. All
+ * parts together would take about 700 bytes for each key, however small it is, until a slow client has the last of them.
  *
  * @param showsLeases whether keys without values have their leases.
  */
@@ -115,17 +124,18 @@ export async function rangeBody(
   showsLeases: boolean,
 ): Promise<ResponseBody> {
   const withLeases = showsLeases || !keysOnly || sortTarget === SORT_TARGET.value
-  const parts: Uint8Array[] = []
-  let bytes = 0
+  const encoded = (object: StoredObject): Uint8Array[] => field(2, keyValueParts(object, !keysOnly, withLeases))
+  const end = rangeEnd(more, count)
+  let bytes = end.length
   for (const object of objects) {
     if (turns.isOver) await turns.take()
-    for (const part of field(2, keyValueParts(object, !keysOnly, withLeases))) {
-      parts.push(part)
-      bytes += part.length
-    }
+    bytes += lengthOf(encoded(object))
   }
-  parts.push(rangeEnd(more, count))
-  return { parts, bytes }
+  const parts = function* (): Generator<Uint8Array> {
+    for (const object of objects) yield* encoded(object)
+    yield end
+  }
+  return { parts: parts(), bytes }
 }
 
 function selectOne(object: StoredObject | undefined, request: RangeRequest): RangeResult {

@@ -11,9 +11,9 @@ import { BinaryWriter, type BinaryReader, WireType } from '@bufbuild/protobuf/wi
 import type { Key } from '../engine/model/event.js'
 import type { StoredObject } from '../engine/model/stored-object.js'
 import { type KeyRange, keyRange } from './key-range.js'
-import { rangeBody, type RangeState, type ResponseBody, selectRange } from './range-reader.js'
+import { type LargeSlot, rangeBody, type RangeState, type ResponseBody, selectRange } from './range-reader.js'
 import { decode, decodeRange, keyIn, NO_OPTIONS, type RangeRequest } from './requests.js'
-import { field, rawValue } from './responses.js'
+import { field, lengthOf, rawValue } from './responses.js'
 
 export interface ReadTransaction {
   readonly compares: readonly Compare[]
@@ -107,13 +107,14 @@ export interface AnswerOptions {
   readonly prefix: Key
   /** As for `rangeBody`. */
   readonly showsLeases: boolean
+  readonly slot: LargeSlot
 }
 
 /** Returns the fields of a TxnResponse after its header; null if it reads so many keys that etcd must answer. */
 export async function answerReads(
   transaction: ReadTransaction,
   { snapshot, revision }: RangeState,
-  { prefix, showsLeases }: AnswerOptions,
+  { prefix, showsLeases, slot }: AnswerOptions,
 ): Promise<ResponseBody | null> {
   let keys = 0
   const select = async (request: RangeRequest): ReturnType<typeof selectRange> => {
@@ -131,18 +132,19 @@ export async function answerReads(
     }
   }
   const parts: Uint8Array[] = []
-  let bytes = 0
+  let shown = 0
   if (succeeded) parts.push(new BinaryWriter().tag(2, WireType.Varint).bool(true).finish())
   // etcd gives these ranges a header too, which has nothing but the revision.
   const header = field(1, [new BinaryWriter().tag(3, WireType.Varint).int64(revision).finish()])
   for (const request of succeeded ? transaction.success : transaction.failure) {
     const result = await select(request)
     if (result === null) return null
+    shown += result.objects.length
+    await slot.forKeys(shown)
     const body = await rangeBody(result, request, showsLeases)
     parts.push(...field(3, field(1, [...header, ...body.parts])))
-    bytes += body.bytes
   }
-  return { parts, bytes }
+  return { parts, bytes: lengthOf(parts) }
 }
 
 /** A comparison of values never holds for a key that does not exist; all others see zeros there. */

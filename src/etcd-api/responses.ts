@@ -24,9 +24,7 @@ export function encodeHeader({ clusterId, memberId, raftTerm }: HeaderIdentity, 
 
 /** Returns a length-delimited field with these parts. */
 export function field(number: number, parts: readonly Uint8Array[]): Uint8Array[] {
-  let length = 0
-  for (const part of parts) length += part.length
-  return [new BinaryWriter().tag(number, WireType.LengthDelimited).uint32(length).finish(), ...parts]
+  return [new BinaryWriter().tag(number, WireType.LengthDelimited).uint32(lengthOf(parts)).finish(), ...parts]
 }
 
 /** Returns the value exactly as etcd has it. */
@@ -64,6 +62,12 @@ export function memberListResponse(header: Uint8Array, memberId: string, name: s
   const member = new BinaryWriter().tag(1, WireType.Varint).uint64(memberId)
   member.tag(2, WireType.LengthDelimited).string(name).tag(4, WireType.LengthDelimited).string(url)
   return [...field(1, [header]), ...field(2, [member.finish()])]
+}
+
+export function lengthOf(parts: readonly Uint8Array[]): number {
+  let length = 0
+  for (const part of parts) length += part.length
+  return length
 }
 
 export function joinedParts(parts: readonly Uint8Array[]): Buffer {

@@ -48,7 +48,7 @@ void t.test('a client that takes a large response too slowly is reset, and its s
   const stream = new FullStream()
   const call = new GrpcCall(stream, clock, () => {}, noLimit)
   call.read({ onMessage: () => {}, onHalfClose: () => {}, onDrain: () => {}, onClose: () => {} })
-  const sending = call.sendLarge(PARTS)
+  const sending = call.sendLarge(PARTS, PARTS.length * 64 * 1024)
   for (let i = 0; i < 50; i++) {
     clock.advance(1_000)
     await stream.drain()
@@ -65,7 +65,7 @@ void t.test('a client that takes it in time gets all of it', async (t) => {
   const stream = new FullStream()
   const call = new GrpcCall(stream, clock, () => {}, noLimit)
   call.read({ onMessage: () => {}, onHalfClose: () => {}, onDrain: () => {}, onClose: () => {} })
-  const sending = call.sendLarge(PARTS)
+  const sending = call.sendLarge(PARTS, PARTS.length * 64 * 1024)
   for (let i = 0; i < 110; i++) {
     clock.advance(1_000)
     await stream.drain()
