@@ -10,6 +10,7 @@ import type { RawStream, RawUpstream } from '../engine/upstream/upstream.js'
 import { etcdErrorOf, stopped } from './etcd-error.js'
 import type { GrpcCall } from './grpc-call.js'
 import { LEASE_PATHS, leaseIdIn } from './leases.js'
+import { WaitingRequests } from './waiting-requests.js'
 
 export interface KeepAliveOptions {
   readonly raw: Pick<RawUpstream, 'stream'>
@@ -21,7 +22,7 @@ export interface KeepAliveOptions {
 
 export class KeepAliveStream {
   readonly #options: KeepAliveOptions
-  readonly #waiting: Buffer[] = []
+  readonly #waiting = new WaitingRequests()
   #stream: RawStream | null = null
   #isBusy = false
   /** Requests that etcd has not answered. */
@@ -46,7 +47,7 @@ export class KeepAliveStream {
       },
       onDrain: () => this.#stream?.resume(),
       onClose: () => {
-        this.#waiting.length = 0
+        this.#waiting.clear()
         this.#stream?.cancel()
         onClose()
       },
@@ -59,7 +60,7 @@ export class KeepAliveStream {
   }
 
   get #isFull(): boolean {
-    return this.#waiting.length + this.#unanswered > MAX_WAITING_REQUESTS
+    return this.#waiting.isFull(this.#unanswered)
   }
 
   async #work(): Promise<void> {

@@ -5,7 +5,7 @@
  * The stream is one output for many watches: each message is whole, and when the stream is full, none of its watches
  * writes until it drains. Nothing is queued per watch, because cursors keep their places, and watches on etcd pause.
  */
-import { MAX_WAITING_REQUESTS, MAX_WATCHES_PER_STREAM } from '../limits.js'
+import { MAX_WATCHES_PER_STREAM } from '../limits.js'
 import { RefusedReadError } from '../../engine/model/errors.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { RawUpstream } from '../../engine/upstream/upstream.js'
@@ -17,6 +17,7 @@ import type { Identity } from '../identity.js'
 import type { EtcdApiMetrics } from '../metrics.js'
 import { isEmptyRange, type KeyRange } from '../key-range.js'
 import type { ServedPrefix, ServedPrefixes } from '../served-prefixes.js'
+import { WaitingRequests } from '../waiting-requests.js'
 import type { Bridges } from './bridges.js'
 import { CachedWatch } from './cached-watch.js'
 import { ForwardedWatch } from './forwarded-watch.js'
@@ -62,7 +63,7 @@ export class WatchStream implements WatchSink {
   readonly #call: GrpcCall
   readonly #access: Access
   readonly #watches = new Map<number, Open>()
-  readonly #waiting: Buffer[] = []
+  readonly #waiting = new WaitingRequests()
   readonly #onClose: () => void
   #isBusy = false
   #isFull = false
@@ -84,7 +85,7 @@ export class WatchStream implements WatchSink {
     this.#call.read({
       onMessage: (message) => {
         this.#waiting.push(message)
-        if (this.#waiting.length > MAX_WAITING_REQUESTS) this.#call.pause()
+        if (this.#waiting.isFull()) this.#call.pause()
         if (!this.#isBusy) void this.#work()
       },
       // As in etcd, the watches go on.
@@ -118,7 +119,7 @@ export class WatchStream implements WatchSink {
     try {
       for (let message = this.#waiting.shift(); message !== undefined; message = this.#waiting.shift()) {
         if (this.#call.isOver) return
-        if (this.#waiting.length <= MAX_WAITING_REQUESTS && !this.#isFull) this.#call.resume()
+        if (!this.#waiting.isFull() && !this.#isFull) this.#call.resume()
         await this.#handle(message)
       }
     } catch (error) {
@@ -351,12 +352,12 @@ export class WatchStream implements WatchSink {
   #drained(): void {
     if (!this.#isFull) return
     this.#isFull = false
-    if (this.#waiting.length <= MAX_WAITING_REQUESTS) this.#call.resume()
+    if (!this.#waiting.isFull()) this.#call.resume()
     for (const { watch } of this.#watches.values()) watch.resume()
   }
 
   #close(): void {
-    this.#waiting.length = 0
+    this.#waiting.clear()
     for (const watchId of this.#watches.keys()) this.remove(watchId)
     this.#onClose()
   }

@@ -81,6 +81,12 @@ function open(answer: (path: string, request: Uint8Array) => Buffer | Promise<Bu
   }
 }
 
+class UnknownAccess extends FakeAccess {
+  override check(): Promise<never> {
+    return new Promise(() => {})
+  }
+}
+
 /** Takes what there is for as long as anything comes. */
 async function drainAll(client: FakeClient): Promise<void> {
   for (let i = 0; i < 100 && client.status === null; i++) {
@@ -326,4 +332,20 @@ void t.test('a watch that is created while progress is asked for is asked too', 
   second!.handlers.onMessage(progressAt(12))
   await settled()
   t.same(answersTo(client), [12])
+})
+
+void t.test('large requests that wait are few', async (t) => {
+  for (const path of ['Watch/Watch', 'Lease/LeaseKeepAlive']) {
+    const { call } = open(() => SMALL)
+    // Nobody knows the caller for as long as this takes.
+    const client = call(path, null, new UnknownAccess())
+    // No request has a field with this number.
+    const request = encode({ 99: 'x'.repeat(MIB), 1: path === 'Watch/Watch' ? { 1: '/other/x' } : 7 })
+    for (let i = 0; i < 10; i++) {
+      client.send(request)
+      await settled()
+    }
+    t.ok(client.unread >= 8, `${path}: one is handled, and at most one waits`)
+    client.destroy()
+  }
 })

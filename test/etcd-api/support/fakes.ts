@@ -35,6 +35,11 @@ export class FakeClient implements ByteStream {
     return this.#ended.signal
   }
 
+  /** The number of writes that the server has not taken. */
+  get unread(): number {
+    return this.#unread.length
+  }
+
   // What the client does
 
   send(message: Uint8Array): void {
