@@ -71,7 +71,7 @@ export function isSerializable({ success, failure }: ReadTransaction): boolean {
 function decodeOperation(bytes: Uint8Array): RangeRequest | null {
   let range = null as RangeRequest | null
   decode(bytes, { lengths: { 1: (reader) => (range = decodeRange(reader.bytes())) } })
-  return range === null || range.revision > 0 ? null : range
+  return range === null || range.revision !== 0 ? null : range
 }
 
 function decodeCompare(bytes: Uint8Array): Compare | null {

@@ -100,6 +100,7 @@ void t.test('a transaction that the cache cannot answer exactly is forwarded', a
     { 2: [one, range({ 1: '/other/x', 7: true })] },
     { 1: [compare(EQUAL, VERSION, '/other/x', { 4: 1 })], 2: [one] },
     { 2: [range({ 1: '/flags/a', 4: 2, 7: true })] },
+    { 2: [range({ 1: '/flags/a', 4: -1, 7: true })] },
     { 2: [{ 4: { 2: [one] } }] },
     { 1: [compare(EQUAL, VERSION, '/flags/a', { 6: 1 })], 2: [one] },
     { 2: Array.from({ length: 129 }, () => one) },
