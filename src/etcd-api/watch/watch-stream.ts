@@ -158,7 +158,9 @@ export class WatchStream implements WatchSink {
       ? 'mvcc: watcher range is empty'
       : this.#watches.has(create.watchId) && create.watchId !== 0
         ? 'mvcc: duplicate watch ID provided on the WatchStream'
-        : null
+        : create.startRevision < 0
+          ? 'etcdserver: mvcc: required revision has been compacted'
+          : null
     if (problem !== null || this.#call.isOver) {
       leave()
       const fields = watchFields({ watchId: NO_WATCH, created: true, canceled: true, cancelReason: problem ?? '' })
@@ -207,7 +209,7 @@ export class WatchStream implements WatchSink {
     if (watch instanceof ForwardedWatch) return await watch.open(raw, bytes)
     this.send(watchFields({ watchId, created: true }), current ?? this.#revision(prefix), NO_EVENTS)
     if (current !== null) watch.beginAfter(current)
-    else watch.begin(Math.max(1, create.startRevision))
+    else watch.begin(create.startRevision)
   }
 
   /** Refuses one watch. Other errors end the stream. */

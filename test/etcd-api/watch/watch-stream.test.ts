@@ -142,6 +142,17 @@ void t.test('ids, refusals and cancels are those of etcd', async (t) => {
   t.same(shown(own).length, shown(etcds).length)
 })
 
+void t.test('a watch from a negative revision is refused as by a newer etcd', async (t) => {
+  const { ours } = await startEtcdApi(t)
+  const stream = ours.stream(WATCH)
+  for (const range of [ALL, { 1: '/other/x' }]) stream.send(create({ ...range, 3: -1 }))
+  for (const at of [0, 1]) {
+    const message = await stream.message(at)
+    t.same([message.text(2), message.number(3), message.number(4)], ['-1', 1, 1])
+    t.equal(message.text(6), 'etcdserver: mvcc: required revision has been compacted')
+  }
+})
+
 void t.test('a new watch begins after the revision that its creation shows', async (t) => {
   const { ours, theirs } = await startEtcdApi(t)
   for (let i = 0; i < 20; i++) {
