@@ -125,16 +125,25 @@ export function foundStream(
   return { ...state, created, target: last, refused: 0, chain: null, brokenAt: 0, doubtedAt: 0 }
 }
 
-/** Whether the stream still has the messages that follow the chain. */
-export function goesOn({ chain }: SubscriberState, { first, last }: Pick<StreamState, 'first' | 'last'>): boolean {
-  return chain !== null && chain.sequence <= last && chain.sequence + 1 >= first
+/**
+ * Whether the stream still has the messages that follow the chain, and the sink what came before them. If etcd feeds the
+ * sink from an earlier revision than the chain has reached, etcd was restored, and what follows is of the old history.
+ */
+export function goesOn(
+  { chain, clusterId }: SubscriberState,
+  { first, last }: Pick<StreamState, 'first' | 'last'>,
+  held: Held | null,
+): boolean {
+  if (chain === null || held === null || held.clusterId !== clusterId) return false
+  const isRestored = held.isFromEtcd && held.position < chain.revision
+  return !isRestored && chain.sequence <= last && chain.sequence + 1 >= first
 }
 
 /** @param expected the sink's last batch, if the chain begins behind it and must contain it. */
 export function chainBegan(state: SubscriberState, entry: SnapshotEntry, expected: Batch | null): SubscriberState {
   const { sequence, epoch, revision, clusterId, isSynced, trustsProgress } = entry
   const chain = { sequence, epoch, revision, clusterId, isSynced, expected }
-  return { ...state, chain, brokenAt: 0, isOtherHistory: false, clusterId, trustsProgress }
+  return { ...state, chain, refused: 0, brokenAt: 0, isOtherHistory: false, clusterId, trustsProgress }
 }
 
 /**

@@ -252,9 +252,8 @@ export class Subscriber {
     if (stream.created !== this.#state.created) this.#status.forget()
     this.#state = foundStream(this.#state, stream)
     const { sink, store } = this.options
-    // Etcd may have fed the sink from another cluster in the meantime.
-    const isSameEtcd = this.#held?.clusterId === this.#state.clusterId
-    if (goesOn(this.#state, stream) && isSameEtcd) this.#state = sinkIsAt(this.#state, sink.lastBatch)
+    // Etcd may have fed the sink in the meantime, also from another cluster.
+    if (goesOn(this.#state, stream, this.#held)) this.#state = sinkIsAt(this.#state, sink.lastBatch)
     else await this.#begin(chooseStart(this.#state, stream, await store.index(), this.#held, this.options))
   }
 

@@ -114,9 +114,15 @@ void t.test(
   async (t) => {
     const stream = { created: 'today', first: 11, last: 40 }
     const begun = chainBegan(foundStream(NOTHING_READ, stream), at(30), null)
-    t.ok(goesOn(begun, stream))
-    t.notOk(goesOn(begun, { first: 32, last: 40 }), 'a message after it was discarded')
-    t.notOk(goesOn(begun, { first: 11, last: 29 }), 'it was lost')
+    const { revision, clusterId } = begun.chain!
+    const held = { position: revision, clusterId, isFromEtcd: true }
+    t.ok(goesOn(begun, stream, held))
+    t.notOk(goesOn(begun, { first: 32, last: 40 }, held), 'a message after it was discarded')
+    t.notOk(goesOn(begun, { first: 11, last: 29 }, held), 'it was lost')
+    t.notOk(goesOn(begun, stream, { ...held, clusterId: 'other' }), 'the sink is of another cluster')
+    const earlier = { ...held, position: toRevision(revision - 1) }
+    t.notOk(goesOn(begun, stream, earlier), 'etcd was restored, and has fed the sink since')
+    t.ok(goesOn(begun, stream, { ...earlier, isFromEtcd: false }), 'the sink has yet to hear of progress')
     const later = batch(310, put('a', '1', 310))
     t.equal(sinkIsAt(begun, later).chain?.expected, later)
     t.equal(sinkIsAt(begun, batch(290, put('a', '1', 290))).chain?.expected, null, 'the chain is past it')
@@ -130,5 +136,6 @@ void t.test('reads are answered once everything has arrived that the stream had 
   t.notOk(isCurrent(begun))
   t.ok(isCurrent({ ...begun, target: 30 }))
   t.ok(isCurrent({ ...begun, refused: 31 }), 'the last message is forged')
+  t.notOk(isCurrent(chainBegan({ ...begun, refused: 31 }, at(20), null)), 'it is read again from further back')
   t.notOk(isCurrent(chainBegan({ ...NOTHING_READ, target: 30 }, { ...at(30), isSynced: false }, null)))
 })
