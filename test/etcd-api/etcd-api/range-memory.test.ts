@@ -1,8 +1,8 @@
 /** What large responses keep in memory, which this process shares with the server. */
 import { connect } from 'node:http2'
 import t from 'tap'
-import { memoryAfterCollection } from '../support/memory-after-collection.js'
-import { encode, startEtcdApi } from './support/harness.js'
+import { memoryAfterCollection } from '../../support/memory-after-collection.js'
+import { encode, startEtcdApi } from '../support/harness.js'
 
 const KEYS = 20_000
 const CLIENTS = 30
