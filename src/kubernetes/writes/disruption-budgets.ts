@@ -112,6 +112,7 @@ export async function spendDisruption(
         subresource: 'status',
         time: timestamp(context.clock),
       },
+      requester: null,
       keepsManagedFields: false,
       isPatched: false,
       warn: () => {},

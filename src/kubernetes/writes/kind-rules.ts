@@ -16,6 +16,7 @@ import {
   recordAt,
   recordsAt,
   textMember,
+  treeFrom,
 } from '../codec/json-tree.js'
 import type { DefinedSchema } from '../codec/defined-schema.js'
 import { fillDefinition, storageVersionOf } from '../codec/versions/custom-resource-definition.js'
@@ -140,10 +141,21 @@ export class KindRulebook {
   }
 }
 
+/** The user with whose permissions a write happens. */
+export interface Requester {
+  readonly name: string
+  readonly uid: string
+  readonly groups: readonly string[]
+  readonly extra: Readonly<Record<string, readonly string[]>>
+}
+
 /** The rules of one kind that no schema states: the fields that an API server sets, and the objects that it refuses. */
 interface OwnRules {
-  /** Sets what the server itself adds. @param before null for a new object. @param now RFC 3339. */
-  readonly prepare?: (object: JsonRecord, before: JsonRecord | null, now: string) => void
+  /**
+   * Sets what the server itself adds.
+   * @param before null for a new object. @param now RFC 3339. @param requester null if the server authenticates no one.
+   */
+  readonly prepare?: (object: JsonRecord, before: JsonRecord | null, now: string, requester: Requester | null) => void
   readonly problems?: (before: JsonRecord | null, after: JsonRecord, etcdPrefix: string) => readonly FieldProblem[]
 }
 
@@ -171,6 +183,18 @@ const OWN_RULES: Readonly<Record<string, OwnRules>> = {
       ...configMapProblems(after),
     ],
   },
+  'certificatesigningrequests.certificates.k8s.io': {
+    prepare: (object, before, _now, requester) => {
+      if (before === null) return setRequester(object, requester)
+      object['spec'] = cloneTree(before['spec'] ?? null)
+      keepVerdicts(object, before)
+    },
+    problems: (before, after) => (before === null ? [] : verdictProblems(before, after)),
+  },
+  'podcertificaterequests.certificates.k8s.io': {
+    problems: (before, { spec = null }) =>
+      before === null || equalTrees(before['spec'] ?? null, spec) ? [] : [invalid('spec', spec, 'field is immutable')],
+  },
   [DEFINITIONS]: {
     prepare: (object, before, now) => {
       fillDefinition(object)
@@ -183,6 +207,46 @@ const OWN_RULES: Readonly<Record<string, OwnRules>> = {
 export function ownRulesOf({ resource }: ServedResource): OwnRules {
   const id = resourceId(resource)
   return Object.hasOwn(OWN_RULES, id) ? OWN_RULES[id]! : {}
+}
+
+/** Signers issue certificates for the user in these fields, so they name the caller, whatever it sent. */
+function setRequester(request: JsonRecord, requester: Requester | null): void {
+  const spec = ensureRecord(request, 'spec')
+  for (const field of ['username', 'uid', 'groups', 'extra']) delete spec[field]
+  if (requester === null) return
+  const { name, uid, groups, extra } = requester
+  spec['username'] = name
+  if (uid !== '') spec['uid'] = uid
+  if (groups.length > 0) spec['groups'] = [...groups]
+  if (Object.keys(extra).length > 0) spec['extra'] = treeFrom(extra)
+}
+
+/** The conditions that only the subresource `approval` changes, which this server does not serve. */
+const VERDICTS = ['Approved', 'Denied']
+
+const verdictsOf = (request: JsonRecord, verdict: string): readonly JsonRecord[] =>
+  recordsAt(request, 'status', 'conditions').filter(({ type }) => type === verdict)
+
+/** Restores changed verdicts. Those that were added or removed are a problem instead. */
+function keepVerdicts(request: JsonRecord, before: JsonRecord): void {
+  for (const verdict of VERDICTS) {
+    const old = verdictsOf(before, verdict)
+    const found = verdictsOf(request, verdict)
+    if (old.length !== found.length) continue
+    found.forEach((condition, i) => {
+      for (const field in condition) delete condition[field]
+      Object.assign(condition, cloneTree(old[i]!))
+    })
+  }
+}
+
+function verdictProblems(before: JsonRecord, request: JsonRecord): readonly FieldProblem[] {
+  return VERDICTS.flatMap((verdict) => {
+    const added = verdictsOf(request, verdict).length - verdictsOf(before, verdict).length
+    if (added === 0) return []
+    const what = added > 0 ? 'add' : 'remove'
+    return [forbiddenField('status.conditions', `updates may not ${what} a condition of type "${verdict}"`)]
+  })
 }
 
 function labelWithName(namespace: JsonRecord): void {

@@ -21,7 +21,7 @@ import { apiVersion, type ObjectName, type ApiResource } from '../model/api-reso
 import { BadRequestError, InvalidError, type StatusError } from '../model/status.js'
 import { customProblems } from './custom-schema.js'
 import { type FieldProblem, invalid } from './field-errors.js'
-import { type KindRulebook, type KindRules, ownRulesOf, unchecked } from './kind-rules.js'
+import { type KindRulebook, type KindRules, type Requester, ownRulesOf, unchecked } from './kind-rules.js'
 import { type Manager, recordUpdate } from './managed-fields.js'
 import {
   dropRepeatedOwners,
@@ -50,6 +50,8 @@ export interface ChangeRequest {
   /** PUT and PATCH have different error messages for an immutable field. */
   readonly verb: 'update' | 'patch'
   readonly manager: Manager
+  /** null if the server authenticates no one. */
+  readonly requester: Requester | null
   /** Whether the managed fields are already up to date, because an apply computes them itself. */
   readonly keepsManagedFields: boolean
   /** Whether the object is the result of a patch. */
@@ -101,7 +103,7 @@ export class ObjectChange {
 
   /** @param body an object that was read; it is changed. @throws BadRequestError, InvalidError */
   create(body: JsonRecord, request: ChangeRequest): JsonRecord {
-    const { served, manager } = request
+    const { served, manager, requester } = request
     const rules = this.rules(served)
     const metadata = metadataOf(body)
     if (textMember(metadata, 'resourceVersion') !== '') {
@@ -116,7 +118,7 @@ export class ObjectChange {
     if (rules.hasGeneration) metadata['generation'] = 1
     if (rules.hasStatus) delete body['status']
     const problems = this.#complete(body, request, rules)
-    ownRulesOf(served).prepare?.(body, null, manager.time)
+    ownRulesOf(served).prepare?.(body, null, manager.time, requester)
     if (!request.keepsManagedFields) recordUpdate(null, body, rules.shape, manager, rules.empty)
     this.#check(request, null, body, rules, problems)
     return body
@@ -128,7 +130,7 @@ export class ObjectChange {
    * @throws BadRequestError, ConflictError, InvalidError
    */
   update(before: JsonRecord, body: JsonRecord, request: ChangeRequest): JsonRecord {
-    const { served, subresource, manager } = request
+    const { served, subresource, manager, requester } = request
     const rules = this.rules(served)
     const old = metadataOf(before)
     this.#compareIdentity(old, metadataOf(body), request)
@@ -144,7 +146,7 @@ export class ObjectChange {
     const managed = metadata['managedFields']
     if (Array.isArray(managed) && managed.length === 0) metadata['managedFields'] = [record()]
     const problems = this.#complete(after, request, rules)
-    ownRulesOf(served).prepare?.(after, before, manager.time)
+    ownRulesOf(served).prepare?.(after, before, manager.time, requester)
     if (rules.hasGeneration && !isSameBesides(before, after, request, rules))
       metadataOf(after)['generation'] = nextGeneration(old)
     if (!request.keepsManagedFields) recordUpdate(before, after, rules.shape, manager)

@@ -197,7 +197,7 @@ export class OffLoopWriter {
 
   #message(verb: OneVerb, request: WriteRequest, known: Set<unknown>): WriteMessage {
     const { find, etcdPrefix, maxValueBytes, clock } = this.#options
-    const { namespace, name, subresource, query, userAgent, contentType, body } = request
+    const { namespace, name, subresource, query, userAgent, requester = null, contentType, body } = request
     const forgets = known.size >= MAX_KNOWN_RESOURCES
     if (forgets) known.clear()
     const namespaces = find('', 'v1', 'namespaces')
@@ -211,6 +211,7 @@ export class OffLoopWriter {
       subresource,
       query: query.toString(),
       userAgent,
+      requester,
       contentType,
       body,
       asProtobuf: request.asProtobuf ?? false,

@@ -2,6 +2,7 @@
  * The messages between a process and the threads that compute its writes: plain values, which a structured clone
  * preserves.
  */
+import type { Requester } from './kind-rules.js'
 import type { SharedResource } from '../dialect/shared-resource.js'
 import { InternalError, RelayedStatusError, type Status } from '../model/status.js'
 import { statusOf } from '../model/status-of.js'
@@ -29,6 +30,7 @@ export interface WriteMessage {
   readonly subresource: string
   readonly query: string
   readonly userAgent: string
+  readonly requester: Requester | null
   readonly contentType: string | undefined
   readonly body: Uint8Array
   readonly asProtobuf: boolean

@@ -1,4 +1,5 @@
 /** The context that all verbs share, and the types of their requests and responses. */
+import type { Requester } from './kind-rules.js'
 import { equalTrees, type JsonRecord } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
@@ -59,6 +60,8 @@ export interface WriteRequest {
   readonly subresource: string
   readonly query: URLSearchParams
   readonly userAgent: string
+  /** Default: the server authenticates no one. */
+  readonly requester?: Requester | null
   readonly contentType: string | undefined
   readonly body: Buffer
   /** Whether the client reads only protobuf. Default: the response is JSON. */
@@ -228,12 +231,13 @@ export class Write {
 
   /** Returns the request for `ObjectChange`. */
   changeRequest(more: Pick<ChangeRequest, 'verb'> & Partial<ChangeRequest>): ChangeRequest {
-    const { served, namespace, subresource } = this.request
+    const { served, namespace, subresource, requester = null } = this.request
     return {
       served,
       name: { namespace, name: this.name },
       subresource,
       manager: this.manager,
+      requester,
       keepsManagedFields: false,
       isPatched: this.unreadable !== undefined,
       warn: this.warnings.add,

@@ -97,7 +97,7 @@ async function perform(message: unknown, callBack: CallBack): Promise<Returned<R
     const resource = resourceOf(job.served)
     namespaces = job.namespaces === null ? undefined : resourceOf(job.namespaces)
     writer ??= writerFor(job)
-    const { verb, namespace, name, subresource, query, userAgent, contentType, body, asProtobuf } = job
+    const { verb, namespace, name, subresource, query, userAgent, requester, contentType, body, asProtobuf } = job
     const request: WriteRequest = {
       served: resource,
       namespace,
@@ -105,6 +105,7 @@ async function perform(message: unknown, callBack: CallBack): Promise<Returned<R
       subresource,
       query: new URLSearchParams(query),
       userAgent,
+      requester,
       contentType,
       body: withBuffers(body) as Buffer,
       asProtobuf,

@@ -19,6 +19,7 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 
 const caller: Caller = {
   identity: 'test',
+  user: null,
   rights: '',
   isAnybody: async () => true,
   authorize: async () => {},

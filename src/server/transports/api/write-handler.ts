@@ -79,6 +79,7 @@ async function perform(
       subresource: path.subresource,
       query: exchange.query,
       userAgent: exchange.requestHeaders['user-agent'] ?? '',
+      requester: caller.user,
       contentType: exchange.requestHeaders['content-type'],
       body,
       asProtobuf: form.encoding === 'protobuf' && form.transform === 'none',

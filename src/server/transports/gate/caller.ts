@@ -18,6 +18,8 @@ export interface Confirmable {
 export interface Caller extends Confirmable {
   /** The name under which limits count the client: the user's name, or the address of an anonymous client. */
   readonly identity: string
+  /** null if this server authenticates no one. */
+  readonly user: User | null
   /**
    * Equal for callers with the same name, uid, groups and extra, who therefore have the same permissions; '' if the
    * server authenticates no one.

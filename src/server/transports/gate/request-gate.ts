@@ -64,6 +64,7 @@ export class RequestGate {
     const identity = identityOf(null, this.addressOf(exchange))
     return {
       identity,
+      user: null,
       rights: '',
       isAnybody: () => Promise.resolve(true),
       confirm: nothing,
@@ -84,6 +85,7 @@ export class RequestGate {
     noteAllowed(exchange.request, exchange.response)
     return {
       identity,
+      user: acting.user,
       rights: identityKey(acting.user),
       // The response to a URL with a ticket is for the ticket's holder only.
       isAnybody: async () =>
