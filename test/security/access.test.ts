@@ -406,3 +406,21 @@ void t.test('the audit log says who did what and why, and contains no token', as
   ])
   t.notMatch(readFileSync(path, 'utf8'), /web-token|no-such-token/)
 })
+
+void t.test('the audit log has the decision on the status page, not those on what the page may show', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'distributary-audit-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  const path = join(directory, 'audit.jsonl')
+  const app = await secured(t, ['--audit-log-path', path])
+  const leaving = new AbortController()
+  const { body } = await fetch(`${app.url}/ui/events`, { headers: bearer('nodes-token'), signal: leaving.signal })
+  let text = ''
+  for await (const chunk of body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk
+    if (/event: status\n.*\n\n/.test(text)) break
+  }
+  leaving.abort()
+  await until(() => readFileSync(path, 'utf8').includes('/ui/events'), 'the line')
+  const line = JSON.parse(readFileSync(path, 'utf8')) as unknown
+  t.match(line, { user: 'nodes', path: '/ui/events', resource: '', code: 200, decision: 'allow', rule: /status page/ })
+})

@@ -6,7 +6,7 @@
  * the reason. Missing figures (a worker whose primary does not answer) do not end a stream. The stream sends the
  * reason, and the server retries a second later.
  */
-import { type Attributes, pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
+import { pathAttributes, resourceAttributes } from '../auth/authz/authorizer.js'
 import type { ApiResource } from '../../kubernetes/model/api-resource.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { Clock, Timer } from '../../support/clock.js'
@@ -108,17 +108,9 @@ function send({ response }: Exchange, event: string, data: ServerStatus | Troubl
  * longer contain what it allowed.
  */
 function readerOf(caller: Caller): Reader {
-  const may = async (attributes: Attributes): Promise<boolean> => {
-    try {
-      await caller.authorize(attributes)
-      return true
-    } catch {
-      return false
-    }
-  }
   return {
-    mayGet: async (path) => await may(pathAttributes('GET', path)),
-    mayList: async (resource) => await may(resourceAttributes(listOf(resource))),
+    mayGet: (path) => caller.may(pathAttributes('GET', path)),
+    mayList: (resource) => caller.may(resourceAttributes(listOf(resource))),
   }
 }
 

@@ -23,6 +23,7 @@ const caller: Caller = {
   rights: '',
   isAnybody: async () => true,
   authorize: async () => {},
+  may: async () => true,
   confirmRights: async () => {},
   keep: () => () => {},
   confirm: () => undefined,

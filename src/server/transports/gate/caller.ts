@@ -32,6 +32,8 @@ export interface Caller extends Confirmable {
    * @throws ForbiddenError, ServiceUnavailableError
    */
   authorize(attributes: Attributes): Promise<void>
+  /** Whether the client has a permission that this request does not need; false while that is unknown. */
+  may(attributes: Attributes): Promise<boolean>
   /**
    * Rejects a write of a Role or binding that grants more than the caller has.
    * @throws ForbiddenError, NotFoundError

@@ -69,6 +69,7 @@ export class RequestGate {
       isAnybody: () => Promise.resolve(true),
       confirm: nothing,
       authorize: allowed,
+      may: () => Promise.resolve(true),
       confirmRights: allowed,
       keep: () => nothing,
     }
@@ -92,6 +93,13 @@ export class RequestGate {
         credentials.ticket === undefined && (await guard.letsAnybody(attributes).catch(() => false)),
       confirm,
       authorize: async (more) => void (await authorized(guard, found, acting, more)),
+      may: async (other) => {
+        try {
+          return (await guard.decide(acting.user, other)).allowed
+        } catch {
+          return false
+        }
+      },
       confirmRights: async (write) => await this.options.escalation?.confirm(acting.user, write),
       keep: (revoked) => guard.keep(credentials, attributes, grant, revoked),
     }
