@@ -143,7 +143,8 @@ void t.test('agents in pods hold what the API server has, through restarts and n
       if (!endsTokens) return void t.same(lists(), atTheStart, 'none has listed again')
       // A client that resumes its watch with the old token gets 401, and after an error client-go lists.
       for (const [agent, count] of Object.entries(lists())) {
-        t.ok(count <= 2 * atTheStart[agent]!, `${agent} has listed at most once more`)
+        // One that began with streams has not listed before.
+        t.ok(count <= Math.max(1, 2 * atTheStart[agent]!), `${agent} has listed at most once more`)
       }
     })
   }
