@@ -212,7 +212,7 @@ void t.test('a webhook reviews access', async (t) => {
   clock.advance(9_999)
   t.equal((await ask()).allowed, true)
   clock.advance(1)
-  t.same(await ask(), { allowed: false, reason: 'no right', rule: null })
+  t.same(await ask(), { allowed: false, denied: false, reason: 'no right', rule: null })
   answer = { body: { status: { allowed: true } } }
   t.equal((await ask()).allowed, false, 'a no is kept for its own')
   clock.advance(2_000)
