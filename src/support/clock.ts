@@ -25,17 +25,17 @@ const STARTED_MS =
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => STARTED_MS + performance.now(),
-  setTimer: (delayMs, callback) => longTimer(delayMs, callback, (handle) => handle.unref()),
+  setTimer: (delayMs, callback) => longTimer(delayMs, callback, false),
 }
 
-/** As `setTimeout`, for any delay. @param onHandle called with each timer that it consists of. */
-export function longTimer(delayMs: number, callback: () => void, onHandle?: (handle: NodeJS.Timeout) => void): Timer {
+/** As `setTimeout`, for any delay. @param holdsProcess whether Node waits for it before it exits. */
+export function longTimer(delayMs: number, callback: () => void, holdsProcess = true): Timer {
   const endMs = performance.now() + delayMs
   let handle: NodeJS.Timeout
   const wait = (ms: number): void => {
     const goOn = (): void => wait(endMs - performance.now())
     handle = ms > MAX_DELAY_MS ? setTimeout(goOn, MAX_DELAY_MS) : setTimeout(callback, ms)
-    onHandle?.(handle)
+    if (!holdsProcess) handle.unref()
   }
   wait(delayMs)
   return { cancel: () => clearTimeout(handle) }
