@@ -6,7 +6,7 @@
  * publisher within 20 s of a single fault, or 40 s of a NATS server's, and no watch may have to start over. `--fuzz`: instead of faults, one
  * server under mutated connections on all its ports, beside honest clients; `--memory`: its memory target in MiB; `--rate`: the most connections per second.
  * `--days`: instead of faults, a server lives through as many intervals as that many days have (`time-lapse.ts`); 14
- * take 15 minutes.
+ * take 20 minutes, five days of warm-up included.
  * `--survival`: requests in every state of their bodies, and configuration files with garbage.
  * `--only`: with `--whole`, the one fault that is injected, by its name in `test/fleet/whole-schedule.ts`.
  * `--previous`: with `--whole`, the compiled `main.js` of another release, which replicas run at random. Ages are not
