@@ -46,9 +46,10 @@ export async function measureStretch(options: StretchOptions): Promise<Stretch> 
   const after = usage(subject.pid)
   const seconds = (performance.now() - begin) / 1000
   const { event, missing, repeated, strays, ended } = report
-  const faults = { event, missing, repeated, strays, ended }
   if (event === 'late' || missing + strays + ended > 0 || repeated !== (options.deletions ?? 0)) {
-    throw new Error(`${subject.name}/${subject.wire}: not every delivery came once: ${JSON.stringify(faults)}`)
+    const faults = Object.entries({ late: Number(event === 'late'), missing, repeated, strays, 'watches ended': ended })
+    const found = faults.filter(([, count]) => count > 0).map(([name, count]) => `${count} ${name}`)
+    throw new Error(`${subject.name}/${subject.wire}: not every delivery came once: ${found.join(', ')}`)
   }
   const cpuSeconds = after.cpuSeconds - before.cpuSeconds
   return { run, report, before, after, cpuSeconds, seconds, eventLoopP99Ms: await eventLoopP99Ms(subject) }
