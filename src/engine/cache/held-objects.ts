@@ -248,9 +248,10 @@ export class HeldObjects {
   /**
    * Returns a key of this later state that cannot belong to the history of `earlier`; null if there is none. Such an
    * object was created at or before `revision` but not held then, or last written at or before `revision` but different
-   * from the held one.
+   * from the held one. At the same revision, one that was held and is missing here is returned as well.
+   * @param now the revision of this state.
    */
-  contradictingKey(earlier: HeldObjects, revision: Revision, prefix: Key): Key | null {
+  contradictingKey(earlier: HeldObjects, revision: Revision, prefix: Key, now: Revision): Key | null {
     for (const object of this.store.snapshot(revision, 0).objects(prefix)) {
       const { key, modRevision, createRevision } = object
       if (createRevision > revision || earlier.unservable.has(key)) continue
@@ -261,6 +262,10 @@ export class HeldObjects {
     }
     for (const [key, modRevision] of this.#unservable) {
       if (modRevision <= revision && earlier.unservable.get(key) !== modRevision) return key
+    }
+    if (now > revision) return null
+    for (const { key } of earlier.store.snapshot(revision, 0).objects(prefix)) {
+      if (this.store.get(key) === undefined) return key
     }
     return null
   }

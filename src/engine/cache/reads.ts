@@ -159,7 +159,8 @@ export class CacheReads {
     signal?: AbortSignal,
     enter: () => Promise<() => void> = withoutSlot,
   ): Promise<Snapshot> {
-    if (revision > this.#state.revision) {
+    // A kept state may be ahead of the cache: the first page of a list may have been read from etcd.
+    if (revision > this.#state.revision && !this.#kept.has(revision)) {
       const read = await this.#reach(revision, signal)
       if (read !== null) return read
     }

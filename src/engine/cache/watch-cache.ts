@@ -138,7 +138,7 @@ export class WatchCache implements FeedSink {
     const before = this.#state.held
     let isOtherHistory = reason === 'history-changed'
     if (reason === 'coalesce' && this.revision !== ZERO_REVISION) {
-      const contradicting = held.contradictingKey(before, this.revision, this.prefix)
+      const contradicting = held.contradictingKey(before, this.revision, this.prefix, revision)
       const isReadable = held.withheldReason === null && before.withheldReason === null
       if (contradicting === null && revision >= this.revision && isReadable) return this.#coalesce(held, revision)
       isOtherHistory = contradicting !== null || revision < this.revision

@@ -339,6 +339,9 @@ void t.test('a coalesced gap', (t) => {
       replace(20, 'coalesce', ...state)
       t.equal(told.resets.join(), resets, name)
     }
+    const rebuilt = setUp({ objects: [podKeyValue('x', 'a', 5), podKeyValue('x', 'b', 6)] })
+    rebuilt.replace(10, 'coalesce', podKeyValue('x', 'a', 5))
+    t.same(rebuilt.told.resets, ['10 other'], 'less than we hold, at the same revision')
     const behind = setUp({ revision: 100 })
     behind.replace(40, 'coalesce')
     t.same(behind.told.resets, ['40 other'], 'an older etcd')
@@ -764,6 +767,20 @@ void t.test('a read not older than a revision', (t) => {
     t.ok(late.error instanceof BehindError)
   })
   t.end()
+})
+
+void t.test('a page of a list that is ahead of the cache', async (t) => {
+  const { cache, clock } = setUp()
+  cache.disconnected('etcd closed the watch')
+  const ahead = setUp({ revision: 20, objects: [podKeyValue('x', 'a', 15)] })
+  cache.reads.keep(ahead.cache.snapshot())
+  const page = watched(cache.reads.snapshotAt(rev(20)))
+  await nextTurn()
+  t.same(namesIn(page.value!), ['a@15'], 'it is kept, so nobody waits for the cache')
+  const other = watched(cache.reads.snapshotAt(rev(21)))
+  clock.advance(3_100)
+  await nextTurn()
+  t.ok(other.error instanceof BehindError)
 })
 
 void t.test('a read at exactly a revision', (t) => {
