@@ -242,6 +242,9 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     }
     const opening = new Opening({ ...handlers, onOpen, onEnd }, () => server.ageOf(resourceId(resource)))
     const stream = this.#takeContinued(startRevision)
+    const cluster = server.knownClusterId
+    const isSameCluster = async (signal: AbortSignal): Promise<boolean> =>
+      cluster === null || cluster === (await server.clusterId(signal))
     const open = async (): Promise<void> => {
       const product = server.knownProduct ?? (await server.product())
       if (opening.isClosed) return stream?.close()
@@ -264,6 +267,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
           afterRevision: (startRevision - 1) as Revision,
           handlers: opening.handlers,
           silenceMs,
+          isSameCluster,
           proofSeconds: !isDistributary ? API_SERVER_PROOF_SECONDS : this.#trustsProgress ? PROOF_SECONDS : null,
           onNoProof: () => (this.#sendsBookmarks = false),
           stream,

@@ -32,11 +32,13 @@ export async function proveProgress(options: {
   /** The timeout to request for the watch. */
   readonly timeoutSeconds: number
   readonly path: string
+  /** Parameters of the main watch that decide which events it gets. */
+  readonly query?: Readonly<Record<string, string>>
   readonly clock: Clock
   readonly after: Revision
   readonly signal: AbortSignal
 }): Promise<ProgressProof | null> {
-  const { transport, wire, codec, timeoutSeconds, path, clock, after, signal } = options
+  const { transport, wire, codec, timeoutSeconds, path, query, clock, after, signal } = options
   const timeoutMs = timeoutSeconds * 1_000 + GRACE_MS
   const done = new AbortController()
   const onAbort = (): void => done.abort(signal.reason)
@@ -51,7 +53,13 @@ export async function proveProgress(options: {
       codec,
       clock,
       path,
-      query: { watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: String(timeoutSeconds), resourceVersion },
+      query: {
+        watch: '1',
+        allowWatchBookmarks: 'true',
+        timeoutSeconds: String(timeoutSeconds),
+        resourceVersion,
+        ...query,
+      },
       signal: done.signal,
       openTimeoutMs: timeoutMs,
       initialSilenceMs: timeoutMs,

@@ -138,6 +138,11 @@ export class RemoteApiServer {
     return isRecent && this.#clusterId !== null ? this.#clusterId : await this.#cluster.join(signal)
   }
 
+  /** The id that was last read; null before the first. */
+  get knownClusterId(): string | null {
+    return this.#clusterId
+  }
+
   /** Returns the response to a GET. @throws UpstreamError for any status but 200. */
   async get(options: RequestOptions): Promise<{ readonly body: Uint8Array; readonly response: TransportResponse }> {
     const { path, query = {}, accept = 'application/json', headers = {}, permission } = options

@@ -11,7 +11,7 @@
  * separately, the watch ends and is not resumed. This leads to a list and never to a gap.
  *
  * The server ends every watch after some minutes. Nothing is lost, because the next watch begins where the last one
- * ended.
+ * ended, at the same cluster.
  */
 import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
@@ -24,7 +24,7 @@ import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import { type Random, randomInteger } from '../../support/random.js'
-import type { UpstreamWatch, WatchHandlers } from '../../engine/upstream/upstream.js'
+import { UpstreamError, type UpstreamWatch, type WatchHandlers } from '../../engine/upstream/upstream.js'
 import { asUpstreamError } from './http-failure.js'
 import { type HttpKeyValues, revisionOf } from './http-key-value.js'
 import { type ProgressProof, proveProgress } from './progress-proof.js'
@@ -50,6 +50,8 @@ export interface RemoteWatchOptions {
   readonly proofSeconds: number | null
   /** Called when the server sent no bookmark on such a watch. */
   readonly onNoProof?: () => void
+  /** Whether the address still leads to the cluster at which the watch began. @throws UpstreamError */
+  readonly isSameCluster: (signal: AbortSignal) => Promise<boolean>
   /**
    * The response from which the watch continues, after the state at `afterRevision` was read from it. Default: a new
    * response.
@@ -95,10 +97,11 @@ export class RemoteWatch implements UpstreamWatch {
 
   requestProgress(): void {
     const { proofSeconds: timeoutSeconds, transport, wire, codec, path, clock, onNoProof } = this.#options
+    const query = this.#versions
     if (timeoutSeconds === null || this.#isEnded || !this.#isOpen || this.#proving !== null) return
     const after = this.#delivered
     const { signal } = this.#abort
-    this.#proving = proveProgress({ transport, wire, codec, timeoutSeconds, path, clock, after, signal })
+    this.#proving = proveProgress({ transport, wire, codec, timeoutSeconds, path, query, clock, after, signal })
       .then((proof) => {
         if (proof === null && !this.#isEnded) onNoProof?.()
         this.#proof = proof
@@ -116,7 +119,7 @@ export class RemoteWatch implements UpstreamWatch {
   }
 
   async #run(): Promise<void> {
-    const { clock } = this.#options
+    const { clock, isSameCluster } = this.#options
     try {
       for (;;) {
         const beganMs = clock.monotonic()
@@ -139,6 +142,7 @@ export class RemoteWatch implements UpstreamWatch {
         this.#rest?.cancel()
         this.#pending = []
         this.#place = positionAt(formatResourceVersion(this.#delivered))
+        if (!(await isSameCluster(this.#abort.signal))) throw new OtherCluster()
       }
     } catch (error) {
       this.#end(error)
@@ -170,7 +174,7 @@ export class RemoteWatch implements UpstreamWatch {
         allowWatchBookmarks: 'true',
         timeoutSeconds: String(watchSeconds(random)),
         resourceVersion: this.#place.safePosition,
-        ...(this.#options.marksRevisions ? EVERY_VERSION : {}),
+        ...this.#versions,
       },
       signal: this.#abort.signal,
       openTimeoutMs: OPEN_TIMEOUT_MS,
@@ -179,6 +183,11 @@ export class RemoteWatch implements UpstreamWatch {
       place: this.#place,
       onOpen: () => this.#opened(),
     })
+  }
+
+  /** What a distributary is asked for, and an API server is not. */
+  get #versions(): Readonly<Record<string, string>> {
+    return this.#options.marksRevisions ? EVERY_VERSION : {}
   }
 
   #opened(): void {
@@ -253,6 +262,9 @@ export class RemoteWatch implements UpstreamWatch {
     this.close()
     const { path, handlers, afterRevision } = this.#options
     if (error instanceof RevisionInParts) return handlers.onEnd({ kind: 'contradicted', revision: error.revision })
+    if (error instanceof OtherCluster) {
+      return handlers.onEnd({ kind: 'left', error: new UpstreamError('unavailable', error.message) })
+    }
     const failure = asUpstreamError(error, path)
     if (failure.code !== 'compacted') return handlers.onEnd({ kind: 'failed', error: failure })
     handlers.onEnd({ kind: 'compacted', compactRevision: oldestIn(failure.message) ?? afterRevision })
@@ -268,6 +280,11 @@ class RevisionInParts extends Error {
   constructor(readonly revision: Revision) {
     super(`more events of revision ${revision} arrived after it was taken to be complete`)
   }
+}
+
+/** Another cluster's revisions mean other states, although it may accept a watch from ours. */
+class OtherCluster extends Error {
+  override readonly message = 'another cluster answers at this address'
 }
 
 /** Reads OLDEST from `too old resource version: N (OLDEST-1)`. */

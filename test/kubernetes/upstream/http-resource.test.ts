@@ -11,7 +11,7 @@ import { RemoteApiServer } from '../../../src/kubernetes/upstream/remote-api-ser
 import type { ServedResource } from '../../../src/kubernetes/dialect/resource-registry.js'
 import { type AppHarness, type AppHarnessOptions, startApp } from '../../support/app.js'
 import { pod } from '../../support/pod.js'
-import { until } from '../../support/until.js'
+import { pause, until } from '../../support/until.js'
 import { wholeObject } from '../../support/whole-object.js'
 import { column, definitionObject } from '../../support/definition.js'
 
@@ -354,6 +354,39 @@ void t.test('a server behind one that an API server feeds is ready without a boo
   )
 })
 
+void t.test('a watch that ended does not go on at another cluster behind the same address', async (t) => {
+  const fleetOf = (uid: string, name: string): Promise<AppHarness> => {
+    const system = { ...namespace('kube-system'), metadata: { name: 'kube-system', uid } }
+    return frontOf(t, {
+      objects: { 'namespaces/kube-system': system, [`pods/a/${name}`]: pod(name, { namespace: 'a' }) },
+    })
+  }
+  const [blue, green] = await Promise.all([fleetOf('1', 'x'), fleetOf('2', 'y')])
+  for (let i = 0; i < 5; i++) green.put(`configmaps/a/c${i}`, configMap(`c${i}`))
+  const moved = new AbortController()
+  const toBlue = nodeTransport({ server: blue.url })
+  const toGreen = nodeTransport({ server: green.url })
+  const moving: Transport = {
+    async send(request) {
+      if (moved.signal.aborted) return await toGreen.send(request)
+      const response = await toBlue.send(request)
+      const isWatch = request.query['watch'] !== undefined
+      return isWatch ? { ...response, body: endedBy(moved.signal, response.body) } : response
+    },
+  }
+  const server = new RemoteApiServer({ transport: moving, url: blue.url, clock: systemClock })
+  const back = await behind(t, blue, { server })
+  const pods = async (): Promise<string> =>
+    (await get(back, '/api/v1/pods?resourceVersion=0')).items.map(({ metadata }) => metadata.name).join()
+  t.equal(await pods(), 'x')
+  // A watch that ends sooner counts as failed.
+  await pause(1_500)
+  moved.abort()
+  const waitMs = 10_000
+  for (let ms = 0; (await pods()) === 'x' && ms < waitMs; ms += 100) await pause(100)
+  t.equal(await pods(), 'y')
+})
+
 void t.test('an answer that breaks off inside the initial state is not taken for it', async (t) => {
   const objects = Object.fromEntries(
     Array.from({ length: 60 }, (_, i) => [`pods/a/p${i}`, pod(`p${i}`, { namespace: 'a' })]),
@@ -374,6 +407,18 @@ void t.test('an answer that breaks off inside the initial state is not taken for
   t.equal(cuts, 3)
   t.equal((await get(back, '/api/v1/pods?resourceVersion=0')).items.length, 60)
 })
+
+async function* endedBy(signal: AbortSignal, body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const chunks = body[Symbol.asyncIterator]()
+  const over = new Promise<{ readonly done: true }>((resolve) => {
+    signal.addEventListener('abort', () => resolve({ done: true }))
+  })
+  for (;;) {
+    const next = await Promise.race([chunks.next(), over])
+    if (next.done === true) return
+    yield next.value
+  }
+}
 
 async function* firstBytes(body: AsyncIterable<Uint8Array>, count: number): AsyncGenerator<Uint8Array> {
   for await (const chunk of body) {

@@ -39,6 +39,7 @@ async function follow(t: Test, line: string): Promise<{ readonly asked: string[]
     afterRevision: rev(5),
     handlers: { onOpen() {}, onBatches() {}, onProgress() {}, onEnd: (end) => void ends.push(end) },
     silenceMs: 1_100,
+    isSameCluster: () => Promise.resolve(true),
     proofSeconds: null,
   })
   t.teardown(() => watch.close())
