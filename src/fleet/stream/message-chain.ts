@@ -7,22 +7,23 @@
  * breaks the chain.
  *
  * The sink may be ahead of the chain, because etcd itself fed it in the meantime or the stream was recreated. Batches
- * that the sink already has are then skipped, and the sink's last batch is compared with the stream's, because the
+ * that the sink already has are then skipped, and the newest of what it has is compared with the stream's, because the
  * stream may contain a different history.
  */
+import { isSamePut, type KnownPut } from '../../engine/feed/history-fingerprint.js'
 import type { Batch } from '../../engine/model/event.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Message, StreamPlace } from './message.js'
 
 export type StateMessage = Extract<Message, { kind: 'state' }>
 
+/** What the stream must contain: the sink's last batch, or the newest put of a state that it was given as a whole. */
+export type Expected = Batch | { readonly revision: Revision; readonly put: KnownPut }
+
 /** How far a stream has been read. */
 export interface Chain extends StreamPlace {
-  /**
-   * The sink's last batch, while the sink is ahead of the chain and its history is not yet proven to be the stream's;
-   * otherwise null.
-   */
-  readonly expected: Batch | null
+  /** Set while the sink is ahead of the chain and its history is not yet proven to be the stream's; otherwise null. */
+  readonly expected: Expected | null
 }
 
 /** The message follows the previous one. */
@@ -63,7 +64,7 @@ export function followed(chain: Chain, sequence: number, message: Message, posit
   if (clusterId !== chain.clusterId) return broken(`etcd ${clusterId} instead of ${chain.clusterId}`)
   if (previous !== chain.revision) return misplaced(`follows revision ${previous} instead of ${chain.revision}`)
   const batches = kind === 'batches' ? message.batches : []
-  const expected = stillExpected(chain.expected, batches)
+  const expected = stillExpected(chain.expected, batches, revision)
   if (expected === 'differs') {
     const reason = `revision ${chain.expected?.revision} differs from the one held here`
     return { kind: 'broken', reason, sequence, isOtherHistory: true }
@@ -73,12 +74,24 @@ export function followed(chain: Chain, sequence: number, message: Message, posit
   return { kind: 'follows', chain: next, fresh, writtenAt: kind === 'claim' ? null : sentAt }
 }
 
-/** Returns the batch that later messages must contain; null if there is none, or if these batches contain it. */
-function stillExpected(expected: Batch | null, batches: readonly Batch[]): Batch | 'differs' | null {
+/**
+ * Returns what later messages must contain; null if there is nothing, or if these batches contain it.
+ * @param until the revision up to which the batches are complete.
+ */
+function stillExpected(
+  expected: Expected | null,
+  batches: readonly Batch[],
+  until: Revision,
+): Expected | 'differs' | null {
   if (expected === null) return null
   const actual = batches.find(({ revision }) => revision >= expected.revision)
-  if (actual === undefined) return expected
-  return isSameBatch(actual, expected) ? null : 'differs'
+  if (actual === undefined) return until < expected.revision ? expected : 'differs'
+  return hasExpected(actual, expected) ? null : 'differs'
+}
+
+function hasExpected(actual: Batch, expected: Expected): boolean {
+  if ('events' in expected) return isSameBatch(actual, expected)
+  return actual.events.some((event) => event.type === 'put' && isSamePut(expected.put, event.keyValue))
 }
 
 function isSameBatch(a: Batch, b: Batch): boolean {

@@ -127,11 +127,11 @@ export function decodePart(data: Buffer): Part {
   if (kind === undefined) throw corrupt(`is of unknown kind ${data[2]}`)
   const flags = data[3] ?? 0
   const header = {
-    epoch: data.readDoubleBE(8),
-    previous: toRevision(data.readDoubleBE(16)),
-    revision: toRevision(data.readDoubleBE(24)),
-    settled: toRevision(data.readDoubleBE(32)),
-    sentAt: data.readDoubleBE(40),
+    epoch: numberIn(data, 8, isCount),
+    previous: numberIn(data, 16, isCount) as Revision,
+    revision: numberIn(data, 24, isCount) as Revision,
+    settled: numberIn(data, 32, isCount) as Revision,
+    sentAt: numberIn(data, 40, Number.isFinite),
     isSynced: (flags & SYNCED) !== 0,
     trustsProgress: (flags & TRUSTS_PROGRESS) !== 0,
   }
@@ -149,11 +149,32 @@ export function joinParts(parts: readonly Part[]): Message {
     const reader = new ByteReader(bytes, 'copied')
     const clusterId = reader.text()
     const message = { ...first.header, clusterId, ...decodeBody(first.kind, reader) }
+    if (message.kind === 'batches' && !isInOrder(message)) throw corrupt('has batches out of order')
     return first.hasFingerprint ? { ...message, fingerprint: readFingerprint(reader) } : message
   } catch (error) {
     if (error instanceof BrokerError) throw error
     throw new BrokerError('corrupt', 'a message in the stream cannot be read', { cause: error })
   }
+}
+
+function numberIn(data: Buffer, offset: number, isPossible: (value: number) => boolean): number {
+  const value = data.readDoubleBE(offset)
+  if (!isPossible(value)) throw corrupt(`has ${value} in its header`)
+  return value
+}
+
+function isCount(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0
+}
+
+/** Whether the batches ascend from the revision that the message continues to the one that it ends at. */
+function isInOrder({ batches, previous, revision: end }: Header & Extract<Body, { kind: 'batches' }>): boolean {
+  let at = previous
+  for (const { revision } of batches) {
+    if (revision <= at) return false
+    at = revision
+  }
+  return at <= end
 }
 
 function corrupt(what: string): BrokerError {

@@ -7,7 +7,10 @@ import type { Revision } from '../../engine/model/revision.js'
 export class PlacedSink implements FeedSink {
   /** The sink's position; null before the first state. */
   place: { readonly settled: Revision; readonly position: Revision } | null = null
+  /** The last batch since the content was replaced; null if there is none. */
   lastBatch: Batch | null = null
+  /** Whether etcd has replaced the content since the stream's chain began. */
+  isRelisted = false
   /** The etcd that feeds the sink; null while the stream does. */
   etcd: { readonly clusterId: string | null } | null = null
   #fingerprint = new HistoryFingerprint()
@@ -35,6 +38,7 @@ export class PlacedSink implements FeedSink {
         this.#fingerprint = fingerprint
         this.place = { settled: revision, position: revision }
         this.lastBatch = null
+        this.isRelisted = this.etcd !== null
         replacement.commit()
       },
       abort: () => replacement.abort(),

@@ -5,7 +5,8 @@
  * order. The oldest snapshot whose following messages are still in the stream is kept, because an edge that starts
  * there replays as much history as there is.
  */
-import type { Batch, Key, KeyValue } from '../../engine/model/event.js'
+import { isSamePut, type KnownHistory } from '../../engine/feed/history-fingerprint.js'
+import type { KeyValue } from '../../engine/model/event.js'
 import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { recentEntries } from '../../support/recent-entries.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
@@ -113,24 +114,25 @@ export class SnapshotStore {
   }
 
   /**
-   * Whether the snapshot can be a later state of the batch's history. It must hold none of the batch's keys at an older
-   * revision, and no key that the batch deleted unless it was written after the batch.
+   * Whether the snapshot can be a state of the history that the fingerprint describes, which is complete up to
+   * `position`. It must have each known put that it is late enough for, unless the key was written after `position`, and
+   * no key that was deleted last.
    * @throws BrokerError
    */
-  async canFollow(entry: SnapshotEntry, batch: Batch): Promise<boolean> {
-    const expected = new Map<Key, Revision | null>()
-    for (const event of batch.events) {
-      if (event.type === 'put') expected.set(event.keyValue.key, event.keyValue.modRevision)
-      else expected.set(event.key, null)
-    }
+  async isOfHistory(entry: SnapshotEntry, { puts, lastDelete }: KnownHistory, position: Revision): Promise<boolean> {
+    const known = new Map(puts.filter((put) => put.modRevision <= entry.revision).map((put) => [put.key, put]))
     for await (const page of this.read(entry)) {
-      for (const { key, modRevision } of page) {
-        const ours = expected.get(key)
-        if (ours === undefined) continue
-        if (ours === null ? modRevision < batch.revision : modRevision < ours) return false
+      for (const keyValue of page) {
+        const { key, modRevision } = keyValue
+        const put = known.get(key)
+        known.delete(key)
+        if (modRevision > position) continue
+        if (put !== undefined && !isSamePut(put, keyValue)) return false
+        if (key === lastDelete?.key && lastDelete.revision <= entry.revision) return false
       }
     }
-    return true
+    // After `position` a key may have been deleted.
+    return known.size === 0 || entry.revision > position
   }
 
   async *#pages(entry: Pick<SnapshotEntry, 'name' | 'keys'>): AsyncGenerator<readonly KeyValue[]> {

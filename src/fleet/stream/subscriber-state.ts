@@ -14,7 +14,7 @@ import type { Batch } from '../../engine/model/event.js'
 import type { ReplaceReason } from '../../engine/model/feed-sink.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { StreamState } from '../broker.js'
-import type { Chain, ChainEnd, StateMessage } from './message-chain.js'
+import type { Chain, ChainEnd, Expected, StateMessage } from './message-chain.js'
 import type { SnapshotEntry } from './snapshot-store.js'
 
 export interface SubscriberState {
@@ -31,8 +31,10 @@ export interface SubscriberState {
   readonly chain: Chain | null
   /** The message at which the chain broke, so earlier snapshots do not help; 0 while the chain is whole. */
   readonly brokenAt: number
-  /** The message that did not follow when it was first read. The stream is reread from an earlier snapshot, once. */
+  /** The message that did not follow when it was read. The stream is then reread from an earlier snapshot. */
   readonly doubtedAt: number
+  /** How often in a row. */
+  readonly doubts: number
   /** Whether the stream contradicted the sink's content. */
   readonly isOtherHistory: boolean
   /** The etcd that the sink's content came from; null while unknown. */
@@ -48,6 +50,7 @@ export const NOTHING_READ: SubscriberState = {
   chain: null,
   brokenAt: 0,
   doubtedAt: 0,
+  doubts: 0,
   isOtherHistory: false,
   clusterId: null,
   trustsProgress: false,
@@ -60,6 +63,8 @@ export interface Held {
   readonly clusterId: string | null
   /** Whether etcd itself feeds the sink now. If so, the sink has missed nothing when the chain breaks. */
   readonly isFromEtcd: boolean
+  /** Whether etcd has replaced the content, and nothing since can be compared with the chain. */
+  readonly isRelisted: boolean
 }
 
 export type Start =
@@ -95,14 +100,20 @@ export function chooseStart(
   }
   const isSameEtcd = isFrom(held, newest.clusterId)
   const bridge = reachable.findLast(({ revision }) => revision <= held.position)
-  if (bridge !== undefined && isSameEtcd && (state.brokenAt === 0 || held.isFromEtcd))
-    return { kind: 'bridge', entry: bridge }
+  const isSound = held.isFromEtcd || (state.brokenAt === 0 && !state.isOtherHistory)
+  if (bridge !== undefined && isSameEtcd && isSound) return { kind: 'bridge', entry: bridge }
   if (state.isOtherHistory || !isSameEtcd) return { kind: 'load', entry: newest, reason: 'history-changed' }
   if (newest.revision < held.position) {
     return { kind: 'wait', reason: 'no snapshot is as recent as the data held here' }
   }
   return { kind: 'load', entry: newest, reason: onGap === 'coalesce' ? 'coalesce' : 'gap' }
 }
+
+/**
+ * How often in a row the stream is reread for the same message, with a longer wait each time. A replica of the stream in
+ * NATS that was cut off may show its own end of the stream for seconds, until NATS replaces it.
+ */
+const MAX_DOUBTS = 5
 
 /** Decides how to load a whole state from the stream. Its snapshot exists, because the publisher wrote it first. */
 export function startAtState(message: StateMessage, sequence: number, held: Held | null): Start {
@@ -122,25 +133,26 @@ export function foundStream(
   { created, last }: Pick<StreamState, 'created' | 'last'>,
 ): SubscriberState {
   if (created === state.created) return { ...state, target: last }
-  return { ...state, created, target: last, refused: 0, chain: null, brokenAt: 0, doubtedAt: 0 }
+  return { ...state, created, target: last, refused: 0, chain: null, brokenAt: 0, doubtedAt: 0, doubts: 0 }
 }
 
 /**
  * Whether the stream still has the messages that follow the chain, and the sink what came before them. If etcd feeds the
  * sink from an earlier revision than the chain has reached, etcd was restored, and what follows is of the old history.
+ * The same may be true if etcd has replaced the content, whatever its revision.
  */
 export function goesOn(
   { chain, clusterId }: SubscriberState,
   { first, last }: Pick<StreamState, 'first' | 'last'>,
   held: Held | null,
 ): boolean {
-  if (chain === null || held === null || held.clusterId !== clusterId) return false
+  if (chain === null || held === null || held.isRelisted || held.clusterId !== clusterId) return false
   const isRestored = held.isFromEtcd && held.position < chain.revision
   return !isRestored && chain.sequence <= last && chain.sequence + 1 >= first
 }
 
-/** @param expected the sink's last batch, if the chain begins behind it and must contain it. */
-export function chainBegan(state: SubscriberState, entry: SnapshotEntry, expected: Batch | null): SubscriberState {
+/** @param expected what the sink has, if the chain begins behind it and must contain it. */
+export function chainBegan(state: SubscriberState, entry: SnapshotEntry, expected: Expected | null): SubscriberState {
   const { sequence, epoch, revision, clusterId, isSynced, trustsProgress } = entry
   const chain = { sequence, epoch, revision, clusterId, isSynced, expected }
   return { ...state, chain, refused: 0, brokenAt: 0, isOtherHistory: false, clusterId, trustsProgress }
@@ -172,9 +184,9 @@ export function chainBroke(
   state: SubscriberState,
   { sequence, isMisplaced, isOtherHistory }: Extract<ChainEnd, { kind: 'broken' }>,
 ): { readonly kind: 'doubted' | 'broken'; readonly state: SubscriberState } {
-  const isDoubted =
-    isMisplaced === true && isOtherHistory !== true && state.brokenAt === 0 && sequence > state.doubtedAt
-  if (isDoubted) return { kind: 'doubted', state: { ...state, chain: null, doubtedAt: sequence } }
+  const doubts = sequence > state.doubtedAt ? 1 : state.doubts + 1
+  const isDoubted = isMisplaced === true && isOtherHistory !== true && state.brokenAt === 0 && doubts <= MAX_DOUBTS
+  if (isDoubted) return { kind: 'doubted', state: { ...state, chain: null, doubtedAt: sequence, doubts } }
   const isOther = state.isOtherHistory || isOtherHistory === true
   return { kind: 'broken', state: { ...state, chain: null, brokenAt: sequence, isOtherHistory: isOther } }
 }

@@ -17,7 +17,7 @@ import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
 import { backoffMs } from '../../support/backoff.js'
 import { sleep } from '../../support/clock.js'
 import { BrokerError } from '../broker.js'
-import { type Chain, type ChainEnd, followed, type StateMessage } from './message-chain.js'
+import { type Chain, type ChainEnd, type Expected, followed, type StateMessage } from './message-chain.js'
 import type { Message } from './message.js'
 import { PartAssembler } from './part-assembler.js'
 import type { PlacedSink } from './placed-sink.js'
@@ -144,9 +144,12 @@ export class Subscriber {
     return this.#state.clusterId
   }
 
-  /** Called when the content of the sink is wrong. The sink then gets the next snapshot. */
+  /**
+   * Called when the content of the sink is wrong. The sink then gets the next snapshot. As after another history, nobody
+   * may resume from what it has served.
+   */
   rebuild(reason: string): void {
-    this.#end({ kind: 'broken', reason, sequence: this.#sequence })
+    this.#end({ kind: 'broken', reason, sequence: this.#sequence, isOtherHistory: true })
     this.options.sendOneWay('snapshot')
   }
 
@@ -194,7 +197,7 @@ export class Subscriber {
         if (signal.aborted) return
         const before = this.#sequence
         outcome = await this.#follow(signal)
-        if (this.#sequence > before) attempt = 1
+        if (this.#sequence > before && outcome.kind !== 'broken') attempt = 1
         if (outcome.kind === 'state' && !signal.aborted) {
           outcome = await this.#tryState(outcome.message, outcome.sequence)
           if (outcome === null) continue
@@ -273,10 +276,11 @@ export class Subscriber {
   }
 
   get #held(): Held | null {
-    const { place, etcd } = this.options.sink
+    const { place, etcd, isRelisted, lastBatch } = this.options.sink
     if (place === null) return null
     const clusterId = etcd?.clusterId ?? this.#state.clusterId
-    return { position: place.position, clusterId, isFromEtcd: etcd !== null }
+    const isFromEtcd = etcd !== null
+    return { position: place.position, clusterId, isFromEtcd, isRelisted: isRelisted && lastBatch === null }
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
@@ -330,12 +334,15 @@ export class Subscriber {
    * @throws BrokerError
    */
   async #bridge(entry: SnapshotEntry): Promise<void> {
-    const last = this.options.sink.lastBatch
-    const isAhead = last !== null && last.revision > entry.revision
-    if (!isAhead && last !== null && !(await this.options.store.canFollow(entry, last))) {
+    const { sink, store } = this.options
+    const newest = newestOf(sink)
+    const isAhead = newest !== null && newest.revision > entry.revision
+    const isProven = isAhead && 'events' in newest
+    if (!isProven && !(await store.isOfHistory(entry, sink.fingerprint(), sink.place!.position))) {
       return await this.#load(entry, 'history-changed')
     }
-    this.#state = chainBegan(this.#state, entry, isAhead ? last : null)
+    this.#state = chainBegan(this.#state, entry, isAhead ? newest : null)
+    sink.isRelisted = false
     this.#status.moved(entry, null)
   }
 
@@ -401,8 +408,11 @@ export class Subscriber {
       const message = parts.add(part)
       return message === null ? null : this.#take(sequence, message)
     } catch (error) {
-      if (!(error instanceof BrokerError)) throw error
-      return { kind: 'broken', reason: error.message, sequence }
+      // Nothing may be thrown into the client of NATS, which would end its connection.
+      if (!(error instanceof BrokerError)) {
+        this.options.logger.error({ stream: this.options.names.stream, err: error }, 'unexpected error in a subscriber')
+      }
+      return { kind: 'broken', reason: errorMessage(error), sequence }
     }
   }
 
@@ -421,4 +431,11 @@ export class Subscriber {
     this.#status.moved(step.chain, step.writtenAt)
     return null
   }
+}
+
+/** Returns the newest of the sink's content that a stream can be compared with. */
+function newestOf(sink: PlacedSink): Expected | null {
+  if (sink.lastBatch !== null) return sink.lastBatch
+  const put = sink.fingerprint().newest
+  return put === null ? null : { revision: put.modRevision, put }
 }

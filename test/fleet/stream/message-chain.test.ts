@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type Chain, followed } from '../../../src/fleet/stream/message-chain.js'
 import type { Body, Message } from '../../../src/fleet/stream/message.js'
-import { batch, put, rev } from '../../support/objects.js'
+import { batch, podKeyValue, put, rev } from '../../support/objects.js'
 
 const clusterId = '1'
 const chain: Chain = { sequence: 1, epoch: 1, revision: rev(5), clusterId, isSynced: true, expected: null }
@@ -25,5 +25,16 @@ void t.test('a chain that kept its place while etcd moved the sink must meet wha
     messageOf({ kind: 'batches', batches: [batch(6, put('a', value, 6))] }, 1, 6, 2_000)
   const met = { kind: 'follows', chain: { revision: 6, expected: null }, fresh: [] }
   t.match(followed(behind, 2, told('the same'), rev(6)), met)
+  t.match(followed(behind, 2, told('another'), rev(6)), { kind: 'broken', isOtherHistory: true })
+  const quiet = messageOf({ kind: 'progress' }, 1, 6, 2_000)
+  t.match(followed(behind, 2, quiet, rev(6)), { kind: 'broken', isOtherHistory: true }, 'nothing was written there')
+})
+
+void t.test('a chain behind a state must meet its newest put, among whatever was written with it', async (t) => {
+  const expected = { revision: rev(6), put: podKeyValue('a', 'the same', 6) }
+  const told = (value: string): Message =>
+    messageOf({ kind: 'batches', batches: [batch(6, put('b', 'x', 6), put('a', value, 6))] }, 1, 6, 2_000)
+  const behind = { ...chain, expected }
+  t.match(followed(behind, 2, told('the same'), rev(6)), { kind: 'follows', chain: { expected: null }, fresh: [] })
   t.match(followed(behind, 2, told('another'), rev(6)), { kind: 'broken', isOtherHistory: true })
 })

@@ -1,4 +1,5 @@
 /** Tests that a message is read from a stream as it was written, and that anything else is rejected. */
+import { crc32 } from 'node:zlib'
 import t from 'tap'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/stream/message.js'
 import { BrokerError } from '../../../src/fleet/broker.js'
@@ -142,4 +143,22 @@ void t.test('an event with a revision other than its batch’s is rejected', asy
   const batches = [{ revision: toRevision(41), events: [put(40, everyByte)] }]
   const [part] = encodeMessage({ ...header, kind: 'batches', batches }, 1_000_000)
   t.throws(() => joinParts([decodePart(part!)]), { code: 'corrupt' })
+})
+
+void t.test('what no publisher writes is rejected, although the checksum is right', async (t) => {
+  const [part] = encodeMessage({ ...header, kind: 'progress' }, 1_000_000)
+  for (const at of [8, 16, 24, 32, 40]) {
+    for (const value of [NaN, Infinity, ...(at === 40 ? [] : [-1, 0.5, 2 ** 53])]) {
+      const forged = Buffer.from(part!)
+      forged.writeDoubleBE(value, at)
+      forged.writeUInt32BE(crc32(forged.subarray(0, -4)), forged.length - 4)
+      t.throws(() => decodePart(forged), { name: 'BrokerError', code: 'corrupt' }, `${value} at ${at}`)
+    }
+  }
+  for (const revisions of [[42, 41], [41, 41], [40], [101]]) {
+    const batches = revisions.map((at) => ({ revision: toRevision(at), events: [put(at, everyByte)] }))
+    const message: Message = { ...header, revision: toRevision(100), kind: 'batches', batches }
+    const [forged] = encodeMessage(message, 1_000_000)
+    t.throws(() => joinParts([decodePart(forged!)]), { code: 'corrupt' }, `batches at ${revisions.join()}`)
+  }
 })

@@ -35,6 +35,7 @@ const held = (position: number, clusterId: string | null = 'c', isFromEtcd = fal
   position: toRevision(position),
   clusterId,
   isFromEtcd,
+  isRelisted: false,
 })
 
 void t.test('a sink never skips history without notice, and keeps a state that the stream continues', async (t) => {
@@ -68,6 +69,7 @@ void t.test('a sink never skips history without notice, and keeps a state that t
         held(999),
         'load s30 history-changed',
       ],
+      ['… and was recreated since', { isOtherHistory: true }, [30], held(999), 'load s30 history-changed'],
     ]
   for (const [name, state, snapshots, holds, expected] of rows) {
     t.equal(
@@ -98,13 +100,18 @@ void t.test('a state in the stream is a gap only for a sink that has not reached
   }
 })
 
-void t.test('a message that does not follow is reread once, and then the chain is broken there', async (t) => {
+void t.test('a message that does not follow is reread five times, and then the chain is broken there', async (t) => {
   const end = { kind: 'broken', reason: 'follows another', sequence: 7, isMisplaced: true } as const
-  const first = chainBroke(NOTHING_READ, end)
-  t.equal(first.kind, 'doubted')
-  const second = chainBroke(first.state, end)
-  t.match(second, { kind: 'broken', state: { brokenAt: 7, isOtherHistory: false } })
-  t.equal(chainBroke(second.state, { ...end, sequence: 9 }).kind, 'broken', 'until a snapshot is loaded')
+  let state = NOTHING_READ
+  for (let i = 0; i < 5; i++) {
+    const doubted = chainBroke(state, end)
+    t.equal(doubted.kind, 'doubted')
+    state = doubted.state
+  }
+  t.equal(chainBroke(state, { ...end, sequence: 8 }).kind, 'doubted', 'another message is reread as often')
+  const last = chainBroke(state, end)
+  t.match(last, { kind: 'broken', state: { brokenAt: 7, isOtherHistory: false } })
+  t.equal(chainBroke(last.state, { ...end, sequence: 9 }).kind, 'broken', 'until a snapshot is loaded')
   const other = chainBroke(NOTHING_READ, { ...end, isOtherHistory: true })
   t.match(other, { kind: 'broken', state: { isOtherHistory: true } }, 'another history is not read again')
 })
@@ -115,7 +122,7 @@ void t.test(
     const stream = { created: 'today', first: 11, last: 40 }
     const begun = chainBegan(foundStream(NOTHING_READ, stream), at(30), null)
     const { revision, clusterId } = begun.chain!
-    const held = { position: revision, clusterId, isFromEtcd: true }
+    const held = { position: revision, clusterId, isFromEtcd: true, isRelisted: false }
     t.ok(goesOn(begun, stream, held))
     t.notOk(goesOn(begun, { first: 32, last: 40 }, held), 'a message after it was discarded')
     t.notOk(goesOn(begun, { first: 11, last: 29 }, held), 'it was lost')
@@ -123,6 +130,7 @@ void t.test(
     const earlier = { ...held, position: toRevision(revision - 1) }
     t.notOk(goesOn(begun, stream, earlier), 'etcd was restored, and has fed the sink since')
     t.ok(goesOn(begun, stream, { ...earlier, isFromEtcd: false }), 'the sink has yet to hear of progress')
+    t.notOk(goesOn(begun, stream, { ...held, isRelisted: true }), 'etcd has replaced what came before')
     const later = batch(310, put('a', '1', 310))
     t.equal(sinkIsAt(begun, later).chain?.expected, later)
     t.equal(sinkIsAt(begun, batch(290, put('a', '1', 290))).chain?.expected, null, 'the chain is past it')

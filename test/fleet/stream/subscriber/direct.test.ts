@@ -40,7 +40,8 @@ function subscribe(t: Test) {
     kvGet: () => Promise.resolve({ value: sealed, revision: 1 }),
     getObject: () => world.snapshot(),
   }
-  const sink = new PlacedSink(new RecordingSink())
+  const recorded = new RecordingSink()
+  const sink = new PlacedSink(recorded)
   const subscriber: Subscriber = new Subscriber({
     client: client as Broker,
     names,
@@ -73,11 +74,11 @@ function subscribe(t: Test) {
         JSON.stringify({ epoch: 1, session: 1, sequence: 3, at: clock.monotonic(), ageMs: 0, trouble: null }),
       ),
     )
-  return { clock, sink, subscriber, world, say, whole }
+  return { clock, sink, recorded, subscriber, world, say, whole }
 }
 
 void t.test('a first snapshot that takes long to arrive is worth waiting for, unless one has failed', async (t) => {
-  const { clock, subscriber, world, whole } = subscribe(t)
+  const { clock, recorded, subscriber, world, whole } = subscribe(t)
   let answer: (blob: Promise<Buffer | null>) => void = () => {}
   const slow = (): Promise<Buffer | null> => new Promise((resolve) => (answer = resolve))
   world.snapshot = slow
@@ -95,6 +96,8 @@ void t.test('a first snapshot that takes long to arrive is worth waiting for, un
   t.equal(subscriber.isFollowing, false)
   t.equal(subscriber.isLoading, false, 'etcd can go on from what the sink holds')
   answer(whole())
+  await clock.advanceInTurns(5_000, 500)
+  t.ok(recorded.calls.includes('replace 5 history-changed'), 'nobody may resume from wrong content')
 })
 
 void t.test(
