@@ -37,7 +37,7 @@ void t.test('a server that cannot serve it does not start, and says why', async 
       ['--upstream=http://127.0.0.1:4', '--etcd-api=flags'],
       /--etcd-api .*--etcd-servers.*: it is in front of etcd's own API/,
     ],
-    [['--embedded', ...DECLARED], /--etcd-api .*--etcd-servers.*: it is in front of etcd's own API/],
+    [DECLARED, /--etcd-api .*--etcd-servers.*: it is in front of etcd's own API/],
     [[...AT_ETCD, '--on-gap=coalesce'], /--etcd-api .*--on-gap.*: every event is owed to a client of etcd/],
     [[...AT_ETCD, '--watch-cache=false'], /--etcd-api .*--watch-cache.*: it reads the caches/],
     [['--etcd-servers=http://127.0.0.1:1', '--etcd-api=pods'], /--etcd-api: pods is not a prefix of values/],

@@ -117,7 +117,7 @@ export const authorizationOptions = {
     default: ['AlwaysAllow'],
     choices: AUTHORIZATION_MODES,
     parseItem: (text) => pick(AUTHORIZATION_MODES, text),
-    doc: 'Authorizers, in the order in which the server consults them; one that allows the request is enough. Node allows kubelets what the API server allows them. AlwaysAllow lets every caller read everything the server serves. With an authenticator, --passthrough or --apiservice you must set the mode explicitly.',
+    doc: 'Authorizers, in the order in which the server consults them; the first that allows or denies the request decides. Node allows kubelets what the API server allows them. AlwaysAllow lets every caller read everything the server serves. With an authenticator, --passthrough or --apiservice you must set the mode explicitly.',
   }),
   authorizationPolicyFile: file({
     doc: 'YAML file with the rules for Policy mode. The server reloads it when it changes; if the new file is invalid, it logs an error and keeps the previous policy.',
