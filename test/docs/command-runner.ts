@@ -154,9 +154,8 @@ const acts: Readonly<Record<Extract<How, string>, (scene: Scene, command: string
     config.rule_files = config.rule_files.map((name) => join(root, file, '..', name))
     const ours = join(scene.folder, 'prometheus.yaml')
     writeFileSync(ours, stringify(config))
-    const { child, output } = scene.run(
-      command,
-      (line) => `${line.replace(file, ours)} --web.listen-address=127.0.0.1:0`,
+    const { child, output } = scene.run(command, (line) =>
+      line.replace(file, ours).replace(/127.0.0.1:9091$/, '127.0.0.1:0'),
     )
     const portOf = (): string | undefined => /msg="Listening on" .*?address=127\.0\.0\.1:(\d+)/.exec(output.text)?.[1]
     while (portOf() === undefined) {
