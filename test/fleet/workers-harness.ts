@@ -117,6 +117,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
     feedMetrics: () => new CountingMetrics(),
     onWatched: () => {},
     mergeMetrics: async (ofWorkers) => ofWorkers.join('+'),
+    keepCounts: () => {},
     status: () => 'primary',
     history: { maxItems: 1_000, maxBytes: 1e9, maxAgeMs: 1e9 },
     clock: systemClock,

@@ -160,6 +160,12 @@ void t.test('a scrape merges the metrics of all workers: it sums shares and does
     t.equal(samples.get('distributary_feed_initializations_total{group="",resource="pods"}'), 1)
     t.equal(samples.get('distributary_http_requests_total{verb="list",group="",resource="pods",code="200"}'), 1)
   }
+  for (const pid of workersOf(server)) {
+    process.kill(pid, 'SIGKILL')
+    await until(async () => !isRunning(pid) && (await isWhole(server)), 'its replacement')
+  }
+  const listed = 'distributary_http_requests_total{verb="list",group="",resource="pods",code="200"}'
+  t.equal((await server.metrics()).get(listed), 1, 'what ended workers counted stays')
   t.equal((await fetch(`${server.url}/readyz`)).status, 200)
   const scraped = await fetch(`${server.metricsUrl}/metrics`)
   t.match(await scraped.text(), 'distributary_workers 2\n', 'as they are on the port of the metrics alone')

@@ -31,8 +31,10 @@ export interface PrimaryOptions {
   readonly feedMetrics: (resource: Resource) => FeedMetrics
   /** Called with the resources that are still watched when one no longer is. */
   readonly onWatched: (resources: readonly Resource[]) => void
-  /** Merges the primary's own metrics with those of the workers that answered into one scrape. */
+  /** Merges the primary's own metrics with those of the workers, and the counts of ended workers, into one scrape. */
   readonly mergeMetrics: (workers: readonly string[]) => Promise<string>
+  /** Adds the counts of a worker that has ended, as of its last metrics, to every later scrape. */
+  readonly keepCounts: (worker: string) => void
   /** Report to the workers' readiness what is wrong with them. */
   readonly sources: readonly SourceProblems[]
   /** Returns the primary's own status. */
@@ -67,6 +69,8 @@ export class Primary {
   readonly #relays = new Map<Key, OpenRelay>()
   readonly #links = new Set<WorkerLink>()
   readonly #stopping = new Set<Promise<void>>()
+  /** Shared by the workers, so that a worker that does not answer has few open requests. */
+  readonly #scrapes = new SingleFlight(() => this.#exposeMetrics())
   /** Shared by the workers, because each worker with an open status page requests them once a second. */
   readonly #statuses = new SingleFlight(() => this.#exposeStatus())
   readonly #checks = new ConsistencyOnRequest(() => this.relays())
@@ -99,7 +103,7 @@ export class Primary {
       find: (prefix) => this.#relays.get(prefix)?.relay,
       handlers: {
         ...upstreamHandlers(upstream),
-        metrics: async () => ({ value: await this.#exposeMetrics() }),
+        metrics: async () => ({ value: await this.#scrapes.join() }),
         status: async () => ({ value: await this.#statuses.join() }),
         checkConsistency: async () => ({ value: await this.checkConsistency() }),
       },
@@ -111,6 +115,7 @@ export class Primary {
       onRelayLeft: (relay) => this.#left(relay),
       onClosed: (reason) => {
         this.#links.delete(link)
+        if (link.metrics !== null) this.options.keepCounts(link.metrics)
         onClosed(reason)
       },
     })
@@ -138,12 +143,13 @@ export class Primary {
   }
 
   async #exposeMetrics(): Promise<string> {
-    const collected = await Promise.all([...this.#links].map((link) => link.collect('metrics')))
-    return await this.options.mergeMetrics(collected.filter((text) => text !== null))
+    await Promise.all([...this.#links].map((link) => link.collectMetrics()))
+    // A worker that has ended in the meantime is no longer among the links, and its counts are kept.
+    return await this.options.mergeMetrics([...this.#links].flatMap(({ metrics }) => metrics ?? []))
   }
 
   async #exposeStatus(): Promise<readonly unknown[]> {
-    const collected = await Promise.all([...this.#links].map((link) => link.collect('status')))
+    const collected = await Promise.all([...this.#links].map((link) => link.collectStatus()))
     return [this.options.status(), ...collected.filter((status) => status !== null)]
   }
 

@@ -74,6 +74,7 @@ export class WorkerLink implements RelaySubscriber {
   readonly #limits: PrimaryLimits
   #behindBytes = 0
   #isServing = false
+  #metrics: string | null = null
   /** null before the first ping, because a worker that is still loading is silent for a long time. */
   #silence: Silence | null = null
 
@@ -114,11 +115,28 @@ export class WorkerLink implements RelaySubscriber {
     this.#send({ kind: 'suspect', client })
   }
 
-  /** Resolves to the worker's metrics or status; to null if the worker has none, or does not answer in time. */
-  async collect<What extends keyof WorkerMethods>(what: What): Promise<ReturnType<WorkerMethods[What]> | null> {
+  /**
+   * The metrics that the worker last returned; null before the first. They count as long as a newer answer is late: to
+   * Prometheus, a sum that falls is a restart, and everything counted before it seems new.
+   */
+  get metrics(): string | null {
+    return this.#metrics
+  }
+
+  /** Requests the worker's metrics, and waits for them if they come in time. Those that come later are kept too. */
+  async collectMetrics(): Promise<void> {
+    await this.#inTime(async () => {
+      this.#metrics = (await this.#link.request('metrics', [])).value
+    })
+  }
+
+  /** Resolves to the worker's status; to null if the worker has none, or does not answer in time. */
+  async collectStatus(): Promise<unknown> {
+    return await this.#inTime(async (signal) => (await this.#link.request('status', [], signal)).value)
+  }
+
+  async #inTime<T>(request: (signal: AbortSignal) => Promise<T>): Promise<T | null> {
     const late = (): Error => new UpstreamError('unavailable', 'the worker does not answer')
-    const request = async (signal: AbortSignal): Promise<ReturnType<WorkerMethods[What]>> =>
-      (await this.#link.request(what, [] as never, signal)).value
     return await withDeadline(this.options.clock, COLLECT_TIMEOUT_MS, undefined, late, request).catch(() => null)
   }
 

@@ -27,6 +27,18 @@ import { REQUEST_METRICS } from './request-metrics.js'
 /** The labels of all per-resource metrics. */
 const RESOURCE = ['group', 'resource']
 
+/**
+ * Metrics of prom-client of which a scrape of several processes has the highest value. A process at its own limit is in
+ * trouble, however idle the others are.
+ */
+const HIGHEST = /^nodejs_(eventloop_lag_(?!min_)|heap_size_)|^process_(open|max)_fds$/
+
+/** One metric as `collect` returns it. */
+interface Collected {
+  readonly type: string
+  readonly values: readonly { readonly labels: Readonly<Record<string, string>> }[]
+}
+
 export class Metrics {
   readonly #set = new MetricSet()
   readonly requests = this.#set.open(REQUEST_METRICS)
@@ -41,9 +53,14 @@ export class Metrics {
   readonly process = this.#set.open(PROCESS_METRICS)
   readonly #setGauges = this.#set.declareRead(RESOURCE_GAUGES, RESOURCE)
   readonly #readers: (() => void)[] = []
+  /** The counters and histograms of processes that have ended, summed. */
+  #ended: readonly Collected[] = []
 
   constructor(version: string) {
     collectDefaultMetrics({ register: this.registry })
+    for (const metric of this.registry.getMetricsAsArray()) {
+      if (HIGHEST.test(metric.name)) Object.assign(metric, { aggregator: 'max' })
+    }
     this.process.build(version, 1)
     this.process.heapLimit(getHeapStatistics().heap_size_limit)
     this.process.memoryLimit(memoryLimit())
@@ -67,7 +84,13 @@ export class Metrics {
     const kept = new Set(Array.from(resources, (resource) => labelsOf(resource).join('/')))
     // A request for something else has empty labels.
     kept.add('/')
-    this.#set.retain(({ group, resource }) => resource === undefined || kept.has(`${group}/${resource}`))
+    const isKept = ({ group, resource }: Readonly<Record<string, string>>): boolean =>
+      resource === undefined || kept.has(`${group}/${resource}`)
+    this.#set.retain(isKept)
+    this.#ended = this.#ended.map((metric) => ({
+      ...metric,
+      values: metric.values.filter(({ labels }) => isKept(labels)),
+    }))
   }
 
   /** Sets the gauges of every resource; those of removed resources disappear. */
@@ -86,13 +109,21 @@ export class Metrics {
     return JSON.stringify(await this.registry.getMetricsAsJSON())
   }
 
+  /** Adds what another process had counted when it returned these metrics, before it ended, to every later `merge`. */
+  keepCounts(collected: string): void {
+    const counts = (JSON.parse(collected) as readonly Collected[]).filter(({ type }) => type !== 'gauge')
+    this.#ended = AggregatorRegistry.aggregate([this.#ended, counts]).getMetricsAsArray() as unknown as Collected[]
+  }
+
   /**
    * Merges a scrape of this process with those of others. Counters and shares are summed, but copies of one value are
    * not.
    */
   async merge(collected: readonly string[]): Promise<string> {
+    // Read before the wait: a process that ends during it is one of `collected`.
+    const ended = this.#ended
     const all = [await this.collect(), ...collected].map((text) => JSON.parse(text) as object[])
-    return await AggregatorRegistry.aggregate(all).metrics()
+    return await AggregatorRegistry.aggregate([...all, ended]).metrics()
   }
 
   /** Returns figures for the status page, which cannot query Prometheus: totals over all resources since the start. */

@@ -44,7 +44,7 @@ export const PROCESS_METRICS = {
     'rebalanced_connections_total',
     'Connections ended by --rebalance; their clients reconnect, possibly to a new replica.',
   ),
-  heapLimit: gauge('sum', 'heap_limit_bytes', 'Maximum size of the JavaScript heap.'),
+  heapLimit: gauge('max', 'heap_limit_bytes', 'Maximum size of the JavaScript heap.'),
   memoryLimit: gauge(
     'first',
     'memory_limit_bytes',

@@ -55,6 +55,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     feedMetrics: (resource) => metrics.forResource(resource).feed,
     onWatched: (resources) => metrics.retain(resources),
     mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),
+    keepCounts: (ofWorker) => metrics.keepCounts(ofWorker),
     status: () => primaryStatus(feedLines(primary)),
     history: { ...ringBounds(config), keepAgeMs: KEPT_HISTORY_MS },
     clock,

@@ -411,6 +411,33 @@ void t.test('a worker that stops pinging is dropped, and one that never pinged i
   t.equal(former.dropped, null)
 })
 
+void t.test('what a worker counted stays in every scrape: when it is late, and after it has ended', async (t) => {
+  const clock = new VirtualClock()
+  const ended: string[] = []
+  const mergeMetrics = async (ofWorkers: readonly string[]): Promise<string> => [...ofWorkers, ...ended].join('+')
+  const h = primaryHarness(t, { clock, mergeMetrics, keepCounts: (ofWorker) => void ended.push(ofWorker) })
+  let asked = 0
+  let answer!: (text: string) => void
+  const collectMetrics = (): Promise<string> =>
+    ++asked === 1 ? Promise.resolve('slow') : new Promise((resolve) => (answer = resolve))
+  const { channel: good } = await h.worker(new VirtualClock(), { collectMetrics: async () => 'good' })
+  const { channel, link } = await h.worker(new VirtualClock(), { collectMetrics })
+  t.equal(await good.ask('metrics'), 'good+slow')
+
+  const late = good.ask('metrics')
+  await until(() => asked === 2, 'the request')
+  await passes(clock, 2_000)
+  t.equal(await late, 'good+slow', 'with its last answer')
+
+  answer('slower')
+  await until(() => link.metrics === 'slower', 'the late answer')
+  const during = good.ask('metrics')
+  await until(() => asked === 3, 'the next request')
+  channel.close()
+  t.equal(await during, 'good+slower', 'with the late answer, once, although it ends during the scrape')
+  t.equal(await good.ask('metrics'), 'good+slower')
+})
+
 /** Advances the clock, with turns of the event loop in which frames arrive. */
 async function passes(clock: VirtualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 500) {
