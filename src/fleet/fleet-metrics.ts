@@ -14,9 +14,12 @@ export const FLEET_METRICS = {
   published: counter('fleet_published_events_total', 'Events written to NATS and acknowledged.'),
   snapshot: counter('fleet_snapshots_made_total', 'Snapshots written to the object store.'),
   received: counter('fleet_received_events_total', 'New events received from NATS.'),
-  broken: counter(
-    'fleet_chain_breaks_total',
-    'Messages that did not follow their predecessor; the replica then loaded a newer snapshot.',
+  broken: announced(
+    counter(
+      'fleet_chain_breaks_total',
+      'Messages that did not follow their predecessor; the replica then loaded a newer snapshot.',
+    ),
+    [],
   ),
   refused: announced(
     counter(

@@ -87,7 +87,13 @@ export const CACHE_METRICS = {
 export type CacheMetrics = Recorders<typeof CACHE_METRICS>
 
 export const BROADCAST_METRICS = {
-  ended: counter<[EndReason]>('broadcast_watchers_ended_total', 'Watches that ended, by reason.', 'reason'),
+  ended: announced(
+    counter<[EndReason]>('broadcast_watchers_ended_total', 'Watches that ended, by reason.', 'reason'),
+    ['expired'],
+    ['stuck'],
+    ['slow'],
+    ['error'],
+  ),
   delay: only(DELAY, 'cache-to-socket'),
 }
 export type BroadcastMetrics = Recorders<typeof BROADCAST_METRICS>
@@ -101,9 +107,12 @@ export const PUMP_METRICS = {
 export type PumpMetrics = Recorders<typeof PUMP_METRICS>
 
 export const READ_METRICS = {
-  resumeExpired: counter(
-    'watch_resumes_expired_total',
-    'Watches answered with 410 because the history no longer has their revision; their clients list again.',
+  resumeExpired: announced(
+    counter(
+      'watch_resumes_expired_total',
+      'Watches answered with 410 because the history no longer has their revision; their clients list again.',
+    ),
+    [],
   ),
   listBytes: { ...seconds('list_bytes', 'Size of list responses.'), buckets: [1e3, 1e4, 1e5, 1e6, 1e7, 1e8] },
 }
