@@ -66,6 +66,15 @@ export class History {
     return { batches, bytes, oldestMs: this.#ring.at(0)?.receivedAtMs ?? null }
   }
 
+  /**
+   * How long a client may have been away and still resume; 0 before the first state. History that was read back counts
+   * from then on, because nobody knows when it happened.
+   */
+  get reachMs(): number {
+    const { floorAtMs } = this.#ring
+    return floorAtMs === null ? 0 : this.#state.options.clock.monotonic() - floorAtMs
+  }
+
   /** What happens to watches after a gap. */
   get onGap(): 'expire' | 'coalesce' {
     return this.#state.options.onGap ?? 'expire'
@@ -252,7 +261,7 @@ export class History {
       this.#rereadAt = null
     }
     this.#gaps.clear()
-    this.#ring.reset(revision)
+    this.#ring.reset(revision, this.#state.options.clock.monotonic())
     this.#renewPositions()
   }
 

@@ -40,6 +40,7 @@ export class RingBuffer<T extends RingItem> {
   #length = 0
   #bytes = 0
   #floor: Revision
+  #floorAtMs: number | null = null
   readonly #onEvicted: ((item: T) => void) | undefined
   #bounds: RingBounds
   #cutShort = 0
@@ -63,6 +64,14 @@ export class RingBuffer<T extends RingItem> {
 
   get floorRevision(): Revision {
     return this.#floor
+  }
+
+  /**
+   * When the floor, or a revision after it, was received: the history reaches back at least to this time, also when it
+   * is empty. In monotonic milliseconds; null if it was not given.
+   */
+  get floorAtMs(): number | null {
+    return this.#floorAtMs
   }
 
   get length(): number {
@@ -141,13 +150,14 @@ export class RingBuffer<T extends RingItem> {
     while (this.#length > 0 && this.#bytes > maxBytes) this.#evict()
   }
 
-  /** Drops everything. History restarts after `floor`. */
-  reset(floor: Revision): void {
+  /** Drops everything. History restarts after `floor`, which was received at `floorAtMs`. */
+  reset(floor: Revision, floorAtMs: number | null = null): void {
     this.#slots = Array.from({ length: 64 })
     this.#head = 0
     this.#length = 0
     this.#bytes = 0
     this.#floor = floor
+    this.#floorAtMs = floorAtMs
   }
 
   /** Returns the first item whose revision is above `revision`; undefined if there is none. O(log n). */
@@ -178,6 +188,7 @@ export class RingBuffer<T extends RingItem> {
     this.#length--
     this.#bytes -= oldest.bytes
     this.#floor = oldest.revision
+    this.#floorAtMs = oldest.receivedAtMs
     this.#onEvicted?.(oldest)
   }
 

@@ -30,7 +30,7 @@ export const RESOURCE_GAUGES = {
   ringAgeSeconds: gauge(
     'min',
     'cache_ring_age_seconds',
-    'Age of the oldest revision in the history: how long a client may be away and still resume.',
+    'How long a client may have been away and still resume; 0 before the first list.',
   ),
   waiting: gauge('sum', 'cache_waiting_reads', 'Reads waiting for a revision.'),
   stalenessSeconds: gauge(

@@ -67,7 +67,6 @@ export class ResourcePipeline<R extends Resource = Resource> {
   #keptBytes: number
   readonly feed: ResourceFeed
   readonly metrics: ResourceMetrics
-  readonly #clock: Clock
   readonly #transform: ValueTransform | null
 
   /**
@@ -84,7 +83,6 @@ export class ResourcePipeline<R extends Resource = Resource> {
     const ingest = options.ingestOf(resource)
     const facts = options.factsOf(resource)
     this.#keptBytes = Math.floor(ring.maxBytes * KEPT_SHARE)
-    this.#clock = clock
     this.#transform = options.transformOf?.(resource) ?? null
     this.metrics = options.metrics.forResource(resource)
     this.cache = new WatchCache({
@@ -199,7 +197,7 @@ export class ResourcePipeline<R extends Resource = Resource> {
       floor: history.floorRevision,
       ringBatches: ring.batches,
       ringBytes: ring.bytes,
-      ringAgeSeconds: ring.oldestMs === null ? 0 : (this.#clock.monotonic() - ring.oldestMs) / 1000,
+      ringAgeSeconds: history.reachMs / 1000,
       waiting: cache.reads.waiting,
       stalenessSeconds: cache.source.ageMs / 1000,
       ready: Number(cache.readiness.kind === 'ready' && !cache.source.isRefusing),

@@ -141,6 +141,22 @@ void t.test('a reset forgets everything and may go back', (t) => {
   t.end()
 })
 
+void t.test('the history reaches back to the reset, or to the last eviction, also when it is empty', (t) => {
+  const ring = ringOf({ maxAgeMs: 1_000 }, 5)
+  t.equal(ring.floorAtMs, null)
+  ring.reset(rev(7), 50)
+  t.equal(ring.floorAtMs, 50)
+  ring.append(item(8, 10, 60))
+  ring.prepend([item(4, 10, 60)], rev(3))
+  t.equal(ring.floorAtMs, 50, 'when older items happened is not known')
+  ring.append(item(9, 10, 70))
+  ring.evictOlderThan(65)
+  t.equal(ring.floorAtMs, 60)
+  ring.shrinkTo(0)
+  t.equal(ring.floorAtMs, 70)
+  t.end()
+})
+
 void t.test('the ring grows with its content and keeps the order across the wrap-around', (t) => {
   const ring = ringOf({ maxItems: 500 }, 0)
   for (let i = 1; i <= 1_200; i++) {
