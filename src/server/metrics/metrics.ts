@@ -20,6 +20,7 @@ import {
 import { RESOURCE_GAUGES, type ResourceGauges } from '../../engine/pipeline/resource-gauges.js'
 import { ETCD_API_METRICS } from '../../etcd-api/metrics.js'
 import { FLEET_METRICS, type FleetMetrics } from '../../fleet/fleet-metrics.js'
+import { LoopDelay } from './loop-delay.js'
 import { MetricSet } from './metric-set.js'
 import { PROCESS_METRICS } from './process-metrics.js'
 import { REQUEST_METRICS } from './request-metrics.js'
@@ -61,6 +62,8 @@ export class Metrics {
     for (const metric of this.registry.getMetricsAsArray()) {
       if (HIGHEST.test(metric.name)) Object.assign(metric, { aggregator: 'max' })
     }
+    const loopDelay = new LoopDelay()
+    this.beforeScrape(() => this.process.loopDelay(loopDelay.p99Seconds()))
     this.process.build(version, 1)
     this.process.heapLimit(getHeapStatistics().heap_size_limit)
     this.process.memoryLimit(memoryLimit())

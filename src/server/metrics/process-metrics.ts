@@ -55,6 +55,11 @@ export const PROCESS_METRICS = {
     'codec_unknown_fields_total',
     'Stored fields that this release does not know, and that are missing from JSON responses.',
   ),
+  loopDelay: gauge(
+    'max',
+    'event_loop_delay_seconds',
+    '99th percentile of the delay of the event loop, over windows of a minute.',
+  ),
   initialStates: gauge('sum', 'initial_states', 'Initial states and large lists being sent.'),
   build: gauge<[version: string]>('first', 'build_info', 'Always 1; the label has the version.', 'version'),
 }

@@ -31,6 +31,7 @@ void t.test('a process near its own limit shows, however idle the others are', a
       process_open_fds: 990_000,
       nodejs_heap_size_used_bytes: 3.9e12,
       nodejs_eventloop_lag_p99_seconds: 70,
+      distributary_event_loop_delay_seconds: 80,
     }),
     await collected(new Metrics('0'), limits),
   ]
@@ -41,6 +42,7 @@ void t.test('a process near its own limit shows, however idle the others are', a
   const own = (await primary.expose()).text
   t.equal(valueOf(text, 'process_max_fds'), Math.max(1_000, valueOf(own, 'process_max_fds')))
   t.equal(valueOf(text, 'nodejs_eventloop_lag_p99_seconds'), 70)
+  t.equal(valueOf(text, 'distributary_event_loop_delay_seconds'), 80)
 })
 
 void t.test('what ended processes counted stays in the sums, while their resource is served', async (t) => {
