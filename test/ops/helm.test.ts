@@ -578,6 +578,28 @@ function specName(objects: readonly KubernetesObject[], kind: string): string {
 
 function serverConfig(objects: readonly KubernetesObject[]): Record<string, unknown> {
   const texts = objects.map((object) => (object['data'] as Record<string, string> | undefined)?.['config.yaml'])
+void t.test('keys for etcd are only for servers that all speak HTTPS', async (t) => {
+  for (const [servers, hasKeys] of [
+    ['https://127.0.0.1:2379,https://10.0.0.7:2379', true],
+    ['127.0.0.1:2379', false],
+    ['unix:///var/lib/rancher/k3s/server/kine.sock', false],
+    ['https://127.0.0.1:2379,10.0.0.7:2379', false],
+  ] as const) {
+    const config = { etcdServers: servers.split(',') }
+    for (const values of [
+      { mode: 'sidecar', config },
+      { config: { ...config, insecureBindAny: true }, etcd: { tlsSecretName: 'etcd-client' } },
+    ]) {
+      const { objects } = renderChart(values)
+      t.equal('etcdCafile' in serverConfig(objects), hasKeys, servers)
+      t.equal(
+        podOf(objects).volumes.some(({ name }) => name === 'etcd'),
+        hasKeys,
+      )
+    }
+  }
+})
+
   return parse(texts.find((text) => text !== undefined)!) as Record<string, unknown>
 }
 

@@ -22,10 +22,10 @@ https://127.0.0.1:2379
 {{- end -}}
 {{- end -}}
 
-{{/* "secret", "host" or nothing: where the client keys for etcd are. Over plain HTTP there are none. */}}
+{{/* "secret", "host" or nothing: where the client keys for etcd are. They require HTTPS everywhere; HOST:PORT is plain HTTP, as for the server. */}}
 {{- define "distributary.etcdKeys" -}}
 {{- $servers := include "distributary.etcdServers" . -}}
-{{- if and $servers (not (contains "http:" $servers)) -}}
+{{- if regexMatch "^https:[^,]*(,https:[^,]*)*$" $servers -}}
 {{- if .Values.etcd.tlsSecretName -}}secret
 {{- else if eq .Values.mode "sidecar" -}}host
 {{- end -}}
