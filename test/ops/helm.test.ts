@@ -428,6 +428,21 @@ void t.test('alerts link to their pages through one value, and name the job that
     }
     const alerts = groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined)
     t.ok(alerts.length > 10)
+void t.test('the Service prefers near pods as far as the release of Kubernetes can', async (t) => {
+  for (const [kubernetes, expected] of [
+    ['v1.37.2', 'PreferSameNode'],
+    ['v1.34.0-gke.1', 'PreferSameNode'],
+    ['v1.33.5', 'PreferClose'],
+    ['v1.31.0-eks-1', 'PreferClose'],
+    ['v1.30.9', undefined],
+  ] as const) {
+    const of = (objects: readonly KubernetesObject[]): unknown =>
+      (specOf(objects, 'Service') as Values)['trafficDistribution']
+    t.equal(of(renderChart(MODES.get('agents')!, { kubernetes }).objects), expected, kubernetes)
+    if (helm !== null) t.equal(of(renderWithHelm('agents', kubernetes).objects), expected, `${kubernetes} by helm`)
+  }
+})
+
     for (const { alert, annotations } of alerts) t.equal(annotations?.['runbook_url'], `https://wiki/x/${alert}.md`)
     t.equal(alerts.find(({ alert }) => alert === 'DistributaryAbsent')?.expr, 'absent(up{job=~"cache"})')
   }

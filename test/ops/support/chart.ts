@@ -17,6 +17,9 @@ export interface Release {
 
 export const RELEASE: Release = { Name: 'try', Namespace: 'somewhere', Service: 'Helm' }
 
+/** The release of Kubernetes for which manifests are rendered. */
+export const KUBERNETES = 'v1.37.2'
+
 export type Values = Record<string, unknown>
 
 function text(path: string): string {
@@ -35,6 +38,7 @@ export interface RenderOptions {
   /** The objects that are already installed, which `lookup` finds. */
   readonly cluster?: readonly KubernetesObject[]
   readonly release?: Release
+  readonly kubernetes?: string
 }
 
 export interface Rendered {
@@ -43,12 +47,16 @@ export interface Rendered {
 }
 
 /** @throws TemplateError, and Error for output that is not YAML. */
-export function renderChart(values: Values, { cluster = [], release = RELEASE }: RenderOptions = {}): Rendered {
+export function renderChart(
+  values: Values,
+  { cluster = [], release = RELEASE, kubernetes = KUBERNETES }: RenderOptions = {},
+): Rendered {
   const chart = parse(text('Chart.yaml')) as { name: string; version: string; appVersion: string }
   const dot = {
     Values: mergeValues(defaultValues(), structuredClone(values)),
     Chart: { Name: chart.name, Version: chart.version, AppVersion: chart.appVersion },
     Release: release,
+    Capabilities: { KubeVersion: { Version: kubernetes } },
     Files: { Get: (path: unknown) => text(String(path)) },
   }
   const templates = new GoTemplates(cluster)
@@ -90,8 +98,11 @@ function runHelm(args: readonly string[], values: Values | string): HelmRun {
   return { output: stdout, problem: status === 0 ? null : `${stdout}${stderr}` }
 }
 
-export function renderWithHelm(values: Values | string): { objects: KubernetesObject[]; problem: string | null } {
-  const where = ['--namespace', RELEASE.Namespace, '--kube-version', '1.30.0']
+export function renderWithHelm(
+  values: Values | string,
+  kubernetes = KUBERNETES,
+): { objects: KubernetesObject[]; problem: string | null } {
+  const where = ['--namespace', RELEASE.Namespace, '--kube-version', kubernetes]
   const { output, problem } = runHelm(['template', RELEASE.Name, chartFolder, ...where], values)
   return { objects: problem === null ? parseManifests(output, 'helm template') : [], problem }
 }

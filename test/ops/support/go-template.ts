@@ -223,6 +223,11 @@ const FUNCTIONS: Readonly<Record<string, GoFunction>> = {
   float64: (value) => Number(value),
   mul: (...factors) => factors.reduce((product: number, factor) => product * Number(factor), 1),
   div: (dividend, divisor) => Math.trunc(Number(dividend) / Number(divisor)),
+  // Only `>=1.N-0`.
+  semverCompare: (constraint, version) => {
+    const [oldest, minor] = [constraint, version].map((text) => Number(/1\.(\d+)/.exec(String(text))?.[1]))
+    return minor! >= oldest!
+  },
   not: (value) => !isTrue(value),
   and: (...values) => {
     const decides = values.findIndex((value) => !isTrue(value))
