@@ -280,6 +280,13 @@ void t.test('the notes of a sidecar name its port', async (t) => {
   t.match(notes, 'http://127.0.0.1:9443/readyz')
 })
 
+void t.test('the notes have doctor trust the CA that the chart created', async (t) => {
+  const { notes } = renderChart(MODES.get('agents')!)
+  t.match(notes, "get configmap try-distributary-ca -o jsonpath='{.data.ca\\.crt}' > ca.crt\n  distributary doctor ")
+  t.match(notes, / --certificate-authority ca\.crt\n/)
+  t.notMatch(renderChart({ config: etcd, agents: { enabled: true }, tls }).notes, /ca\.crt/)
+})
+
 void t.test('every option is reachable from the values, and every value under config is an option', async (t) => {
   const inSchema = Object.keys(schema.properties['config']!.properties)
   for (const name of optionNames) {
