@@ -412,6 +412,12 @@ void t.test('the release’s test checks that the server is ready, also over TLS
     const labels = pod.metadata['labels'] as Record<string, string>
     const isSelected = Object.entries(service.selector).every(([name, value]) => labels[name] === value)
     t.notOk(isSelected, 'and is not one of those that serve')
+    const own = { ipBlock: { cidr: '10.0.0.0/8' } }
+    const restricted = renderChart({ ...values, networkPolicy: { from: [own] } }).objects
+    const { ingress } = specOf(restricted, 'NetworkPolicy') as { ingress: { from: Values[] }[] }
+    const [first, { podSelector } = {}, ...others] = ingress[0]!.from
+    t.same([first, ...others], [own])
+    t.match(labels, (podSelector as Values)['matchLabels'], 'the NetworkPolicy admits it')
   }
 })
 
@@ -524,8 +530,12 @@ void t.test('names follow the overrides, and are not too long', async (t) => {
 void t.test('the NetworkPolicy admits whatever the Service routes here', async (t) => {
   const clients = { podSelector: { matchLabels: { 'distributary.io/client': 'true' } } }
   const from = (values: Values): unknown => {
-    const policy = specOf(renderChart({ config: open, ...values }).objects, 'NetworkPolicy') as { ingress: Values[] }
-    return policy.ingress[0]!['from']
+    const { objects, notes } = renderChart({ config: open, ...values })
+    const { ingress } = specOf(objects, 'NetworkPolicy') as { ingress: Values[] }
+    const peers = ingress[0]!['from']
+    const asksForLabel = JSON.stringify(peers ?? []).includes('distributary.io/client')
+    t.equal(notes.includes('need the label'), asksForLabel, 'the notes agree')
+    return peers
   }
   const ranges = ['10.0.0.0/8']
   t.match(from({}), [clients])
@@ -537,7 +547,7 @@ void t.test('the NetworkPolicy admits whatever the Service routes here', async (
     [clients, { ipBlock: { cidr: '10.0.0.0/8' } }],
   )
   const own = [{ namespaceSelector: {} }]
-  t.same(from({ service: { type: 'LoadBalancer' }, networkPolicy: { from: own } }), own)
+  t.match(from({ service: { type: 'LoadBalancer' }, networkPolicy: { from: own } }), own)
 })
 
 void t.test('no pod sets a user when the platform assigns one', async (t) => {

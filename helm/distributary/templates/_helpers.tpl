@@ -47,6 +47,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if ne .Values.service.type "ClusterIP" -}}true{{- end -}}
 {{- end -}}
 
+{{/* "true" if the NetworkPolicy cannot tell clients apart. Agents are in any namespace, or on the node's network, and prove who they are.
+     Clients that come through a node or a load balancer have their own address or its, but no labels. */}}
+{{- define "distributary.admitsAll" -}}
+{{- $service := .Values.service -}}
+{{- $hasRanges := and $service.loadBalancerSourceRanges (eq $service.externalTrafficPolicy "Local") -}}
+{{- if or .Values.agents.enabled (and (include "distributary.isExternal" .) (not $hasRanges)) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Labels of the pod of `helm test`. Not those of the server's pods, or the Service and the disruption budget would include it. */}}
+{{- define "distributary.testLabels" -}}
+app.kubernetes.io/name: {{ printf "%s-test" (include "distributary.name" .) | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "distributary.tlsSecretName" -}}
 {{- if .Values.tls.secretName -}}
 {{- .Values.tls.secretName -}}
