@@ -428,19 +428,6 @@ void t.test('the Service has its own port', async (t) => {
   t.match(specOf(objects, 'Service'), { ports: [{ port: 443, targetPort: 'http' }] })
 })
 
-void t.test('alerts link to their pages through one value, and name the job that the chart scrapes', async (t) => {
-  const values = {
-    config: open,
-    nameOverride: 'cache',
-    prometheusRule: { enabled: true, runbookUrl: 'https://wiki/x' },
-  }
-  const rendered = helm === null ? [renderChart(values)] : [renderChart(values), renderWithHelm(values)]
-  for (const { objects } of rendered) {
-    const { groups } = specOf(objects, 'PrometheusRule') as {
-      groups: { rules: { alert?: string; expr: string; annotations?: Record<string, string> }[] }[]
-    }
-    const alerts = groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined)
-    t.ok(alerts.length > 10)
 void t.test('the Service prefers near pods as far as the release of Kubernetes can', async (t) => {
   for (const [kubernetes, expected] of [
     ['v1.37.2', 'PreferSameNode'],
@@ -456,6 +443,19 @@ void t.test('the Service prefers near pods as far as the release of Kubernetes c
   }
 })
 
+void t.test('alerts link to their pages through one value, and name the job that the chart scrapes', async (t) => {
+  const values = {
+    config: open,
+    nameOverride: 'cache',
+    prometheusRule: { enabled: true, runbookUrl: 'https://wiki/x' },
+  }
+  const rendered = helm === null ? [renderChart(values)] : [renderChart(values), renderWithHelm(values)]
+  for (const { objects } of rendered) {
+    const { groups } = specOf(objects, 'PrometheusRule') as {
+      groups: { rules: { alert?: string; expr: string; annotations?: Record<string, string> }[] }[]
+    }
+    const alerts = groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined)
+    t.ok(alerts.length > 10)
     for (const { alert, annotations } of alerts) t.equal(annotations?.['runbook_url'], `https://wiki/x/${alert}.md`)
     t.equal(alerts.find(({ alert }) => alert === 'DistributaryAbsent')?.expr, 'absent(up{job=~"cache"})')
   }
@@ -578,6 +578,28 @@ void t.test("only modes that read the node's keys run as root", async (t) => {
   }
 })
 
+void t.test('keys for etcd are only for servers that all speak HTTPS', async (t) => {
+  for (const [servers, hasKeys] of [
+    ['https://127.0.0.1:2379,https://10.0.0.7:2379', true],
+    ['127.0.0.1:2379', false],
+    ['unix:///var/lib/rancher/k3s/server/kine.sock', false],
+    ['https://127.0.0.1:2379,10.0.0.7:2379', false],
+  ] as const) {
+    const config = { etcdServers: servers.split(',') }
+    for (const values of [
+      { mode: 'sidecar', config },
+      { config: { ...config, insecureBindAny: true }, etcd: { tlsSecretName: 'etcd-client' } },
+    ]) {
+      const { objects } = renderChart(values)
+      t.equal('etcdCafile' in serverConfig(objects), hasKeys, servers)
+      t.equal(
+        podOf(objects).volumes.some(({ name }) => name === 'etcd'),
+        hasKeys,
+      )
+    }
+  }
+})
+
 void t.test('no Service turns into an environment variable that looks like an option', async (t) => {
   for (const [name, values] of MODES) t.equal(podOf(renderChart(values).objects).enableServiceLinks, false, name)
 })
@@ -610,28 +632,6 @@ function specName(objects: readonly KubernetesObject[], kind: string): string {
 
 function serverConfig(objects: readonly KubernetesObject[]): Record<string, unknown> {
   const texts = objects.map((object) => (object['data'] as Record<string, string> | undefined)?.['config.yaml'])
-void t.test('keys for etcd are only for servers that all speak HTTPS', async (t) => {
-  for (const [servers, hasKeys] of [
-    ['https://127.0.0.1:2379,https://10.0.0.7:2379', true],
-    ['127.0.0.1:2379', false],
-    ['unix:///var/lib/rancher/k3s/server/kine.sock', false],
-    ['https://127.0.0.1:2379,10.0.0.7:2379', false],
-  ] as const) {
-    const config = { etcdServers: servers.split(',') }
-    for (const values of [
-      { mode: 'sidecar', config },
-      { config: { ...config, insecureBindAny: true }, etcd: { tlsSecretName: 'etcd-client' } },
-    ]) {
-      const { objects } = renderChart(values)
-      t.equal('etcdCafile' in serverConfig(objects), hasKeys, servers)
-      t.equal(
-        podOf(objects).volumes.some(({ name }) => name === 'etcd'),
-        hasKeys,
-      )
-    }
-  }
-})
-
   return parse(texts.find((text) => text !== undefined)!) as Record<string, unknown>
 }
 
@@ -653,8 +653,9 @@ function idOf(object: unknown): string {
   return `${kind}/${metadata.name}`
 }
 
-void t.test('a generated certificate is for the Service, and kept over upgrades', async (t) => {
-  const values = MODES.get('agents')!
+void t.test('a generated certificate is for the Service and its routes, and kept over upgrades', async (t) => {
+  const httpRoute = { enabled: true, parentRefs: [{ name: 'g' }], hostnames: ['*.b.example'] }
+  const values = { ...MODES.get('agents')!, httpRoute, networkPolicy: { enabled: false } }
   const of = (objects: readonly KubernetesObject[]): KubernetesObject[] =>
     objects.filter(({ metadata }) => /-(tls|ca)$/.test(metadata.name))
   const first = of(renderChart(values).objects)
@@ -666,7 +667,7 @@ void t.test('a generated certificate is for the Service, and kept over upgrades'
     ).toString()
   const [certificate, authority] = [new X509Certificate(text('tls.crt')), new X509Certificate(text('ca.crt'))]
   t.ok(certificate.verify(authority.publicKey))
-  t.ok(certificate.checkHost('try-distributary.somewhere.svc'))
+  for (const name of ['try-distributary.somewhere.svc', 'a.b.example']) t.ok(certificate.checkHost(name), name)
   const map = first.find(({ kind }) => kind === 'ConfigMap')!
   t.same(map['data'], { 'ca.crt': text('ca.crt') })
   const cluster = first.map((object) => ({ ...object, metadata: { ...object.metadata, namespace: RELEASE.Namespace } }))

@@ -38,18 +38,18 @@ https://127.0.0.1:2379
 {{- if or .Values.agents.enabled .Values.tls.clientCaSecretName $config.clientCaFile $config.tokenAuthFile $config.oidcIssuerUrl $config.serviceAccountIssuer $config.authenticationKubeconfig $config.requestheaderClientCaFile -}}true{{- end -}}
 {{- end -}}
 
-{{/* The names by which clients call the Service, as YAML: without an authenticator the server refuses all others. */}}
+{{/* The names by which clients call the Service, as YAML. Those of an Ingress or a route may begin with "*.". */}}
 {{- define "distributary.hostNames" -}}
 {{- $name := include "distributary.fullname" . -}}
 {{- $names := list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) -}}
 {{- if .Values.ingress.enabled -}}
 {{- range .Values.ingress.hosts -}}
-{{- $names = append $names (trimPrefix "*" .host) -}}
+{{- $names = append $names .host -}}
 {{- end -}}
 {{- end -}}
 {{- if .Values.httpRoute.enabled -}}
 {{- range .Values.httpRoute.hostnames -}}
-{{- $names = append $names (trimPrefix "*" .) -}}
+{{- $names = append $names . -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $names -}}
@@ -186,7 +186,12 @@ https://127.0.0.1:2379
 {{- if eq .Values.mode "standalone" -}}
 {{- $_ := set $config "shutdownDelayDuration" "10s" -}}
 {{- if not (include "distributary.hasAuthenticator" .) -}}
-{{- $_ := set $config "allowedHosts" (fromYamlArray (include "distributary.hostNames" .)) -}}
+{{- /* The server refuses all other names. */ -}}
+{{- $hosts := list -}}
+{{- range fromYamlArray (include "distributary.hostNames" .) -}}
+{{- $hosts = append $hosts (trimPrefix "*" .) -}}
+{{- end -}}
+{{- $_ := set $config "allowedHosts" $hosts -}}
 {{- end -}}
 {{- end -}}
 {{- if .Values.metrics.port -}}
