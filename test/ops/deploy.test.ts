@@ -176,6 +176,12 @@ void t.test('the systemd unit runs the server with its sample configuration', as
   for (const line of ['DynamicUser=yes', 'ProtectSystem=strict', 'NoNewPrivileges=yes', 'CapabilityBoundingSet=']) {
     t.ok(unit.includes(`\n${line}\n`), line)
   }
+  const group = /^SupplementaryGroups=(.*)$/m.exec(unit)?.[1]
+  t.match(unit, `\n#   groupadd --system --force ${group}\n`, 'the group that can read keys exists before it starts')
+  t.match(text('deploy/systemd/config.yaml'), `group ${group}.`)
+  t.match(unit, /^LogsDirectory=distributary$/m, 'it can write an access log')
+  t.match(unit, /^ExecReload=\/bin\/kill -HUP \$MAINPID$/m)
+  t.match(unit, /^RestartForceExitStatus=SIGHUP$/m, 'a reload before it handles signals does not end it')
   t.match(unit, /^RestartPreventExitStatus=2$/m, 'it gives up only where no retry can help')
   t.match(unit, /^StartLimitIntervalSec=0$/m, 'and retries everything else without end')
   const stop = Number(/^TimeoutStopSec=(\d+)s$/m.exec(unit)![1])
