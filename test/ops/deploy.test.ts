@@ -234,6 +234,13 @@ for (const overlay of [...OVERLAYS, ...FOR_AGENTS]) {
     })
     if (loaded.kind !== 'run') throw new Error('the arguments must run')
     t.equal(loaded.config.requireUpstream, true)
+    if (pod.hostNetwork === true && loaded.config.securePort !== null) {
+      t.match(
+        loaded.config.metricsBindAddress,
+        { host: '127.0.0.1' },
+        'a Prometheus agent on the node needs no certificate',
+      )
+    }
     t.ok(files.length >= 3)
     for (const file of files) {
       t.ok(
@@ -366,6 +373,7 @@ type Labels = Readonly<Record<string, string>>
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 interface Pod {
+  readonly hostNetwork?: boolean
   readonly automountServiceAccountToken?: boolean
   readonly containers: readonly {
     readonly name: string
