@@ -25,7 +25,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
-    # A changed configuration is a new pod: the server reads it once, when it starts.
+    # A changed configuration is a new pod: the file of a subPath mount never changes.
     checksum/config: {{ include "distributary.config" . | sha256sum }}
     kubectl.kubernetes.io/default-container: distributary
     {{- with .Values.podAnnotations }}
