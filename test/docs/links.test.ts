@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import t from 'tap'
-import { repository } from './owner.js'
+import { OWNED, repository } from './owner.js'
 import { readText, root } from './repository.js'
 
 /** The files under a folder of the repository, by path in it, without recorded data and what other programs made. */
@@ -12,6 +12,9 @@ function filesIn(folder: string): string[] {
 }
 
 const files = ['.github', 'bench', 'deploy', 'docs', 'helm', 'src', 'test'].flatMap(filesIn)
+const textFiles = [...readdirSync(root).filter((one) => /\.(?:md|json)$/.test(one)), ...files].filter(
+  (file) => !/\.(?:png|gz|br|jsonl)$/.test(file),
+)
 const isPage = (file: string): boolean => file.endsWith('.md')
 const pages = [...readdirSync(root), ...files].filter(isPage)
 const guides = pages.filter((page) => page.startsWith('docs/'))
@@ -47,8 +50,7 @@ void t.test('every page that an address, a text or a comment names exists', asyn
   const address = new RegExp(`github\\.com/${repository()}/(?:blob|tree)/main/([\\w./#-]*[\\w/])`, 'g')
   const path = /(?<![\w./-])((?:bench|deploy|docs|helm|src|test)\/[\w./-]*\.md(?:#[\w-]+)?)\b/g
   let runbooks = 0
-  for (const file of [...readdirSync(root).filter((one) => /\.(?:md|json)$/.test(one)), ...files]) {
-    if (/\.(?:png|gz|br|jsonl)$/.test(file)) continue
+  for (const file of textFiles) {
     const text = readText(file)
     for (const [, target = ''] of text.matchAll(address)) {
       if (target.startsWith('docs/guide/alerts')) runbooks++
@@ -58,6 +60,17 @@ void t.test('every page that an address, a text or a comment names exists', asyn
     for (const [, target = ''] of text.matchAll(path)) t.ok(resolves(target), `${file}: ${target}`)
   }
   t.ok(runbooks > 60, `the addresses of ${runbooks} runbooks`)
+})
+
+void t.test('the first release needs no changes but those that releasing.md names', async (t) => {
+  const address = new RegExp(`(?:github\\.com|ghcr\\.io)/${dirname(repository())}/`, 'i')
+  const owned: readonly string[] = OWNED
+  for (const file of textFiles) if (address.test(readText(file))) t.ok(owned.includes(file), `${file} names the owner`)
+  const steps = readText('docs/project/releasing.md')
+  for (const page of pages) {
+    if (!/(?:after|before|until) the first release/i.test(readText(page)) || readText(page) === steps) continue
+    t.ok(steps.includes(`\`${page}\``), `${page} describes the time before`)
+  }
 })
 
 void t.test('the index has a row for every page, and sorts those under docs by what they are for', async (t) => {
