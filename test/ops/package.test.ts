@@ -17,7 +17,10 @@ void t.test('all files have the same version', async (t) => {
   for (const overlay of ['base', 'edge', 'static-pod']) {
     t.match(text(`deploy/kubernetes/${overlay}/kustomization.yaml`), new RegExp(`newTag: '?${version}'?\n`), overlay)
   }
-  t.match(text('deploy/kubernetes/kubeadm/patches/etcd+strategic.yaml'), `distributary:${version}\n`)
+  for (const path of ['deploy/kubernetes/kubeadm/patches/etcd+strategic.yaml', 'README.md', 'docs/guide/client.md']) {
+    const versions = [...text(path).matchAll(/distributary(?::|-client-)(\d+\.\d+\.\d+)/g)].map(([, one]) => one)
+    t.same(versions, [version], path)
+  }
   const changes = [...text('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, heading]) => heading!)
   t.ok(changes[0] === 'Unreleased' || changes[0]!.startsWith(version), 'what is new stands first')
 })
