@@ -213,7 +213,7 @@ function compareKeys(a: string, b: string): number {
   if (isLetterX !== isLetterY) return isLetterX ? 1 : -1
   if (isLetterX) return x < y ? -1 : 1
   const [m, n] = [numberFrom(a, at), numberFrom(b, at)]
-  const isInNumber = (x === '0' || y === '0') && /[1-9]\d*$/.test(a.slice(0, at))
+  const isInNumber = (x === '0' || y === '0') && isInNumberAt(a, at)
   const [p, q] = isInNumber ? [`1${m}`, `1${n}`] : [m, n]
   if (Number(p) !== Number(q)) return Number(p) - Number(q)
   if (m.length !== n.length) return m.length - n.length
@@ -234,6 +234,14 @@ function characterAt(text: string, at: number): string {
 }
 
 const LETTER = /\p{L}/u
+
+/** Whether digits that are not all zeros end at `at`. */
+function isInNumberAt(text: string, at: number): boolean {
+  let from = at
+  while (text[from - 1] === '0') from--
+  const digit = text[from - 1] ?? ''
+  return digit >= '1' && digit <= '9'
+}
 
 function numberFrom(text: string, at: number): string {
   return /^\d*/.exec(text.slice(at))![0]

@@ -162,3 +162,8 @@ spec:
   t.equal(yaml('[]'), '[]\n')
   t.equal(yaml('"x"'), 'x\n')
 })
+
+void t.test('keys with long numbers are sorted in linear time', async (t) => {
+  const digits = '1'.repeat(1_000_000)
+  t.equal(yaml(`{"${digits}x5":1,"${digits}x0":2}`), `"${digits}x0": 2\n"${digits}x5": 1\n`)
+})

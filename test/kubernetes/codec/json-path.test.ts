@@ -54,6 +54,14 @@ void t.test('a path that the object lacks never reaches a prototype', async (t) 
   t.throws(() => parseJsonPath('.a}{.b'), JsonPathSyntaxError)
 })
 
+void t.test('a path is parsed in linear time', async (t) => {
+  for (let i = 0; i < 200; i++) {
+    t.throws(() => parseJsonPath(`${'1'.repeat(16_000)}..`), JsonPathSyntaxError)
+    t.throws(() => parseJsonPath(`[1,2${' '.repeat(16_000)}3]`), JsonPathSyntaxError)
+  }
+  t.same(parseJsonPath('[ 1 , 2 ]'), parseJsonPath('[1,2]'))
+})
+
 void t.test('the work of a path is limited, and counted before it is done', async (t) => {
   const nest = (levels: number): Json => (levels === 0 ? { leaf: 1 } : { a: nest(levels - 1), b: 'x'.repeat(100) })
   const values: readonly (readonly [string, Json])[] = [

@@ -117,7 +117,7 @@ class Parser {
   #numberOrWord(): JsonPathNode {
     const digits = this.#take(/[+-]?[\d.]+|[+-]/y)
     if (digits !== '') {
-      if (!/^[+-]?(?:\d+\.?\d*|\.\d+)$/.test(digits)) this.#fail(`cannot parse number ${digits}`)
+      if (!/^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/.test(digits)) this.#fail(`cannot parse number ${digits}`)
       return { kind: 'literal', value: { number: digits } }
     }
     const word = this.#take(/[_\p{L}\p{Nd}][^ \t\r\n.,[\]$@{}]*/uy)
@@ -136,7 +136,7 @@ class Parser {
   #subscript(inner: string): readonly JsonPathNode[] {
     const texts = inner.split(',')
     if (texts.length > 1) {
-      return [{ kind: 'union', paths: texts.map((one) => parseJsonPath(`[${one.replace(/^ +| +$/g, '')}]`)) }]
+      return [{ kind: 'union', paths: texts.map((one) => parseJsonPath(`[${withoutSpaces(one)}]`)) }]
     }
     const name = /^'([^']*)'$/.exec(inner)?.[1]
     if (name !== undefined) return parseJsonPath(`.${name}`)
@@ -212,4 +212,11 @@ class Parser {
   #fail(problem: string): never {
     throw new JsonPathSyntaxError(`${problem} at ${this.#at}`)
   }
+}
+
+/** `/ +$/` would take time quadratic in the number of spaces. */
+function withoutSpaces(text: string): string {
+  let end = text.length
+  while (text[end - 1] === ' ') end--
+  return text.slice(0, end).replace(/^ +/, '')
 }

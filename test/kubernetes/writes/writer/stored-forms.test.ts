@@ -106,6 +106,7 @@ void t.test('under a declared prefix only values are written', async (t) => {
     ['two', { text: 'x', bytes: 'eA==' }],
     ['two', { value: null, text: 'x' }],
     ['no base64', { bytes: '!!' }],
+    ['no base64, found in linear time', { bytes: `${'='.repeat(2_000_000)}x` }],
     ['no text', { text: 1 }],
     ['no place', { text: 'x', spec: {} }],
     ['no place in metadata', { text: 'x', metadata: { name: 'a', labels: { a: 'b' } } }],
