@@ -2,7 +2,7 @@
  * Writes compact JSON text into a growing buffer that is reused for the next object. A comma is written after each
  * member and element, and closing a container overwrites its last comma. This takes one test per container instead of
  * one per member. The input is protobuf bytes, and literals prepared when a schema is compiled, so no JavaScript
- * string is created unless the bytes are not UTF-8.
+ * string is created.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -21,6 +21,7 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c
 const HEX = Buffer.from('0123456789abcdef', 'latin1')
+const REPLACEMENT = Buffer.from('\ufffd', 'utf8')
 
 /**
  * 0 means that the byte is written unchanged, 1 that it takes six characters; any other value is the letter after the
@@ -133,15 +134,18 @@ export class JsonWriter {
   }
 
   private invalidString(source: Buffer, start: number, end: number): void {
-    let text = ''
+    const valid = Buffer.allocUnsafe((end - start) * REPLACEMENT.length)
+    let length = 0
     for (let i = start; i < end;) {
       const size = sequenceLength(source, i, end)
-      text += size === 0 ? '\ufffd' : source.toString('utf8', i, i + size)
-      i += size === 0 ? 1 : size
+      if (size === 0) {
+        valid.set(REPLACEMENT, length)
+        length += REPLACEMENT.length
+        i++
+      }
+      for (const stop = i + size; i < stop; i++) valid[length++] = source[i]!
     }
-    const quoted = JSON.stringify(text)
-    this.ensure(quoted.length * 3)
-    this.length += this.bytes.write(quoted, this.length, 'utf8')
+    this.string(valid, 0, length)
   }
 
   /** Writes an integer given in two halves, unsigned or in two's complement, with all its digits. */
@@ -189,10 +193,17 @@ export class JsonWriter {
   }
 }
 
-/** Returns the length of the well-formed UTF-8 sequence at `at`, or 0. */
+/** Returns the length of the well-formed UTF-8 sequence at `at`, or 0. A call of `isUtf8` for each would take too long. */
 function sequenceLength(source: Buffer, at: number, end: number): number {
   const first = source[at]!
-  const size = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2
+  if (first < 0x80) return 1
+  if (first < 0xc2 || first > 0xf4) return 0
+  const size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2
   if (at + size > end) return 0
-  return isUtf8(source.subarray(at, at + size)) ? size : 0
+  // The second byte excludes overlong forms, surrogates, and what is above U+10FFFF.
+  const low = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80
+  const high = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf
+  if (source[at + 1]! < low || source[at + 1]! > high) return 0
+  for (let i = at + 2; i < at + size; i++) if ((source[i]! & 0xc0) !== 0x80) return 0
+  return size
 }
