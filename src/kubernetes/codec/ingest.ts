@@ -208,11 +208,13 @@ function stored(keyValue: KeyValue, { namespace, name }: ObjectName, content: Co
 
 /** Thousands of objects share a few namespaces and kinds, so each is kept as one string, up to a limit. */
 const strings = new LRUCache<string, string>({ max: 10_000 })
+/** No valid name is longer. */
+const MAX_SHARED_LENGTH = 512
 
 function shared(text: string): string {
   const known = strings.get(text)
   if (known !== undefined) return known
-  strings.set(text, text)
+  if (text.length <= MAX_SHARED_LENGTH) strings.set(text, text)
   return text
 }
 

@@ -116,12 +116,11 @@ class Decoder {
     writer.byte(OPEN_BRACE)
     const open = writer.length
     if (plan.isKind) {
-      let head = plan.heads.get(apiVersion)
-      if (head === undefined) {
-        head = Buffer.from(`"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},`, 'utf8')
-        plan.heads.set(apiVersion, head)
+      if (plan.head?.apiVersion !== apiVersion) {
+        const text = `"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},`
+        plan.head = { apiVersion, bytes: Buffer.from(text, 'utf8') }
       }
-      writer.raw(head)
+      writer.raw(plan.head.bytes)
     }
     this.members(plan, start, end, depth)
     writer.close(open, CLOSE_BRACE)

@@ -94,8 +94,11 @@ export class Plan {
   readonly fields: readonly PlanField[]
   /** Maps a field number to an index in `fields`, -1 for none. */
   readonly slotOf: Int16Array
-  /** Maps an apiVersion to `"kind":…,"apiVersion":…,`, since some messages are kinds of many versions. */
-  readonly heads = new Map<string, Buffer>()
+  /**
+   * `"kind":…,"apiVersion":…,` of the last object. Options are kinds of any apiVersion that a client sends, so no more
+   * than one is kept.
+   */
+  head: { readonly apiVersion: string; readonly bytes: Buffer } | null = null
 
   /** @param hiddenName the name of a field that is silently skipped. */
   constructor(message: Message, hiddenName?: string) {

@@ -21,6 +21,7 @@
  * with strings as keys. A type with a capital letter is a message. If it belongs to another package, `alias/` or the
  * whole package and `/` come first. The other types are protobuf's scalars and the six of `SpecialType`.
  */
+import { getOrMake } from '../../../support/memo.js'
 import { readPackageFile } from '../../../support/package-file.js'
 import type { SCALAR_WIRE_TYPES } from './wire.js'
 
@@ -59,6 +60,9 @@ export interface Message {
 export const META_PACKAGE = 'k8s.io.apimachinery.pkg.apis.meta.v1'
 export const OBJECT_META = `${META_PACKAGE}.ObjectMeta`
 const NO_FIELDS: readonly string[] = []
+/** The apiVersions whose kinds are remembered: how many, and the longest. Kubernetes has fewer than a hundred. */
+const MAX_KNOWN_VERSIONS = 1_000
+const MAX_KNOWN_LENGTH = 512
 
 /** A descriptor set's additions: whole messages, and the kinds among them. */
 export interface SchemaAdditions {
@@ -96,7 +100,7 @@ function inVersion(name: string, version: string): string {
 export class Schema {
   private readonly messages = new Map<string, Message>()
   /** Messages by apiVersion, then by kind. */
-  private readonly kinds = new Map<string, Map<string, Message | null>>()
+  private readonly kinds = new Map<string, Map<string, Message>>()
 
   private constructor(
     private readonly lines: ReadonlyMap<string, string>,
@@ -150,25 +154,19 @@ export class Schema {
    * @param apiVersion as in the envelope: `v1`, `apps/v1`.
    */
   messageOfKind(apiVersion: string, kind: string): Message | undefined {
-    let ofVersion = this.kinds.get(apiVersion)
-    if (ofVersion === undefined) {
-      // apiVersions come from stored bytes, so limit how many are remembered.
-      if (this.kinds.size >= 1_000) this.kinds.clear()
-      ofVersion = new Map()
-      this.kinds.set(apiVersion, ofVersion)
-    }
-    let message = ofVersion.get(kind)
-    if (message === undefined) {
-      message = this.findKind(apiVersion, kind)
-      if (ofVersion.size >= 1_000) ofVersion.clear()
-      ofVersion.set(kind, message)
-    }
-    return message ?? undefined
+    const known = this.kinds.get(apiVersion)?.get(kind)
+    if (known !== undefined) return known
+    const found = this.findKind(apiVersion, kind)
+    // Some kinds exist in every apiVersion, and those come from clients and stored bytes.
+    if (found === undefined || apiVersion.length > MAX_KNOWN_LENGTH) return found
+    if (this.kinds.size >= MAX_KNOWN_VERSIONS) this.kinds.clear()
+    getOrMake(this.kinds, apiVersion, () => new Map<string, Message>()).set(kind, found)
+    return found
   }
 
-  private findKind(apiVersion: string, kind: string): Message | null {
+  private findKind(apiVersion: string, kind: string): Message | undefined {
     const explicit = this.explicitKinds.get(`${apiVersion}/${kind}`)
-    if (explicit !== undefined) return this.message(explicit) ?? null
+    if (explicit !== undefined) return this.message(explicit)
     for (const added of this.addedPackages) {
       const message = isPackageOf(added, apiVersion) ? this.message(`${added}.${kind}`) : undefined
       if (message?.isKind === true) return message
@@ -179,7 +177,7 @@ export class Schema {
     // Status, WatchEvent and the options are registered in every group's version.
     const common = this.message(`${META_PACKAGE}.${kind}`)
     const isCommon = common !== undefined && (common.isKind || kind === 'Status' || kind === 'WatchEvent')
-    return isCommon ? common : null
+    return isCommon ? common : undefined
   }
 
   /** Returns a message by its full name, such as `k8s.io.api.core.v1.Pod`. */

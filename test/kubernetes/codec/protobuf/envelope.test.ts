@@ -1,14 +1,20 @@
+import { isUtf8 } from 'node:buffer'
+
 import t from 'tap'
 
 import { CodecError, type CodecErrorCode } from '../../../../src/kubernetes/codec/protobuf/codec-error.js'
 import { decodeObject } from '../../../../src/kubernetes/codec/protobuf/decode.js'
 import { MAX_MESSAGE_DEPTH } from '../../../../src/kubernetes/codec/protobuf/field-places.js'
 import { isProtobuf, openEnvelope, rawOf } from '../../../../src/kubernetes/codec/protobuf/envelope.js'
+import { JsonWriter } from '../../../../src/kubernetes/codec/protobuf/json-writer.js'
 import { readMetadata } from '../../../../src/kubernetes/codec/protobuf/metadata.js'
+import { plansOf } from '../../../../src/kubernetes/codec/protobuf/plan.js'
 import { withResourceVersion } from '../../../../src/kubernetes/codec/protobuf/resource-version-splice.js'
 import { kubernetesSchema } from '../../../../src/kubernetes/codec/protobuf/schema.js'
+import { randomInteger, seededRandom } from '../../../../src/support/random.js'
 import { apiServer120, apiTestData } from '../../../support/protobuf-data.js'
 import { lengthDelimited, varint } from '../../../support/protobuf-sample.js'
+import { testSeed } from '../../../support/test-seeds.js'
 
 const schema = kubernetesSchema()
 const pod = apiTestData('head').find(({ name }) => name === 'core.v1.Pod')!
@@ -169,6 +175,53 @@ void t.test('bytes that are not UTF-8 become U+FFFD one by one, and the JSON sta
   const raw = lengthDelimited(1, lengthDelimited(1, Buffer.from([0x61, 0xff, 0xc3, 0x28, 0xe2, 0x82, 0x22])))
   const decoded = JSON.parse(decodeObject(envelope('v1', 'ConfigMap', raw), schema).bytes.toString()) as object
   t.match(decoded, { metadata: { name: 'a\ufffd\ufffd(\ufffd\ufffd"' } })
+  t.end()
+})
+
+void t.test('a text with bytes that are not UTF-8 is written in one pass, one U+FFFD for each', (t) => {
+  const random = seededRandom(testSeed(1))
+  const bytes = [0x00, 0x22, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xed, 0xef]
+  const starts = [...bytes, 0xf0, 0xf1, 0xf4, 0xf5, 0xff]
+  for (let round = 0; round < 2_000; round++) {
+    const text = Buffer.from(
+      Array.from({ length: randomInteger(random, 0, 12) }, () => starts[randomInteger(random, 0, starts.length - 1)]!),
+    )
+    let calls = 0
+    const slice = text.subarray.bind(text)
+    text.subarray = (...range) => (calls++, slice(...range))
+    const writer = new JsonWriter()
+    writer.string(text, 0, text.length)
+    t.equal(JSON.parse(writer.copy().toString()), replaced(slice()), text.toString('hex'))
+    t.ok(calls <= 1, `${calls} slices`)
+  }
+  t.end()
+})
+
+/** Each byte that starts no well-formed sequence becomes a U+FFFD. */
+function replaced(bytes: Buffer): string {
+  let text = ''
+  for (let at = 0; at < bytes.length;) {
+    const size = [1, 2, 3, 4].find((size) => at + size <= bytes.length && isUtf8(bytes.subarray(at, at + size)))
+    text += size === undefined ? '\ufffd' : bytes.toString('utf8', at, at + size)
+    at += size ?? 1
+  }
+  return text
+}
+
+void t.test('nothing is kept of the apiVersions that clients send', (t) => {
+  const sizes = (value: object): number =>
+    Object.values(value).reduce<number>((sum, one) => sum + (one instanceof Map ? one.size : 0), 0)
+  const own = schema.with({ messages: [], packages: [], kinds: new Map() })
+  const plan = plansOf(own).ofKind('v1', 'DeleteOptions')
+  const before = { plan: sizes(plan), schema: sizes(own) }
+  for (let i = 0; i < 200; i++) {
+    const apiVersion = `${i}${'x'.repeat(7_000)}/v1`
+    t.match(JSON.parse(decodeObject(envelope(apiVersion, 'DeleteOptions', Buffer.alloc(0)), own).bytes.toString()), {
+      apiVersion,
+    })
+    own.messageOfKind(`short${i}/v1`, 'Unknown')
+  }
+  t.same({ plan: sizes(plan), schema: sizes(own) }, before)
   t.end()
 })
 
