@@ -520,6 +520,17 @@ export const DIALECT: FixedRows<typeof dialect> = {
     beyond: '413',
     tests: ['kubernetes/writes/patch'],
   },
+  MAX_ADDED_BYTES: {
+    bound: 'defaults added to a custom resource; what the versions of a v1beta1 definition share',
+    beyond: 'the object counts as unreadable; 413 for a write',
+    metric: 'distributary_codec_unreadable_objects_total',
+    tests: ['kubernetes/codec/read-rules', 'kubernetes/codec/versions'],
+  },
+  MAX_DEFINITION_VERSIONS: {
+    bound: 'versions of a definition',
+    beyond: '422; a stored definition is not served',
+    tests: ['kubernetes/dialect/crd'],
+  },
 }
 
 export const SUPPORT: FixedRows<typeof support> = {

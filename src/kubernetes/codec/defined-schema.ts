@@ -23,7 +23,11 @@ export class DefinedSchema {
   }
 
   static of(schema: OpenApiSchema): DefinedSchema {
-    const text = exactText(schema)
+    return DefinedSchema.ofText(exactText(schema))
+  }
+
+  /** @param text from `exactText`. */
+  static ofText(text: string): DefinedSchema {
     const json = new SharedArrayBuffer(Buffer.byteLength(text))
     Buffer.from(json).write(text)
     return new DefinedSchema(json)

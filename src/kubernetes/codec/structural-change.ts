@@ -7,8 +7,11 @@
  *
  * Source: the packages `pruning`, `defaulting` and `objectmeta` of k8s.io/apiextensions-apiserver.
  */
-import { cloneTree, isRecord, type Json, joinPath, type JsonRecord } from './json-tree.js'
+import { oncePer } from '../../support/memo.js'
+import { MAX_ADDED_BYTES } from '../model/limits.js'
+import { cloneTree, isRecord, type Json, jsonText, joinPath, type JsonRecord } from './json-tree.js'
 import { orderlyMetadata } from './object-metadata.js'
+import { CodecError } from './protobuf/codec-error.js'
 
 /** The parts of a schema that change objects; created by `structural-schema.ts`. */
 export interface Structural {
@@ -145,38 +148,69 @@ function coerceObject(object: JsonRecord): boolean {
   return true
 }
 
-/** Fills in the defaults of absent members; a null where null is not allowed counts as absent. */
-export function fillDefaults(value: Json, schema: Structural): boolean {
+/** The JSON that defaults have added to one object so far. */
+class Added {
+  #bytes = 0
+
+  /** @throws CodecError */
+  count(bytes: number): void {
+    this.#bytes += bytes
+    if (this.#bytes <= MAX_ADDED_BYTES) return
+    throw new CodecError('too-large', `the defaults of its definition add more than ${MAX_ADDED_BYTES} bytes`)
+  }
+}
+
+const bytesOfMember = oncePer(([name, value]: Structural['defaulted'][number]) =>
+  Buffer.byteLength(jsonText({ [name]: value })),
+)
+const bytesOfDefault = oncePer(({ defaultValue }: Structural) => Buffer.byteLength(jsonText(defaultValue!)))
+
+/**
+ * Fills in the defaults of absent members; a null where null is not allowed counts as absent.
+ * @throws CodecError when they are too large together.
+ */
+export function fillDefaults(value: Json, schema: Structural, added = new Added()): boolean {
   if (!schema.hasDefaults) return false
   let isChanged = false
   if (Array.isArray(value)) {
     const { items } = schema
     if (items === null) return false
     for (let i = 0; i < value.length; i++) {
-      if (value[i] === null && !items.isNullable && items.defaultValue !== undefined) {
-        value[i] = cloneTree(items.defaultValue)
+      if (isToBeFilled(value[i]!, items)) {
+        value[i] = defaultOf(items, added)
         isChanged = true
       }
-      isChanged = fillDefaults(value[i]!, items) || isChanged
+      isChanged = fillDefaults(value[i]!, items, added) || isChanged
     }
     return isChanged
   }
   if (!isRecord(value)) return false
-  for (const [name, given, isNullable] of schema.defaulted) {
+  for (const member of schema.defaulted) {
+    const [name, given, isNullable] = member
     if (Object.hasOwn(value, name) && (isNullable || value[name] !== null)) continue
+    added.count(bytesOfMember(member))
     value[name] = cloneTree(given)
     isChanged = true
   }
   for (const name in value) {
     const inner = memberSchema(schema, name)
     if (inner === undefined || inner === null) continue
-    if (value[name] === null && !inner.isNullable && inner.defaultValue !== undefined) {
-      value[name] = cloneTree(inner.defaultValue)
+    if (isToBeFilled(value[name]!, inner)) {
+      value[name] = defaultOf(inner, added)
       isChanged = true
     }
-    isChanged = fillDefaults(value[name]!, inner) || isChanged
+    isChanged = fillDefaults(value[name]!, inner, added) || isChanged
   }
   return isChanged
+}
+
+function isToBeFilled(value: Json, schema: Structural): boolean {
+  return value === null && !schema.isNullable && schema.defaultValue !== undefined
+}
+
+function defaultOf(schema: Structural, added: Added): Json {
+  added.count(bytesOfDefault(schema))
+  return cloneTree(schema.defaultValue!)
 }
 
 /** Returns undefined if the member is not declared; null if it is, but nothing inside it is. */

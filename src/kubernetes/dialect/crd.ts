@@ -12,6 +12,7 @@ import { DefinedSchema } from '../codec/defined-schema.js'
 import { exactText } from '../codec/exact-json.js'
 import { keyFromText } from '../../engine/model/event.js'
 import type { ApiResource } from '../model/api-resource.js'
+import { MAX_DEFINITION_VERSIONS } from '../model/limits.js'
 import { compareVersions } from './discovery.js'
 import {
   type CustomDefinition,
@@ -22,6 +23,7 @@ import {
 } from './resource-registry.js'
 import { conditionOf } from './table/printer.js'
 import { countAt, field, has, isObject, listAt, textAt, textsAt } from '../../support/fields.js'
+import { getOrMake } from '../../support/memo.js'
 import { normalizeEtcdPrefix } from './well-known-resources.js'
 
 export type DefinitionReading =
@@ -65,6 +67,8 @@ export function readDefinition(definition: unknown, etcdPrefix: string): Definit
   const waiting = notYetEstablished(definition)
   if (waiting !== null) return waiting
 
+  if (listAt(spec, 'versions').length > MAX_DEFINITION_VERSIONS)
+    return notServed(`it has more than ${MAX_DEFINITION_VERSIONS} versions`)
   const versions = versionsOf(spec)
   const stored = versions.find(({ storage }) => storage)
   if (stored === undefined) return notServed('no version is marked as the storage version')
@@ -176,6 +180,8 @@ function versionsOf(spec: unknown): readonly Version[] {
   const given = listAt(spec, 'versions').filter((version) => LABEL.test(textAt(version, 'name')))
   const old = textAt(spec, 'version')
   const list = given.length > 0 || !LABEL.test(old) ? given : [{ name: old, served: true, storage: true }]
+  // Old definitions have one schema for all versions, and others often repeat it.
+  const schemas = new Map<string, DefinedSchema>()
   return list.map((version) => {
     const columns = listAt(version, 'additionalPrinterColumns')
     const schema = field(version, 'schema', 'openAPIV3Schema') ?? field(spec, 'validation', 'openAPIV3Schema')
@@ -187,7 +193,9 @@ function versionsOf(spec: unknown): readonly Version[] {
       deprecationWarning: has(version, 'deprecationWarning') ? textAt(version, 'deprecationWarning') : null,
       printerColumns: (columns.length > 0 ? columns : listAt(spec, 'additionalPrinterColumns')).map(printerColumn),
       selectableFields: listAt(version, 'selectableFields').map((entry) => textAt(entry, 'jsonPath')),
-      schema: isObject(schema) ? DefinedSchema.of(schema) : undefined,
+      schema: isObject(schema)
+        ? getOrMake(schemas, exactText(schema), (text) => DefinedSchema.ofText(text))
+        : undefined,
       subresources: subresourcesOf(field(version, 'subresources') ?? field(spec, 'subresources')),
     }
   })

@@ -3,6 +3,7 @@
  * preserves. Schemas are in memory that all threads share, so their size costs nothing.
  */
 import { DefinedSchema } from '../codec/defined-schema.js'
+import { getOrMake } from '../../support/memo.js'
 import type { CustomDefinition, ServedResource } from './resource-registry.js'
 
 export interface SharedResource extends Omit<ServedResource, 'schema' | 'definition'> {
@@ -27,13 +28,15 @@ export function fromShared(
   resources: readonly SharedResource[],
   schemaOf: (json: SharedArrayBuffer, version: string) => DefinedSchema = (json) => new DefinedSchema(json),
 ): readonly ServedResource[] {
-  // The versions of one definition share it in this thread as well.
+  // The versions of one definition share it in this thread as well, and so do those with the same schema.
   const definitions = new Map<SharedDefinition, CustomDefinition>()
+  const made = new Map<SharedArrayBuffer, DefinedSchema>()
   const definitionOf = (shared: SharedDefinition): CustomDefinition => {
     let definition = definitions.get(shared)
     if (definition === undefined) {
       const schemas = Object.entries(shared.schemas).map(
-        ([version, json]) => [version, json === undefined ? undefined : schemaOf(json, version)] as const,
+        ([version, json]) =>
+          [version, json === undefined ? undefined : getOrMake(made, json, () => schemaOf(json, version))] as const,
       )
       definitions.set(shared, (definition = { ...shared, schemas: Object.fromEntries(schemas) }))
     }

@@ -44,3 +44,10 @@ export const MAX_PATCH_OPERATIONS = 10_000
 export const MAX_COPIED_BYTES = 3 * 1024 * 1024
 /** The most values that one patch may visit. The largest body holds fewer than half as many. */
 export const MAX_PATCH_WORK = 4_000_000
+/**
+ * The JSON that reading may add to one object: the defaults of its definition, or what the versions of a v1beta1
+ * definition share. Ten times as much as etcd stores of an object by default.
+ */
+export const MAX_ADDED_BYTES = 16 * 1024 * 1024
+/** The versions of a definition. Each is a resource of its own; real definitions have a few. */
+export const MAX_DEFINITION_VERSIONS = 100

@@ -20,11 +20,13 @@ import {
 } from '../codec/json-tree.js'
 import type { DefinedSchema } from '../codec/defined-schema.js'
 import { fillDefinition, storageVersionOf } from '../codec/versions/custom-resource-definition.js'
+import { CodecError } from '../codec/protobuf/codec-error.js'
 import { coerceEmbedded, fillDefaults, pruneNulls, pruneUnknown } from '../codec/structural-change.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ScalePaths, ServedResource } from '../dialect/resource-registry.js'
 import { hasGeneration, isCreatedByPut, isPutVersioned, keptByStatus } from '../dialect/well-known-resources.js'
 import { apiVersion, resourceId } from '../model/api-resource.js'
+import { RequestEntityTooLargeError } from '../model/status.js'
 import type { BuiltInDefaults } from './built-in-defaults.js'
 import type { CanonicalForm } from './canonical-form.js'
 import { unevaluatedRules, unevaluatedRulesOf } from './cel-rules.js'
@@ -135,7 +137,12 @@ export class KindRulebook {
         this.form.settleCustom(object)
         coerceEmbedded(object, schema.structural)
         if (!keepsUnknown) pruneNulls(object, schema.structural)
-        fillDefaults(object, schema.structural)
+        try {
+          fillDefaults(object, schema.structural)
+        } catch (error) {
+          if (!(error instanceof CodecError)) throw error
+          throw new RequestEntityTooLargeError(`Request entity too large: ${error.message}`)
+        }
       },
     }
   }

@@ -288,15 +288,16 @@ function asReadThere(defined: readonly ServedResource[]): readonly ServedResourc
   }))
 }
 
-function isSmall({ bytes }: StoredObject): boolean {
-  return bytes.length <= MAX_DEFINITION_BYTES
+/** The versions of a definition in v1beta1 may share most of its bytes. */
+function isSmall({ bytes, schemaVersion }: StoredObject): boolean {
+  return bytes.length <= MAX_DEFINITION_BYTES && schemaVersion !== 'apiextensions.k8s.io/v1beta1'
 }
 
 async function resourcesOf({
   resources,
   structurals,
 }: Extract<SharedReading, { kind: 'defined' }>): Promise<readonly ServedResource[]> {
-  const compiled = new Map<string, Awaited<ReturnType<typeof structuralFrom>>>()
-  for (const [version, pieces] of Object.entries(structurals)) compiled.set(version, await structuralFrom(pieces))
-  return fromShared(resources, (json, version) => new DefinedSchema(json, compiled.get(version)))
+  const compiled = new Map<readonly string[], Awaited<ReturnType<typeof structuralFrom>>>()
+  for (const pieces of new Set(Object.values(structurals))) compiled.set(pieces, await structuralFrom(pieces))
+  return fromShared(resources, (json, version) => new DefinedSchema(json, compiled.get(structurals[version]!)))
 }

@@ -3,6 +3,7 @@
  * proportion to the size of the schemas, which only etcd limits.
  */
 import type { TransferListItem } from 'node:worker_threads'
+import type { DefinedSchema } from '../../kubernetes/codec/defined-schema.js'
 import { parseExactJson } from '../../kubernetes/codec/exact-json.js'
 import { ObjectViews } from '../../kubernetes/codec/object-views.js'
 import { kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
@@ -18,8 +19,11 @@ import { serveJobs } from '../../support/serve-jobs.js'
 import { DEFINITION_VIEW } from './definitions.js'
 import type { DefinitionMessage, DocumentMessage, OpenApiMessage, SharedReading } from './document-messages.js'
 import { bufferOf } from '../../support/buffer-of.js'
+import { oncePer } from '../../support/memo.js'
 
 const schema = kubernetesSchema()
+/** Versions with the same schema share its pieces, in the response as well. */
+const piecesOf = oncePer((defined: DefinedSchema) => structuralPieces(defined.structural))
 
 function definitionOf({ object, etcdPrefix }: DefinitionMessage): SharedReading {
   const stored = new LooseObject({
@@ -39,7 +43,7 @@ function definitionOf({ object, etcdPrefix }: DefinitionMessage): SharedReading 
   if (reading.kind === 'not-served') return reading
   const schemas = Object.entries(reading.resources[0]?.definition?.schemas ?? {})
   const structurals = schemas.flatMap(([version, one]) =>
-    one === undefined ? [] : [[version, structuralPieces(one.structural)] as const],
+    one === undefined ? [] : [[version, piecesOf(one)] as const],
   )
   return {
     kind: 'defined',

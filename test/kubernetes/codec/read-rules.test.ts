@@ -19,12 +19,8 @@ const schema = DefinedSchema.of({
     },
   },
 })
-const rules = new ReadRules({
-  group: 'example.com',
-  kind: 'Thing',
-  schemas: { v1: schema },
-  preservesUnknownFields: false,
-})
+const options = { group: 'example.com', kind: 'Thing', schemas: { v1: schema }, preservesUnknownFields: false }
+const rules = new ReadRules(options)
 
 function read(spec: string): string | null {
   const json = `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","generation":1},"spec":${spec}}`
@@ -49,4 +45,24 @@ void t.test('numbers are exact after a default is filled in, whatever is next to
 void t.test('a null where none is allowed is removed, and an object without one is unchanged', async (t) => {
   t.equal(read('{"none":null,"ratio":1,"kind":"x"}'), '{"ratio":1,"kind":"x"}')
   t.equal(read('{"none":"null","kind":"x"}'), null)
+})
+
+void t.test('an object whose defaults would be too large cannot be read', async (t) => {
+  const item = { type: 'object', properties: { text: { type: 'string', default: 'x'.repeat(1_000) } } }
+  const properties = {
+    members: { type: 'array', items: item },
+    nulls: { type: 'array', items: { ...item, default: { text: 'x'.repeat(1_000) } } },
+  }
+  const defined = { ...options, schemas: { v1: DefinedSchema.of({ type: 'object', properties }) } }
+  const read = (member: string, value: unknown, length: number): unknown => {
+    const object = { kind: 'Thing', metadata: {}, [member]: Array.from({ length }, () => value) }
+    return new ReadRules(defined).readJson(Buffer.from(JSON.stringify(object)), 'example.com/v1', 'example.com/v1')
+  }
+  for (const [member, value] of [
+    ['members', {}],
+    ['nulls', null],
+  ] as const) {
+    t.ok(read(member, value, 15_000), member)
+    t.throws(() => read(member, value, 20_000), { name: 'CodecError', code: 'too-large' }, member)
+  }
 })

@@ -511,3 +511,15 @@ void t.test('members that were moved or renamed are found in both versions', (t)
   })
   t.end()
 })
+
+void t.test('a definition whose versions share too much cannot be converted', (t) => {
+  const validation = { openAPIV3Schema: { description: 'x'.repeat(30_000) } }
+  const convertOf = (length: number): unknown => {
+    const versions = Array.from({ length }, (_, i) => ({ name: `v${i + 1}`, served: true, storage: i === 0 }))
+    const from = 'apiextensions.k8s.io/v1beta1'
+    return converted({ spec: { validation, versions } }, from, 'apiextensions.k8s.io/v1', 'CustomResourceDefinition')
+  }
+  t.ok(convertOf(100))
+  t.throws(() => convertOf(1_000), { name: 'CodecError', code: 'too-large' })
+  t.end()
+})

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { type DefinitionReading, ownerOfDefinition, readDefinition } from '../../../src/kubernetes/dialect/crd.js'
 import { ResourceRegistry } from '../../../src/kubernetes/dialect/resource-registry.js'
+import { fromShared, toShared } from '../../../src/kubernetes/dialect/shared-resource.js'
 import { tableRow } from '../../../src/kubernetes/dialect/table/table-rows.js'
 
 const names = { plural: 'caches', singular: 'cache', kind: 'Cache', listKind: 'CacheList' }
@@ -206,4 +207,23 @@ void t.test('the versions of a definition share its content, whose fingerprint c
   const old = { apiVersion: 'apiextensions.k8s.io/v1beta1' }
   t.match(definitionOf(read({}, old)), { preservesUnknownFields: true }, 'in v1beta1 that is the default')
   t.match(definitionOf(read({ preserveUnknownFields: false }, old)), { preservesUnknownFields: false })
+})
+
+void t.test('versions with the same schema share it, also in another thread', async (t) => {
+  const schema = { openAPIV3Schema: { type: 'object' } }
+  const versions = [version('v1', true), version('v2'), version('v3')]
+  for (const spec of [
+    { versions, validation: schema },
+    { versions: versions.map((one) => ({ ...one, schema: structuredClone(schema) })) },
+  ]) {
+    const { resources } = defined(define(spec))
+    const there = fromShared(structuredClone(resources.map(toShared)))
+    for (const each of [resources, there]) t.equal(new Set(each.map((one) => one.schema)).size, 1)
+  }
+})
+
+void t.test('a definition with very many versions is not served', async (t) => {
+  const many = (length: number): object => ({ versions: Array.from({ length }, (_, i) => version(`v${i}`, i === 0)) })
+  t.equal(defined(define(many(100))).resources.length, 100)
+  t.match(define(many(101)), { kind: 'not-served', reason: 'it has more than 100 versions' })
 })

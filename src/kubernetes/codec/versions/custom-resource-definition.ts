@@ -9,12 +9,15 @@ import {
   isRecord,
   type Json,
   type JsonRecord,
+  jsonText,
   record,
   recordAt,
   recordsAt,
   renameMember,
   textMember,
 } from '../json-tree.js'
+import { CodecError } from '../protobuf/codec-error.js'
+import { MAX_ADDED_BYTES } from '../../model/limits.js'
 
 export function toV1(definition: JsonRecord): void {
   const spec = recordAt(definition, 'spec')
@@ -64,6 +67,11 @@ function moveIntoVersions(spec: JsonRecord): void {
     given.length === 0 && typeof only === 'string' && only !== ''
       ? [record({ name: only, served: true, storage: true })]
       : given
+  const shared = [validation, subresources, additionalPrinterColumns, selectableFields]
+  const bytes = shared.reduce<number>((sum, one) => sum + (one === undefined ? 0 : jsonText(one).length), 0)
+  if (bytes * versions.length > MAX_ADDED_BYTES) {
+    throw new CodecError('too-large', `what its ${versions.length} versions share takes ${bytes} bytes in each`)
+  }
   for (const version of versions) {
     if (isRecord(validation)) version['schema'] = validation
     if (isRecord(subresources)) version['subresources'] = subresources
