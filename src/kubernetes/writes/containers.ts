@@ -33,9 +33,12 @@ interface Contents {
 }
 
 /** Whether the resource's objects contain others. */
-export function isContainer({ resource }: Pick<ServedResource, 'resource'>): boolean {
-  const id = resourceId(resource)
-  return id === NAMESPACES || id === DEFINITIONS
+export function isContainer(served: Pick<ServedResource, 'resource'>): boolean {
+  return resourceId(served.resource) === NAMESPACES || isDefinition(served)
+}
+
+export function isDefinition({ resource }: Pick<ServedResource, 'resource'>): boolean {
+  return resourceId(resource) === DEFINITIONS
 }
 
 export class Containers {

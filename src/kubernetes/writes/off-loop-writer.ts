@@ -10,9 +10,10 @@
  * - YAML (aliases, a slower parser) and protobuf (an empty message may become many members in JSON);
  * - a JSON Patch, whose operations may each visit the whole object.
  *
- * A custom resource always goes to a thread, because nothing bounds the cost of its schema. So does a DELETE of an
- * object that is not small, alone or in a collection. The size of the stored object is known only after reading it. If
- * it is too large, the write starts over in a thread. `npm run bench -- loop` measures the effect.
+ * A custom resource and a definition always go to a thread, because nothing bounds the cost of a schema: compiling one
+ * pattern of a few KB can take seconds. So does a DELETE of an object that is not small, alone or in a collection. The
+ * size of the stored object is known only after reading it. If it is too large, the write starts over in a thread.
+ * `npm run bench -- loop` measures the effect.
  */
 import type { JsonRecord } from '../codec/json-tree.js'
 import { EVICTION_NAME, type ServedResource } from '../dialect/resource-registry.js'
@@ -37,7 +38,7 @@ import {
   withBuffers,
   type WriteMessage,
 } from './thread-messages.js'
-import { isContainer } from './containers.js'
+import { isContainer, isDefinition } from './containers.js'
 import type { SingleResponse, WriteRequest, WriteResponse } from './write-context.js'
 import type { ObjectLocation } from './object-store.js'
 import { type OneVerb, type OwnDecision, Writer, type WriterOptions, type WriteVerb } from './writer.js'
@@ -279,7 +280,7 @@ function recordFrom(text: string): JsonRecord {
 }
 
 function isSmall({ served, body, contentType = '' }: WriteRequest): boolean {
-  if (served.origin === 'custom') return false
+  if (served.origin === 'custom' || isDefinition(served)) return false
   const isPlain = /^application\/((strategic-)?merge-patch\+)?json *(;|$)/i.test(contentType)
   if (body.length > (isPlain ? MAX_LOOP_BODY_BYTES : MAX_DENSE_BODY_BYTES)) return false
   // The defaults of an object may be many times as large as what was sent.

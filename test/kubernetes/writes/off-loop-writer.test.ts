@@ -48,6 +48,10 @@ const WIDGETS = servedResource(
         // The pattern takes minutes on a text of 3 MB, and no time on a short one.
         text: { type: 'string', pattern: PATTERN, allOf: Array.from({ length: 1_000 }, () => ({ pattern: PATTERN })) },
         size: { type: 'integer', default: 7 },
+        items: {
+          type: 'array',
+          items: { type: 'object', properties: { text: { type: 'string', default: 'x'.repeat(1_000) } } },
+        },
       },
     }),
   },
@@ -323,4 +327,38 @@ void t.test('bodies of deletes that stay on the loop are limited', async (t) => 
   const { ask } = world(t)
   const options = JSON.stringify({ kind: 'DeleteOptions', dryRun: ['x'.repeat(9_000)] })
   t.equal((await ask('deletecollection', 'configmaps', options)).code, 413)
+})
+
+void t.test(
+  'no write of a definition runs on the event loop, because its patterns may take long to compile',
+  async (t) => {
+    const { ask, jobs } = world(t)
+    const schema = { type: 'object', properties: { text: { type: 'string', pattern: '(?i)[a-z]+' } } }
+    const definition = {
+      metadata: { name: 'gadgets.example.com' },
+      spec: {
+        group: 'example.com',
+        scope: 'Namespaced',
+        names: { plural: 'gadgets', kind: 'Gadget' },
+        versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+      },
+    }
+    const plural = 'customresourcedefinitions'
+    t.equal((await ask('create', plural, JSON.stringify(definition), { namespace: '' })).code, 201)
+    t.equal(jobs(), 1)
+    const patch = { namespace: '', name: 'gadgets.example.com', contentType: 'application/merge-patch+json' }
+    t.equal((await ask('patch', plural, '{"metadata":{"labels":{"a":"b"}}}', patch)).code, 200)
+    t.equal(jobs(), 2)
+    t.equal(
+      (await ask('patch', plural, '{"status":{"storedVersions":["v1"]}}', { ...patch, subresource: 'status' })).code,
+      200,
+    )
+    t.equal(jobs(), 3)
+  },
+)
+
+void t.test('an object whose defaults would be too large is rejected', async (t) => {
+  const { ask } = world(t)
+  const body = JSON.stringify({ metadata: { name: 'w' }, items: Array.from({ length: 20_000 }, () => ({})) })
+  t.match(await ask('create', 'widgets', body), { code: 413, body: { message: /the defaults of its definition/ } })
 })
