@@ -10,7 +10,10 @@ export interface Broker extends Streams, Subjects {
   doubt(): void
   /** The most bytes of data in one message. */
   readonly maxPayloadBytes: number
-  /** Returns a bucket, and creates it on first use. An existing bucket keeps its own limits. */
+  /**
+   * Returns a bucket, and creates it on first use. An existing bucket keeps its limits, except that an upload raises a
+   * lower age of blobs.
+   */
   bucket(name: string, limits: BucketLimits): Bucket
 }
 
@@ -39,9 +42,10 @@ export interface Streams {
   /**
    * Creates the stream if it does not exist. An existing stream keeps its own limits. A stream discards its oldest
    * messages when it exceeds its limits for bytes or age.
+   * @returns the limits that the stream has; infinite where it has none.
    * @throws BrokerError
    */
-  ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void>
+  ensureStream(name: string, subject: string, limits: StreamLimits): Promise<StreamBounds>
   /** @param subject a subject whose messages a stream stores. */
   openWriter(subject: string): Appender
   /** Returns the first and last message of a stream; null if there is no such stream. @throws BrokerError */
@@ -51,8 +55,11 @@ export interface Streams {
   follow(stream: string, startSequence: number, handlers: FollowHandlers): Closable
 }
 
-export interface StreamLimits {
+export interface StreamLimits extends StreamBounds {
   readonly replicas: number
+}
+
+export interface StreamBounds {
   readonly maxBytes: number
   readonly maxAgeMs: number
 }

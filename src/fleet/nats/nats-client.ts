@@ -8,6 +8,7 @@ import {
   jetstreamManager,
   RetentionPolicy,
   StorageType,
+  type StreamInfo,
 } from '@nats-io/jetstream'
 import {
   type Authenticator,
@@ -15,6 +16,7 @@ import {
   createInbox,
   credsAuthenticator,
   errors,
+  millis,
   type Msg,
   nanos,
   type NatsConnection,
@@ -31,6 +33,7 @@ import {
   type BucketLimits,
   type Closable,
   type FollowHandlers,
+  type StreamBounds,
   type StreamLimits,
   type StreamState,
 } from '../broker.js'
@@ -166,12 +169,13 @@ export class NatsClient implements Broker {
 
   // Streams
 
-  async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<void> {
+  async ensureStream(name: string, subject: string, limits: StreamLimits): Promise<StreamBounds> {
     // An existing stream can be found without the cluster's leader, which is needed only to create one.
-    if ((await this.streamState(name)) !== null) return
+    const found = await this.#streamInfo(name)
+    if (found !== null) return boundsOf(found)
     try {
       const { streams } = await this.#manager()
-      await streams.add({
+      const created = await streams.add({
         name,
         subjects: [subject],
         retention: RetentionPolicy.Limits,
@@ -182,15 +186,17 @@ export class NatsClient implements Broker {
         max_age: nanos(limits.maxAgeMs),
         duplicate_window: nanos(Math.min(limits.maxAgeMs, 1_000)),
       })
+      return boundsOf(created)
     } catch (error) {
-      // A stream that was created with other limits keeps them.
-      const state = await this.streamState(name)
-      if (state === null) throw asBrokerError(error)
+      // Another candidate may have created it with other limits.
+      const info = await this.#streamInfo(name)
+      if (info === null) throw asBrokerError(error)
+      return boundsOf(info)
     }
   }
 
   async streamState(name: string): Promise<StreamState | null> {
-    const info = await this.#ifFound(({ streams }) => streams.info(name))
+    const info = await this.#streamInfo(name)
     return info === null ? null : { first: info.state.first_seq, last: info.state.last_seq, created: info.created }
   }
 
@@ -332,6 +338,10 @@ export class NatsClient implements Broker {
     this.#isConnected = false
   }
 
+  #streamInfo(name: string): Promise<StreamInfo | null> {
+    return this.#ifFound(({ streams }) => streams.info(name))
+  }
+
   #ifFound<T>(send: (manager: JetStreamManager) => Promise<T>): Promise<T | null> {
     const retryOptions = { clock: this.clock, onNoResponse: (): void => this.doubt() }
     return ifFound(this.#manager().then((manager) => retryRequest(() => send(manager), retryOptions)))
@@ -341,6 +351,11 @@ export class NatsClient implements Broker {
     this.#jsm ??= jetstreamManager(this.connection, JETSTREAM)
     return this.#jsm
   }
+}
+
+function boundsOf({ config }: StreamInfo): StreamBounds {
+  const { max_bytes: maxBytes, max_age: maxAge } = config
+  return { maxBytes: maxBytes > 0 ? maxBytes : Infinity, maxAgeMs: maxAge > 0 ? millis(maxAge) : Infinity }
 }
 
 /**
