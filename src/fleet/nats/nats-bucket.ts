@@ -67,6 +67,7 @@ export class NatsBucket implements Bucket {
   async putObject(name: string, chunks: Iterable<Buffer>): Promise<void> {
     await this.#attempt(async () => {
       const store = await this.#openStore()
+      await this.#raiseAge()
       const iterator = chunks[Symbol.iterator]()
       const { flushed } = this.options
       let untaken = 0
@@ -161,9 +162,22 @@ export class NatsBucket implements Bucket {
   }
 
   /**
-   * Creates the store as the library does, but without a field that NATS 2.12 and newer reject. An existing store keeps
-   * its own limits, as streams do.
+   * Raises the age limit of a store that was created with a lower one, because streams created since then need their
+   * snapshots for longer. It is never lowered, or replicas with different options would change it back and forth. This
+   * precedes an upload, since only those who upload may change the store.
    */
+  async #raiseAge(): Promise<void> {
+    const { manager, name, limits } = this.options
+    const { streams } = await manager()
+    const stream = `OBJ_${name}`
+    const maxAge = nanos(limits.blobAgeMs)
+    const { config } = await streams.info(stream)
+    if (config.max_age === 0 || config.max_age >= maxAge) return
+    // The upload does not depend on it.
+    await streams.update(stream, { max_age: maxAge }).catch(() => {})
+  }
+
+  /** Creates the store as the library does, but without a field that NATS 2.12 and newer reject. */
   async #ensureStore(): Promise<void> {
     const { manager, name, limits } = this.options
     const { streams } = await manager()

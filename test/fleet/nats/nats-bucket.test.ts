@@ -1,4 +1,5 @@
-import { jetstream } from '@nats-io/jetstream'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { millis } from 'nats'
 import t from 'tap'
 import { NatsClient } from '../../../src/fleet/nats/nats-client.js'
 import { systemClock } from '../../../src/support/clock.js'
@@ -56,4 +57,26 @@ void t.test('a blob expires, even if its upload never finished, and a value does
   }, 'everything is gone')
   t.equal(await bucket.getObject('listed'), null)
   t.match(await bucket.kvGet('a'), { revision })
+})
+
+void t.test('an upload raises the age of a store that was created with a lower one, and never lowers it', async (t) => {
+  const nats = await startNats(t)
+  const { connection } = await natsAdmin(t, nats)
+  const manager = await jetstreamManager(connection)
+  for (const [blobAgeMs, expected] of [
+    [10_000, 10_000],
+    [30_000, 30_000],
+    [20_000, 30_000],
+  ] as const) {
+    const client = await NatsClient.connect({ servers: [nats.url], name: 'a test' }, systemClock)
+    t.teardown(() => client.close())
+    const bucket = client.bucket('B', { replicas: 1, blobAgeMs })
+    await bucket.putObject(`${blobAgeMs}`, [Buffer.from('a')])
+    t.equal(millis((await manager.streams.info('OBJ_B')).config.max_age), expected)
+  }
+  const reader = await NatsClient.connect({ servers: [nats.url], name: 'a test' }, systemClock)
+  t.teardown(() => reader.close())
+  const edge = reader.bucket('B', { replicas: 1, blobAgeMs: 60_000 })
+  t.same(await edge.getObject('10000'), Buffer.from('a'), 'whose objects it keeps')
+  t.equal(millis((await manager.streams.info('OBJ_B')).config.max_age), 30_000, 'an edge changes nothing')
 })
