@@ -29,7 +29,10 @@ export interface Header {
   readonly revision: Revision
   /** The newest revision delivered as events or state; `revision` may be higher because of progress messages. */
   readonly settled: Revision
-  /** When the message was written, in Unix milliseconds by the publisher's clock. */
+  /**
+   * When the message was written, in Unix milliseconds by the publisher's clock. In a claim, and in a mark written while
+   * etcd does not answer, the time at which etcd had the content.
+   */
   readonly sentAt: number
   /**
    * Whether the publisher has proven that it reached the revision that etcd had when the publisher began. If so, edges

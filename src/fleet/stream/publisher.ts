@@ -18,7 +18,7 @@ import { HistoryFingerprint } from '../../engine/feed/history-fingerprint.js'
 import type { Batch, Key } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import type { StateReader } from '../../engine/upstream/upstream.js'
-import { type Appender, BrokerError, type Closable, type StreamLimits } from '../broker.js'
+import { type Appender, BrokerError, type Closable, type StreamBounds, type StreamLimits } from '../broker.js'
 import { type Body, encodeMessage } from './message.js'
 import { PublishQueue, type Queued, type QueuedState } from './publish-queue.js'
 import { edgeRequestHandler } from './remote-reader.js'
@@ -64,14 +64,22 @@ export class Publisher {
   #session: Session = NOT_STARTED
   /** Covers everything written, but not what is queued. */
   #fingerprint = new HistoryFingerprint()
-  /** When the last message was sent, in monotonic milliseconds. */
-  #sentMs = 0
+  /** When the last message with a fingerprint was sent, in monotonic milliseconds. */
+  #fingerprintSentMs = 0
+  /** The configured limits, or those of the stream where they are lower. */
+  #bounds: StreamBounds
 
   constructor(private readonly options: PublisherOptions) {
     const { client, names, clock } = options
+    this.#bounds = options.limits
     this.#writer = client.openWriter(names.log)
     this.#feed = options.openFeed(this.#sink())
-    this.#snapshots = new SnapshotTaker({ ...options, place: () => this.#snapshotPlace() })
+    this.#snapshots = new SnapshotTaker({
+      ...options,
+      bounds: () => this.#bounds,
+      place: () => this.#snapshotPlace(),
+      requestProgress: () => this.#feed.requestProgress(),
+    })
     this.#status = new StatusSender({
       ...options,
       feed: this.#feed,
@@ -107,7 +115,8 @@ export class Publisher {
 
   async #begin(): Promise<void> {
     const { client, names, envelope, limits } = this.options
-    await client.ensureStream(names.stream, names.log, limits)
+    const { maxBytes, maxAgeMs } = await client.ensureStream(names.stream, names.log, limits)
+    this.#bounds = { maxBytes: Math.min(maxBytes, limits.maxBytes), maxAgeMs: Math.min(maxAgeMs, limits.maxAgeMs) }
     const tail = await readTail(client, names, envelope)
     const { end } = tail
     if (this.#isOver) return
@@ -286,12 +295,16 @@ export class Publisher {
     const { client, clock, metrics, envelope } = this.options
     const { trustsProgress } = this.#feed
     const session = this.#session
-    const fingerprint = isFingerprintDue(session, body) ? { fingerprint: this.#fingerprint.digested() } : {}
-    const message = nextMessage(session, body, changes, { sentAt: clock.now(), trustsProgress, ...fingerprint })
+    const hasFingerprint = isFingerprintDue(session, body)
+    const fingerprint = hasFingerprint ? { fingerprint: this.#fingerprint.digested() } : {}
+    // A claim, or a mark without etcd, makes the content no newer.
+    const isOld = body.kind === 'claim' || (body.kind === 'progress' && this.#status.trouble !== null)
+    const sentAt = isOld ? this.#asOf() : clock.now()
+    const message = nextMessage(session, body, changes, { sentAt, trustsProgress, ...fingerprint })
     const parts = encodeMessage(message, client.maxPayloadBytes - envelope.overheadBytes).map((part, index) =>
       envelope.seal('message', session.sequence + index + 1, part),
     )
-    this.#sentMs = clock.monotonic()
+    if (hasFingerprint) this.#fingerprintSentMs = clock.monotonic()
     const sequences = await Promise.all(parts.map((part, index) => this.#writer.write(part, session.sequence + index)))
     const sequence = session.sequence + parts.length
     if (sequences.at(-1) !== sequence) {
@@ -324,15 +337,12 @@ export class Publisher {
   }
 
   /**
-   * Writes a mark before the stream discards its last message for its age, because no publisher can continue after a
-   * discarded message.
+   * Writes a mark before the stream discards its last fingerprint for its age, because the next publisher continues
+   * from there. It does so without etcd too, or an outage longer than that age would end all watches.
    */
   #keepAlive(): void {
-    const { clock, limits } = this.options
-    if (!this.#session.isSynced || this.#status.trouble !== null) return
-    if (clock.monotonic() - this.#sentMs <= limits.maxAgeMs / 4) return
+    if (!this.#session.isSynced) return
+    if (this.options.clock.monotonic() - this.#fingerprintSentMs <= this.#bounds.maxAgeMs / 4) return
     this.#queue.addProgress(ZERO_REVISION)
-    // The stream will soon discard the older messages, and with them the places of the existing snapshots.
-    this.#snapshots.request()
   }
 }

@@ -6,16 +6,18 @@
  */
 import { readPages } from '../../engine/feed/read-pages.js'
 import type { Key } from '../../engine/model/event.js'
+import { backoffMs } from '../../support/backoff.js'
 import type { Timer } from '../../support/clock.js'
 import type { StateReader } from '../../engine/upstream/upstream.js'
-import type { Broker, StreamLimits } from '../broker.js'
+import type { Broker, StreamBounds } from '../broker.js'
 import { type SnapshotEntry, SnapshotWriter } from './snapshot-store.js'
 import type { StreamContext } from './stream-context.js'
 import { errorMessage } from '../../support/error-message.js'
 
-export interface SnapshotTakerOptions extends Pick<StreamContext, 'names' | 'store' | 'clock' | 'logger'> {
+export interface SnapshotTakerOptions extends Pick<StreamContext, 'names' | 'store' | 'clock' | 'random' | 'logger'> {
   readonly client: Pick<Broker, 'streamState'>
-  readonly limits: StreamLimits
+  /** Returns the limits of the stream. */
+  readonly bounds: () => StreamBounds
   readonly prefix: Key
   readonly upstream: StateReader
   readonly metrics: Pick<StreamContext['metrics'], 'snapshot'>
@@ -27,30 +29,45 @@ export interface SnapshotTakerOptions extends Pick<StreamContext, 'names' | 'sto
   readonly snapshotBytes: number
   /** Returns the acknowledged end of the stream; null while no snapshot may be taken there. */
   readonly place: () => SnapshotPlace | null
+  /** Asks etcd for progress, which moves the place of a quiet resource. */
+  readonly requestProgress: () => void
 }
 
 export type SnapshotPlace = Omit<SnapshotEntry, 'name' | 'keys'>
 
-const RETRY_MS = 2_000
+const RETRY = { firstMs: 2_000, capMs: 60_000 }
 /**
- * A snapshot is due after this share of the stream's byte limit was written, long before the stream discards the place
- * of the last snapshot.
+ * A snapshot is due after this share of the stream's byte limit was written, or of its age limit has passed, long before
+ * the stream discards the place of the last snapshot.
  */
 const STREAM_SHARE = 0.5
 const NOTHING = { messages: 0, bytes: 0, allBytes: 0 }
+const NO_FAILURES = { count: 0, reason: '' }
 
 export class SnapshotTaker {
   readonly #stopping = new AbortController()
   /** Bytes and messages written to the stream since the last snapshot. */
   #since = NOTHING
   #lastBytes = 0
+  /** When the last snapshot was begun, or this session, in monotonic milliseconds. */
+  #begunMs: number
+  /**
+   * The share of the stream's age limit after which the next snapshot is due. The first one comes earlier, because the
+   * last snapshot of the previous publisher may be as old, and at a random time, because a publisher of many resources
+   * should not read them all at once.
+   */
+  #ageShare: number
   #isDue = false
   /** The number of whole states being listed. */
   #listing = 0
   #taking: Promise<void> | null = null
   #retryTimer: Timer | null = null
+  #failures = NO_FAILURES
 
-  constructor(private readonly options: SnapshotTakerOptions) {}
+  constructor(private readonly options: SnapshotTakerOptions) {
+    this.#begunMs = options.clock.monotonic()
+    this.#ageShare = (STREAM_SHARE * (1 + options.random.next())) / 2
+  }
 
   /** Resolves when nothing is running any more. */
   async stop(): Promise<void> {
@@ -94,6 +111,7 @@ export class SnapshotTaker {
    */
   async publishState(name: string, snapshot: SnapshotWriter, place: SnapshotPlace): Promise<void> {
     this.#lastBytes = snapshot.bytes
+    this.#begun()
     this.#listing++
     try {
       await this.#publish(name, snapshot, place, true)
@@ -105,10 +123,12 @@ export class SnapshotTaker {
 
   /** Takes a snapshot if one is due and there is a place for it. */
   consider(): void {
-    const { snapshotMessages, snapshotBytes, limits, place } = this.options
+    const { snapshotMessages, snapshotBytes, bounds, place, clock } = this.options
     const { messages, bytes, allBytes } = this.#since
+    const { maxBytes, maxAgeMs } = bounds()
     if (bytes >= Math.max(snapshotBytes, this.#lastBytes) || messages >= snapshotMessages) this.#isDue = true
-    if (allBytes >= limits.maxBytes * STREAM_SHARE) this.#isDue = true
+    if (allBytes >= maxBytes * STREAM_SHARE) this.#isDue = true
+    if (clock.monotonic() - this.#begunMs >= maxAgeMs * this.#ageShare) this.#isDue = true
     if (!this.#isDue) return
     if (this.#listing > 0 || this.#retryTimer !== null || this.#taking !== null || this.#stopping.signal.aborted) return
     const at = place()
@@ -120,9 +140,15 @@ export class SnapshotTaker {
     })
   }
 
+  #begun(): void {
+    this.#begunMs = this.options.clock.monotonic()
+    this.#ageShare = STREAM_SHARE
+  }
+
   async #take(place: SnapshotPlace): Promise<void> {
-    const { names, clock, prefix, upstream, logger, metrics } = this.options
+    const { names, clock, random, prefix, upstream, logger, metrics } = this.options
     this.#since = NOTHING
+    this.#begun()
     const { signal } = this.#stopping
     try {
       const snapshot = new SnapshotWriter()
@@ -132,12 +158,20 @@ export class SnapshotTaker {
       await this.options.store.put(name, snapshot)
       await this.#publish(name, snapshot, place, false)
       this.#lastBytes = snapshot.bytes
+      this.#failures = NO_FAILURES
       metrics.snapshot()
     } catch (error) {
       if (signal.aborted) return
       const reason = errorMessage(error)
-      logger.warn({ stream: names.stream, reason }, 'snapshot failed; retrying')
-      this.#retryTimer = clock.setTimer(RETRY_MS, () => {
+      // It is retried indefinitely; each reason is logged once.
+      logger[reason === this.#failures.reason ? 'debug' : 'warn'](
+        { stream: names.stream, reason },
+        'snapshot failed; retrying',
+      )
+      this.#failures = { count: this.#failures.count + 1, reason }
+      // etcd may have compacted the revision of a quiet resource.
+      this.options.requestProgress()
+      this.#retryTimer = clock.setTimer(backoffMs(RETRY, this.#failures.count, random), () => {
         this.#retryTimer = null
         this.request()
       })

@@ -5,13 +5,14 @@ import { Envelope } from '../../../src/fleet/stream/signed-envelope.js'
 import { namesOf } from '../../../src/fleet/stream/names.js'
 import { decodePart, encodeMessage, joinParts, type Message } from '../../../src/fleet/stream/message.js'
 import type { Broker, Bucket } from '../../../src/fleet/broker.js'
-import { SnapshotStore } from '../../../src/fleet/stream/snapshot-store.js'
+import { type SnapshotEntry, SnapshotStore } from '../../../src/fleet/stream/snapshot-store.js'
 import { Publisher, type PublisherOptions } from '../../../src/fleet/stream/publisher.js'
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../support/faulty-store.js'
+import { batch, put } from '../../support/objects.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 import { Feed } from '../../../src/engine/feed/feed.js'
@@ -22,6 +23,7 @@ import { FleetCounts, things, unsigned } from '../nats-harness.js'
 
 const MIB = 2 ** 20
 const names = namesOf('test', things)
+const limits = { replicas: 1, maxBytes: MIB, maxAgeMs: 60_000 }
 
 const never = (): Promise<never> => new Promise(() => {})
 /** No upload is ever answered. */
@@ -31,7 +33,7 @@ const silentBucket = { putObject: never, kvGet: async () => null } as unknown as
 function silentNats(): Broker {
   const client = {
     maxPayloadBytes: MIB,
-    ensureStream: async () => {},
+    ensureStream: async () => limits,
     streamState: async () => null,
     openWriter: () => ({ write: never, close: () => {} }),
     respond: () => ({ close: () => {} }),
@@ -68,7 +70,7 @@ function publisherOf(
     prefix: things.etcdPrefix,
     upstream,
     openFeed: () => feed,
-    limits: { replicas: 1, maxBytes: MIB, maxAgeMs: 60_000 },
+    limits,
     clock,
     random: seededRandom(1),
     logger: silentLogger,
@@ -122,7 +124,7 @@ void t.test('a publisher that is stopped while it starts answers no request afte
   let responders = 0
   const client = {
     maxPayloadBytes: MIB,
-    ensureStream: async () => {},
+    ensureStream: async () => limits,
     publish: () => {},
     streamState: async () => ({ first: 1, last: 1 }),
     message: async () => end,
@@ -159,7 +161,7 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
   const taken: (number | undefined)[] = []
   const client = {
     maxPayloadBytes: MIB,
-    ensureStream: async () => {},
+    ensureStream: async () => limits,
     publish: () => {},
     streamState: async () => ({ first: 1, last: 1 }),
     message: async () => end,
@@ -324,4 +326,133 @@ void t.test('a refusal ends with the first sign of the source, and outlasts an o
   t.equal(troubles.at(-1), null)
   sink.disconnected('away')
   t.same(troubles.at(-1), { reason: 'away', isRefusal: false })
+})
+
+const MINUTE_MS = 60_000
+const AGE_MS = 60 * MINUTE_MS
+
+/** A client whose stream discards each message after an hour, and a store for its snapshots. */
+function forgetfulNats(clock: VirtualClock) {
+  const written: { readonly atMs: number; readonly message: Message }[] = []
+  let index: Buffer | null = null
+  let uploads = 0
+  const kept = (): Message[] =>
+    written.filter(({ atMs }) => clock.monotonic() - atMs < AGE_MS).map(({ message }) => message)
+  const first = (): number => written.length - kept().length + 1
+  const client = {
+    ...silentNats(),
+    ensureStream: async () => ({ maxBytes: MIB, maxAgeMs: AGE_MS }),
+    streamState: async () => ({ first: first(), last: written.length, created: '' }),
+    openWriter: () => ({
+      write: async (part: Buffer) => {
+        written.push({ atMs: clock.monotonic(), message: joinParts([decodePart(part)]) })
+        return written.length
+      },
+      close: () => {},
+    }),
+  } as unknown as Broker
+  const bucket = {
+    putObject: async () => void uploads++,
+    deleteObject: async () => {},
+    kvGet: async () => (index === null ? null : { value: index, revision: 1 }),
+    kvUpdate: async (_key: string, value: Buffer) => void (index = value),
+  } as unknown as Bucket
+  return {
+    client,
+    store: new SnapshotStore(bucket, names, unsigned),
+    kept,
+    get uploads() {
+      return uploads
+    },
+    /** Says what a replica or publisher that starts now would lack. */
+    lacks(): string[] {
+      const opened = index === null ? null : unsigned.open('index', names.indexKey, index)
+      const entries = JSON.parse(opened?.toString() ?? '[]') as SnapshotEntry[]
+      const canStart = entries.some(({ sequence }) => sequence + 1 >= first())
+      const canContinue = kept().some(({ fingerprint }) => fingerprint !== undefined)
+      return [...(canStart ? [] : ['a snapshot']), ...(canContinue ? [] : ['a fingerprint'])]
+    },
+  }
+}
+
+/** Starts a publisher on such a stream, whose feed has caught up. */
+async function longPublisher(t: Test, options: Partial<PublisherOptions> = {}) {
+  const clock = new VirtualClock()
+  const nats = forgetfulNats(clock)
+  const upstream = createEmbeddedUpstream({ clock })
+  t.teardown(() => upstream.close())
+  const key = keyFromText('/registry/things/a')
+  upstream.commit([{ type: 'put', key, value: Buffer.from('a') }])
+  const following: { ageMs: number | null } & Omit<typeof feed, 'ageMs'> = { ...feed }
+  let sink!: FeedSink
+  const publisher = publisherOf(t, nats.client, {
+    clock,
+    upstream,
+    store: nats.store,
+    openFeed: (opened) => {
+      sink = opened
+      return following
+    },
+    limits: { ...limits, maxAgeMs: AGE_MS },
+    onEnd: (reason) => t.fail(reason),
+    ...options,
+  })
+  t.teardown(() => publisher.stop())
+  await publisher.start()
+  sink.replace(toRevision(upstream.revision), 'initial').commit()
+  sink.synced()
+  const lacked: string[] = []
+  const live = async (minutes: number, each: (minute: number) => void = () => {}): Promise<void> => {
+    for (let minute = 1; minute <= minutes; minute++) {
+      await clock.advanceInTurns(MINUTE_MS, 5_000)
+      lacked.push(...nats.lacks().map((what) => `${what} in minute ${minute}`))
+      each(minute)
+    }
+  }
+  return { clock, nats, upstream, key, following, sink, lacked, live }
+}
+
+const DAY = { ...limits, maxAgeMs: 24 * AGE_MS }
+for (const [what, everyMinutes, isWrite, options] of [
+  ['nothing but progress, every ten minutes', 10, false, {}],
+  ['few writes', 14, true, {}],
+  ['nothing at all', Infinity, false, {}],
+  ['nothing at all, and its stream was created with a lower age', Infinity, false, { limits: DAY }],
+] as const) {
+  void t.test(`a stream always leads from a snapshot, and has a fingerprint, with ${what}`, async (t) => {
+    const { nats, upstream, key, sink, lacked, live } = await longPublisher(t, options)
+    await live(8 * 60, (minute) => {
+      if (minute % everyMinutes !== 0) return
+      const written = isWrite ? key : keyFromText('/registry/others/a')
+      upstream.commit([{ type: 'put', key: written, value: Buffer.from('a') }])
+      const at = upstream.revision
+      if (isWrite) sink.apply([batch(at, put('a', `${at}`, at))])
+      else sink.progress(toRevision(at))
+    })
+    t.same(lacked, [])
+    t.ok(nats.uploads <= 18, `${nats.uploads} snapshots in eight hours`)
+  })
+}
+
+void t.test('an outage of etcd longer than the stream’s age leaves a message, which says how old it is', async (t) => {
+  const warnings: string[] = []
+  const logger = { ...silentLogger, warn: (_fields: object, message: string) => void warnings.push(message) }
+  const { clock, nats, upstream, following, sink, live } = await longPublisher(t, { logger })
+  await live(60)
+  const awayAt = clock.now()
+  following.ageMs = null
+  upstream.failReads(new UpstreamError('unavailable', 'away'))
+  sink.disconnected('away')
+  await live(4 * 60, (minute) => {
+    const last = nats.kept().at(-1)
+    if (last?.fingerprint === undefined) t.fail(`nothing to continue after in minute ${minute}`)
+    else if (minute > 60) t.ok(last.sentAt <= awayAt && last.sentAt > awayAt - 10_000)
+  })
+  t.same(warnings, ['snapshot failed; retrying'], 'logged once')
+  upstream.failReads(null)
+  following.ageMs = 0
+  sink.synced()
+  await live(1)
+  await live(1)
+  t.same(nats.lacks(), [], 'and then a snapshot is taken')
 })
