@@ -71,7 +71,7 @@ export const watchCacheOptions = {
     default: HOUR,
     min: 10 * SECOND,
     max: 168 * HOUR,
-    doc: 'Maximum age of history. It must be at least twice the bookmark interval, or an idle client cannot resume.',
+    doc: 'Maximum age of history; for a stream in NATS it applies when the stream is created. It must be at least twice the bookmark interval, or an idle client cannot resume.',
   }),
   backfillRevisions: integer({
     default: 10_000,
