@@ -11,7 +11,7 @@ import { backoffMs } from '../support/backoff.js'
 import { systemRandom } from '../support/random.js'
 import { activeClock } from './reflector/active-clock.js'
 import { notifyUser } from './reflector/notify-user.js'
-import { WatchFailure, type StatusLike } from './reflector/watch-failure.js'
+import { WatchFailure } from './reflector/watch-failure.js'
 import { fetchTransport, type FetchTransportOptions } from './reflector/fetch-transport.js'
 import { CHANGE_TYPES, type ChangeType } from './reflector/object-codec.js'
 import { queryText } from './reflector/transport.js'
@@ -101,9 +101,9 @@ class TicketEvents<T> {
     source.addEventListener('BOOKMARK', (event) => this.#heard((event as StreamEvent).lastEventId))
     this.#await()
     source.addEventListener('ERROR', (event) => {
-      const status = JSON.parse((event as StreamEvent).data) as StatusLike
-      if (status.code === 410) this.#lastId = ''
-      this.#again(WatchFailure.fromStatus(status))
+      const failure = WatchFailure.fromStatus(JSON.parse((event as StreamEvent).data))
+      if (failure.code === 410) this.#lastId = ''
+      this.#again(failure)
     })
     // The browser reconnects by itself, unless the response was a refusal. If the connection breaks inside the initial
     // state, there is no id to resume after, and objects deleted in the meantime would go unnoticed.

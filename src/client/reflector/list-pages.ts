@@ -2,11 +2,12 @@
  * Reads a whole list in pages. When a page token expires before the last page, the pages read so far belong to a state
  * that the server no longer has. The list is then requested again in one piece, as in client-go's pager.
  */
-import { WatchFailure, type StatusLike } from './watch-failure.js'
+import { WatchFailure } from './watch-failure.js'
 import type { ObjectCodec } from './object-codec.js'
 import { listQuery, type Selection } from './requests.js'
 import type { Transport, TransportResponse } from './transport.js'
 import { orAborted } from '../../support/deadline.js'
+import { isObject } from '../../support/fields.js'
 import { readBytes } from '../../support/read-bytes.js'
 
 /** What `listPages` lists, and how. */
@@ -78,9 +79,8 @@ export async function failureOf(response: TransportResponse): Promise<WatchFailu
   let text = ''
   try {
     text = new TextDecoder().decode(await readBytes(response.body, MAX_ERROR_BYTES))
-    const status = JSON.parse(text) as StatusLike | null
-    if (typeof status === 'object' && status !== null)
-      return WatchFailure.fromStatus({ ...status, code }, code, retryAfter)
+    const status = JSON.parse(text) as unknown
+    if (isObject(status)) return WatchFailure.fromStatus({ ...status, code }, code, retryAfter)
   } catch {
     // The body is a proxy's page, or was cut off, so only the code is used.
   }

@@ -3,6 +3,7 @@
  * become a `WatchFailure`, so that the state machine works with kinds of failures instead of codes.
  */
 import { errorMessage } from '../../support/error-message.js'
+import { field, isObject, listAt, numberAt, textAt } from '../../support/fields.js'
 
 /** Failures by the required reaction. */
 export type FailureKind =
@@ -68,17 +69,34 @@ export class WatchFailure extends Error {
     })
   }
 
-  /** @param code the code of the HTTP response, for a body without one. @param retryAfter the text of the header. */
-  static fromStatus(status: StatusLike, code = 0, retryAfter: string | null = null): WatchFailure {
-    const actual = status.code ?? code
+  /**
+   * @param given any JSON. @param code the code of the HTTP response, for a body without one. @param retryAfter the
+   * text of the header.
+   */
+  static fromStatus(given: unknown, code = 0, retryAfter: string | null = null): WatchFailure {
+    const status = statusIn(given, code)
     const retryAfterMs = readRetryAfter(status, retryAfter)
-    const message = status.message === undefined || status.message === '' ? `status ${actual}` : status.message
-    return new WatchFailure(kindOf(status, actual), message, { status, retryAfterMs, code: actual })
+    const message = status.message === '' ? `status ${status.code}` : status.message
+    return new WatchFailure(kindOf(status), message, { status, retryAfterMs, code: status.code })
   }
 }
 
-function kindOf(status: StatusLike, code: number): FailureKind {
-  const { reason } = status
+/** Returns a Status whose members have the declared types, whatever the server sent. */
+function statusIn(given: unknown, code: number) {
+  const details = field(given, 'details')
+  return {
+    ...(isObject(given) ? given : {}),
+    message: textAt(given, 'message'),
+    reason: textAt(given, 'reason'),
+    code: numberAt(given, 'code') ?? code,
+    details: { ...(isObject(details) ? details : {}), causes: listAt(details, 'causes').filter(isObject) },
+  } satisfies StatusLike
+}
+
+type UsableStatus = ReturnType<typeof statusIn>
+
+function kindOf(status: UsableStatus): FailureKind {
+  const { reason, code } = status
   // A distributary ends a watch from a resourceVersion that its etcd has never had with 410 and this cause.
   if (isTooLarge(status)) return 'too-large'
   if (code === 410 || reason === 'Expired' || reason === 'Gone') return 'expired'
@@ -89,15 +107,16 @@ function kindOf(status: StatusLike, code: number): FailureKind {
 }
 
 /** API servers before 1.17 send only the message, without a cause. */
-function isTooLarge({ details, message, reason }: StatusLike): boolean {
-  if (details?.causes?.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true
-  if (details?.causes?.some((cause) => cause.message === 'Too large resource version')) return true
-  return reason === 'Timeout' && message !== undefined && message.includes('Too large resource version')
+function isTooLarge({ details, message, reason }: UsableStatus): boolean {
+  if (details.causes.some((cause) => cause['reason'] === 'ResourceVersionTooLarge')) return true
+  if (details.causes.some((cause) => cause['message'] === 'Too large resource version')) return true
+  return reason === 'Timeout' && message.includes('Too large resource version')
 }
 
 /** The header contains seconds or a date. The Status contains seconds. */
-function readRetryAfter({ details }: StatusLike, header: string | null): number | null {
-  const seconds = header !== null && /^\d+$/.test(header.trim()) ? Number(header) : details?.retryAfterSeconds
+function readRetryAfter({ details }: UsableStatus, header: string | null): number | null {
+  const seconds =
+    header !== null && /^\d+$/.test(header.trim()) ? Number(header) : numberAt(details, 'retryAfterSeconds')
   if (seconds !== undefined) return seconds > 0 ? seconds * 1_000 : null
   const at = header === null ? Number.NaN : Date.parse(header)
   return Number.isNaN(at) ? null : Math.max(0, at - Date.now())

@@ -14,6 +14,7 @@ import { type ApiResource, apiVersion, hasKey, keyOfName } from '../model/api-re
 import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { UpstreamError } from '../../engine/upstream/upstream.js'
 import { isProtobuf } from '../codec/protobuf/envelope.js'
+import { errorMessage } from '../../support/error-message.js'
 import { bufferOf } from '../../support/buffer-of.js'
 
 const NO_BYTES = Buffer.alloc(0)
@@ -28,7 +29,7 @@ export class HttpKeyValues {
     this.#head = Buffer.from(`{"kind":${quoted(resource.kind)},"apiVersion":${quoted(apiVersion(resource))},`)
   }
 
-  /** @throws UpstreamError 'protocol' for a resourceVersion that is not a revision. */
+  /** @throws UpstreamError 'protocol' for an object that is not JSON, or whose resourceVersion is not a revision. */
   keyValue(object: BytesObject, keysOnly: boolean): KeyValue {
     const modRevision = revisionOf(object.resourceVersion)
     const value = keysOnly ? NO_BYTES : this.#value(object.bytes)
@@ -49,12 +50,16 @@ export class HttpKeyValues {
     let kind = quoted(this.#resource.kind)
     let version = quoted(apiVersion(this.#resource))
     const rest: (string | Buffer)[] = []
-    eachMember(buffer, 0, (name, start, end) => {
-      if (name === 'kind') kind = buffer.toString('utf8', start, end)
-      else if (name === 'apiVersion') version = buffer.toString('utf8', start, end)
-      else rest.push(`,${quoted(name)}:`, buffer.subarray(start, end))
-      return true
-    })
+    try {
+      eachMember(buffer, 0, (name, start, end) => {
+        if (name === 'kind') kind = buffer.toString('utf8', start, end)
+        else if (name === 'apiVersion') version = buffer.toString('utf8', start, end)
+        else rest.push(`,${quoted(name)}:`, buffer.subarray(start, end))
+        return true
+      })
+    } catch (cause) {
+      throw new UpstreamError('protocol', `an object is not JSON: ${errorMessage(cause)}`, { cause })
+    }
     const parts = [`{"kind":${kind},"apiVersion":${version}`, ...rest, '}']
     return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)))
   }

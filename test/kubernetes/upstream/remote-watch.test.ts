@@ -60,3 +60,26 @@ void t.test('once bookmarks have arrived, silence means that the server is lost'
   t.match(ends, [{ kind: 'failed', error: { message: /gone silent/ } }])
   t.same(asked, ['5'])
 })
+
+void t.test('a Status of any form ends the watch with a failure', async (t) => {
+  const causes = [{ reason: 'ResourceVersionTooLarge' }, null]
+  const statuses = [
+    null,
+    5,
+    { kind: 'Status', code: 504, details: { causes } },
+    { code: '410', reason: 7, message: ['no'], details: { causes: 5, retryAfterSeconds: {} } },
+    { code: 500, reason: 'Timeout', message: {}, details: { causes: {} } },
+  ]
+  for (const object of statuses) {
+    const { ends } = await follow(t, `${JSON.stringify({ type: 'ERROR', object })}\n`)
+    await until(() => ends.length === 1, 'it ends')
+    t.match(ends, [{ kind: 'failed', error: { name: 'UpstreamError' } }], JSON.stringify(object))
+  }
+})
+
+void t.test('an object that is not JSON after its metadata ends the watch with a failure', async (t) => {
+  const object = '{"metadata":{"name":"a","namespace":"x","resourceVersion":"7"} "spec":{}}'
+  const { ends } = await follow(t, `{"type":"ADDED","object":${object}}\n`)
+  await until(() => ends.length === 1, 'it ends')
+  t.match(ends, [{ kind: 'failed', error: { code: 'protocol', message: /not JSON/ } }])
+})
