@@ -54,8 +54,16 @@ class Shelf<M extends Matcher> {
     for (const matcher of this.#whole) found.push(matcher)
     for (const [path, index] of this.#shards) {
       const { hashes } = firstOf(this.#sharded)
-      const head = object === null ? null : hashes.head(path, object)
-      const before = previous === null ? null : hashes.head(path, previous)
+      let head: number | null
+      let before: number | null
+      try {
+        head = object === null ? null : hashes.head(path, object)
+        before = previous === null ? null : hashes.head(path, previous)
+      } catch {
+        // The object has no readable identity. Each of these matchers will throw the same error, and its watchers end.
+        for (const matcher of this.#sharded) if (matcher.selector.shard!.field === path) found.push(matcher)
+        continue
+      }
       if (head === null || before === null || head === before) {
         index.find((head ?? before)!, found)
         continue
@@ -64,7 +72,7 @@ class Shelf<M extends Matcher> {
       const both: M[] = []
       index.find(head, both)
       index.find(before, both)
-      found.push(...new Set(both))
+      for (const matcher of new Set(both)) found.push(matcher)
     }
   }
 }

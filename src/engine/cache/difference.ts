@@ -54,5 +54,10 @@ function isRecreated(
   identityOf: (object: StoredObject) => string,
 ): boolean {
   if (object.version > 0) return previous.createRevision !== object.createRevision
-  return identityOf(previous) !== identityOf(object)
+  try {
+    return identityOf(previous) !== identityOf(object)
+  } catch {
+    // An object without a readable identity may be another one, and a watcher of its shard gets the error.
+    return true
+  }
 }

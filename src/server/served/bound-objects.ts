@@ -103,8 +103,16 @@ export function followBoundObjects({ find, isSourceJudge, clock }: BoundObjectsO
 }
 
 function readFacts({ encoding, bytes }: StoredObject) {
-  const { uid, deletionTimestamp } = encoding === 'protobuf' ? readMetadata(bytes) : metadataOf(bytes)
+  const { uid, deletionTimestamp } = encoding === 'protobuf' ? protobufMetadata(bytes) : metadataOf(bytes)
   return { uid, endsAtMs: deletionTimestamp === null ? null : Date.parse(deletionTimestamp) }
+}
+
+function protobufMetadata(bytes: Buffer): ReturnType<typeof metadataOf> {
+  try {
+    return readMetadata(bytes)
+  } catch {
+    return { uid: '', deletionTimestamp: null }
+  }
 }
 
 /** An object without the metadata that the API server writes cannot be the object to which a token is bound. */

@@ -201,6 +201,31 @@ void t.test('the uid of an object is read once, and not at all for shards by nam
   t.end()
 })
 
+void t.test('an object whose uid cannot be read ends the watchers of shards by uid, and no others', (t) => {
+  const source = factSource()
+  const identity = (object: StoredObject): string => {
+    if (object.modRevision === 6) throw new Error('no metadata')
+    return source.identity(object)
+  }
+  const [index, registry] = [new MatcherIndex<Matcher>(), new FactRegistry({ ...source, identity })]
+  const make = (shard: string) => new Matcher('', shard === '' ? EVERYTHING : sharded(shard), registry, 'v1')
+  const byUid = shardTexts(3).map(make)
+  const others = ['', ...shardTexts(1, 'namespace')].map(make)
+  for (const matcher of [...byUid, ...others]) index.add(matcher)
+  const [readable, unreadable] = [5, 6].map((revision) => podObject('x', 'a', revision, { uid: 'a' })) as [
+    StoredObject,
+    StoredObject,
+  ]
+  for (const change of [event(unreadable, null), event(unreadable, readable), event(null, unreadable)]) {
+    const found = index.candidates(change)
+    t.same(new Set(found), new Set([...byUid, ...others]))
+    t.equal(found.length, 5, 'each once')
+    for (const matcher of others) t.ok(matcher.match(change))
+    for (const matcher of byUid) t.throws(() => matcher.match(change), { message: 'no metadata' })
+  }
+  t.end()
+})
+
 void t.test('with any mix of selectors the index misses no matcher and finds none twice', (t) => {
   const random = seededRandom(11)
   const oneOf = <T>(list: readonly T[]): T => list[randomInteger(random, 0, list.length - 1)]!

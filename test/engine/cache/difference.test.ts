@@ -87,6 +87,12 @@ void t.test('where a source does not say when objects were created, their uids t
   const [older, newer] = [unversioned(10, ['a', 5, 5], ['b', 6, 6]), unversioned(20, ['a', 12, 12], ['b', 13, 13])]
   const identityOf = (object: StoredObject): string => (object.name === 'a' ? 'one' : `at ${object.modRevision}`)
   t.same(texts(differenceBatches(older, newer, { ...OPTIONS, identityOf })), ['12: ~a -b', '13: +b'])
+  const unreadable = (object: StoredObject): string => {
+    if (object.name === 'a') throw new Error('no metadata')
+    return 'one'
+  }
+  const batches = differenceBatches(older, newer, { ...OPTIONS, identityOf: unreadable })
+  t.same(texts(batches), ['11: -a', '12: +a', '13: ~b'], 'a uid that cannot be read may be another one')
   t.end()
 })
 
