@@ -24,6 +24,7 @@ import type { Logger } from '../../support/log.js'
 import { type Random, randomInteger } from '../../support/random.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import { turns } from '../../support/turns.js'
+import { errorMessage } from '../../support/error-message.js'
 import { UpstreamError, type StateReader } from '../upstream/upstream.js'
 import { readInTime, readPages } from './read-pages.js'
 
@@ -40,9 +41,9 @@ export type CheckOutcome =
     }
   /**
    * No comparison was possible. Possible reasons: the resource is not listed yet, etcd is away, or etcd has compacted
-   * the revision.
+   * the revision. `err` is an error that does not come from the upstream.
    */
-  | { readonly kind: 'skipped'; readonly reason: string }
+  | { readonly kind: 'skipped'; readonly reason: string; readonly err?: unknown }
 
 /** Returns a function that counts and logs each outcome, and calls `repair` if the cache differs. */
 export function reportOutcomes(
@@ -54,6 +55,7 @@ export function reportOutcomes(
   return (outcome) => {
     metrics.checked(outcome.kind)
     const fields = { resource: resourceId(resource), ...outcome }
+    if ('err' in outcome) return logger.error(fields, 'unexpected error in a consistency check')
     if (outcome.kind !== 'different') return logger.debug(fields, 'consistency check')
     logger.error(fields, 'cache differs from etcd; relisting')
     repair(`a consistency check found ${outcome.differences} differences`)
@@ -115,8 +117,8 @@ export class ConsistencyCheck {
   }
 
   /**
-   * Checks now. A caller that asks while a check is running gets the outcome of the next one. A failure of the upstream
-   * does not reject the promise.
+   * Checks now. A caller that asks while a check is running gets the outcome of the next one. A failure does not reject
+   * the promise.
    */
   run(signal?: AbortSignal): Promise<CheckOutcome> {
     return this.#flight.join(signal)
@@ -140,8 +142,10 @@ export class ConsistencyCheck {
     try {
       outcome = await check
     } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error
-      outcome = { kind: 'skipped', reason: `${error.code}: ${error.message}` }
+      outcome =
+        error instanceof UpstreamError
+          ? { kind: 'skipped', reason: `${error.code}: ${error.message}` }
+          : { kind: 'skipped', reason: errorMessage(error), err: error }
     }
     if (!this.#stopping.signal.aborted) this.#options.onOutcome(outcome)
     return outcome

@@ -204,23 +204,23 @@ export class RemoteReader implements StateReader {
       limit: limit ?? null,
       keysOnly: keysOnly ?? false,
     }
-    const reader = await this.#request(request, signal)
-    const page = {
+    return this.#request(request, signal, (reader) => ({
       revision: toRevision(reader.number()),
       currentRevision: toRevision(reader.number()),
       more: reader.byte() === 1,
       count: reader.number(),
-    }
-    return { ...page, keyValues: readKeyValues(reader) }
+      keyValues: readKeyValues(reader),
+    }))
   }
 
   async readKey(key: Key, options: { revision?: Revision; signal?: AbortSignal } = {}): Promise<KeyValue | null> {
-    const reader = await this.#request({ kind: 'key', key, revision: options.revision ?? null }, options.signal)
-    return reader.byte() === 0 ? null : readKeyValue(reader)
+    return this.#request({ kind: 'key', key, revision: options.revision ?? null }, options.signal, (reader) =>
+      reader.byte() === 0 ? null : readKeyValue(reader),
+    )
   }
 
   async currentRevision(signal?: AbortSignal): Promise<Revision> {
-    return toRevision((await this.#request({ kind: 'revision' }, signal)).number())
+    return this.#request({ kind: 'revision' }, signal, (reader) => toRevision(reader.number()))
   }
 
   sendOneWay(kind: OneWayRequest): void {
@@ -232,7 +232,12 @@ export class RemoteReader implements StateReader {
     return this.envelope.seal('question', '', Buffer.from(JSON.stringify(unique)))
   }
 
-  async #request(request: EdgeRequest, signal: AbortSignal | undefined): Promise<ByteReader> {
+  /** @throws UpstreamError; the signal's reason. */
+  async #request<T>(
+    request: EdgeRequest,
+    signal: AbortSignal | undefined,
+    read: (reader: ByteReader) => T,
+  ): Promise<T> {
     const client = this.client()
     if (client === null) throw new UpstreamError('unavailable', 'not connected to NATS')
     const sealed = this.#bytesOf(request)
@@ -249,8 +254,13 @@ export class RemoteReader implements StateReader {
     }
     if (response === null)
       throw new UpstreamError('unavailable', 'the publisher: its answer is not signed by this fleet')
-    const reader = new ByteReader(response, 'copied')
-    if (reader.byte() === OK) return reader
-    throw readFailure(reader)
+    try {
+      const reader = new ByteReader(response, 'copied')
+      if (reader.byte() === OK) return read(reader)
+      throw readFailure(reader)
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      throw new UpstreamError('protocol', `the publisher's answer cannot be read: ${error.message}`, { cause: error })
+    }
   }
 }

@@ -21,7 +21,7 @@ export interface Started {
 export interface SignalHandlers {
   /** Called on SIGHUP, after the configuration was read again. */
   hangUp(): void
-  checkConsistency(): unknown
+  checkConsistency(): Promise<unknown>
   /** Called on SIGTERM, on SIGINT and after a fatal error. */
   stop(): Promise<void>
   /** How much longer than the configuration allows `stop` may take, in milliseconds. */
@@ -36,7 +36,9 @@ export function takeSignals({ config, live, logger, traces }: Started, handlers:
     live.reload()
     handlers.hangUp()
   })
-  process.on('SIGUSR2', () => void handlers.checkConsistency())
+  process.on('SIGUSR2', () => {
+    handlers.checkConsistency().catch((err: unknown) => logger.error({ err }, 'the consistency check failed'))
+  })
   const skip: closeWithGrace.AllEvents[] = ['SIGHUP', 'SIGUSR2']
   const delay = config.shutdownDelayDuration + config.shutdownGracePeriod + handlers.moreMs
   closeWithGrace({ delay, logger: false, skip }, async ({ signal, err }) => {

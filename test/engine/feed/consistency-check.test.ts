@@ -11,6 +11,7 @@ import { seededRandom } from '../../../src/support/random.js'
 import { createEmbeddedUpstream } from '../../support/faulty-store.js'
 import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
 import { smallPages } from '../../support/small-pages.js'
+import { until } from '../../support/until.js'
 import { nextTurn, VirtualClock } from '../../support/virtual-clock.js'
 import { elsewhere, key, put, remove } from './harness.js'
 
@@ -245,4 +246,24 @@ void t.test('the snapshot is released even if etcd goes away in the middle', asy
   t.match(await outcome, { kind: 'skipped' })
   await nextTurn()
   t.equal(open, 0)
+})
+
+void t.test('an unexpected error skips a check, and the next ones take place', async (t) => {
+  let broken = true
+  const { check, clock, outcomes, etcd } = await harness(t, names, {
+    upstream: () => {
+      if (broken) throw new RangeError('1 bytes needed, but only 0 left')
+      return smallPages(etcd, 2)
+    },
+  })
+  t.match(await check.run(), { kind: 'skipped', reason: '1 bytes needed, but only 0 left', err: RangeError })
+  check.start()
+  clock.advance(450_000)
+  await until(() => outcomes.length === 2, 'a periodic check')
+  t.match(outcomes[1], { kind: 'skipped' })
+  broken = false
+  await nextTurn()
+  clock.advance(450_000)
+  await until(() => outcomes.length === 3, 'the next one')
+  t.match(outcomes[2], { kind: 'equal' })
 })

@@ -1,6 +1,7 @@
 /** Tests a publisher's responses to edges, without NATS in between. */
 import t from 'tap'
-import { edgeRequestHandler } from '../../../src/fleet/stream/remote-reader.js'
+import type { Broker } from '../../../src/fleet/broker.js'
+import { edgeRequestHandler, RemoteReader } from '../../../src/fleet/stream/remote-reader.js'
 import { toRevision } from '../../../src/engine/model/revision.js'
 import type { Page, StateReader } from '../../../src/engine/upstream/upstream.js'
 import { until } from '../../support/until.js'
@@ -61,5 +62,25 @@ void t.test('a malformed request, or one for a key of another resource, is rejec
     const bytes = await answer(Buffer.from(question))
     t.equal(bytes?.[0], 0, question)
     t.match(bytes?.toString('latin1'), 'protocol', question)
+  }
+})
+
+void t.test('an answer that cannot be read is an error of the upstream', async (t) => {
+  const answers = [
+    '',
+    '01',
+    '02',
+    `01${'00'.repeat(16)}`,
+    `01${'00'.repeat(25)}00000001`,
+    '0001',
+    `01${'ff'.repeat(8)}`,
+  ]
+  for (const hex of answers) {
+    const request = async (): Promise<Buffer> => Buffer.from(hex, 'hex')
+    const reader = new RemoteReader(() => ({ request }) as unknown as Broker, 'subject', unsigned)
+    const error = { name: 'UpstreamError', code: 'protocol' }
+    await t.rejects(reader.read({ prefix: things.etcdPrefix }), error, `a page: ${hex}`)
+    await t.rejects(reader.currentRevision(), error, `a revision: ${hex}`)
+    if (!hex.startsWith('0100')) await t.rejects(reader.readKey(things.etcdPrefix), error, `a key: ${hex}`)
   }
 })
