@@ -56,6 +56,7 @@ export class MemoryPressure {
   #isShort = false
   #isOver = false
   #isFull = false
+  #residentBytes = 0
   #checkedMs = Number.NEGATIVE_INFINITY
   #relievedMs = Number.NEGATIVE_INFINITY
   #collectionsAtRelief = -1
@@ -100,9 +101,8 @@ export class MemoryPressure {
    */
   admit(bytes = 0): void {
     this.#checkAgain()
-    const { residentBytes } = this.options
     const hasNoRoom =
-      this.#targetBytes !== null && bytes > 0 && residentBytes() + bytes > this.#targetBytes * FULL_SHARE
+      this.#targetBytes !== null && bytes > 0 && this.#resident() + bytes > this.#targetBytes * FULL_SHARE
     if (this.#isOver || hasNoRoom) throw this.#refusal()
   }
 
@@ -161,15 +161,25 @@ export class MemoryPressure {
   }
 
   #check(): void {
-    const { residentBytes, clock } = this.options
+    const { clock } = this.options
     const targetBytes = this.#targetBytes
     if (targetBytes === null) return
     this.#checkedMs = clock.monotonic()
-    const bytes = residentBytes()
+    const bytes = this.#resident()
     this.#isOver = bytes > targetBytes
     this.#isFull = bytes > targetBytes * FULL_SHARE
     this.#setShort(bytes > targetBytes * RELIEF_SHARE)
     if (this.#isShort) this.#relieve()
+  }
+
+  /** Reading it takes a file descriptor. While there is none left, the last value applies. */
+  #resident(): number {
+    try {
+      this.#residentBytes = this.options.residentBytes()
+    } catch {
+      // Out of descriptors.
+    }
+    return this.#residentBytes
   }
 
   #setShort(isShort: boolean): void {

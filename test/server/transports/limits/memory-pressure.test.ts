@@ -160,3 +160,18 @@ void t.test('far beyond the target, small reads still get their turns, and large
   leave?.()
   await second
 })
+
+void t.test('while the resident memory cannot be read, the last value applies', (t) => {
+  const { clock, pressure, seen } = at(t, 201, 200)
+  Object.defineProperty(seen, 'resident', {
+    get: () => {
+      throw new Error('EMFILE: too many open files, uv_resident_set_memory')
+    },
+  })
+  clock.advance(1_000)
+  t.throws(() => pressure.admit(), { code: 429 })
+  pressure.setTarget(300 * MiB)
+  pressure.admit(MiB)
+  t.throws(() => pressure.admit(200 * MiB), { code: 429 })
+  t.end()
+})
