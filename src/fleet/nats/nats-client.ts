@@ -139,14 +139,17 @@ export class NatsClient implements Broker {
   }
 
   get maxPayloadBytes(): number {
-    return (this.connection.info?.max_payload ?? 2 ** 20) - ENVELOPE_BYTES
+    const limit: unknown = this.connection.info?.max_payload
+    return Math.max(PART_HEADER_BYTES + 1, (typeof limit === 'number' ? limit : 2 ** 20) - ENVELOPE_BYTES)
   }
 
   // Servers
 
   /** The number of known servers, configured or advertised. */
   get servers(): number {
-    return new Set([...this.#servers, ...(this.connection.info?.connect_urls ?? [])].map(addressOf)).size
+    const urls: unknown = this.connection.info?.connect_urls
+    const advertised = Array.isArray(urls) ? urls.filter((url) => typeof url === 'string') : []
+    return new Set([...this.#servers, ...advertised].map(addressOf)).size
   }
 
   /** Connects to the next server. */
@@ -246,7 +249,12 @@ export class NatsClient implements Broker {
   // Subjects
 
   publish(subject: string, data: Buffer): void {
-    if (!this.connection.isClosed()) this.connection.publish(subject, data)
+    if (this.connection.isClosed()) return
+    try {
+      this.connection.publish(subject, data)
+    } catch {
+      // The server takes no message of this size. As with a message that is lost, the next one may arrive.
+    }
   }
 
   subscribe(subject: string, onMessage: (data: Buffer) => void): Closable {
@@ -259,21 +267,26 @@ export class NatsClient implements Broker {
     return { close: () => subscription.unsubscribe() }
   }
 
-  /** A response larger than a message is sent in parts. */
+  /** A response larger than a message is sent in parts. A request whose response cannot be sent is left unanswered. */
   respond(subject: string, handle: (request: Buffer) => Promise<Buffer | null>): Closable {
     if (this.connection.isClosed()) return NOTHING
     const reply = async (message: Msg): Promise<void> => {
-      const whole = await handle(bufferOf(message.data))
-      if (whole === null) return
-      const partBytes = this.maxPayloadBytes - PART_HEADER_BYTES
-      const count = Math.max(1, Math.ceil(whole.length / partBytes))
-      for (let index = 0; index < count && !this.connection.isClosed(); index++) {
-        const part = whole.subarray(index * partBytes, (index + 1) * partBytes)
-        const data = Buffer.allocUnsafe(PART_HEADER_BYTES + part.length)
-        data.writeUInt16BE(index, 0)
-        data.writeUInt16BE(count, 2)
-        part.copy(data, PART_HEADER_BYTES)
-        message.respond(data)
+      try {
+        const whole = await handle(bufferOf(message.data))
+        if (whole === null) return
+        const partBytes = this.maxPayloadBytes - PART_HEADER_BYTES
+        const count = Math.max(1, Math.ceil(whole.length / partBytes))
+        if (count > MAX_PARTS) return
+        for (let index = 0; index < count && !this.connection.isClosed(); index++) {
+          const part = whole.subarray(index * partBytes, (index + 1) * partBytes)
+          const data = Buffer.allocUnsafe(PART_HEADER_BYTES + part.length)
+          data.writeUInt16BE(index, 0)
+          data.writeUInt16BE(count, 2)
+          part.copy(data, PART_HEADER_BYTES)
+          message.respond(data)
+        }
+      } catch {
+        // The caller gives up after a while, as when the request was lost.
       }
     }
     const subscription = this.connection.subscribe(subject, {
@@ -298,7 +311,6 @@ export class NatsClient implements Broker {
       }
       const late = (): void => finish(new BrokerError('unavailable', `no answer within ${timeoutMs} ms`))
       const onAbort = (): void => finish(signal?.reason as Error)
-      const timer = this.clock.setTimer(timeoutMs, late)
       const subscription = this.connection.subscribe(inbox, {
         callback: (error, message) => {
           if (error !== null) return finish(asBrokerError(error))
@@ -313,8 +325,13 @@ export class NatsClient implements Broker {
           if (parts.length === count) finish(parts.length === 1 ? parts[0]! : Buffer.concat(parts))
         },
       })
+      const timer = this.clock.setTimer(timeoutMs, late)
       signal?.addEventListener('abort', onAbort, { once: true })
-      this.connection.publish(subject, payload, { reply: inbox })
+      try {
+        this.connection.publish(subject, payload, { reply: inbox })
+      } catch (error) {
+        finish(asBrokerError(error))
+      }
     })
   }
 
