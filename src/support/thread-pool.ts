@@ -108,7 +108,17 @@ export class ThreadPool {
     await Promise.all([...this.#threads].map((thread) => thread.end('closed')))
   }
 
+  /** @throws ThreadEndedError */
   #start(): Thread {
+    try {
+      return this.#startThread()
+    } catch (cause) {
+      // The process may have no more threads, memory or descriptors.
+      throw new ThreadEndedError('crash', { cause })
+    }
+  }
+
+  #startThread(): Thread {
     const thread: Thread = new Thread(this.options, (reason) => {
       this.#threads.delete(thread)
       const place = this.#idle.indexOf(thread)

@@ -104,3 +104,15 @@ void t.test('closing ends jobs and threads', async (t) => {
   t.equal(threads.size, 0)
   t.same(replaced, [], 'nothing is replaced')
 })
+
+void t.test('a thread that cannot be created is one that crashed', async (t) => {
+  const threads = new ThreadPool({
+    program: new URL('http://localhost/not-a-file'),
+    deadlineMs: LONG_MS,
+    maxHeapMegabytes: 32,
+    clock: systemClock,
+    onReplaced: () => {},
+  })
+  await t.rejects(threads.run({ message: () => [], calls: {} }), { name: 'ThreadEndedError', reason: 'crash' })
+  t.equal(threads.size, 0)
+})

@@ -12,6 +12,7 @@ import cluster, { type Worker } from 'node:cluster'
 import type { Duplex } from 'node:stream'
 import { backoffMs } from '../../support/backoff.js'
 import { sleep } from '../../support/clock.js'
+import { errorMessage } from '../../support/error-message.js'
 import type { Primary } from './primary.js'
 import type { WorkerLink } from './worker-link.js'
 
@@ -96,7 +97,14 @@ export class Supervisor {
 
   #fork(isReplacement: boolean): void {
     const { primary, hello, clock, logger } = this.options
-    const worker = cluster.fork({ [HELLO_VARIABLE]: hello(isReplacement) })
+    let worker: Worker
+    try {
+      worker = cluster.fork({ [HELLO_VARIABLE]: hello(isReplacement) })
+    } catch (error) {
+      // Out of memory.
+      logger.warn({ reason: errorMessage(error) }, 'a worker process could not be created')
+      return this.#notMade(isReplacement)
+    }
     // `stdio` is absent if the process could not be created (out of descriptors or processes).
     const stdio = worker.process.stdio as readonly unknown[] | undefined
     const socket = stdio?.[LINK_DESCRIPTOR] as Duplex | null | undefined
