@@ -5,7 +5,7 @@ export function tableLines(
   rows: readonly (readonly string[])[],
   isRight: (column: number) => boolean = () => false,
 ): readonly string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
+  const widths = rows[0]!.map((_, column) => rows.reduce((width, row) => Math.max(width, row[column]!.length), 0))
   return rows.map((row) =>
     row
       .map((cell, column) => (isRight(column) ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!)))

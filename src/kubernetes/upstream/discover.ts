@@ -69,7 +69,7 @@ export async function discover(
     if (isAggregated(document)) {
       for (const one of readAggregated(document)) {
         if (one.isStale) incomplete.add(groupVersion(one.group, one.version))
-        resources.push(...feedable(one.resources))
+        for (const resource of feedable(one.resources)) resources.push(resource)
       }
       if (etag !== null) etags.push(etag)
     } else await readGroups(server, path, document, resources, incomplete, signal)
@@ -144,7 +144,7 @@ async function readGroups(
       incomplete.add(groupVersion(group, version))
       continue
     }
-    resources.push(...feedable(readResources(group, version, list)))
+    for (const resource of feedable(readResources(group, version, list))) resources.push(resource)
   }
 }
 

@@ -45,7 +45,8 @@ export function followServiceEndpoints(options: ServiceEndpointsOptions): () => 
     if (endpoints !== null) return endpoints
     const found: Endpoint[] = []
     for (const stored of live.cache.snapshot().objects(namespacePrefix(live.served.resource, namespace))) {
-      found.push(...getOrMake(parsed, stored.notes, () => parse(live, stored)))
+      // A slice may have more endpoints than a call can have arguments.
+      for (const endpoint of getOrMake(parsed, stored.notes, () => parse(live, stored))) found.push(endpoint)
     }
     return (endpoints = merged(found))
   }
