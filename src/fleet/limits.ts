@@ -15,5 +15,9 @@ export const MOST_PUBLISHERS = 64
  * the one before it.
  */
 export const MOST_WAITING_STATUSES = 64
+/**
+ * The bytes of a snapshot that is read from NATS. No state of one resource is larger than etcd's own default quota, which is for all of them.
+ */
+export const SNAPSHOT_BYTES = 2 * 2 ** 30
 /** The number of pages that a publisher reads and encodes at once, which limits the memory for many edges. */
 export const PAGES_AT_ONCE = 8

@@ -685,6 +685,12 @@ export const FLEET: FixedRows<typeof fleet> = {
     metric: 'process_resident_memory_bytes',
     tests: ['fleet/stream/confirmations'],
   },
+  SNAPSHOT_BYTES: {
+    bound: 'bytes of a snapshot that a replica reads from NATS',
+    beyond: 'the snapshot counts as corrupt',
+    metric: 'distributary_fleet_snapshots_unusable_total',
+    tests: ['fleet/nats/nats-bucket'],
+  },
   PAGES_AT_ONCE: {
     bound: 'concurrent page reads of a publisher for edges',
     beyond: 'the others wait, up to 10 s',

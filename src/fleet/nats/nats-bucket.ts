@@ -12,6 +12,7 @@ import type { Clock } from '../../support/clock.js'
 import { withDeadline } from '../../support/deadline.js'
 import { BrokerError, type Bucket, type BucketLimits, type KvEntry } from '../broker.js'
 import { asBrokerError, ifFound, isNoResponse } from './nats-error.js'
+import { SNAPSHOT_BYTES } from '../limits.js'
 import { bufferOf } from '../../support/buffer-of.js'
 
 export interface NatsBucketOptions {
@@ -99,24 +100,29 @@ export class NatsBucket implements Bucket {
       const found = await (await this.#openStore()).get(name)
       if (found === null) return null
       const { info, data, error } = found
-      // If the chunks are missing, the library would wait for the first one forever.
-      const isEmpty = info.size > 0 && !(await this.#hasChunks(info.nuid))
+      const { size } = info
       void error.catch(() => {})
       const reader = data.getReader()
-      const chunks: Uint8Array[] = []
+      let length = 0
       try {
-        if (isEmpty) throw new BrokerError('corrupt', `object ${name} has lost its chunks`)
+        if (!(size <= SNAPSHOT_BYTES)) throw new BrokerError('corrupt', `object ${name} has ${size} bytes`)
+        // The memory is taken as the chunks arrive.
+        const whole = Buffer.allocUnsafeSlow(size)
+        // If the chunks are missing, the library would wait for the first one forever.
+        if (size > 0 && !(await this.#hasChunks(info.nuid)))
+          throw new BrokerError('corrupt', `object ${name} has lost its chunks`)
         for (;;) {
           const { done, value } = await this.#inTime(reader.read(), `object ${name}: no chunk`)
           if (done) break
-          chunks.push(value)
+          if (length + value.length > size) throw new BrokerError('corrupt', `object ${name} is larger than it says`)
+          whole.set(value, length)
+          length += value.length
         }
+        if (length !== size) throw new BrokerError('corrupt', `object ${name} has lost chunks`)
+        return whole
       } finally {
         void reader.cancel().catch(() => {})
       }
-      const whole = Buffer.concat(chunks)
-      if (whole.length !== info.size) throw new BrokerError('corrupt', `object ${name} has lost chunks`)
-      return whole
     })
   }
 

@@ -47,9 +47,6 @@ export class SharedClient implements SharedBroker {
 
   async #open(signal: AbortSignal): Promise<NatsClient | null> {
     const { connection, clock, random, logger } = this.options
-    // Loaded on demand, because most servers run without NATS, and its package is a tenth of the code loaded at
-    // startup.
-    const { NatsClient } = await import('./nats-client.js')
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {
         const onError = (reason: string): void => this.#report(reason, 'refused')
@@ -57,6 +54,9 @@ export class SharedClient implements SharedBroker {
         const onReconnect = (): void => {
           this.#reported = null
         }
+        // Loaded on demand, because most servers run without NATS, and its package is a tenth of the code loaded at
+        // startup.
+        const { NatsClient } = await import('./nats-client.js')
         const client = await NatsClient.connect({ ...connection, onError, onReconnect, onDenied }, clock)
         if (signal.aborted) {
           await client.close()

@@ -80,3 +80,23 @@ void t.test('an upload raises the age of a store that was created with a lower o
   t.same(await edge.getObject('10000'), Buffer.from('a'), 'whose objects it keeps')
   t.equal(millis((await manager.streams.info('OBJ_B')).config.max_age), 30_000, 'an edge changes nothing')
 })
+
+void t.test('an object that is too large, or larger than it says, is not gathered', async (t) => {
+  const nats = await startNats(t)
+  const client = await NatsClient.connect({ servers: [nats.url], name: 'a test' }, systemClock)
+  t.teardown(() => client.close())
+  const bucket = client.bucket('B', { replicas: 1, blobAgeMs: 3_600_000 })
+  await bucket.putObject('a', [Buffer.alloc(MiB)])
+  const { connection } = await natsAdmin(t, nats)
+  const js = jetstream(connection)
+  const { streams } = await js.jetstreamManager()
+  const info = (await streams.getMessage('OBJ_B', { last_by_subj: '$O.B.M.>' }))!
+  for (const [size, message] of [
+    [3 * 2 ** 30, /has 3221225472 bytes/],
+    [1_000, /larger than it says/],
+    [2 * MiB, /has lost chunks/],
+  ] as const) {
+    await js.publish(info.subject, JSON.stringify({ ...info.json<object>(), size }))
+    await t.rejects(bucket.getObject('a'), { code: 'corrupt', message })
+  }
+})
