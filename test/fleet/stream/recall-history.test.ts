@@ -25,7 +25,8 @@ function keyValue(name: string, revision: number, version: number): KeyValue {
 /** A message as the next publisher reads it. */
 function sent(body: Body, fingerprint: HistoryFingerprint | null, revision = 40): Message {
   const at = toRevision(revision)
-  const header = { epoch: 1, previous: at, revision: at, settled: at, sentAt: 0, isSynced: true, trustsProgress: true }
+  const revisions = { previous: toRevision(revision - 1), revision: at, settled: at }
+  const header = { epoch: 1, ...revisions, sentAt: 0, isSynced: true, trustsProgress: true }
   const origin = { clusterId: '1', ...(fingerprint === null ? {} : { fingerprint: fingerprint.digested() }) }
   return joinParts(encodeMessage({ ...header, ...origin, ...body }, 100).map(decodePart))
 }
@@ -54,7 +55,7 @@ for (const seed of testSeeds(3)) {
     for (const carrier of ['batches', 'mark'] as const) {
       const first: Body = carrier === 'mark' ? { kind: 'progress' } : { kind: 'batches', batches: [batchAt(100)] }
       if (first.kind === 'batches') fingerprint.applied(first.batches)
-      const messages = [sent(first, fingerprint)]
+      const messages = [sent(first, fingerprint, 100)]
       for (let revision = 101; revision < 106; revision++) {
         const batches = [batchAt(revision)]
         fingerprint.applied(batches)
