@@ -46,6 +46,8 @@ const WINDOW_BYTES = 4 * 1024 * 1024
  */
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 400
+/** The longest pause of a spare connection. The server may refuse its credentials for days. */
+const LONGEST_SPARE_PAUSE_MS = 30_000
 /**
  * The time limit for one attempt. While the endpoint is away, TCP retransmits dropped packets at growing intervals, so
  * a new attempt gets through sooner.
@@ -64,7 +66,11 @@ export class GrpcConnection {
   /** Wakes the callers that wait for the outcome of the current attempt. */
   readonly #waiting = new Set<() => void>()
 
-  constructor(options: GrpcConnectionOptions) {
+  /** @param isSpare whether another connection works. If so, attempts become rare, until `takeOver`. */
+  constructor(
+    options: GrpcConnectionOptions,
+    private isSpare = false,
+  ) {
     this.#options = options
   }
 
@@ -92,6 +98,13 @@ export class GrpcConnection {
     if (this.#state === 'idle') this.#attempt()
     if (this.#state === 'connecting' && signal?.aborted !== true) await this.#outcome(timeoutMs, signal)
     return this.ready !== null
+  }
+
+  /** The other connection is no longer used. */
+  takeOver(): void {
+    this.isSpare = false
+    this.#pauseMs = FIRST_PAUSE_MS
+    if (this.#state === 'resting') this.#attempt()
   }
 
   /** Called when a call begins. @returns a function to be called when the call ends. */
@@ -162,7 +175,7 @@ export class GrpcConnection {
     this.#session = null
     this.#become('resting')
     const pauseMs = this.#pauseMs * (0.8 + 0.4 * Math.random())
-    this.#pauseMs = Math.min(this.#pauseMs * 1.6, LONGEST_PAUSE_MS)
+    this.#pauseMs = Math.min(this.#pauseMs * 1.6, this.isSpare ? LONGEST_SPARE_PAUSE_MS : LONGEST_PAUSE_MS)
     this.#timer = setTimeout(() => this.#attempt(), pauseMs).unref()
     session.destroy()
   }

@@ -37,6 +37,12 @@ export interface StreamHandlers {
   onEnd(error: RpcError | null): void
 }
 
+/**
+ * A connection takes no more calls once a stream has this id. Each call takes two ids, ids are never reused, and they end
+ * at 2^31, after twelve days of 1,000 calls a second.
+ */
+const LAST_STREAM_ID = 2 ** 30
+
 /** The error of a call that `abandon` has ended. */
 export class AbandonedError extends RpcError {
   constructor() {
@@ -93,7 +99,7 @@ export class GrpcEndpoint {
    */
   async renew(tls: EtcdTls, timeoutMs: number): Promise<string | null> {
     if (!this.url.startsWith('https:') || this.#isClosed) return null
-    const next = new GrpcConnection({ ...this.#options, tls })
+    const next = new GrpcConnection({ ...this.#options, tls }, true)
     this.#next?.retire()
     this.#next = next
     if (this.#current().ready === null || this.#next !== next) return null
@@ -110,6 +116,7 @@ export class GrpcEndpoint {
       this.#connection.retire()
       this.#connection = next
       this.#next = null
+      next.takeOver()
     }
     return this.#connection
   }
@@ -306,6 +313,8 @@ class GrpcCall implements GrpcStream {
       }
     })
     stream.once('response', (headers) => {
+      // Running calls continue, and the next call opens another connection.
+      if (stream.id! >= LAST_STREAM_ID) session.close()
       this.#status = statusOfTrailers(headers)
       const httpStatus = Number(headers[constants.HTTP2_HEADER_STATUS])
       if (httpStatus === 200) return

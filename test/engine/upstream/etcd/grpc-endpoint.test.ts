@@ -3,7 +3,14 @@ import { Server, ServerCredentials, type ServerDuplexStream, type ServiceDefinit
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createSecureServer, createServer as createHttp2Server, type Http2Server } from 'node:http2'
+import http2, {
+  type ClientHttp2Session,
+  createSecureServer,
+  createServer as createHttp2Server,
+  type Http2Server,
+  type ServerHttp2Session,
+} from 'node:http2'
+import { syncBuiltinESMExports } from 'node:module'
 import { type AddressInfo, connect, createServer, type Server as NetServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import {
@@ -427,6 +434,83 @@ void t.test('a connection that ended after a GOAWAY is not pinged while its peer
   await new Promise((resolve) => setTimeout(resolve, 200))
   t.ok(endpoint.isReady())
   stream.cancel()
+})
+
+void t.test('a connection that runs out of stream ids is replaced, and its streams continue', async (t) => {
+  const { connect: connectSession } = http2
+  const sessions: ClientHttp2Session[] = []
+  http2.connect = ((...to: Parameters<typeof connectSession>) => {
+    const session = connectSession(...to)
+    sessions.push(session)
+    return session
+  }) as typeof connectSession
+  syncBuiltinESMExports()
+  t.teardown(() => {
+    http2.connect = connectSession
+    syncBuiltinESMExports()
+  })
+  for (const id of [2 ** 30 + 1, 2 ** 31 - 1]) {
+    sessions.length = 0
+    const { port } = await listen(t)
+    const endpoint = endpointAt(t, port)
+    await endpoint.connect(10_000)
+    const { stream, next, ended } = talk(endpoint)
+    // Missing from the types.
+    ;(sessions[0] as unknown as { setNextStreamID(id: number): void }).setNextStreamID(id)
+    for (const text of ['the last', 'the next']) t.equal((await ask(endpoint, text)).toString(), text)
+    t.equal(sessions.length, 2)
+    const heard = next()
+    stream.send(Buffer.from('still there'))
+    t.equal(await heard, 'still there')
+    stream.send(Buffer.from('end'))
+    t.equal(await ended, null)
+    await until(() => sessions[0]!.destroyed, 'the first connection is closed')
+  }
+})
+
+void t.test('refused credentials are tried rarely, until the connection with the old ones is lost', async (t) => {
+  const root = issue('root')
+  const server = createSecureServer({
+    ...issue('etcd', root, { altNames: ['127.0.0.1'] }),
+    ca: root.cert,
+    requestCert: true,
+    rejectUnauthorized: true,
+  })
+  const sessions: ServerHttp2Session[] = []
+  server.on('session', (session) => sessions.push(session))
+  const tlsOf = ({ cert, key }: { readonly cert: string; readonly key: string }) => ({
+    ca: Buffer.from(root.cert),
+    cert: Buffer.from(cert),
+    key: Buffer.from(key),
+  })
+  const url = `https://127.0.0.1:${await listening(t, server)}`
+  const endpoint = endpointAt(t, 0, { url, tls: tlsOf(issue('known', root)) })
+  t.ok(await endpoint.connect(30_000))
+  const pauses: number[] = []
+  const { setTimeout: wait } = globalThis
+  t.teardown(() => (globalThis.setTimeout = wait))
+  globalThis.setTimeout = ((callback: () => void, ms: number) => {
+    // Only the pauses between attempts are random. Each is recorded, and none is waited for.
+    if (!Number.isInteger(ms)) pauses.push(ms)
+    return wait(callback, Number.isInteger(ms) ? ms : 0)
+  }) as typeof setTimeout
+  t.type(await endpoint.renew(tlsOf(issue('unknown')), 30_000), 'string')
+  await until(() => pauses.length >= 20, 'many attempts fail')
+  t.ok(pauses[0]! <= 120, `${pauses[0]}`)
+  t.ok(
+    pauses.slice(15).every((ms) => ms >= 24_000 && ms <= 36_000),
+    pauses.join(' '),
+  )
+  t.ok(endpoint.isReady())
+
+  sessions[0]!.destroy()
+  await until(() => !endpoint.isReady(), 'the connection is lost')
+  const before = pauses.length
+  await until(() => pauses.length >= before + 10, 'attempts follow soon')
+  t.ok(
+    pauses.slice(before).every((ms) => ms <= 480),
+    pauses.slice(before).join(' '),
+  )
 })
 
 void t.test('the page of a proxy that cannot reach the server counts by its HTTP status', async (t) => {
