@@ -13,17 +13,6 @@ export interface ByteCacheOptions<K, V> {
   readonly entryShare?: number
 }
 
-/**
- * Returns the bytes in memory of their own. Otherwise a small buffer that is kept would keep the whole pool alive from
- * which Node took it, up to 8 KB.
- */
-export function inOwnMemory(bytes: Buffer): Buffer {
-  if (bytes.length === bytes.buffer.byteLength) return bytes
-  const own = Buffer.allocUnsafeSlow(bytes.length)
-  bytes.copy(own)
-  return own
-}
-
 export class ByteCache<K extends {}, V extends {}> {
   #entries: LRUCache<K, V>
 

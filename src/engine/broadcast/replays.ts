@@ -1,7 +1,8 @@
 /** Encodes batches of the ring for cursors that lag, once per batch and group, and joins small ones into one write. */
 import type { CacheBatch } from '../cache/cache-batch.js'
 import type { History } from '../cache/history.js'
-import { ByteCache, inOwnMemory } from '../../support/byte-cache.js'
+import { ByteCache } from '../../support/byte-cache.js'
+import { inOwnMemory } from '../../support/own-memory.js'
 import type { Slice } from '../../support/turns.js'
 import type { Revision } from '../model/revision.js'
 import type { Cursor } from './cursor.js'

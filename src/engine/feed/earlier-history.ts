@@ -7,7 +7,7 @@
  * begins finds the values that they replaced; without events, no list is needed. If the source no longer has that
  * revision, the next try begins at a later one. After the last try there is no earlier history, as without this module.
  */
-import { type Batch, eventKey, inOwnMemory, type KeyEvent, type KeyValue } from '../model/event.js'
+import { type Batch, batchInOwnMemory, eventKey, inOwnMemory, type KeyValue } from '../model/event.js'
 import { EARLIER_BYTES } from '../model/limits.js'
 import { nextRevision, type Revision } from '../model/revision.js'
 import { sleep, type Timer } from '../../support/clock.js'
@@ -118,9 +118,9 @@ async function collect(
       }
       const onBatches = (arrived: readonly Batch[]): void => {
         hasArrived = true
-        for (const { revision, events } of arrived) {
-          if (revision <= until) add({ revision, events: events.map(inOwn) })
-          if (revision >= until) return resolve()
+        for (const batch of arrived) {
+          if (batch.revision <= until) add(batchInOwnMemory(batch))
+          if (batch.revision >= until) return resolve()
         }
       }
       watch = upstream.watch(
@@ -192,11 +192,6 @@ function late(isOpen: boolean): UpstreamError {
   return isOpen
     ? new UpstreamError('protocol', `the source has not shown ${within} that nothing else happened`)
     : new UpstreamError('unavailable', `the source has not opened the watch ${within}`)
-}
-
-/** An event must not keep the message alive in which it arrived. */
-function inOwn(event: KeyEvent): KeyEvent {
-  return event.type === 'put' ? { ...event, keyValue: inOwnMemory(event.keyValue) } : event
 }
 
 function asError(end: WatchEnd): UpstreamError {

@@ -1,4 +1,5 @@
 /** The contents of etcd and its changes, without anything specific to Kubernetes. */
+import { ownCopy } from '../../support/own-memory.js'
 import type { Revision } from './revision.js'
 
 export type Key = string & { readonly __brand: 'Key' }
@@ -6,8 +7,8 @@ export type Key = string & { readonly __brand: 'Key' }
 export interface KeyValue {
   readonly key: Key
   /**
-   * In an event, the value is a separate copy, or a slice of a message that is at most a few times larger. In a page of
-   * a list, it is a slice of the response and keeps the response in memory; see `inOwnMemory`.
+   * In an event, the value is a copy, which may be in Node's pool, or a slice of a message that is at most a few times
+   * larger. In a page of a list, it is a slice of the response and keeps the response in memory; see `inOwnMemory`.
    */
   readonly value: Buffer
   readonly createRevision: Revision
@@ -37,14 +38,17 @@ export interface Batch {
   readonly events: readonly KeyEvent[]
 }
 
-/** Memory up to this size, such as Node's pool, may be shared. */
-const SHARED_BYTES = 16 * 1024
-
-/** Returns a key-value whose value does not keep a much larger message alive. */
+/** Returns a key-value that can be kept for long: its value keeps at most twice its own size in memory. */
 export function inOwnMemory(keyValue: KeyValue): KeyValue {
   const { value } = keyValue
-  const held = value.buffer.byteLength
-  return held <= SHARED_BYTES || held <= 2 * value.length ? keyValue : { ...keyValue, value: Buffer.from(value) }
+  return value.buffer.byteLength <= 2 * value.length ? keyValue : { ...keyValue, value: ownCopy(value) }
+}
+
+/** Like `inOwnMemory`, for a batch. */
+export function batchInOwnMemory({ revision, events }: Batch): Batch {
+  const inOwn = (event: KeyEvent): KeyEvent =>
+    event.type === 'put' ? { ...event, keyValue: inOwnMemory(event.keyValue) } : event
+  return { revision, events: events.map(inOwn) }
 }
 
 export function keyFromText(text: string): Key {

@@ -7,7 +7,7 @@
  *        ▲               └──┬─┘
  *        └── a batch that the ring evicts is folded in
  */
-import { type Batch, eventKey, type Key, type KeyValue } from '../../engine/model/event.js'
+import { type Batch, batchInOwnMemory, eventKey, type Key, type KeyValue } from '../../engine/model/event.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import { RingBuffer, type RingBounds, type RingItem } from '../../engine/cache/ring-buffer.js'
 import { createSortedMap, type SortedMap } from '../../support/sorted-map.js'
@@ -57,7 +57,7 @@ export class ReplayableState {
   }
 
   append(batch: Batch, receivedAtMs: number): void {
-    this.#history.append(keptOf(batch, receivedAtMs))
+    this.#history.append(keptOf(batchInOwnMemory(batch), receivedAtMs))
   }
 
   /**

@@ -15,6 +15,7 @@
 import type { Batch, Key, KeyEvent, KeyValue } from '../../model/event.js'
 import { eventKey, prefixEnd } from '../../model/event.js'
 import { nextRevision, type Revision, ZERO_REVISION } from '../../model/revision.js'
+import { ownCopy } from '../../../support/own-memory.js'
 import { createSortedMap, type SortedMap } from '../../../support/sorted-map.js'
 import { UpstreamError, type WriteOperation } from '../upstream.js'
 
@@ -177,7 +178,7 @@ export class MvccStore {
     const keyValue: KeyValue = {
       key,
       // The caller's buffer may be a slice of a large one, or may be overwritten later.
-      value: Buffer.from(value),
+      value: ownCopy(value),
       createRevision: exists ? previous.createRevision : revision,
       modRevision: revision,
       version: exists ? previous.version + 1 : 1,

@@ -3,7 +3,7 @@
  * needs it, and is shared by all readers. If all bodies together exceed their budget, a body keeps only the pieces that
  * a reader still needs, and no new reader can join.
  */
-import { inOwnMemory } from '../../../support/byte-cache.js'
+import { inOwnMemory } from '../../../support/own-memory.js'
 import { turns } from '../../../support/turns.js'
 import type { BodyBudget } from './body-budget.js'
 
