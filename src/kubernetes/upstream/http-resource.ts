@@ -73,6 +73,9 @@ const FEW_OBJECTS = 500
 /** How soon the watch must follow its state. The state must be stored first. */
 const FOLLOW_MS = 60_000
 
+/** How long states are not streamed after a failure. The server may have been overloaded, or replaced since. */
+const PAGES_MS = 10 * 60_000
+
 /**
  * The groups of definitions. This server reads definitions itself, as JSON, which is also how API servers store them.
  */
@@ -103,10 +106,11 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   readonly #path: string
   /** The server's own continue tokens, by revision and first key of the next page. */
   readonly #tokens = recentEntries<string, string>(MAX_TOKENS)
-  #canStream = true
+  /** Until then states are read in pages, by the monotonic clock. */
+  #pagesUntilMs = 0
   /** Set from the responses of another distributary. */
   #trustsProgress = false
-  /** False after a kube-apiserver has failed to send a bookmark that was due. */
+  /** False after a kube-apiserver has failed to send a bookmark that was due, until it sends one. */
   #sendsBookmarks = true
   #objects = 0
   /** null for kinds that are read as JSON. */
@@ -233,6 +237,10 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       if (isNoted()) server.noteAllowed(permission)
       handlers.onOpen()
     }
+    const onProgress = (revision: Revision): void => {
+      this.#sendsBookmarks = true
+      handlers.onProgress(revision)
+    }
     const onEnd = (end: WatchEnd): void => {
       if ('error' in end) {
         this.#givesUpProtobuf(end.error)
@@ -240,7 +248,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       }
       handlers.onEnd(end)
     }
-    const opening = new Opening({ ...handlers, onOpen, onEnd }, () => server.ageOf(resourceId(resource)))
+    const opening = new Opening({ ...handlers, onOpen, onProgress, onEnd }, () => server.ageOf(resourceId(resource)))
     const stream = this.#takeContinued(startRevision)
     const cluster = server.knownClusterId
     const isSameCluster = async (signal: AbortSignal): Promise<boolean> =>
@@ -283,7 +291,7 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
   async #stream(willWatch: boolean, signal: AbortSignal | undefined): Promise<Page | null> {
     const { server, random, silenceMs = SILENCE_MS } = this.#options
     const { wire, codec, query } = await this.#form(signal)
-    if (!this.#canStream) return null
+    if (server.clock.monotonic() < this.#pagesUntilMs) return null
     // A role that lets this server only list is enough for a read without a watch.
     const canList = (error: unknown): boolean =>
       !willWatch && asUpstreamError(error, this.#path).code === 'permission-denied'
@@ -310,13 +318,13 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
       stream.close()
       if (signal?.aborted === true) {
         // If streaming takes too long, the next read uses pages.
-        this.#canStream = false
+        this.#pagesUntilMs = clock.monotonic() + PAGES_MS
         throw asUpstreamError(signal.reason, this.#path)
       }
       if (this.#givesUpProtobuf(error)) return await this.#stream(willWatch, signal)
       if (canList(error)) return null
       if (!isUnsupported(error)) throw asUpstreamError(error, this.#path)
-      this.#canStream = false
+      this.#pagesUntilMs = clock.monotonic() + PAGES_MS
       return null
     }
   }

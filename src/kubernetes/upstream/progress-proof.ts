@@ -8,6 +8,7 @@ import type { BytesObject } from '../../client/reflector/bytes-codec.js'
 import type { EventWire } from '../../client/reflector/event-stream.js'
 import type { ObjectCodec } from '../../client/reflector/object-codec.js'
 import type { Transport } from '../../client/reflector/transport.js'
+import { WatchFailure } from '../../client/reflector/watch-failure.js'
 import { positionAt, runWatch } from '../../client/reflector/watch-job.js'
 import { formatResourceVersion } from '../model/resource-version.js'
 import type { Revision } from '../../engine/model/revision.js'
@@ -23,8 +24,10 @@ export interface ProgressProof {
 
 /** How long after its timeout a response may still end. */
 const GRACE_MS = 2_000
+/** The clocks of two machines do not measure a timeout exactly alike. */
+const EARLY_MS = 500
 
-/** @returns null when the server sent no bookmark. @throws WatchFailure */
+/** @returns null when the server sent no bookmark within the timeout. @throws WatchFailure, also when it ended sooner. */
 export async function proveProgress(options: {
   readonly transport: Transport
   readonly wire: EventWire
@@ -43,6 +46,7 @@ export async function proveProgress(options: {
   const done = new AbortController()
   const onAbort = (): void => done.abort(signal.reason)
   signal.addEventListener('abort', onAbort, { once: true })
+  const beganMs = clock.monotonic()
   let lastEvent = after
   let proof: ProgressProof | null = null
   const resourceVersion = formatResourceVersion(after)
@@ -77,6 +81,10 @@ export async function proveProgress(options: {
     if (proof === null) throw error
   } finally {
     signal.removeEventListener('abort', onAbort)
+  }
+  // A server that shuts down, or a proxy, ends a watch at any time.
+  if (proof === null && clock.monotonic() - beganMs < timeoutSeconds * 1_000 - EARLY_MS) {
+    throw new WatchFailure('network', 'the response ended early')
   }
   return proof
 }
