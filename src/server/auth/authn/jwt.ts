@@ -4,8 +4,8 @@
  *
  * Keys come from the source that the operator configures, never from a header of the token (`jku`, `jwk`, `x5u`). After
  * an unknown key id, or a signature that no key verifies, the server reads the key set again. It does so at most every
- * 30 s, so that invented ids cannot make it flood the issuer. As in the API server, each key is tried for a token
- * without a key id.
+ * 30 s, so that invented ids cannot make it flood the issuer. While the set cannot be fetched, the last one stays in use
+ * for a day. As in the API server, each key is tried for a token without a key id.
  */
 import type { errors, JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 
@@ -14,13 +14,15 @@ import type { Clock } from '../../../support/clock.js'
 import type { JsonClient, JsonResponse } from '../https-json.js'
 import { textAt } from '../../../support/fields.js'
 
-/** The longest time that a decision is cached, and so the longest time that a revoked key is still trusted. */
+/** The longest time that a decision is cached. A withdrawn key is still trusted for this long after the next fetch. */
 export const POSITIVE_MS = 5 * 60_000
 export const NEGATIVE_MS = 10_000
 
 const DISCOVERY_COOLDOWN_MS = 1_000
 const JWKS_COOLDOWN_MS = 30_000
 const JWKS_MAX_AGE_MS = 10 * 60_000
+/** How long a set is used that cannot be fetched again. The API server uses known keys forever. */
+const JWKS_OUTAGE_MS = 24 * 3_600_000
 
 /** kube-apiserver offers only the first type, and most issuers only the second. */
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json'
@@ -97,18 +99,38 @@ async function remoteKeys(url: string, clock: Clock, fetchSet: () => Promise<Jso
     },
   })
   let fetchedMs = Number.NEGATIVE_INFINITY
-  const isYoungerThan = (ms: number): boolean => clock.monotonic() - fetchedMs < ms
+  let failedMs = Number.NEGATIVE_INFINITY
+  let failure: unknown = null
+  const isWithin = (ms: number, sinceMs: number): boolean => clock.monotonic() - sinceMs < ms
+  const isUsable = (): boolean => isWithin(JWKS_OUTAGE_MS, fetchedMs)
   const fetch = async (): Promise<void> => {
-    await keys.reload()
-    fetchedMs = clock.monotonic()
+    if (isUsable() && isWithin(JWKS_COOLDOWN_MS, failedMs)) throw failure
+    try {
+      await keys.reload()
+      fetchedMs = clock.monotonic()
+      failedMs = Number.NEGATIVE_INFINITY
+    } catch (error) {
+      failure = error
+      failedMs = clock.monotonic()
+      throw error
+    }
   }
   const find: JWTVerifyGetKey = async (header, input) => {
-    if (!isYoungerThan(JWKS_MAX_AGE_MS)) await fetch()
+    if (!isWithin(JWKS_MAX_AGE_MS, fetchedMs)) {
+      const isOutage = isUsable() && isWithin(JWKS_MAX_AGE_MS, failedMs)
+      // During an outage, callers do not wait for each attempt.
+      if (isOutage) void fetch().catch(() => undefined)
+      else {
+        await fetch().catch((error: unknown) => {
+          if (!isUsable()) throw error
+        })
+      }
+    }
     return await keys(header, input)
   }
   return Object.assign(find, {
     async reload() {
-      if (isYoungerThan(JWKS_COOLDOWN_MS)) return false
+      if (isWithin(JWKS_COOLDOWN_MS, fetchedMs)) return false
       await fetch()
       return true
     },

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { oidc, type OidcOptions } from '../../../../src/server/auth/authn/oidc.js'
 import { JsonClient } from '../../../../src/server/auth/https-json.js'
 import { ServiceUnavailableError, UnauthorizedError } from '../../../../src/kubernetes/model/status.js'
+import { until } from '../../../support/until.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 import { bearer, jsonServer, request } from '../fixtures.js'
 
@@ -264,6 +265,38 @@ void t.test('a key set that cannot be fetched gives 503', async (t) => {
   const { state, token, ask } = await issuer(t)
   state.keysFail = true
   await t.rejects(ask(await token()), ServiceUnavailableError)
+})
+
+void t.test('known keys are used for a day while the key set cannot be fetched', async (t) => {
+  const { state, token, ask, asked, clock } = await issuer(t)
+  const looks = () => asked.filter(({ path }) => path === '/keys').length
+  let tokens = 0
+  const next = (key = KEYS.one) => token({ jti: String(tokens++) }, key)
+  t.ok(await ask(await next()))
+  state.keysFail = true
+  clock.advance(3_600_000)
+  for (let i = 0; i < 10; i++) t.ok(await ask(await next()))
+  await t.rejects(ask(await next(KEYS.two)), ServiceUnavailableError, 'it may be a new key')
+  t.equal(looks(), 2)
+  await until(async () => {
+    clock.advance(30_000)
+    t.ok(await ask(await next()))
+    return looks() >= 4
+  }, 'the set is requested again and again')
+
+  state.keysFail = false
+  state.keys = [KEYS.two]
+  await until(async () => {
+    clock.advance(30_000)
+    return (await ask(await next()).catch((error: unknown) => error)) instanceof UnauthorizedError
+  }, 'the key is withdrawn')
+  t.ok(await ask(await next(KEYS.two)))
+
+  state.keysFail = true
+  clock.advance(86_400_000)
+  await t.rejects(ask(await next(KEYS.two)), ServiceUnavailableError, 'the set is too old')
+  state.keysFail = false
+  t.ok(await ask(await next(KEYS.two)), 'then it is requested for each token')
 })
 
 void t.test('a discovery document of another issuer is not trusted', async (t) => {
