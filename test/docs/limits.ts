@@ -218,7 +218,7 @@ export const SERVER: FixedRows<typeof server> = {
     tests: ['server/transports/api/read-state'],
   },
   WRITE_THREADS: {
-    bound: 'writes computed in threads',
+    bound: 'writes computed in threads: large ones, and all of definitions and custom resources',
     beyond: 'waits for a fair turn, then 429',
     limit: 'write-threads',
     tests: ['kubernetes/writes/off-loop-writer'],

@@ -5,6 +5,7 @@
  * gone, and so does its container.
  */
 import { exactCopy } from '../codec/exact-json.js'
+import { type JsonRecord, record, recordAt, recordsAt } from '../codec/json-tree.js'
 import { readDefinition } from '../dialect/crd.js'
 import type { ServedResource } from '../dialect/resource-registry.js'
 import type { Key } from '../../engine/model/event.js'
@@ -99,7 +100,7 @@ export class Containers {
 
   async #removeIfEmpty(place: ObjectLocation, held: Held): Promise<void> {
     for (const contents of this.#contentsOf(place, held)) {
-      for await (const _left of this.options.store.list(contents.served, contents.prefix)) return
+      for await (const _left of this.options.store.listStored(contents.served, contents.prefix)) return
     }
     await this.options.store.change(place, (now) =>
       now !== null && isDeleting(now.object) && !hasFinalizers(now.object) ? { kind: 'delete' } : { kind: 'none' },
@@ -117,7 +118,7 @@ export class Containers {
       }
       return [...byPrefix.values()]
     }
-    const reading = readDefinition(exactCopy(object), etcdPrefix)
+    const reading = readDefinition(exactCopy(withStoredVersion(object)), etcdPrefix)
     const first = reading.kind === 'defined' ? reading.resources[0] : undefined
     return first === undefined ? [] : [{ served: first, prefix: first.resource.etcdPrefix }]
   }
@@ -127,8 +128,7 @@ export class Containers {
    * repeated.
    */
   async #empty({ served, prefix }: Contents): Promise<void> {
-    for await (const { stored } of this.options.store.list(served, prefix)) {
-      const { scope: namespace, name } = stored
+    for await (const { scope: namespace, name } of this.options.store.listStored(served, prefix)) {
       try {
         await this.options.remove({ served, namespace, name })
       } catch (error) {
@@ -148,4 +148,12 @@ async function afterwards(work: () => Promise<void>): Promise<void> {
   } catch (error) {
     if (!(error instanceof StatusError) || error instanceof InternalError) throw error
   }
+}
+
+/** All versions have the same objects, and a definition with very many versions is not served. */
+function withStoredVersion(definition: JsonRecord): JsonRecord {
+  const spec = recordAt(definition, 'spec') ?? record()
+  const stored = recordsAt(spec, 'versions').find((version) => version['storage'] === true)
+  const versions = stored === undefined ? [] : [record({ ...stored, served: true })]
+  return record({ ...definition, spec: record({ ...spec, versions }) })
 }

@@ -14,6 +14,7 @@ import {
   type JsonRecord,
   parseJsonTree,
   record,
+  recordAt,
 } from '../codec/json-tree.js'
 import { keyValueObject } from '../dialect/key-value-object.js'
 import { type ServedResource, storedApiVersion } from '../dialect/resource-registry.js'
@@ -397,6 +398,9 @@ export class ObjectStore {
     if (!isDeclared && isEncrypted(keyValue.value)) throw notOurs(place, 'encrypted')
     if (!isDeclared && isCbor(keyValue.value)) throw notOurs(place, 'as CBOR, by a kube-apiserver')
     const raw = rawObject(served.resource, place, keyValue)
+    const whole = isDeclared ? null : objectIn(keyValue)
+    // Its finalizers count, although it cannot be served: with its defaults it may be too large.
+    if (whole !== null) return { stored: raw, object: whole, isBare: false, isForeign: false, isOldVersion: false }
     const object = record({ metadata: record({ resourceVersion: formatResourceVersion(keyValue.modRevision) }) })
     return { stored: raw, object, isBare: true, isForeign: false, isOldVersion: false }
   }
@@ -432,6 +436,20 @@ export class ObjectStore {
     } catch (error) {
       throw storageError(error, 'read')
     }
+  }
+}
+
+/** Returns the object as it is stored; null if the value is none. */
+function objectIn({ value, modRevision }: KeyValue): JsonRecord | null {
+  try {
+    const object = parseJsonTree(value).value
+    const metadata = recordAt(object, 'metadata')
+    if (!isRecord(object) || metadata === null) return null
+    metadata['resourceVersion'] = formatResourceVersion(modRevision)
+    return object
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
   }
 }
 

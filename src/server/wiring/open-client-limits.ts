@@ -110,7 +110,7 @@ const SLOT_LIMITS = {
   },
   'write-threads': {
     slots: (config) => ((memoryTargetOf(config) ?? Infinity) < MIN_TARGET_OF_WRITE_THREADS ? 1 : WRITE_THREADS),
-    message: 'too many large writes are in progress',
+    message: 'too many writes of large or custom objects are in progress',
   },
 } as const satisfies Partial<Record<Limit, SlotLimit>>
 

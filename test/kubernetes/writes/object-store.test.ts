@@ -6,7 +6,7 @@ import { resolveResources } from '../../../src/kubernetes/dialect/declared-resou
 import { keyFromText } from '../../../src/engine/model/event.js'
 import { systemClock } from '../../../src/support/clock.js'
 import { systemRandom } from '../../../src/support/random.js'
-import { ObjectStore } from '../../../src/kubernetes/writes/object-store.js'
+import { type Change, type Held, ObjectStore } from '../../../src/kubernetes/writes/object-store.js'
 import { writerOver } from './writer-over.js'
 import { MAX_JSON_DEPTH } from '../../../src/kubernetes/model/limits.js'
 
@@ -85,4 +85,39 @@ void t.test('a list of stored objects is complete, and others get turns in betwe
   isDone = true
   t.same(listed, names)
   t.equal(mostInTurn, 1)
+})
+
+void t.test('an object that cannot be read is removed with regard to what its metadata says', async (t) => {
+  const upstream = createEmbeddedUpstream()
+  const registry = new ResourceRegistry()
+  registry.set('configured', resolveResources({}).resources)
+  const served = registry.find('', 'v1', 'configmaps')!
+  const store = new ObjectStore({
+    upstream,
+    clock: systemClock,
+    random: systemRandom,
+    // As for a custom resource that is too large with its defaults.
+    jsonOf: () => null,
+    fillDefaults: () => {},
+    maxValueBytes: 1_000_000,
+    onRetry: () => {},
+  })
+  const heldOf = async (name: string, value: string): Promise<Held | null> => {
+    await upstream.write(
+      [],
+      [{ type: 'put', key: keyFromText(`/registry/configmaps/a/${name}`), value: Buffer.from(value) }],
+    )
+    let found: Held | null = null
+    const decide = (held: Held | null): Change => ((found = held), { kind: 'none' })
+    await store.change({ served, namespace: 'a', name }, decide, { removes: true })
+    return found
+  }
+  const metadata = { uid: '1', finalizers: ['example.com/x'] }
+  const whole = { kind: 'ConfigMap', apiVersion: 'v1', metadata }
+  t.match(await heldOf('m', JSON.stringify(whole)), { isBare: false, object: { metadata } })
+  const listed: string[] = []
+  for await (const { name } of store.listStored(served, served.resource.etcdPrefix)) listed.push(name)
+  t.same(listed, ['m'], 'and its namespace is not empty')
+  for (const value of ['no JSON', '[]', '{"metadata":1}', '{}'])
+    t.match(await heldOf('n', value), { isBare: true }, value)
 })

@@ -12,7 +12,7 @@ void t.test('a request beyond a limit is told which limit, and not that of lists
   const live = { current: config, onChange: () => {} }
   for (const [name, message] of [
     ['writes', 'too many writes are in progress'],
-    ['write-threads', 'too many large writes are in progress'],
+    ['write-threads', 'too many writes of large or custom objects are in progress'],
     ['past-states', 'too many past states are being rebuilt'],
     ['lists', 'too many lists and initial states are being sent'],
   ] as const) {

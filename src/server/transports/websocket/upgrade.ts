@@ -34,7 +34,7 @@ export function checkHandshake({ request, requestHeaders }: Pick<Exchange, 'requ
 /** The library rejects the same values. */
 function protocolsOf(header: string | undefined): readonly string[] {
   const protocols =
-    header === undefined ? [] : header.split(',').map((text) => /^[ \t]*([^ \t]*)[ \t]*$/.exec(text)?.[1] ?? '')
+    header === undefined ? [] : header.split(',').map((text) => /^[ \t]*([^ \t]+)[ \t]*$/.exec(text)?.[1] ?? '')
   if (
     protocols.some((protocol) => !/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(protocol)) ||
     new Set(protocols).size < protocols.length
