@@ -9,6 +9,8 @@ export class PlacedSink implements FeedSink {
   place: { readonly settled: Revision; readonly position: Revision } | null = null
   /** The last batch since the content was replaced; null if there is none. */
   lastBatch: Batch | null = null
+  /** How often the content was replaced. */
+  replacements = 0
   /** Whether etcd has replaced the content since the stream's chain began. */
   isRelisted = false
   /** The etcd that feeds the sink; null while the stream does. */
@@ -38,6 +40,7 @@ export class PlacedSink implements FeedSink {
         this.#fingerprint = fingerprint
         this.place = { settled: revision, position: revision }
         this.lastBatch = null
+        this.replacements++
         this.isRelisted = this.etcd !== null
         replacement.commit()
       },

@@ -88,7 +88,13 @@ export class SnapshotTaker {
    * cause another read of etcd when a fleet starts.
    */
   requestForSubscriber(): void {
-    if (this.#listing === 0 && this.#taking === null && this.options.place() !== null) this.request()
+    if (this.#listing > 0 || this.#taking !== null || this.options.place() === null) return
+    // It is worth more attempts than a snapshot that is only due.
+    if (this.options.clock.monotonic() - this.#begunMs >= RETRY.firstMs) {
+      this.#retryTimer?.cancel()
+      this.#retryTimer = null
+    }
+    this.request()
   }
 
   /**

@@ -93,6 +93,8 @@ export class Subscriber {
   /** The number of returns to the stream since its publisher last confirmed the content. */
   #returns = 0
   #phase: Phase = READING
+  /** The last snapshot that was read to prove the content, and the content, so that a reread need not read it again. */
+  #proof = ''
   /** Whether a snapshot is being downloaded for a sink that has no content. */
   #isFirstArriving = false
   /** Whether the last snapshot could not be loaded. */
@@ -280,7 +282,8 @@ export class Subscriber {
     if (place === null) return null
     const clusterId = etcd?.clusterId ?? this.#state.clusterId
     const isFromEtcd = etcd !== null
-    return { position: place.position, clusterId, isFromEtcd, isRelisted: isRelisted && lastBatch === null }
+    const isUnproven = isRelisted && (lastBatch?.revision ?? 0) <= (this.#state.chain?.revision ?? 0)
+    return { position: place.position, clusterId, isFromEtcd, isRelisted: isUnproven }
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
@@ -337,9 +340,14 @@ export class Subscriber {
     const { sink, store } = this.options
     const newest = newestOf(sink)
     const isAhead = newest !== null && newest.revision > entry.revision
-    const isProven = isAhead && 'events' in newest
-    if (!isProven && !(await store.isOfHistory(entry, sink.fingerprint(), sink.place!.position))) {
-      return await this.#load(entry, 'history-changed')
+    const proof = `${entry.name} ${sink.replacements}`
+    if (!(isAhead && 'events' in newest) && proof !== this.#proof) {
+      const isOfHistory = await store.isOfHistory(entry, sink.fingerprint(), sink.place!.position)
+      if (proof !== `${entry.name} ${sink.replacements}`) {
+        throw new BrokerError('unavailable', 'etcd replaced the content in the meantime')
+      }
+      if (!isOfHistory) return await this.#load(entry, 'history-changed')
+      this.#proof = proof
     }
     this.#state = chainBegan(this.#state, entry, isAhead ? newest : null)
     sink.isRelisted = false

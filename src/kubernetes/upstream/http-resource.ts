@@ -251,8 +251,9 @@ export class HttpResource implements UpstreamReader, UpstreamWatcher {
     const opening = new Opening({ ...handlers, onOpen, onProgress, onEnd }, () => server.ageOf(resourceId(resource)))
     const stream = this.#takeContinued(startRevision)
     const cluster = server.knownClusterId
+    // If the server does not say, the next end of a watch asks again.
     const isSameCluster = async (signal: AbortSignal): Promise<boolean> =>
-      cluster === null || cluster === (await server.clusterId(signal))
+      cluster === null || cluster === (await server.clusterId(signal).catch(() => cluster))
     const open = async (): Promise<void> => {
       const product = server.knownProduct ?? (await server.product())
       if (opening.isClosed) return stream?.close()

@@ -66,6 +66,7 @@ const HEARTBEAT_MS = 5_000
 const OPEN_API_MS = 10_000
 /** How long the product is remembered, because all resources ask for it at once when the server is back. */
 const PRODUCT_MS = 10_000
+const SHARED_REQUEST_MS = 10_000
 /** At the start all resources ask within seconds, and a cluster cannot be replaced that fast. */
 const CLUSTER_MS = 250
 const LOST_HEARTBEATS = 2
@@ -106,8 +107,8 @@ export class RemoteApiServer {
   constructor(options: RemoteApiServerOptions) {
     this.#options = options
     this.transport = withReadableRefusals(withFirmRefusals(options.transport, options.clock))
-    this.#product = new SingleFlight(() => this.#requestProduct())
-    this.#cluster = new SingleFlight(() => this.#requestCluster())
+    this.#product = new SingleFlight(() => this.#inTime((signal) => this.#requestProduct(signal)))
+    this.#cluster = new SingleFlight(() => this.#inTime((signal) => this.#requestCluster(signal)))
   }
 
   get clock(): Clock {
@@ -300,19 +301,27 @@ export class RemoteApiServer {
     }
   }
 
-  async #requestProduct(): Promise<Product> {
-    const document = (await this.document({ path: '/version' })) as { readonly gitVersion?: unknown } | null
+  /** Limits a request that many may wait for. */
+  #inTime<T>(request: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const onTimeout = (): Error => new UpstreamError('unavailable', `no response within ${SHARED_REQUEST_MS} ms`)
+    return withDeadline(this.clock, SHARED_REQUEST_MS, undefined, onTimeout, request)
+  }
+
+  async #requestProduct(signal: AbortSignal): Promise<Product> {
+    const document = (await this.document({ path: '/version', signal })) as { readonly gitVersion?: unknown } | null
     const gitVersion = typeof document?.gitVersion === 'string' ? document.gitVersion : 'unknown'
     const isDistributary = gitVersion.includes('+distributary') && this.#options.speaksSse !== false
     return { gitVersion, isDistributary, wire: isDistributary ? sseWire : jsonWire }
   }
 
-  async #requestCluster(): Promise<string> {
+  async #requestCluster(signal: AbortSignal): Promise<string> {
     // If the id could not be read at first, it is not read again, because with a permission granted later it would
     // look like another cluster.
     if (this.#clusterId === UNKNOWN_CLUSTER) return UNKNOWN_CLUSTER
     try {
-      const namespace = await this.document({ path: '/api/v1/namespaces/kube-system' })
+      // From the server's cache, because the uid never changes: a distributary then answers without etcd.
+      const query = { resourceVersion: '0' }
+      const namespace = await this.document({ path: '/api/v1/namespaces/kube-system', query, signal })
       const { metadata } = namespace as { readonly metadata?: { readonly uid?: unknown } }
       this.#clusterId = typeof metadata?.uid === 'string' && metadata.uid !== '' ? metadata.uid : UNKNOWN_CLUSTER
     } catch (error) {

@@ -50,7 +50,7 @@ export interface RemoteWatchOptions {
   readonly proofSeconds: number | null
   /** Called when the server sent no bookmark on such a watch. */
   readonly onNoProof?: () => void
-  /** Whether the address still leads to the cluster at which the watch began. @throws UpstreamError */
+  /** Whether the address still leads to the cluster at which the watch began, as far as it says. */
   readonly isSameCluster: (signal: AbortSignal) => Promise<boolean>
   /**
    * The response from which the watch continues, after the state at `afterRevision` was read from it. Default: a new

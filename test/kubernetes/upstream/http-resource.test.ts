@@ -387,6 +387,33 @@ void t.test('a watch that ended does not go on at another cluster behind the sam
   t.equal(await pods(), 'y')
 })
 
+void t.test('a watch that ended goes on if nobody can say which cluster answers', async (t) => {
+  const objects = { 'namespaces/kube-system': namespace('kube-system'), 'pods/a/x': pod('x', { namespace: 'a' }) }
+  const front = await frontOf(t, { objects })
+  const transport = nodeTransport({ server: front.url })
+  const ended = new AbortController()
+  const reads: string[] = []
+  const ending: Transport = {
+    async send(request) {
+      const isWatch = request.query['watch'] !== undefined
+      if (ended.signal.aborted && !isWatch) reads.push(request.path)
+      if (ended.signal.aborted && request.path.endsWith('/kube-system')) throw new Error('etcd is away')
+      const response = await transport.send(request)
+      const isFirst = isWatch && !ended.signal.aborted
+      return isFirst ? { ...response, body: endedBy(ended.signal, response.body) } : response
+    },
+  }
+  const server = new RemoteApiServer({ transport: ending, url: front.url, clock: systemClock })
+  const back = await behind(t, front, { server })
+  // A watch that ends sooner counts as failed.
+  await pause(1_500)
+  ended.abort()
+  await until(() => reads.some((path) => path.endsWith('/kube-system')), 'it is asked')
+  const written = front.put('pods/a/y', pod('y', { namespace: 'a' }))
+  await until(() => [...back.app.sources].some(({ cache }) => cache.revision >= written), 'the next watch brings it')
+  t.notOk(reads.includes('/api/v1/pods'), 'and nothing is compared')
+})
+
 void t.test('an answer that breaks off inside the initial state is not taken for it', async (t) => {
   const objects = Object.fromEntries(
     Array.from({ length: 60 }, (_, i) => [`pods/a/p${i}`, pod(`p${i}`, { namespace: 'a' })]),
