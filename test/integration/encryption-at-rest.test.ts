@@ -239,6 +239,8 @@ void t.test(
     await put('/registry/secrets/a/sealed', value)
     await watching
     t.match(events.slice(3), [{ type: 'ERROR', object: { code: 500, reason: 'StorageReadError' } }], 'no DELETED')
+    const namesKey = (text: unknown): boolean => JSON.stringify(text).includes('/registry/secrets/a/sealed')
+    t.notOk(namesKey(events.slice(3)), 'a watch of another namespace ends with the same event')
 
     const sealed = /Key: \/registry\/secrets\/a\/sealed.*no matching key was found for the provided AES transformer/
     t.match(await get(server, SECRETS), { code: 500, body: { message: sealed, reason: 'StorageReadError' } })
@@ -246,10 +248,14 @@ void t.test(
     t.match(await get(server, '/api/v1/namespaces/a/secrets/sealed'), { code: 500, body: { message: sealed } })
     t.match(await get(server, '/api/v1/namespaces/b/secrets'), { code: 200, body: { items: { length: 1 } } })
     t.equal((await get(server, '/api/v1/namespaces/a/secrets/plain')).code, 200)
-    t.match(await get(server, `${SECRETS}?watch=1`), { code: 429, body: { message: sealed } })
+    const refused = await get(server, '/api/v1/namespaces/b/secrets?watch=1')
+    t.match(refused, { code: 429, body: { message: /^storage is \(re\)initializing/ } })
+    t.notOk(namesKey(refused.body), 'nor does a new one name it')
     const removal = await fetch(`${server.url}/api/v1/namespaces/a/secrets/sealed`, { method: 'DELETE' })
     t.equal(removal.status, 500, 'it is not deleted, as little as by the API server')
-    t.match(await (await fetch(`${server.url}/readyz?verbose`)).text(), /cache-secrets not served: .*aescbc:v1:one/)
+    const ready = await (await fetch(`${server.url}/readyz?verbose`)).text()
+    t.match(ready, /cache-secrets not served: .*aescbc:v1:one/)
+    t.notOk(namesKey(ready), 'a check names no object')
     t.equal(
       (await server.metrics()).get(
         'distributary_cache_encrypted_values{group="",resource="secrets",key="aescbc:v1:one"}',

@@ -182,6 +182,9 @@ void t.test('a ticket opens no other path', async (t) => {
   )
   t.equal(asAnother.status, 403)
   t.match(await asAnother.json(), { message: 'a ticket is for its caller: request it without impersonation' })
+  const anns = `${FLAGS}?ticket=${await ticketOf(app, 'ann')}`
+  t.equal(await codeOf(app, anns), 200)
+  t.equal(await codeOf(app, anns, { headers: { 'impersonate-user': 'bob' } }), 403, 'nor can its user act as another')
   t.equal((await post(app, '/tickets', {}, JSON.stringify({ path: FLAGS }))).status, 401, 'an anonymous caller')
   t.equal(await codeOf(app, '/tickets', { headers: bearer('ann') }), 405)
   for (const body of [

@@ -139,10 +139,10 @@ export class HeldObjects {
     return this.store.snapshot(revision, unservable, history, sealed)
   }
 
-  /** Why the resource as a whole cannot be served; null if it can. */
+  /** Why the resource as a whole cannot be served, for everybody; null if it can. */
   get withheldReason(): string | null {
-    for (const [key, { keyValue, encryptionKey }] of this.#sealed)
-      return `${keyToText(key)} cannot be decrypted (its key is ${encryptionKey}): ${keyValue.sealed}`
+    for (const { keyValue, encryptionKey } of this.#sealed.values())
+      return `one of its values cannot be decrypted (its key is ${encryptionKey}): ${keyValue.sealed}`
     return this.unreadableReason
   }
 

@@ -87,7 +87,8 @@ export class Readiness {
     }
     const isReadable = this.isListed && held.unreadableReason === null
     if (isReadable && !isWhole) return
-    if (isReadable) throw new SealedError(name, this.#state.snapshot().sealed, 'watch')
+    // Without the keys, which the caller may not know.
+    if (isReadable) throw new SealedError(name, new Map(), 'watch')
     if (kind === 'refused') throw new WithheldError(`${name} cannot be served: ${this.publicRefusal}`)
     this.#isAwaited = true
     throw this.#whileLoading(MS_PER_RETRY_SECOND.refused)

@@ -276,9 +276,16 @@ export class WatchCache implements FeedSink {
     let values = 0
     for (const count of held.encrypted.values()) values += count
     const message = `cannot be served: ${held.withheldReason}`
-    this.#options.logger.error({ resource: name, ...(values > 0 ? { values } : {}) }, `resource ${message}`)
-    const { sealed } = held.snapshot(this.revision)
-    const error = sealed.size > 0 ? new SealedError(name, sealed, 'list') : new WithheldError(`${name} ${message}`)
+    const [first] = held.sealedValues
+    const fields = {
+      resource: name,
+      ...(first === undefined ? {} : { key: keyToText(first.key) }),
+      ...(values > 0 ? { values } : {}),
+    }
+    this.#options.logger.error(fields, `resource ${message}`)
+    // Without the keys, which a watcher of another part of the resource may not know.
+    const error =
+      first === undefined ? new WithheldError(`${name} ${message}`) : new SealedError(name, new Map(), 'list')
     for (const listener of this.#listeners) listener.onUnreadable?.(error)
   }
 

@@ -74,7 +74,7 @@ export class SealedError extends EngineError {
 
   /**
    * @param resource the name as in logs, such as `deployments.apps`.
-   * @param sealed the reason for each key.
+   * @param sealed the reason for each key; empty if the caller may not know the keys.
    * @param scope what was asked for: one object, a list, or the whole state, with which a watch begins.
    */
   constructor(
@@ -82,7 +82,7 @@ export class SealedError extends EngineError {
     readonly sealed: ReadonlyMap<Key, string>,
     readonly scope: 'object' | 'list' | 'watch',
   ) {
-    super(`${resource}: ${sealed.size} values cannot be decrypted`)
+    super(`${resource}: some values cannot be decrypted`)
   }
 }
 

@@ -96,16 +96,17 @@ export class StorageReadError extends StatusError {
     super(message, { details })
   }
 
-  /** @param resource the name as in logs, such as `deployments.apps`. @param sealed the reason for each key. */
+  /** @param resource the name as in logs, such as `deployments.apps`. @param sealed as in `SealedError`. */
   static ofList(resource: string, sealed: ReadonlyMap<Key, string>): StorageReadError {
     const causes = [...sealed].slice(0, MAX_READ_CAUSES).map(([key, reason]) => {
       const field = keyToText(key)
       return { reason: 'UnexpectedServerResponse', message: corruptObject(field, reason), field }
     })
-    const others = sealed.size === 1 ? '' : ` (and ${sealed.size - 1} more)`
+    const first = causes[0] === undefined ? '' : `: ${causes[0].message}`
+    const others = sealed.size > 1 ? ` (and ${sealed.size - 1} more)` : ''
     const [kind = '', ...group] = resource.split('.')
     const details = { name: 'list', ...(group.length === 0 ? {} : { group: group.join('.') }), kind, causes }
-    const message = `failed to read one or more ${resource} from the storage: ${causes[0]?.message ?? ''}${others}`
+    const message = `failed to read one or more ${resource} from the storage${first}${others}`
     return new StorageReadError('StorageReadError', message, details)
   }
 

@@ -171,11 +171,12 @@ export class AccessGuard {
     }
   }
 
-  async #actingAs(caller: User, { rawHeaders }: AuthenticationRequest, on: Attributes): Promise<Acting> {
+  async #actingAs(caller: User, { rawHeaders, ticket }: AuthenticationRequest, on: Attributes): Promise<Acting> {
     const since = { on, generation: this.#generation, sinceMs: this.options.clock.monotonic() }
     if (caller.groups.includes(ALL_UNAUTHENTICATED)) refuseImpersonation(rawHeaders)
     const wanted = wantedUser(rawHeaders)
     if (wanted === null) return { user: caller, impersonator: null, ...since }
+    if (ticket !== undefined) throw new ForbiddenError('a ticket is only for its own user', { details: {} })
     return { user: await this.#impersonate(wanted, caller, on), impersonator: caller, ...since }
   }
 

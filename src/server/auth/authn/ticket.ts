@@ -85,12 +85,11 @@ export function parseTicketKeys(text: string): readonly Buffer[] {
 
 /**
  * Returns when a stream with the ticket must end, in milliseconds since the epoch; null for never.
- * @param isSealed whether the ticket has a seal, because the token is in the token file.
+ * @param isSealed whether the ticket has a seal, because the token is in the token file. All other credentials may end
+ * before they expire.
  */
-function untilOf(user: User, token: string | null, isSealed: boolean, nowMs: number): number | null {
-  const { expiresAt } = user
-  const isKnown = isSealed || (token !== null && expiresAt !== null && !isAccount(user))
-  return isKnown ? expiresAt : Math.min(expiresAt ?? Infinity, nowMs + UNKNOWN_END_MS)
+function untilOf({ expiresAt }: User, isSealed: boolean, nowMs: number): number | null {
+  return isSealed ? expiresAt : Math.min(expiresAt ?? Infinity, nowMs + UNKNOWN_END_MS)
 }
 
 function isAccount({ name }: User): boolean {
@@ -114,7 +113,7 @@ export class Tickets {
       uid: user.uid,
       groups: user.groups,
       extra: user.extra,
-      until: untilOf(user, token, known !== null, nowMs),
+      until: untilOf(user, known !== null, nowMs),
       seal: known === null ? null : sealOf(key, digest(known)),
       bound: isAccount(user) && token !== null ? boundObjectsOf(await statedClaims(token)) : [],
     }

@@ -81,8 +81,8 @@ async function route(context: ApiContext, exchange: Exchange, counted: Counted):
     return await handleReview(context, exchange, path, review)
   }
   begin(context, counted, 'discovery')
-  await context.gate.check(exchange, pathAttributes(exchange.request.method ?? '', decodedPath(exchange.path)))
-  await handleDocument(context, exchange, path)
+  const attributes = pathAttributes(exchange.request.method ?? '', decodedPath(exchange.path))
+  await handleDocument(context, exchange, path, await context.gate.check(exchange, attributes))
 }
 
 const UNREADABLE_HERE = [UnshowableError, RefusedReadError, RefusedWatchError, WithheldError]

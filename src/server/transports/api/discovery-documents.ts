@@ -24,6 +24,7 @@ import {
 import type { StatusError } from '../../../kubernetes/model/status.js'
 import { layOut } from '../bodies/layout.js'
 import type { Exchange } from '../exchange/exchange.js'
+import type { Caller } from '../gate/caller.js'
 import type { ApiContext, Described } from './api-context.js'
 
 export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }>
@@ -31,7 +32,12 @@ export type DocumentPath = Exclude<RequestPath, ResourcePath | { kind: 'other' }
 const YEAR_MS = 365 * 24 * 3_600_000
 
 /** @throws StatusError */
-export async function handleDocument(context: ApiContext, exchange: Exchange, path: DocumentPath): Promise<void> {
+export async function handleDocument(
+  context: ApiContext,
+  exchange: Exchange,
+  path: DocumentPath,
+  caller: Pick<Caller, 'isAnybody'>,
+): Promise<void> {
   requireRead(exchange)
   const { discovery, openApi, described } = context
   if (described !== null && path.kind.startsWith('openapi') && (await sendAsDescribed(described, exchange, path.kind)))
@@ -63,7 +69,7 @@ export async function handleDocument(context: ApiContext, exchange: Exchange, pa
       // Sent as JSON whatever the Accept header says, as in the API server.
       return exchange.send(200, JSON_MEDIA_TYPE, openApi.index().body)
     case 'openapi-v3':
-      return await sendOpenApi(exchange, openApi, path)
+      return await sendOpenApi(exchange, openApi, path, caller)
   }
 }
 
@@ -114,6 +120,7 @@ async function sendOpenApi(
   exchange: Exchange,
   openApi: OpenApi,
   path: { readonly group: string; readonly version: string },
+  caller: Pick<Caller, 'isAnybody'>,
 ): Promise<void> {
   const { encoding, contentType } = negotiateOpenApi(exchange.requestHeaders.accept, 'v3')
   const hash = exchange.query.get('hash')
@@ -127,7 +134,8 @@ async function sendOpenApi(
   const document = await openApi.groupVersion(path.group, path.version, encoding)
   if (document === null) throw unknownResource()
   const expires = new Date(Date.now() + YEAR_MS).toUTCString()
-  const forEver = hash === null ? {} : { 'cache-control': 'public, immutable', expires }
+  const scope = (await caller.isAnybody()) ? 'public' : 'private'
+  const forEver = hash === null ? {} : { 'cache-control': `${scope}, immutable`, expires }
   exchange.sendTagged(contentType, document.body, document.etag, forEver)
 }
 

@@ -113,7 +113,8 @@ async function sendList(
   const { snapshot } = contents
   if (contents.limit !== null) cache.reads.keep(snapshot)
   const key = keyOf(BODY_KEY, contents)
-  const unservable = snapshot.unservableCount
+  // The number is of the whole resource, which is not for a caller that reads a part of it.
+  const unservable = contents.prefix === cache.prefix ? snapshot.unservableCount : 0
   if (unservable > 0) exchange.warn(`${unservable} stored objects of ${cache.name} cannot be served`)
   const headers = cacheHeaders(context, request, caching, key)
   if (request.isCached) exchange.headers[HISTORY_HEADER] = snapshot.history

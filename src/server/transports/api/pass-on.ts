@@ -47,8 +47,7 @@ export async function passOn(
     const isUnreachable = error instanceof BadGatewayError || error instanceof TimeoutError
     if (!isUnreachable || path.kind === 'resource' || path.kind === 'other' || exchange.request.method !== 'GET')
       throw error
-    await context.gate.check(exchange, attributes)
-    await handleDocument(context, exchange, path)
+    await handleDocument(context, exchange, path, await context.gate.check(exchange, attributes))
   }
 }
 

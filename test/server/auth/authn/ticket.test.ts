@@ -55,6 +55,9 @@ void t.test('a ticket lasts a minute, and a stream opened with a token of unknow
   t.equal(review.expiresAt, clock.now() + 60_000)
   t.equal((await show(certificate.ticket)).expiresAt, clock.now() + 600_000, 'its authority may be taken away')
   t.equal((await show(review.ticket)).expiresAt, clock.now() + 600_000)
+  // Its issuer may withdraw the key.
+  const signed = await tickets.issue({ ...BOB, expiresAt: clock.now() + 3_600_000 }, 'of an issuer', PATH)
+  t.equal((await show(signed.ticket)).expiresAt, clock.now() + 600_000)
   // The token ends with its pod.
   const account = { ...BOB, name: 'system:serviceaccount:web:agent', expiresAt: clock.now() + 3_600_000 }
   t.equal((await show((await tickets.issue(account, 'of a pod', PATH)).ticket)).expiresAt, clock.now() + 600_000)
