@@ -14,6 +14,11 @@ export interface Resource {
   readonly etcdPrefix: Key
   /** The fields that are left out of every object of this resource, as sorted paths; absent if there are none. */
   readonly stripped?: readonly string[]
+  /**
+   * What decides the form in which another server shows the objects, as text: a feed requests one form only. Absent if
+   * the source stores the objects.
+   */
+  readonly form?: string
 }
 
 /**

@@ -41,7 +41,7 @@ export type FeedMessage =
 export type ToWorker =
   | FeedMessage
   | { readonly kind: 'suspect'; readonly client: string }
-  | { readonly kind: 'subscribed'; readonly feed: number; readonly prefix: Key }
+  | { readonly kind: 'subscribed'; readonly feed: number; readonly source: string }
   | { readonly kind: 'pong'; readonly isProof: boolean; readonly problems: SourceProblems }
 
 export type LimitReport =
@@ -52,7 +52,7 @@ export type LimitReport =
 export type ToPrimary =
   | LimitReport
   | { readonly kind: 'subscribe'; readonly resource: Resource }
-  | { readonly kind: 'unsubscribe' | 'requestProgress'; readonly prefix: Key }
+  | { readonly kind: 'unsubscribe' | 'requestProgress'; readonly source: string }
   | { readonly kind: 'ping'; readonly isProof: boolean }
   | { readonly kind: 'started' }
 
@@ -74,10 +74,10 @@ export type UpstreamMethods = {
 }
 
 export type PrimaryMethods = UpstreamMethods & {
-  currentRevision(prefix: Key): Revision
+  currentRevision(source: string): Revision
   /** The response's key-values are the state. @returns its revision. */
-  readState(prefix: Key, revision: Revision | null): Revision
-  readKey(prefix: Key, key: Key): KeyValue | null
+  readState(source: string, revision: Revision | null): Revision
+  readKey(source: string, key: Key): KeyValue | null
   /** The metrics of all processes as one scrape. */
   metrics(): string
   /** The statuses of all processes, the primary's first. */
@@ -95,6 +95,14 @@ export type WorkerMethods = {
   /** @returns JSON. */
   metrics(): string
   status(): unknown
+}
+
+/**
+ * Returns the same text for resources that one feed of the primary can serve: those of one prefix and, if another
+ * server shows them, in one form.
+ */
+export function feedSource({ etcdPrefix, form }: Resource): string {
+  return form === undefined ? etcdPrefix : JSON.stringify([etcdPrefix, form])
 }
 
 /** The approximate size of a frame without batches. */

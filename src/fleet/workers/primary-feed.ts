@@ -1,14 +1,13 @@
 /** One resource of a worker, fed by the primary: turns the primary's messages into calls of the sink. */
 import type { FeedStatus } from '../../engine/feed/feed-options.js'
 import type { FeedRequest, ResourceFeed } from '../../engine/feed/resource-feed.js'
-import type { Key } from '../../engine/model/event.js'
 import type { EarlierHistory, FeedSink, Replacement } from '../../engine/model/feed-sink.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { Clock } from '../../support/clock.js'
 import type { ByteReader } from '../byte-codec.js'
 import { readBatches, readKeyValues } from '../key-value-codec.js'
-import type { FeedMessage } from './messages.js'
+import { type FeedMessage, feedSource } from './messages.js'
 
 export interface PrimaryFeedLink {
   /** Sends its requests to the primary. The primary's `synced` message says whether progress can be trusted. */
@@ -19,7 +18,7 @@ export interface PrimaryFeedLink {
 }
 
 export class PrimaryFeed implements ResourceFeed {
-  readonly prefix: Key
+  readonly source: string
   readonly freshness: FreshnessSource
   /** The number that the primary gave the feed; null until the primary has sent it. */
   id: number | null = null
@@ -43,7 +42,7 @@ export class PrimaryFeed implements ResourceFeed {
     { resource, sink }: FeedRequest,
     private readonly link: PrimaryFeedLink,
   ) {
-    this.prefix = resource.etcdPrefix
+    this.source = feedSource(resource)
     this.#sink = sink
     this.freshness = link.freshness
   }

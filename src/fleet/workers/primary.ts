@@ -1,6 +1,6 @@
 /**
- * The primary process of a server with workers: it owns the watches on the upstream, one for each prefix that any
- * worker needs, and a link to each worker. It caches no objects and serves no clients.
+ * The primary process of a server with workers: it owns the watches on the upstream, one for each source
+ * (`feedSource`) that any worker needs, and a link to each worker. It caches no objects and serves no clients.
  *
  *     upstream ─▶ feed ─▶ relay ─┬▶ link ═▶ worker
  *                                └▶ link ═▶ worker
@@ -9,7 +9,6 @@
  * caches. `supervisor.ts` starts and ends the worker processes.
  */
 import type { Duplex } from 'node:stream'
-import type { Key } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
@@ -19,6 +18,7 @@ import { problemsOf, type SourceProblems, type Upstream } from '../../engine/ups
 import type { RingBounds } from '../../engine/cache/ring-buffer.js'
 import { SingleFlight } from '../../support/single-flight.js'
 import type { CountedLimits } from './primary-limits.js'
+import { feedSource } from './messages.js'
 import { Relay } from './relay.js'
 import { upstreamHandlers } from './upstream-calls.js'
 import { WorkerLink } from './worker-link.js'
@@ -47,7 +47,11 @@ export interface PrimaryOptions {
   readonly maxQueuedBytes?: number
 }
 
-/** A feed that no worker needs keeps running for this long, because a restarting worker may need it again. */
+/**
+ * A feed that no worker needs keeps running for this long, because a restarting worker may need it again. One that reads
+ * another server ends as soon as the last worker unsubscribes: a definition that changes back shows other content under
+ * the same resourceVersions, so the old feed must not be used again.
+ */
 const LINGER_MS = 60_000
 
 export interface LinkEvents {
@@ -66,7 +70,7 @@ interface OpenRelay {
 
 export class Primary {
   #history: RingBounds
-  readonly #relays = new Map<Key, OpenRelay>()
+  readonly #relays = new Map<string, OpenRelay>()
   readonly #links = new Set<WorkerLink>()
   readonly #stopping = new Set<Promise<void>>()
   /** Shared by the workers, so that a worker that does not answer has few open requests. */
@@ -100,7 +104,7 @@ export class Primary {
       socket,
       clock,
       open: (resource) => this.#open(resource),
-      find: (prefix) => this.#relays.get(prefix)?.relay,
+      find: (source) => this.#relays.get(source)?.relay,
       handlers: {
         ...upstreamHandlers(upstream),
         metrics: async () => ({ value: await this.#scrapes.join() }),
@@ -112,7 +116,7 @@ export class Primary {
       maxQueuedBytes,
       onStarted,
       onBug,
-      onRelayLeft: (relay) => this.#left(relay),
+      onRelayLeft: (relay, why) => this.#left(relay, why),
       onClosed: (reason) => {
         this.#links.delete(link)
         if (link.metrics !== null) this.options.keepCounts(link.metrics)
@@ -154,7 +158,8 @@ export class Primary {
   }
 
   #open(resource: Resource): Relay {
-    const open = this.#relays.get(resource.etcdPrefix)
+    const source = feedSource(resource)
+    const open = this.#relays.get(source)
     if (open !== undefined) {
       open.linger?.cancel()
       open.linger = null
@@ -163,20 +168,21 @@ export class Primary {
     const { openFeed, feedMetrics, clock } = this.options
     const metrics = feedMetrics(resource)
     const relay = new Relay({ id: this.#nextId++, resource, openFeed, metrics, history: this.#history, clock })
-    this.#relays.set(resource.etcdPrefix, { relay, linger: null })
+    this.#relays.set(source, { relay, linger: null })
     relay.feed.start()
     return relay
   }
 
-  #left(relay: Relay): void {
-    const open = this.#relays.get(relay.prefix)
+  #left(relay: Relay, why: 'unsubscribed' | 'closed'): void {
+    const open = this.#relays.get(relay.source)
     if (open === undefined || relay.subscribers > 0) return
     open.linger?.cancel()
+    if (why === 'unsubscribed' && relay.resource.form !== undefined) return this.#end(relay)
     open.linger = this.options.clock.setTimer(LINGER_MS, () => this.#end(relay))
   }
 
   #end(relay: Relay): void {
-    this.#relays.delete(relay.prefix)
+    this.#relays.delete(relay.source)
     const stopped = relay.feed.stop()
     this.#stopping.add(stopped)
     void stopped.finally(() => {

@@ -5,7 +5,7 @@
  * The state is kept raw, as etcd has it. It answers no reads. A read that a worker's cache cannot answer goes to the
  * feed's own freshness source. Each link drops its worker if the worker does not keep up.
  */
-import { type Batch, inOwnMemory, type Key, type KeyValue } from '../../engine/model/event.js'
+import { type Batch, inOwnMemory, type KeyValue } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
 import { type Revision, ZERO_REVISION } from '../../engine/model/revision.js'
 import type { Clock } from '../../support/clock.js'
@@ -15,7 +15,7 @@ import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
 import type { EarlierHistory, FeedSink, ReplaceReason, Replacement } from '../../engine/model/feed-sink.js'
 import type { OpenFeed, ResourceFeed } from '../../engine/feed/resource-feed.js'
 import { bytesOf, pagesOf, writeKeyValues } from '../key-value-codec.js'
-import { batchFrames, type FeedMessage, feedFrame } from './messages.js'
+import { batchFrames, type FeedMessage, feedFrame, feedSource } from './messages.js'
 import { ReplayableState } from './replayable-state.js'
 
 /** A worker, as a relay sees it. */
@@ -47,7 +47,7 @@ const SEVERITY: readonly ReplaceReason[] = ['coalesce', 'gap', 'history-changed'
 export class Relay implements FeedSink {
   readonly id: number
   readonly resource: Resource
-  readonly prefix: Key
+  readonly source: string
   readonly feed: ResourceFeed
   readonly #clock: Clock
   readonly #state: ReplayableState
@@ -65,7 +65,7 @@ export class Relay implements FeedSink {
     const { id, resource, openFeed, metrics, history, clock } = options
     this.id = id
     this.resource = resource
-    this.prefix = resource.etcdPrefix
+    this.source = feedSource(resource)
     this.#clock = clock
     this.#state = new ReplayableState(history)
     const state = this.#state

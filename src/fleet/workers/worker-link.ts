@@ -11,7 +11,6 @@
  * 256 open requests (`worker.ts`).
  */
 import type { Duplex } from 'node:stream'
-import type { Key } from '../../engine/model/event.js'
 import type { Resource } from '../../engine/model/resource.js'
 import type { FreshnessSource } from '../../engine/model/freshness-source.js'
 import type { Clock } from '../../support/clock.js'
@@ -26,10 +25,10 @@ import { Silence } from '../silence.js'
 export interface WorkerLinkOptions {
   readonly socket: Duplex
   readonly clock: Clock
-  /** Returns the relay of the resource's prefix, opened for the first worker that subscribes. */
+  /** Returns the relay of the resource's source, opened for the first worker that subscribes. */
   readonly open: (resource: Resource) => Relay
-  /** Returns the relay of a prefix; undefined if no worker has subscribed to it. */
-  readonly find: (prefix: Key) => Relay | undefined
+  /** Returns the relay of a source (`feedSource`); undefined if no worker has subscribed to it. */
+  readonly find: (source: string) => Relay | undefined
   /** Answers the requests that concern neither a feed nor a limit. */
   readonly handlers: Pick<Handlers<PrimaryMethods>, keyof UpstreamMethods | 'metrics' | 'status' | 'checkConsistency'>
   /** Returns what is wrong with the sources, for the worker's readiness. */
@@ -40,8 +39,8 @@ export interface WorkerLinkOptions {
   readonly onStarted: () => void
   /** The most bytes that may wait for the worker; beyond it the worker is dropped. */
   readonly maxQueuedBytes: number
-  /** Called when the worker no longer needs a relay. */
-  readonly onRelayLeft: (relay: Relay) => void
+  /** Called when the worker has left a relay; it may need the relay again if only its link has closed. */
+  readonly onRelayLeft: (relay: Relay, why: 'unsubscribed' | 'closed') => void
   /** Called when a message of the worker could not be handled. */
   readonly onBug: (error: unknown) => void
   /** Called once, when either side has cut the link. */
@@ -89,12 +88,12 @@ export class WorkerLink implements RelaySubscriber {
       onClosed: ({ message }) => this.#closed(message),
       handlers: {
         ...options.handlers,
-        currentRevision: async (signal, prefix) => ({ value: await this.#freshness(prefix).currentRevision(signal) }),
-        readState: async (signal, prefix, requestedRevision) => {
-          const { revision, keyValues } = await this.#freshness(prefix).readState(requestedRevision, signal)
+        currentRevision: async (signal, source) => ({ value: await this.#freshness(source).currentRevision(signal) }),
+        readState: async (signal, source, requestedRevision) => {
+          const { revision, keyValues } = await this.#freshness(source).readState(requestedRevision, signal)
           return { value: revision, keyValues }
         },
-        readKey: async (signal, prefix, key) => ({ value: await this.#freshness(prefix).readKey(key, signal) }),
+        readKey: async (signal, source, key) => ({ value: await this.#freshness(source).readKey(key, signal) }),
         enter: async (signal, slot, name, identity) => ({ value: await limits.enter(slot, name, identity, signal) }),
         drawRequests: async (_signal, identity, draw) => ({ value: limits.drawRequests(identity, draw) }),
       },
@@ -195,19 +194,19 @@ export class WorkerLink implements RelaySubscriber {
       case 'subscribe': {
         const relay = this.options.open(message.resource)
         this.#relays.add(relay)
-        this.#send({ kind: 'subscribed', feed: relay.id, prefix: relay.prefix })
+        this.#send({ kind: 'subscribed', feed: relay.id, source: relay.source })
         // The frame just sent may have exceeded the limit.
         if (!this.#link.isClosed) relay.subscribe(this)
         return
       }
       case 'unsubscribe': {
-        const relay = this.options.find(message.prefix)
+        const relay = this.options.find(message.source)
         if (relay === undefined || !this.#relays.has(relay)) return
         this.#drop(relay.id)
-        return this.#leave(relay)
+        return this.#leave(relay, 'unsubscribed')
       }
       case 'requestProgress':
-        return this.options.find(message.prefix)?.feed.freshness.requestProgress()
+        return this.options.find(message.source)?.feed.freshness.requestProgress()
       case 'started':
         this.#isServing = true
         return this.options.onStarted()
@@ -226,21 +225,21 @@ export class WorkerLink implements RelaySubscriber {
 
   #closed(reason: string): void {
     this.#silence?.stop()
-    for (const relay of this.#relays) this.#leave(relay)
+    for (const relay of this.#relays) this.#leave(relay, 'closed')
     this.#limits.close()
     this.#wholes.clear()
     this.options.onClosed(reason)
   }
 
-  #leave(relay: Relay): void {
+  #leave(relay: Relay, why: 'unsubscribed' | 'closed'): void {
     this.#relays.delete(relay)
     relay.unsubscribe(this)
-    this.options.onRelayLeft(relay)
+    this.options.onRelayLeft(relay, why)
   }
 
-  #freshness(prefix: Key): FreshnessSource {
-    const relay = this.options.find(prefix)
-    if (relay === undefined) throw new UpstreamError('unavailable', 'the prefix is not watched here')
+  #freshness(source: string): FreshnessSource {
+    const relay = this.options.find(source)
+    if (relay === undefined) throw new UpstreamError('unavailable', 'the resource is not watched here')
     return relay.feed.freshness
   }
 }

@@ -10,7 +10,6 @@
  * primary starts another worker, which begins with the primary's state and history.
  */
 import type { Duplex } from 'node:stream'
-import type { Key } from '../../engine/model/event.js'
 import type { Clock } from '../../support/clock.js'
 import { Semaphore } from '../../support/semaphore.js'
 import { SingleFlight } from '../../support/single-flight.js'
@@ -53,7 +52,7 @@ export class WorkerChannel {
   /** The client limits, shared by all workers. */
   readonly limits: WorkerLimits
   readonly #link: Link<ToWorker, WorkerMethods, PrimaryMethods>
-  readonly #feeds = new Map<Key, PrimaryFeed>()
+  readonly #feeds = new Map<string, PrimaryFeed>()
   readonly #feedsById = new Map<number, PrimaryFeed>()
   readonly #slots = new Semaphore(WORKER_REQUESTS_AT_ONCE)
   readonly #silence: Silence
@@ -100,32 +99,32 @@ export class WorkerChannel {
   /** Opens a resource that the primary feeds. */
   readonly openFeed: OpenFeed = (request) => {
     // All callers in this process that ask while a response is pending share the next response.
-    const revisions = new SingleFlight(async () => (await this.#request('currentRevision', [feed.prefix])).value)
+    const revisions = new SingleFlight(async () => (await this.#request('currentRevision', [feed.source])).value)
     const readState: FreshnessSource['readState'] = async (requestedRevision, signal) => {
-      const { value: revision, keyValues } = await this.#request('readState', [feed.prefix, requestedRevision], signal)
+      const { value: revision, keyValues } = await this.#request('readState', [feed.source, requestedRevision], signal)
       return { revision, keyValues }
     }
     const states = new SingleFlight(() => readState(null))
     const feed: PrimaryFeed = new PrimaryFeed(request, {
       clock: this.options.clock,
       start: () => {
-        this.#feeds.set(feed.prefix, feed)
+        this.#feeds.set(feed.source, feed)
         this.#send({ kind: 'subscribe', resource: request.resource })
       },
       stop: () => {
-        if (this.#feeds.get(feed.prefix) !== feed) return
-        this.#feeds.delete(feed.prefix)
+        if (this.#feeds.get(feed.source) !== feed) return
+        this.#feeds.delete(feed.source)
         if (feed.id !== null) this.#feedsById.delete(feed.id)
-        this.#send({ kind: 'unsubscribe', prefix: feed.prefix })
+        this.#send({ kind: 'unsubscribe', source: feed.source })
       },
       freshness: {
         trustsProgress: false,
         requestProgress: () => {
-          if (!this.#isPrimarySilent) this.#send({ kind: 'requestProgress', prefix: feed.prefix })
+          if (!this.#isPrimarySilent) this.#send({ kind: 'requestProgress', source: feed.source })
         },
         currentRevision: (signal) => revisions.join(signal),
         readState: (revision, signal) => (revision === null ? states.join(signal) : readState(revision, signal)),
-        readKey: async (key, signal) => (await this.#request('readKey', [feed.prefix, key], signal)).value,
+        readKey: async (key, signal) => (await this.#request('readKey', [feed.source, key], signal)).value,
       },
     })
     return feed
@@ -183,7 +182,7 @@ export class WorkerChannel {
     this.#silence.received()
     switch (message.kind) {
       case 'subscribed': {
-        const feed = this.#feeds.get(message.prefix)
+        const feed = this.#feeds.get(message.source)
         if (feed === undefined) return
         feed.id = message.feed
         this.#feedsById.set(message.feed, feed)

@@ -224,7 +224,7 @@ export class Definitions implements ObjectFollower {
   #serveFromThere(name: string, resources: readonly ServedResource[]): void {
     const { registry, clock } = this.options
     const [source] = resources
-    const requested = source === undefined ? '' : `${source.resource.version} ${source.definition?.fingerprint}`
+    const requested = source?.resource.form ?? ''
     const before = this.#requested.get(name)
     this.#requested.set(name, requested)
     if (before === undefined) return this.#set(name, resources)
@@ -282,8 +282,10 @@ function asReadThere(defined: readonly ServedResource[]): readonly ServedResourc
     !convertsByWebhook &&
     (definition?.preservesUnknownFields === true || DefinedSchema.readAlike(schema, source.schema))
   const others = defined.filter((one) => one !== source)
+  const form = `${source.resource.version} ${source.definition?.fingerprint}`
   return [source, ...others.map((one) => (isSame(one) ? one : { ...one, isUncached: true }))].map((one) => ({
     ...one,
+    resource: { ...one.resource, form },
     isReadThere: true,
   }))
 }

@@ -176,6 +176,7 @@ export class RemoteDiscovery {
     const resource = {
       ...one,
       etcdPrefix: row?.resource.etcdPrefix ?? keyFromText(prefix),
+      form: apiVersion(one),
       // Another distributary sends the objects under a declared prefix in the order of their keys, which their names
       // spell.
       holds: row === undefined && isDistributary ? ('objects' as const) : ('kubernetes' as const),

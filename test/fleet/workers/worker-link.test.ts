@@ -9,6 +9,10 @@ import { UpstreamError } from '../../../src/engine/upstream/upstream.js'
 import { encodeFrame } from '../../../src/fleet/workers/link.js'
 import { until } from '../../support/until.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
+import type { ResourceFeed } from '../../../src/engine/feed/resource-feed.js'
+import type { WorkerChannel } from '../../../src/fleet/workers/worker.js'
+import { CountingMetrics } from '../../engine/feed/harness.js'
+import { RecordingSink } from '../../engine/feed/recording-sink.js'
 import { primaryHarness, resource, type ScriptedFeed } from '../workers-harness.js'
 import { testSeeds } from '../../support/test-seeds.js'
 
@@ -283,6 +287,41 @@ void t.test('a worker gets no events of a resource it has unsubscribed from, and
   await until(() => sink.revision === 6, 'the state again')
   t.same(sink.calls, ['replace 5 initial', 'replace 5 initial', 'apply 6'])
   t.equal(h.feeds.length, 1, 'the source kept running')
+})
+
+void t.test('a changed form gets a source of its own, and no later form the old source', async (t) => {
+  const h = primaryHarness(t)
+  const workers = [await h.worker(), await h.worker()]
+  const take = (channel: WorkerChannel, form: string): { sink: RecordingSink; feed: ResourceFeed } => {
+    const sink = new RecordingSink()
+    const feed = channel.openFeed({ resource: { ...resource, form }, sink, metrics: new CountingMetrics() })
+    feed.start()
+    return { sink, feed }
+  }
+  const before = workers.map(({ channel }) => take(channel, 'v1'))
+  await until(
+    () => h.feeds.length === 2 && [...h.primary.relays()][1]?.subscribers === 2,
+    'one without a form, one with',
+  )
+  replace(h.feeds[1]!, 5, [keyValue('a', 3, 'as v1')])
+  await until(() => before.every(({ sink }) => sink.revision === 5), 'the state')
+
+  const change = async (worker: number, form: string): Promise<RecordingSink> => {
+    await before[worker]!.feed.stop()
+    return take(workers[worker]!.channel, form).sink
+  }
+  const first = await change(0, 'v2')
+  await until(() => h.feeds.length === 3, 'a source of the new form')
+  t.ok(h.feeds[1]!.isRunning, 'the other worker still needs the old one')
+  const second = await change(1, 'v2')
+  await until(() => !h.feeds[1]!.isRunning, 'the end of the old source, at once')
+  replace(h.feeds[2]!, 5, [keyValue('a', 3, 'as v2')])
+  for (const sink of [first, second]) {
+    await until(() => sink.revision === 5, 'the state in the new form')
+    t.same(view(sink.state), [`${prefix}a 3 as v2`])
+  }
+  take(workers[0]!.channel, 'v1')
+  await until(() => h.feeds.length === 4, 'a new source, although the form is an old one')
 })
 
 for (const seed of testSeeds(3)) {
