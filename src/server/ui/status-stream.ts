@@ -14,6 +14,7 @@ import { STREAM_HEADERS } from '../transports/framing/framings.js'
 import { eventStreamStart } from '../transports/framing/server-sent-events.js'
 import type { Caller } from '../transports/gate/caller.js'
 import type { Exchange } from '../transports/exchange/exchange.js'
+import { expectNoEnd } from '../transports/exchange/expect-no-end.js'
 import { boundResponse } from '../transports/exchange/linger.js'
 import type { ServerStatus, Trouble } from './page/figures.js'
 import { type Reader, statusFor } from './status-figures.js'
@@ -39,6 +40,7 @@ export class StatusStream {
     const leave = await this.options.places.acquire(caller.identity, exchange.signal)
     if (exchange.signal.aborted) return leave()
     exchange.writeHead(200, { ...headers, 'content-type': 'text/event-stream', ...STREAM_HEADERS })
+    expectNoEnd(exchange.response)
     exchange.response.write(eventStreamStart())
     this.#pages.set(exchange, caller)
     const stopChecks = caller.keep((error) => {

@@ -18,6 +18,7 @@ import { InternalError, StatusError } from '../../kubernetes/model/status.js'
 import { type Attributes, pathAttributes } from '../auth/authz/authorizer.js'
 import { networkOf } from '../auth/client-address.js'
 import type { Exchange } from '../transports/exchange/exchange.js'
+import { expectNoEnd } from '../transports/exchange/expect-no-end.js'
 import type { RequestGate } from '../transports/gate/request-gate.js'
 import { limitPings } from '../transports/limits/ping-strikes.js'
 import { oncePer } from '../../support/memo.js'
@@ -128,6 +129,8 @@ export function openEtcdApi(
     },
     handle: (exchange, refused) => {
       const stream = streamOf(exchange)
+      // `end` waits for it.
+      expectNoEnd(exchange.response)
       const over = (): void => void (open.delete(stream) && open.size === 0 && onEmpty())
       if (!stream.closed) open.add(stream)
       // Node's response has sent the status when this listener is called. Clients may keep their half open after it.

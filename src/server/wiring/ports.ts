@@ -11,6 +11,7 @@ import type { IdleConnections } from '../transports/limits/idle-connections.js'
 import { type Listener, createPlainListener, createSecureListener } from '../transports/server/listeners.js'
 import { createMetricsServer } from '../transports/server/metrics-server.js'
 import { type ServerOptions, createServer } from '../transports/server/server.js'
+import { type Clock, sleep } from '../../support/clock.js'
 import type { ServerDeps } from './server-deps.js'
 
 /** null if the port is not configured. */
@@ -28,6 +29,7 @@ export interface PortsOptions extends Pick<ServerDeps, 'config' | 'live' | 'cloc
 
 export class Ports {
   readonly #config: Config
+  readonly #clock: Clock
   readonly #plain: FastifyInstance | null
   readonly #secure: FastifyInstance | null
   readonly #metrics: FastifyInstance | null
@@ -35,12 +37,13 @@ export class Ports {
 
   /** @throws Error that names the file when a certificate or key is unusable. */
   constructor(options: PortsOptions) {
-    const { config, live, random, server, resets, idleConnections } = options
+    const { config, live, clock, random, server, resets, idleConnections } = options
     this.#config = config
+    this.#clock = clock
     const { clients, metrics: scrapes } = maxConnections(descriptorLimit())
     const bounded = (most: number) =>
       new DescriptorReserve({
-        clock: options.clock,
+        clock,
         logger: options.logger,
         maxConnections: most,
         onRejected: () => options.metrics.requests.rejected('descriptors'),
@@ -92,6 +95,13 @@ export class Ports {
   /** Ends connections when their running requests end. The metrics port keeps answering until the server stops. */
   drain(): void {
     for (const listener of this.#listeners()) listener.beginDrain()
+  }
+
+  /** Accepts no more connections, and waits until no request is in progress; for `ms` at most. */
+  async finish(ms: number): Promise<void> {
+    const late = new AbortController()
+    const finished = Promise.all(this.#listeners().map((listener) => listener.finish())).then(() => late.abort())
+    await Promise.race([finished, sleep(this.#clock, ms, late.signal)])
   }
 
   #listeners(): Listener[] {

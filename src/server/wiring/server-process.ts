@@ -54,6 +54,10 @@ export interface ProcessOptions extends Sources, Omit<ServerDeps, 'closing' | 'o
 }
 
 const READY_POLL_MS = 50
+/** How long a stop waits for the requests in progress: longer than a consistent list waits for its revision. */
+const FINISH_MS = 5_000
+/** The part of the grace period that is left for everything after them. */
+const LAST_MS = 500
 /**
  * How long the start waits to find out whether Kubernetes stores anything in etcd, because the banner says what is
  * served.
@@ -77,6 +81,8 @@ export class Process {
   #isShuttingDown = false
   #isDraining = false
   #isStopped = false
+  /** When the requests in progress must have ended, on the monotonic clock; null before the drain. */
+  #finishByMs: number | null = null
   readonly #stopping = new AbortController()
 
   constructor(private readonly options: ProcessOptions) {
@@ -234,6 +240,7 @@ export class Process {
     if (delayMs > 0) await this.#serveOn(delayMs)
     if (this.#isStopped) return
     this.#isDraining = true
+    this.#finishByMs = clock.monotonic() + config.shutdownGracePeriod - LAST_MS
     this.#ports.drain()
     this.#etcdApi?.drain()
     const { resources } = this.#cluster.stage
@@ -248,6 +255,7 @@ export class Process {
     halfTime.cancel()
   }
 
+  /** After a drain, the requests in progress get their whole responses first, if they do not take long. */
   async stop(): Promise<void> {
     if (this.#isStopped) return
     this.#isShuttingDown = true
@@ -257,6 +265,9 @@ export class Process {
     // Wait for the start, because closing a port while it opens would make the start fail, and a port that opens later
     // would stay open.
     await this.#starting?.catch(() => {})
+    if (this.#finishByMs !== null) {
+      await this.#ports.finish(Math.max(0, Math.min(FINISH_MS, this.#finishByMs - this.#deps.clock.monotonic())))
+    }
     await this.#deps.closing.dispose()
   }
 

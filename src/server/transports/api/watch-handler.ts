@@ -27,7 +27,7 @@ import type { OpenStream, WatchTransport } from '../watch/watch-transport.js'
 import { answerAfter } from './answer-after.js'
 import type { ApiContext } from './api-context.js'
 import { inMemoryTurn, readSnapshot, seekEarlier } from './read-state.js'
-import type { WatchRequest } from './request.js'
+import { assertNotDraining, type WatchRequest } from './request.js'
 import { checkObjects } from './check-unknown-fields.js'
 
 const nothing = (): void => {}
@@ -84,6 +84,8 @@ async function openWatch(
     }
     await answerAfter(request, findStart, (answering, start) => {
       if (exchange.signal.aborted) return held.release()
+      // The drain may have begun in the meantime, and would not end this watch.
+      assertNotDraining(context)
       // The definition, and with it the form of the objects, may have changed in the meantime.
       if (live.cache.history.name !== history) throw changedMeanwhile()
       const cursor = begin(context, request, transportOf(answering, form), start, held)

@@ -14,6 +14,7 @@ import { TLSSocket } from 'node:tls'
 import { BadGatewayError, StatusError, TimeoutError } from '../../../kubernetes/model/status.js'
 import type { Clock, Timer } from '../../../support/clock.js'
 import type { Exchange } from '../exchange/exchange.js'
+import { expectNoEnd } from '../exchange/expect-no-end.js'
 import { flushHead } from '../exchange/flush-head.js'
 import { boundResponse } from '../exchange/linger.js'
 import { type BodyKind, bodyOf, piecesTooSmall, takeBody, upgradeWithBody } from '../exchange/request-body.js'
@@ -72,6 +73,7 @@ export class PassedExchange {
     private readonly onHead: (code: number) => void,
   ) {
     const { request, response } = exchange
+    if (isStream(exchange)) expectNoEnd(response)
     this.#head = upgradeHead(request)
     this.#body = bodyOf(request)
     if (this.#head !== undefined && this.#body !== 'none') throw upgradeWithBody()
@@ -203,6 +205,11 @@ function tunnelled(offered: string): string | null {
   return protocols.filter((protocol) => !/^(h2|http|tls|$)/i.test(protocol)).join(', ') || null
 }
 
+/** Whether the response is a watch or a running log. */
+function isStream({ query }: Exchange): boolean {
+  return query.has('watch') || query.has('follow')
+}
+
 /** @throws Error when such a head cannot be sent to a client of this protocol. In that case nothing has been sent. */
 function forwardResponse(exchange: Exchange, incoming: http.IncomingMessage, fail: (error: Error) => void): void {
   const { response, request } = exchange
@@ -214,7 +221,7 @@ function forwardResponse(exchange: Exchange, incoming: http.IncomingMessage, fai
   if (request.httpVersionMajor === 2) delete grouped['trailer']
   // A 204 has no body, so it must not announce a length.
   if (code === 204) delete grouped['content-length']
-  if (exchange.query.has('watch') || exchange.query.has('follow')) Object.assign(grouped, STREAM_HEADERS)
+  if (isStream(exchange)) Object.assign(grouped, STREAM_HEADERS)
   for (const [key, value] of Object.entries(exchange.headers)) {
     if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
   }

@@ -3,18 +3,22 @@
  * `Connection: close` with every response from the announcement on. Once the drain begins, it also closes the
  * connections of responses whose heads were sent before the announcement.
  *
- * Running streams and responses are not cut off. Without the drain, a client whose watch has ended would retry on its
- * open connection, get 503, and keep retrying there until the server ends.
+ * Running streams and responses are not cut off, and a stopping server waits for them (`finished`). Without the drain, a
+ * client whose watch has ended would retry on its open connection, get 503, and keep retrying there until the server
+ * ends.
  */
-import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http'
+import { type RequestListener, ServerResponse } from 'node:http'
 import type { ServerHttp2Session } from 'node:http2'
+import { mayEnd, type NodeResponse } from '../exchange/expect-no-end.js'
 
 export class ConnectionDrain {
-  /** HTTP/1.1 responses in progress. */
-  readonly #responses = new Set<ServerResponse>()
+  /** Responses in progress, over HTTP/1.1 and HTTP/2. */
+  readonly #responses = new Set<NodeResponse>()
   readonly #sessions = new Set<ServerHttp2Session>()
   #isAnnounced = false
   #hasStarted = false
+  /** Called when a response or a session is over. */
+  #onOver = (): void => {}
 
   /**
    * Ends every connection after its next response. This is enough to move a client that sends requests all the time,
@@ -24,7 +28,7 @@ export class ConnectionDrain {
   announce(): void {
     if (this.#isAnnounced) return
     this.#isAnnounced = true
-    for (const response of this.#responses) response.shouldKeepAlive = false
+    for (const response of this.#responses) if (response instanceof ServerResponse) response.shouldKeepAlive = false
     for (const session of this.#sessions) session.close()
   }
 
@@ -33,28 +37,48 @@ export class ConnectionDrain {
     if (this.#hasStarted) return
     this.#hasStarted = true
     this.announce()
-    for (const response of this.#responses) endConnectionAfter(response)
+    for (const response of this.#responses) if (response instanceof ServerResponse) endConnectionAfter(response)
     closeIdle()
+  }
+
+  /** Resolves when all responses are over, except those that were passed to `expectNoEnd`. Call it after `begin`. */
+  async finished(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#onOver = () => {
+        if (this.#isFinished) resolve()
+      }
+      this.#onOver()
+    })
+  }
+
+  /** A stream is over when the session has taken its last bytes, so wait until the session has sent them and closed. */
+  get #isFinished(): boolean {
+    const running = [...this.#responses]
+    if (running.some(mayEnd)) return false
+    const kept = new Set(running.map((response) => 'stream' in response && response.stream.session))
+    return [...this.#sessions].every((session) => kept.has(session))
   }
 
   follow(session: ServerHttp2Session): void {
     this.#sessions.add(session)
-    session.once('close', () => this.#sessions.delete(session))
+    session.once('close', () => {
+      this.#sessions.delete(session)
+      this.#onOver()
+    })
     // A session that opens during the drain still gets one response, so that the server does not look dead to a probe.
     session.once('stream', () => this.#isAnnounced && session.close())
   }
 
   wrap(handler: RequestListener): RequestListener {
-    return (request: IncomingMessage, response) => {
-      if (request.httpVersionMajor < 2) this.#track(response as ServerResponse)
+    return (request, response) => {
+      if (this.#isAnnounced && response instanceof ServerResponse) response.shouldKeepAlive = false
+      this.#responses.add(response)
+      response.once('close', () => {
+        this.#responses.delete(response)
+        this.#onOver()
+      })
       handler(request, response)
     }
-  }
-
-  #track(response: ServerResponse): void {
-    if (this.#isAnnounced) response.shouldKeepAlive = false
-    this.#responses.add(response)
-    response.once('close', () => this.#responses.delete(response))
   }
 }
 

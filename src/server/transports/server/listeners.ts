@@ -68,6 +68,8 @@ export interface Listener {
   announceDrain(): void
   /** Moves clients elsewhere from now on; see `ConnectionDrain`. */
   beginDrain(): void
+  /** Accepts no more connections. Resolves when no request is in progress; see `ConnectionDrain`. */
+  finish(): Promise<void>
 }
 
 /**
@@ -229,6 +231,10 @@ function openPort<S extends Server | Http2SecureServer>(port: Port<S>): S & List
     },
     announceDrain: () => drain.announce(),
     beginDrain: () => drain.begin(() => server.closeIdleConnections()),
+    finish: async () => {
+      server.close()
+      await drain.finished()
+    },
   })
 }
 

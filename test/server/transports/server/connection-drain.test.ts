@@ -129,6 +129,122 @@ for (const { name, url } of ports) {
   })
 }
 
+interface Asked {
+  text: string
+  isEnded: boolean
+}
+
+/** The ways to send a request on a new connection. */
+const ways = ports.flatMap(({ name, open, url }) => [
+  {
+    way: `over HTTP/1.1 ${name}`,
+    ask: (t: Test, h: AppHarness, path: string, body = ''): Asked & { pause(): void; resume(): void } => {
+      const talk = new Talk(t, open(h))
+      const head = body === '' ? `GET ${path}` : `POST ${path}`
+      talk.socket.write(`${head} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+      return Object.assign(talk, { pause: () => talk.socket.pause(), resume: () => talk.socket.resume() })
+    },
+  },
+  {
+    way: `over HTTP/2 ${name}`,
+    ask: (t: Test, h: AppHarness, path: string, body = ''): Asked & { pause(): void; resume(): void } => {
+      const stream = sessionOf(t, url(h)).client.request({ ':method': body === '' ? 'GET' : 'POST', ':path': path })
+      const asked = { text: '', isEnded: false, pause: () => stream.pause(), resume: () => stream.resume() }
+      if (body !== '') stream.end(body)
+      stream.setEncoding('latin1')
+      stream.on('data', (text: string) => (asked.text += text))
+      stream.on('error', () => {})
+      stream.on('close', () => (asked.isEnded = true))
+      return asked
+    },
+  },
+])
+
+const THINGS = '/apis/other.example/v1/things'
+/** More than what sockets and windows hold. */
+const LARGE = Object.fromEntries(
+  Array.from({ length: 24 }, (_, i) => [
+    `pods/default/p${i}`,
+    pod(`p${i}`, { annotations: { a: 'x'.repeat(1_000_000) } }),
+  ]),
+)
+
+for (const { way, ask } of ways) {
+  void t.test(`${way}, a stopping server finishes the requests in progress, but not forwarded watches`, async (t) => {
+    const held: ServerResponse[] = []
+    const behind = createServer((request, response) => {
+      if (request.method === 'POST') held.push(response)
+      else if (request.url?.includes('watch') === true) response.write('forwarded')
+      else response.end('{}')
+    })
+    await new Promise<void>((resolve) => behind.listen(0, '127.0.0.1', resolve))
+    t.teardown(() => void (behind.closeAllConnections(), behind.close()))
+    const { port } = behind.address() as AddressInfo
+    const flags = [...SECURE, '--passthrough', `http://127.0.0.1:${port}`]
+    const h = await startApp(t, { flags, objects: LARGE })
+    const watch = ask(t, h, `${THINGS}?watch=1`)
+    await until(() => watch.text.includes('forwarded'), 'the watch runs')
+    const large = ask(t, h, `${PODS}?resourceVersion=0`)
+    await until(() => large.text.includes('xxx'), 'the list is being sent')
+    large.pause()
+    const next = h.put('pods/default/b', pod('b')) + 1
+    const list = ask(t, h, `${PODS}?resourceVersion=${next}&resourceVersionMatch=NotOlderThan&limit=1`)
+    const write = ask(t, h, THINGS, '{"kind":"Thing"}')
+    const source = [...h.app.sources].find(({ resource }) => resource.plural === 'pods')
+    await until(() => source?.cache.reads.waiting === 1 && held.length === 1, 'the list and the write wait')
+    await h.app.drain()
+    const stopped = h.app.stop()
+    await until(() => connectTcpFails(h.port), 'no new connections')
+    h.put('pods/default/b', pod('b'))
+    held[0]!.end('written')
+    large.resume()
+    await until(() => large.isEnded && list.isEnded && write.isEnded, 'all have ended')
+    t.match(list.text, /"kind":"PodList".*"name":"b"/s)
+    t.match(write.text, /written/)
+    t.match(large.text.slice(-40), /\]\}\s*(0\r\n\r\n)?$/)
+    await stopped
+    await until(() => watch.isEnded, 'the watch ends with the server')
+  })
+
+  void t.test(`${way}, a client that does not read does not keep a stopping server`, async (t) => {
+    const h = await startApp(t, { flags: SECURE, objects: LARGE, config: { shutdownGracePeriod: 1_000 } })
+    const large = ask(t, h, `${PODS}?resourceVersion=0`)
+    await until(() => large.text.includes('xxx'), 'the list is being sent')
+    large.pause()
+    await h.app.drain()
+    await h.app.stop()
+    large.resume()
+    await until(() => large.isEnded, 'it is cut off')
+    t.notMatch(large.text.slice(-40), /\]\}\s*(0\r\n\r\n)?$/)
+  })
+}
+
+void t.test('a watch that waited for its slot when the drain began is refused', async (t) => {
+  const h = await startApp(t, { flags: SECURE, objects: { 'pods/default/a': pod('a') } })
+  const next = h.put('pods/default/a', pod('a')) + 1
+  const watch = new Talk(t, connectTcp(h.port, '127.0.0.1'))
+  watch.ask(
+    `${PODS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=${next}&allowWatchBookmarks=true`,
+  )
+  const source = [...h.app.sources].find(({ resource }) => resource.plural === 'pods')
+  await until(() => source?.cache.reads.waiting === 1, 'it waits for its initial state')
+  await h.app.drain()
+  h.put('pods/default/a', pod('a'))
+  await until(() => watch.isEnded, 'it is answered')
+  t.match(watch.text, /^HTTP\/1.1 503 /)
+})
+
+async function connectTcpFails(port: number): Promise<boolean> {
+  return await new Promise((resolve) => {
+    const socket = connectTcp(port, '127.0.0.1')
+    socket.on('connect', () => {
+      socket.destroy()
+      resolve(false)
+    })
+    socket.on('error', () => resolve(true))
+  })
+}
+
 void t.test('--goaway-chance leaves HTTP/1.1 alone, and 0 moves nobody', async (t) => {
   const h = await startApp(t, { flags: SECURE, config: { goawayChance: 1 } })
   const talk = new Talk(t, connectTcp(h.port, '127.0.0.1'))
