@@ -132,13 +132,17 @@ for (const { name, url } of ports) {
 interface Asked {
   text: string
   isEnded: boolean
+  pause(): void
+  resume(): void
 }
 
+type Ask = (t: Test, h: AppHarness, path: string, body?: string) => Asked
+
 /** The ways to send a request on a new connection. */
-const ways = ports.flatMap(({ name, open, url }) => [
+const ways = ports.flatMap(({ name, open, url }): { readonly way: string; readonly ask: Ask }[] => [
   {
     way: `over HTTP/1.1 ${name}`,
-    ask: (t: Test, h: AppHarness, path: string, body = ''): Asked & { pause(): void; resume(): void } => {
+    ask: (t, h, path, body = '') => {
       const talk = new Talk(t, open(h))
       const head = body === '' ? `GET ${path}` : `POST ${path}`
       talk.socket.write(`${head} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
@@ -147,7 +151,7 @@ const ways = ports.flatMap(({ name, open, url }) => [
   },
   {
     way: `over HTTP/2 ${name}`,
-    ask: (t: Test, h: AppHarness, path: string, body = ''): Asked & { pause(): void; resume(): void } => {
+    ask: (t, h, path, body = '') => {
       const stream = sessionOf(t, url(h)).client.request({ ':method': body === '' ? 'GET' : 'POST', ':path': path })
       const asked = { text: '', isEnded: false, pause: () => stream.pause(), resume: () => stream.resume() }
       if (body !== '') stream.end(body)
