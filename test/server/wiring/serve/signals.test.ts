@@ -31,6 +31,21 @@ void t.test('SIGTERM drains from the moment when the first port is open', async 
   }
 })
 
+void t.test('a signal that arrives while the program loads ends it', async (t) => {
+  for (const flags of [[], ['--workers=2']]) {
+    for (const signal of ['SIGTERM', 'SIGINT']) {
+      const whenListenedFor = `
+        process.on('newListener', function send(event) {
+          if (event !== '${signal}') return
+          process.off('newListener', send)
+          setImmediate(() => process.kill(process.pid, event))
+        })`
+      const started = startServer(t, { flags, environment: before(whenListenedFor), ready: false })
+      await t.rejects(started, { message: /^the server ended \(0\): \s*$/ }, `${signal} ${flags.join()}`)
+    }
+  }
+})
+
 void t.test('SIGHUP is handled from the same moment', async (t) => {
   const server = await startServer(t, { flags: [], environment: before(whenItListens('SIGHUP')) })
   await until(() => server.log().includes('configuration reloaded'), 'it is loaded again')
