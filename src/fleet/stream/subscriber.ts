@@ -221,6 +221,8 @@ export class Subscriber {
     const { logger, metrics, names } = this.options
     const { kind, state } = chainBroke(this.#state, end)
     this.#state = state
+    // Until the stream is read again, which may take seconds, nobody knows how old the content is.
+    this.options.onAway(`NATS: ${end.reason}`)
     const fields = { stream: names.stream, reason: end.reason, sequence: end.sequence }
     if (kind === 'doubted') return logger.info(fields, 'rereading the stream')
     logger.warn(fields, 'the chain is broken')

@@ -1,7 +1,9 @@
 /** Tests what a subscriber reports and does while etcd may feed its sink instead, over a broker played by the test. */
 import t, { type Test } from 'tap'
 import type { Broker, Bucket, FollowHandlers } from '../../../../src/fleet/broker.js'
+import { encodeMessage, type Message } from '../../../../src/fleet/stream/message.js'
 import { namesOf } from '../../../../src/fleet/stream/names.js'
+import { toRevision } from '../../../../src/engine/model/revision.js'
 import { PlacedSink } from '../../../../src/fleet/stream/placed-sink.js'
 import { SnapshotStore, SnapshotWriter } from '../../../../src/fleet/stream/snapshot-store.js'
 import { Subscriber } from '../../../../src/fleet/stream/subscriber.js'
@@ -17,7 +19,13 @@ const SNAPSHOT = names.snapshot(1, 5, 0)
 /** A stream of three messages with a snapshot behind the last. */
 function subscribe(t: Test) {
   const clock = new VirtualClock()
-  const world = { hasFresh: false, reads: 0, snapshot: (): Promise<Buffer | null> => whole() }
+  const world = {
+    hasFresh: false,
+    reads: 0,
+    snapshot: (): Promise<Buffer | null> => whole(),
+    deliver: (_sequence: number, _data: Buffer): void => {},
+    aways: [] as string[],
+  }
   const whole = (): Promise<Buffer> => Promise.resolve(Buffer.concat(new SnapshotWriter().finish()))
   const index = [{ name: SNAPSHOT, revision: 5, settled: 5, sequence: 3, epoch: 1, clusterId: '1', keys: 0 }]
   const indexValue = Buffer.from(JSON.stringify(index.map((entry) => ({ ...entry, isSynced: true, takenAt: 0 }))))
@@ -30,7 +38,10 @@ function subscribe(t: Test) {
       world.reads++
       return Promise.resolve({ first: 1, last: 3, created: 'once' })
     },
-    follow: (_stream: string, _from: number, _handlers: FollowHandlers) => ({ close: () => {} }),
+    follow: (_stream: string, _from: number, handlers: FollowHandlers) => {
+      world.deliver = (sequence, data) => handlers.onMessage(sequence, data)
+      return { close: () => {} }
+    },
     subscribe: (_subject, onMessage) => {
       hear = onMessage
       return { close: () => {} }
@@ -55,7 +66,7 @@ function subscribe(t: Test) {
       if (world.hasFresh) subscriber.contentIsFresh()
     },
     onConfirmed: () => {},
-    onAway: () => {},
+    onAway: (reason) => world.aways.push(reason),
     clock,
     random: { next: () => 0.999 },
     logger: silentLogger,
@@ -129,3 +140,15 @@ void t.test(
     t.ok(afterUseful < 1.2 * first, `${afterUseful} ms after a return that brought everything`)
   },
 )
+
+void t.test('while a message that does not follow is reread, the content counts as away', async (t) => {
+  const { clock, subscriber, world } = subscribe(t)
+  await clock.advanceInTurns(1_000, 100)
+  t.equal(subscriber.isFollowing, true)
+  t.same(world.aways, [])
+  const at = { previous: toRevision(5), revision: toRevision(6), settled: toRevision(6), sentAt: 0 }
+  const message: Message = { kind: 'progress', epoch: 2, ...at, isSynced: true, trustsProgress: true, clusterId: '1' }
+  world.deliver(4, encodeMessage(message, 1_000_000)[0]!)
+  await clock.advanceInTurns(10, 10)
+  t.same(world.aways, ['NATS: epoch 2 without a claim'])
+})
