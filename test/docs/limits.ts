@@ -13,7 +13,7 @@ import type { Limit } from '../../src/server/limits/limit.js'
 import type * as support from '../../src/support/limits.js'
 
 interface Row {
-  /** What is limited. */
+  /** The limited quantity. */
   readonly bound: string
   readonly beyond: string
   /** The label of `distributary_http_rejected_total`, if rejections are counted there. */

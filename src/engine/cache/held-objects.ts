@@ -49,7 +49,7 @@ export class Ingester {
   }
 }
 
-/** What can be asked about the objects as they are now. A read takes a snapshot instead. */
+/** Questions about the objects as they are now. A read takes a snapshot instead. */
 export type Contents = Pick<
   HeldObjects,
   'size' | 'unservable' | 'encrypted' | 'sealedValues' | 'isAllProtobuf' | 'protobufTypes' | 'rawBytes'

@@ -75,7 +75,7 @@ export class History {
     return floorAtMs === null ? 0 : this.#state.options.clock.monotonic() - floorAtMs
   }
 
-  /** What happens to watches after a gap. */
+  /** How a gap affects watches. */
   get onGap(): 'expire' | 'coalesce' {
     return this.#state.options.onGap ?? 'expire'
   }

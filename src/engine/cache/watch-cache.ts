@@ -72,7 +72,7 @@ export class WatchCache implements FeedSink {
     return this.#state.source
   }
 
-  /** What the cache holds now, including what it cannot serve. */
+  /** The present content, including values that cannot be served. */
   get contents(): Contents {
     return this.#state.held
   }

@@ -1,4 +1,4 @@
-/** What the engine knows of a served resource: its names and the keys that hold it. The dialect knows more. */
+/** A served resource as the engine knows it: its names and the keys that hold it. The dialect knows more. */
 import type { Key } from './event.js'
 
 export interface Resource {
@@ -15,8 +15,8 @@ export interface Resource {
   /** The fields that are left out of every object of this resource, as sorted paths; absent if there are none. */
   readonly stripped?: readonly string[]
   /**
-   * What decides the form in which another server shows the objects, as text: a feed requests one form only. Absent if
-   * the source stores the objects.
+   * The form in which another server shows the objects, as text. Each feed requests one form. Absent if the source
+   * stores the objects.
    */
   readonly form?: string
 }

@@ -29,7 +29,7 @@ export interface PipelineMetrics {
 /** `R` is what the dialect knows of a resource. */
 export interface ResourcePipelineOptions<R extends Resource> {
   readonly openFeed: OpenFeed
-  /** What its feed does after a gap. */
+  /** How its feed handles a gap. */
   readonly onGap: (resource: R) => 'expire' | 'coalesce'
   /** Returns the functions that read facts from the resource's objects. */
   readonly factsOf: (resource: R) => FactSource

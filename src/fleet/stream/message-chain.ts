@@ -17,7 +17,7 @@ import type { Message, StreamPlace } from './message.js'
 
 export type StateMessage = Extract<Message, { kind: 'state' }>
 
-/** What the stream must contain: the sink's last batch, or the newest put of a state that it was given as a whole. */
+/** The part of the sink's content that the stream must repeat: its last batch, or the newest put of a whole state. */
 export type Expected = Batch | { readonly revision: Revision; readonly put: KnownPut }
 
 /** How far a stream has been read. */

@@ -24,7 +24,7 @@ export interface Discovered {
   readonly incomplete: ReadonlySet<string>
   /** `plural.group` of the resources defined by CustomResourceDefinitions; null if these cannot be read. */
   readonly customNames: ReadonlySet<string> | null
-  /** What another distributary leaves out of its objects (`strip`), as text; else ''. */
+  /** The fields that another distributary leaves out of its objects (`strip`), as text; else ''. */
   readonly strips: string
   /**
    * The ETags of the two documents, if both are aggregated and complete. While the ETags stay the same, so does

@@ -46,7 +46,7 @@ export interface Product {
 export interface TaggedDocument {
   readonly document: unknown
   readonly etag: string | null
-  /** What another distributary leaves out of its objects (`strip`), as text; else ''. */
+  /** The fields that another distributary leaves out of its objects (`strip`), as text; else ''. */
   readonly strips: string
 }
 

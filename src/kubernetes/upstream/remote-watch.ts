@@ -185,7 +185,7 @@ export class RemoteWatch implements UpstreamWatch {
     })
   }
 
-  /** What a distributary is asked for, and an API server is not. */
+  /** Parameters that only a distributary understands. */
   get #versions(): Readonly<Record<string, string>> {
     return this.#options.marksRevisions ? EVERY_VERSION : {}
   }

@@ -12,7 +12,7 @@ export function exitOnSignals(): void {
 }
 
 /** Call this once other listeners handle the signals. */
-export function keepOnSignals(): void {
+export function stopExitingOnSignals(): void {
   for (const signal of SIGNALS) process.off(signal, exit)
 }
 

@@ -34,8 +34,7 @@ type LimitsDeps = Pick<ServerDeps, 'config' | 'live' | 'clock' | 'metrics'>
 export const SEMAPHORE_WAIT_MS = 3_000
 /**
  * How long a large list or an initial state may wait for its slot. The API server queues a request for this long. After
- * the server has had to relist, all agents of a cluster list at once. They are served sooner if they wait than if they
- * retry after a 429.
+ * a relist, all agents of a cluster list at once, and waiting serves them sooner than retries after a 429.
  */
 const STATE_WAIT_MS = 15_000
 

@@ -6,7 +6,7 @@ import closeWithGrace from 'close-with-grace'
 import type { Config } from '../config/load.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { Logger } from '../../support/log.js'
-import { keepOnSignals } from './early-signals.js'
+import { stopExitingOnSignals } from './early-signals.js'
 import type { TraceExport } from './export-traces.js'
 import type { LiveConfig } from './live-config.js'
 
@@ -50,5 +50,5 @@ export function takeSignals({ config, live, logger, traces }: Started, handlers:
     await traces.stop()
     logger.info({}, 'stopped')
   })
-  keepOnSignals()
+  stopExitingOnSignals()
 }

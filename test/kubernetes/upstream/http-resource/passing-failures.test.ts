@@ -1,4 +1,4 @@
-/** What is asked of an API server again, after it once failed to deliver it. */
+/** Requests that are made again after an API server has once failed to answer them. */
 import { PassThrough } from 'node:stream'
 import t, { type Test } from 'tap'
 import type { Transport } from '../../../../src/client/reflector/transport.js'
