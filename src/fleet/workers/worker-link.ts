@@ -54,6 +54,8 @@ const COLLECT_TIMEOUT_MS = 2_000
  */
 const TICK_MS = 1_000
 const SILENT_TICKS = 30
+/** A worker that is loading is silent, and on a busy machine for long. */
+const LOADING_TICKS = 180
 
 /** Replaces a frame that was sent, so that its memory can be freed. */
 const SENT = Buffer.alloc(0)
@@ -73,13 +75,14 @@ export class WorkerLink implements RelaySubscriber {
   readonly #limits: PrimaryLimits
   #behindBytes = 0
   #isServing = false
+  #hasPinged = false
   #metrics: string | null = null
-  /** null before the first ping, because a worker that is still loading is silent for a long time. */
-  #silence: Silence | null = null
+  #silence: Silence
 
   constructor(private readonly options: WorkerLinkOptions) {
     const limits = new PrimaryLimits(options.limits)
     this.#limits = limits
+    this.#silence = this.#listen(LOADING_TICKS)
     this.#link = new Link<ToPrimary, PrimaryMethods, WorkerMethods>({
       socket: options.socket,
       onMessage: (message) => this.#receive(message),
@@ -189,7 +192,7 @@ export class WorkerLink implements RelaySubscriber {
   }
 
   #receive(message: ToPrimary): void {
-    this.#silence?.received()
+    this.#silence.received()
     switch (message.kind) {
       case 'subscribe': {
         const relay = this.options.open(message.resource)
@@ -211,20 +214,28 @@ export class WorkerLink implements RelaySubscriber {
         this.#isServing = true
         return this.options.onStarted()
       case 'ping':
-        this.#silence ??= new Silence({
-          clock: this.options.clock,
-          tickMs: TICK_MS,
-          ticks: SILENT_TICKS,
-          onSilent: (silentMs) => this.close(`it has not responded for ${Math.round(silentMs / 1_000)} s`),
-        })
+        if (!this.#hasPinged) {
+          this.#hasPinged = true
+          this.#silence.stop()
+          this.#silence = this.#listen(SILENT_TICKS)
+        }
         return this.#send({ kind: 'pong', isProof: message.isProof, problems: this.options.problems() })
       default:
         return this.#limits.receive(message)
     }
   }
 
+  #listen(ticks: number): Silence {
+    return new Silence({
+      clock: this.options.clock,
+      tickMs: TICK_MS,
+      ticks,
+      onSilent: (silentMs) => this.close(`it has not responded for ${Math.round(silentMs / 1_000)} s`),
+    })
+  }
+
   #closed(reason: string): void {
-    this.#silence?.stop()
+    this.#silence.stop()
     for (const relay of this.#relays) this.#leave(relay, 'closed')
     this.#limits.close()
     this.#wholes.clear()

@@ -435,11 +435,11 @@ void t.test('an age does not change with the time of day', async (t) => {
   t.match(second.sink.confirmations.at(-1), { ageMs: 2_000, validMs: 60_000 })
 })
 
-void t.test('a worker that stops pinging is dropped, and one that never pinged is left alone', async (t) => {
+void t.test('a worker that stops pinging is dropped, and one that never pinged has three minutes', async (t) => {
   const clock = new VirtualClock()
   const h = primaryHarness(t, { clock })
   const pinging = new VirtualClock()
-  const [stopped, former] = [await h.worker(pinging), await h.worker(new VirtualClock())]
+  const [stopped, hanging] = [await h.worker(pinging), await h.worker(new VirtualClock())]
   await until(() => h.feeds.length > 0, 'the source')
   await passes(pinging, 1_000)
   await passes(clock, 29_000)
@@ -447,7 +447,12 @@ void t.test('a worker that stops pinging is dropped, and one that never pinged i
   await passes(clock, 1_000)
   await until(() => stopped.dropped !== null, 'the end of the link')
   t.match(stopped.dropped, /it has not responded for 30 s/)
-  t.equal(former.dropped, null)
+  t.equal(hanging.dropped, null)
+  clock.advance(149_000)
+  t.equal(hanging.dropped, null)
+  clock.advance(1_000)
+  await until(() => hanging.dropped !== null, 'the end of the link')
+  t.match(hanging.dropped, /it has not responded for 180 s/)
 })
 
 void t.test('what a worker counted stays in every scrape: when it is late, and after it has ended', async (t) => {
