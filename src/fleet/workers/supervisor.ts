@@ -18,14 +18,12 @@ import type { WorkerLink } from './worker-link.js'
 
 /** The descriptor of a worker's socket to the primary, which follows the standard descriptors and the cluster's own. */
 export const LINK_DESCRIPTOR = 4
-/** The environment variable that passes a worker the information it needs before it begins. */
-export const HELLO_VARIABLE = 'DISTRIBUTARY_WORKER_HELLO'
 
 export interface SupervisorOptions extends Ambient {
   readonly workers: number
   readonly primary: Primary
   /**
-   * Returns what a worker must know before it begins.
+   * Returns what a worker must know before it begins; the worker reads it from its standard input.
    * @param isReplacement whether other workers already serve, so this one may take its time.
    */
   readonly hello: (isReplacement: boolean) => string
@@ -62,7 +60,7 @@ export class Supervisor {
     // With round robin the primary accepts connections, and one that it passes to a dying worker stays open and is
     // never answered. So the workers accept connections themselves, from the same socket.
     cluster.schedulingPolicy = cluster.SCHED_NONE
-    cluster.setupPrimary({ stdio: ['inherit', 'inherit', 'inherit', 'ipc', 'pipe'] })
+    cluster.setupPrimary({ stdio: ['pipe', 'inherit', 'inherit', 'ipc', 'pipe'] })
     for (let i = 0; i < this.options.workers; i++) this.#fork(false)
   }
 
@@ -99,7 +97,7 @@ export class Supervisor {
     const { primary, hello, clock, logger } = this.options
     let worker: Worker
     try {
-      worker = cluster.fork({ [HELLO_VARIABLE]: hello(isReplacement) })
+      worker = cluster.fork()
     } catch (error) {
       // Out of memory.
       logger.warn({ reason: errorMessage(error) }, 'a worker process could not be created')
@@ -113,6 +111,8 @@ export class Supervisor {
       if (worker.process.pid !== undefined) worker.process.kill('SIGKILL')
       return this.#notMade(isReplacement)
     }
+    // A worker that dies before it has read this is replaced like any other.
+    worker.process.stdin!.on('error', () => {}).end(hello(isReplacement))
     const link = primary.attach(socket, {
       onStarted: () => this.#started(worker.id),
       onBug: (error) =>

@@ -17,6 +17,8 @@ const MAX_FILE_BYTES = 16 * 2 ** 20
 
 export interface WatchedFilesOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly paths: readonly string[]
+  /** What the files are taken to contain at first, if not what they contain now. */
+  readonly contents?: readonly Buffer[] | undefined
   /** Default: 2 s, which is short enough to apply a change "within seconds". */
   readonly intervalMs?: number
   /** Records whether the files can be used, whenever that changes. */
@@ -56,7 +58,7 @@ export class WatchedFiles<T> implements Watched<T> {
     private readonly options: WatchedFilesOptions,
     private readonly parse: (...contents: Buffer[]) => T,
   ) {
-    this.#seen = this.#read()
+    this.#seen = options.contents ?? this.#read()
     this.#value = parse(...this.#seen)
     this.#reportUsable()
     this.#timer = this.#schedule()

@@ -35,12 +35,19 @@ export type Loaded =
   | {
       readonly kind: 'run'
       readonly config: Config
+      /** The file of `--config` as it was read; null without one. */
+      readonly file: ConfigFile | null
       readonly sources: Sources
       /** Settings without an effect that were probably meant to have one. */
       readonly warnings: readonly string[]
     }
   | { readonly kind: 'help'; readonly text: string }
   | { readonly kind: 'version' }
+
+export interface ConfigFile {
+  readonly path: string
+  readonly text: string
+}
 
 export type Source = 'flag' | 'environment' | 'file' | 'default'
 export type Sources = Readonly<Record<OptionName, Source>>
@@ -59,7 +66,9 @@ export function load(args: readonly string[], environment: Environment, readFile
   const problems = [...commandLine.problems]
 
   const given = new Map<OptionName, Given>()
-  const yaml = readYaml(commandLine.texts.get('config')?.at(-1) ?? environment[environmentName('config')], readFile)
+  const path = commandLine.texts.get('config')?.at(-1) ?? environment[environmentName('config')]
+  const file = path === undefined || path === '' ? null : readConfigFile(path, readFile)
+  const yaml = file === null ? NO_YAML : parseYamlFile(file.path, file.text)
   problems.push(...yaml.problems)
   for (const name of optionNames) {
     const flagTexts = commandLine.texts.get(name)
@@ -113,7 +122,7 @@ export function load(args: readonly string[], environment: Environment, readFile
     awaitsKubernetes,
   }
   const warnings = [...unknownVariables(environment), ...optionsKeptByNpm(environment)]
-  return { kind: 'run', config: deepFreeze(config), sources: sourcesOf(given), warnings }
+  return { kind: 'run', config: deepFreeze(config), file, sources: sourcesOf(given), warnings }
 }
 
 /**
@@ -134,14 +143,14 @@ interface Given {
   readonly place: string
 }
 
-function readYaml(path: string | undefined, readFile: ReadFile): YamlFile {
-  const none: YamlFile = { values: new Map(), resourceNames: [], declarations: [], problems: [] }
-  if (path === undefined || path === '') return none
+const NO_YAML: YamlFile = { values: new Map(), resourceNames: [], declarations: [], problems: [] }
+
+function readConfigFile(path: string, readFile: ReadFile): ConfigFile | null {
   try {
-    return parseYamlFile(path, readFile(path))
+    return { path, text: readFile(path) }
   } catch {
     // The check of all file options reports the same failure.
-    return none
+    return null
   }
 }
 

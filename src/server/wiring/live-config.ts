@@ -6,7 +6,7 @@
 import type { Ambient } from '../../support/ambient.js'
 import { WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
-import type { Config } from '../config/load.js'
+import type { Config, ConfigFile } from '../config/load.js'
 import { changesBetween } from '../config/reload.js'
 import type { ProcessMetrics } from '../metrics/process-metrics.js'
 
@@ -19,8 +19,10 @@ export interface CurrentConfig {
 
 export interface LiveConfigOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly config: Config
+  /** The file from which `config` was read; what differs from it is a change. */
+  readonly file: ConfigFile | null
   /** Reads flags, environment and file again. @throws ConfigError */
-  readonly reread: () => Config
+  readonly reread: () => { readonly config: Config; readonly file: ConfigFile | null }
   readonly onLogLevel: (level: Config['logLevel']) => void
   readonly metrics: Pick<ProcessMetrics, 'filesUsable' | 'configUsable' | 'configLoaded'>
 }
@@ -29,21 +31,30 @@ export class LiveConfig implements CurrentConfig {
   readonly #file: WatchedFiles<Buffer> | null
   readonly #listeners: ((config: Config) => void)[] = []
   #current: Config
+  #adopted: ConfigFile | null
 
-  /** @throws Error when the file cannot be read. */
   constructor(private readonly options: LiveConfigOptions) {
-    const { config, metrics, clock, logger } = options
+    const { config, file, metrics, clock, logger } = options
     this.#current = config
+    this.#adopted = file
     this.#file =
-      config.config === null
+      file === null
         ? null
-        : new WatchedFiles({ paths: [config.config], clock, logger, metrics }, (content) => content)
+        : new WatchedFiles(
+            { paths: [file.path], contents: [Buffer.from(file.text)], clock, logger, metrics },
+            (content) => content,
+          )
     this.#file?.onChange(() => this.reload())
     this.#loaded()
   }
 
   get current(): Config {
     return this.#current
+  }
+
+  /** The file from which the current configuration was read. */
+  get file(): ConfigFile | null {
+    return this.#adopted
   }
 
   onChange(listener: (config: Config) => void): void {
@@ -54,10 +65,11 @@ export class LiveConfig implements CurrentConfig {
   reload(): void {
     const { reread, logger, metrics, onLogLevel } = this.options
     try {
-      const next = reread()
+      const { config: next, file } = reread()
       const { reloadable, refused } = changesBetween(this.#current, next)
       if (refused.length > 0) throw new ConfigError(refused.map((flag) => `${flag} cannot change without a restart`))
       this.#current = next
+      this.#adopted = file
       onLogLevel(next.logLevel)
       for (const listener of this.#listeners) listener(next)
       logger.info({ changed: reloadable }, 'configuration reloaded')

@@ -16,7 +16,7 @@ import { countedLimits } from './open-client-limits.js'
 import { ringBounds } from './open-resources.js'
 import { OutageLog } from './outage-log.js'
 import type { PortNumbers } from './ports.js'
-import type { WorkerHello } from './run-worker.js'
+import type { WorkerHello } from './worker-hello.js'
 import { resourceId } from '../../kubernetes/model/api-resource.js'
 import { systemClock as clock } from '../../support/clock.js'
 import { freePort } from './free-port.js'
@@ -74,7 +74,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
   const supervisor = new Supervisor({
     workers: config.workers,
     primary,
-    hello: (isReplacement) => JSON.stringify({ isReplacement, ports } satisfies WorkerHello),
+    hello: (isReplacement) => JSON.stringify({ isReplacement, ports, file: live.file } satisfies WorkerHello),
     logger,
     clock,
     random,

@@ -13,33 +13,27 @@ import { exitCodeOf } from './exit-code-of.js'
 import type { Schema } from '../../kubernetes/codec/protobuf/schema.js'
 import type { ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { Config } from '../config/load.js'
-import { HELLO_VARIABLE, LINK_DESCRIPTOR } from '../../fleet/workers/supervisor.js'
+import { LINK_DESCRIPTOR } from '../../fleet/workers/supervisor.js'
 import { WorkerChannel } from '../../fleet/workers/worker.js'
 import { ServiceUnavailableError } from '../../kubernetes/model/status.js'
 import type { PortNumbers } from './ports.js'
+import type { WorkerHello } from './worker-hello.js'
 import type { Started } from './take-signals.js'
 import { systemClock as clock } from '../../support/clock.js'
 import { systemRandom as random } from '../../support/random.js'
 import type { ProcessStatus } from '../ui/status-figures.js'
 import { errorMessage } from '../../support/error-message.js'
 
-/** The primary's settings for a worker, in its environment. */
-export interface WorkerHello {
-  /** Whether other workers are already serving. */
-  readonly isReplacement: boolean
-  /** The ports on which all workers listen. */
-  readonly ports: PortNumbers
-}
-
 export interface WorkerParts extends Started {
   readonly schema: Schema
+  readonly hello: WorkerHello
 }
 
 /** How long a replacement worker may spend filling its caches before it accepts connections. */
 const READY_WITHIN_MS = 10_000
 
 export async function runWorker(parts: WorkerParts): Promise<void> {
-  const { config, live, logger, traces } = parts
+  const { config, live, logger, traces, hello } = parts
   let isStopping = false
   let app: Process | null = null
   const stop = (): void => {
@@ -60,7 +54,6 @@ export async function runWorker(parts: WorkerParts): Promise<void> {
     live.reload()
   })
 
-  const { isReplacement, ports } = JSON.parse(process.env[HELLO_VARIABLE] ?? '') as WorkerHello
   const channel = new WorkerChannel({
     socket: new Socket({ fd: LINK_DESCRIPTOR }),
     clock,
@@ -79,7 +72,7 @@ export async function runWorker(parts: WorkerParts): Promise<void> {
       ...parts,
       clock,
       random,
-      config: withPorts(config, ports),
+      config: withPorts(config, hello.ports),
       upstream: channel.upstream,
       logsOutages: false,
       openFeed: channel.openFeed,
@@ -95,7 +88,7 @@ export async function runWorker(parts: WorkerParts): Promise<void> {
       },
       checkConsistency: async () => await checkOnPrimary(channel),
     })
-    await app.start({ readyWithinMs: isReplacement ? READY_WITHIN_MS : 0 })
+    await app.start({ readyWithinMs: hello.isReplacement ? READY_WITHIN_MS : 0 })
     channel.started()
   } catch (error) {
     const reason = errorMessage(error)

@@ -8,6 +8,7 @@ import { LiveConfig } from './live-config.js'
 import { packageVersion } from './package-version.js'
 import { exitCodeOf } from './exit-code-of.js'
 import { exportTraces } from './export-traces.js'
+import { readHello } from './worker-hello.js'
 import { logAccess } from './describe-config.js'
 import { countDeclared, banner } from './banner.js'
 import { setHeapFlags } from './heap-flags.js'
@@ -15,7 +16,7 @@ import { yieldToEventLoop } from './helper-threads.js'
 import type { Upstreams } from './open-upstream.js'
 import { checkRuntime } from './runtime.js'
 import { ConfigError } from '../config/config-error.js'
-import { type Config, type Loaded, load } from '../config/load.js'
+import { type Config, type ConfigFile, type Loaded, load } from '../config/load.js'
 import { type Schema, kubernetesSchema } from '../../kubernetes/codec/protobuf/schema.js'
 import { Metrics } from '../metrics/metrics.js'
 import { createLogger } from './logger.js'
@@ -34,12 +35,13 @@ export interface ServeOptions {
 
 export async function serve(options: ServeOptions): Promise<void> {
   const version = packageVersion()
-  const loaded = readConfig(options)
+  const hello = cluster.isWorker ? readHello() : null
+  const loaded = orExit(() => read(options, hello?.file ?? null))
   if (loaded.kind === 'help') return print(`${loaded.text}\nCommands:\n${await options.commands()}`)
   if (loaded.kind === 'version') return print(`distributary ${version}`)
   setHeapFlags(process.execArgv)
   yieldToEventLoop()
-  const { config } = loaded
+  const { config, file } = loaded
   const logger = createLogger({ level: config.logLevel, format: config.logFormat, worker: cluster.worker?.id ?? null })
   // Workers have the environment of their primary, and variables of their own.
   if (!cluster.isWorker) for (const warning of loaded.warnings) logger.warn({}, warning)
@@ -49,6 +51,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const metrics = new Metrics(version)
   const live = new LiveConfig({
     config,
+    file,
     reread: () => readAgain(options),
     onLogLevel: (level) => void (logger.level = level),
     metrics: metrics.process,
@@ -57,9 +60,9 @@ export async function serve(options: ServeOptions): Promise<void> {
   })
   const started: Started = { config, live, logger, version, metrics, traces }
   // Each role loads only what it needs, and a rejected command line loads nothing.
-  if (cluster.isWorker) {
+  if (hello !== null) {
     const { runWorker } = await import('./run-worker.js')
-    return await runWorker({ ...started, schema })
+    return await runWorker({ ...started, schema, hello })
   }
   const upstreams = await import('./open-upstream.js')
     .then(({ openUpstreams }) => openUpstreams(config, logger, metrics))
@@ -104,8 +107,14 @@ async function keepAlive<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-function readConfig({ argv, environment }: ServeOptions): Loaded {
-  return orExit(() => load(argv, environment, (path) => readRegularFile(path).toString('utf8')))
+/**
+ * @param adopted the configuration file as the other processes use it, which may not be what it contains now.
+ * @throws ConfigError
+ */
+function read({ argv, environment }: ServeOptions, adopted: ConfigFile | null): Loaded {
+  return load(argv, environment, (path) =>
+    path === adopted?.path ? adopted.text : readRegularFile(path).toString('utf8'),
+  )
 }
 
 /** Reports what is wrong with the configuration, and ends the process. */
@@ -120,10 +129,10 @@ function orExit<T>(work: () => T): T {
 }
 
 /** @throws ConfigError */
-function readAgain({ argv, environment }: ServeOptions): Config {
-  const loaded = load(argv, environment, (path) => readRegularFile(path).toString('utf8'))
+function readAgain(options: ServeOptions): Extract<Loaded, { kind: 'run' }> {
+  const loaded = read(options, null)
   if (loaded.kind !== 'run') throw new ConfigError(['--help and --version do not start a server'])
-  return loaded.config
+  return loaded
 }
 
 async function readSchema({ protoDescriptors }: Config): Promise<Schema> {

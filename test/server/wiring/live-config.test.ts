@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { request } from 'node:http'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { type Config, load } from '../../../src/server/config/load.js'
+import { load } from '../../../src/server/config/load.js'
 import { options } from '../../../src/server/config/options.js'
 import { RELOADABLE } from '../../../src/server/config/reload.js'
 import { Metrics } from '../../../src/server/metrics/metrics.js'
@@ -19,10 +19,10 @@ function scene(t: Test, yaml: string) {
   const file = join(t.testdir(), 'config.yaml')
   const write = (text: string): void => writeFileSync(file, text)
   write(yaml)
-  const read = (): Config => {
+  const read = () => {
     const loaded = load(['--config', file, '--port=0'], {}, (path) => readFileSync(path, 'utf8'))
     if (loaded.kind !== 'run') throw new Error('it must run')
-    return loaded.config
+    return loaded
   }
   const lines: { readonly message: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
   const levels: string[] = []
@@ -30,7 +30,7 @@ function scene(t: Test, yaml: string) {
   const clock = new VirtualClock()
   const metrics = new Metrics('0')
   const live = new LiveConfig({
-    config: read(),
+    ...read(),
     reread: read,
     onLogLevel: (level) => levels.push(level),
     metrics: metrics.process,
@@ -114,6 +114,43 @@ void t.test('a changed file is found without a signal', async (t) => {
   write('maxWatchers: 20\n')
   clock.advance(5_000)
   t.equal(live.current.maxWatchers, 20)
+})
+
+void t.test('the adopted file is the one of the configuration in use, and a rejected one never is', async (t) => {
+  const { write, live, clock } = scene(t, 'maxWatchers: 10\n')
+  t.equal(live.file?.text, 'maxWatchers: 10\n')
+  write('maxWatchers: many\n')
+  clock.advance(5_000)
+  t.equal(live.file?.text, 'maxWatchers: 10\n')
+  write('maxWatchers: 20\n')
+  clock.advance(5_000)
+  t.equal(live.file?.text, 'maxWatchers: 20\n')
+})
+
+void t.test('a worker that is replaced after a rejected change has the configuration of the others', async (t) => {
+  const file = join(t.testdir(), 'config.yaml')
+  writeFileSync(file, 'allowedHosts: [a.example]\n')
+  const server = await startServer(t, { flags: [`--config=${file}`, '--workers=2'] })
+  const serving = async (): Promise<boolean> => (await server.metrics()).get('distributary_workers') === 2
+  await until(serving, 'both workers serve')
+  const isRejected = (times: number): boolean => server.log().split('configuration not reloaded').length > times
+  writeFileSync(file, 'allowedHosts: [b.example]\nbindAddress: nowhere\n')
+  await until(() => isRejected(3), 'all three processes reject the file')
+  const before = server.pids().slice(1)
+  for (const pid of before) {
+    process.kill(pid, 'SIGKILL')
+    await until(async () => !server.pids().slice(1).includes(pid) && (await serving()), 'a worker in its place serves')
+  }
+  t.strictSame(
+    server
+      .pids()
+      .slice(1)
+      .filter((pid) => before.includes(pid)),
+    [],
+  )
+  await until(() => isRejected(5), 'both say that they do not use the file as it is')
+  writeFileSync(file, 'allowedHosts: [c.example]\n')
+  await until(() => server.log().split('configuration reloaded').length > 3, 'all three take the next file')
 })
 
 void t.test(
