@@ -39,6 +39,8 @@ export class History {
   #positions: Positions
   /** The revision of the last `reread`; null if there was none. */
   #rereadAt: Revision | null = null
+  /** The end of the history that this one succeeds, until its first state; see `succeed`. */
+  #succeeds: Revision | null = null
   #cutLoggedAtMs = Number.NEGATIVE_INFINITY
   #isSeeking = false
   /** Watches that wait for the history from before the first state. Their position is 0 while it is being sought. */
@@ -260,6 +262,10 @@ export class History {
       this.#state.beginHistory()
       this.#rereadAt = null
     }
+    if (this.#succeeds !== null) {
+      this.#rereadAt = revision > this.#succeeds ? revision : this.#succeeds
+      this.#succeeds = null
+    }
     this.#gaps.clear()
     this.#ring.reset(revision, this.#state.options.clock.monotonic())
     this.#renewPositions()
@@ -278,6 +284,14 @@ export class History {
   reread(revision: Revision | null): void {
     this.#state.beginHistory()
     this.#rereadAt = revision
+  }
+
+  /**
+   * Other objects were served here until `revision`, and clients still hold them. Nobody can resume from before the
+   * first state, or from before that revision.
+   */
+  succeed(revision: Revision): void {
+    this.#succeeds = revision
   }
 
   /** Logs that the byte limit has evicted batches before their minimum time. */

@@ -105,17 +105,24 @@ export class Resources<S extends Served> {
 
   /** Additions come first, so that an entry that has only changed keeps its pipeline. */
   #follow({ added, removed }: ServedChange<S>): void {
-    const addedPaths = new Set(added.map(pathOf))
+    const { sourceOf } = this.#options
+    const addedByPath = new Map(added.map((served) => [pathOf(served), served]))
     for (const served of added) this.#byPath.set(pathOf(served), this.#open(served))
     const reread = new Set<ResourcePipeline<S['resource']>>()
     const released: { readonly served: S; readonly isReplaced: boolean }[] = []
     for (const served of removed) {
-      const isReplaced = addedPaths.has(pathOf(served))
+      const replacement = addedByPath.get(pathOf(served))
+      const isReplaced = replacement !== undefined
+      const source = sourceOf(served.resource)
+      const isMoved = isReplaced && sourceOf(replacement.resource) !== source
       if (!isReplaced) this.#byPath.delete(pathOf(served))
-      if (!this.#isUncached(served)) released.push({ served, isReplaced })
+      if (!this.#isUncached(served)) released.push({ served, isReplaced: isReplaced && !isMoved })
+      else if (isMoved) this.#uncached.expire(served.resource)
       else if (!isReplaced || served.definition !== null) this.#uncached.end(served.resource)
-      const pipeline = this.#pipelines.get(this.#options.sourceOf(served.resource))?.pipeline
-      if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
+      const pipeline = this.#pipelines.get(source)?.pipeline
+      if (isMoved && pipeline !== undefined) {
+        this.#pipelines.get(sourceOf(replacement.resource))?.pipeline.succeed(pipeline)
+      } else if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
     }
     this.#release(released)
     for (const pipeline of reread) pipeline.reread()

@@ -5,7 +5,7 @@
 import type { WatchCache } from '../cache/watch-cache.js'
 import type { Resource } from '../model/resource.js'
 import type { Served } from '../model/served.js'
-import type { EngineError } from '../model/errors.js'
+import { type EngineError, RevisionExpiredError } from '../model/errors.js'
 import type { UpstreamReader, UpstreamWatcher } from '../upstream/upstream.js'
 import type { OpenedResource, UncachedRequest, UncachedResource } from './live-resource.js'
 import { ResourcePipeline, type ResourcePipelineOptions } from './resource-pipeline.js'
@@ -57,6 +57,14 @@ export class UncachedResources<S extends Served> {
     for (const opening of this.#open) {
       if (opening.resource === resource) void opening.pipeline.retire().finally(() => this.#open.delete(opening))
     }
+  }
+
+  /** Ends the watches of a resource whose name stands for other objects from now on: their clients must list again. */
+  expire(resource: Resource): void {
+    for (const opening of this.#open) {
+      if (opening.resource === resource) opening.pipeline.dispatcher.lose(new RevisionExpiredError(null, null))
+    }
+    this.end(resource)
   }
 
   stop(): void {

@@ -172,6 +172,48 @@ void t.test(
   },
 )
 
+for (const size of [1_000, 0]) {
+  void t.test(`watches of a name that gets another prefix must list again, with a history of ${size}`, async (t) => {
+    const file = join(t.testdir(), 'config.yaml')
+    const declared = (prefix: string): string => `resources: [{ name: flags, prefix: ${prefix} }]\n`
+    writeFileSync(file, declared('/one/'))
+    const etcd = await startEtcd(t)
+    const put = async (key: string): Promise<void> =>
+      void (await etcd.call('kv/put', { key: btoa(key), value: btoa('v') }))
+    await put('/one/a')
+    const flags = ['--config', file, '--etcd-servers', etcd.url, `--watch-cache-sizes=flags.distributary.io#${size}`]
+    const server = await startServer(t, { flags })
+    const path = `${server.url}/apis/distributary.io/v1/flags`
+    const list = async (): Promise<{ names: string; version: string }> => {
+      const answer = await fetch(path)
+      const { items = [], metadata } = (await answer.json()) as {
+        items?: readonly { readonly metadata: { readonly name: string } }[]
+        metadata: { readonly resourceVersion: string }
+      }
+      return { names: items.map((item) => item.metadata.name).join(' '), version: metadata.resourceVersion }
+    }
+    const { names, version } = await list()
+    t.equal(names, 'a')
+    const watch = await fetch(`${path}?watch=1&resourceVersion=${version}`)
+    // The history of the other prefix covers the version, and has an object that the client never hears of.
+    await put('/two/b')
+    writeFileSync(file, declared('/two/'))
+    process.kill(server.pid, 'SIGHUP')
+    const events = await watch.text()
+    if (size === 0) t.match(events, '"code":410')
+    else t.equal(events, '', 'it ends')
+    await until(async () => (await list()).names === 'b', 'the other prefix is served')
+    if (size > 0) {
+      const resumed = await fetch(`${path}?watch=1&resourceVersion=${version}&timeoutSeconds=2`)
+      t.match(await resumed.text(), '"code":410', 'nobody resumes into the history of other objects')
+    }
+    const { version: later } = await list()
+    const again = await fetch(`${path}?watch=1&resourceVersion=${later}&timeoutSeconds=2`)
+    await put('/two/c')
+    t.match(await again.text(), '"name":"c"')
+  })
+}
+
 void t.test('a running server adopts a new limit and new hosts on SIGHUP', async (t) => {
   const file = join(t.testdir(), 'config.yaml')
   writeFileSync(file, 'maxWatchers: 1\n')
