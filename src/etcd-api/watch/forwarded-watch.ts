@@ -27,6 +27,8 @@ export class ForwardedWatch implements StreamWatch {
   #revision = 0
   /** Waits for etcd's answer to a progress request, which etcd need not give. */
   #asking: (revision: number | null) => void = nothing
+  readonly #answered: Promise<void>
+  #answer: () => void = nothing
 
   /** @param isHidden whether the range has become hidden from everybody. */
   constructor(sink: WatchSink, watchId: number, metrics: Pick<EtcdApiMetrics, 'watches'>, isHidden: () => boolean) {
@@ -34,15 +36,21 @@ export class ForwardedWatch implements StreamWatch {
     this.#sink = sink
     this.#watchId = watchId
     this.#isHidden = isHidden
+    this.#answered = new Promise((resolve) => (this.#answer = resolve))
   }
 
-  /** @param create the client's. @returns when etcd has been asked for the watch; its answer comes as a message. */
+  /**
+   * @param create the client's.
+   * @returns when etcd's answer has been passed on or the watch is over, because clients tell the answers to several
+   * requests apart by their order.
+   */
   async open(raw: RawUpstream, create: Uint8Array): Promise<void> {
     this.#metrics.watches('etcd', 1)
     try {
       const stream = await raw.stream(WATCH_PATH, {
         onMessage: (message) => this.#receive(message),
         onEnd: (error) => {
+          this.#answer()
           if (!this.#isOver) this.#sink.fail(error === null ? stopped() : etcdErrorOf(error))
         },
       })
@@ -51,6 +59,7 @@ export class ForwardedWatch implements StreamWatch {
       if (this.#sink.isFull) stream.pause()
       const request = fieldsExcept(create, WATCH_ID_FIELD)
       stream.send(new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(Buffer.concat(request)).finish())
+      await this.#answered
     } catch (error) {
       if (!this.#isOver) this.#sink.fail(etcdErrorOf(error))
     }
@@ -69,11 +78,13 @@ export class ForwardedWatch implements StreamWatch {
     // etcd refuses a watch under this id.
     const id = watchId === -1 ? -1 : this.#watchId
     this.#sink.pass([...header, watchFields({ watchId: id }), ...rest])
+    this.#answer()
     if (canceled) this.#sink.remove(this.#watchId)
   }
 
   close(): void {
     this.#isOver = true
+    this.#answer()
     this.#metrics.watches('etcd', -1)
     this.#stream?.cancel()
     this.#asking(null)

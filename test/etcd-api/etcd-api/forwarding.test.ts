@@ -336,6 +336,25 @@ void t.test('a watch that is created while progress is asked for is asked too', 
   t.same(answersTo(client), [12])
 })
 
+void t.test('watches that are requested at once are answered in their order, also if etcd answers late', async (t) => {
+  const { call, raw } = open(() => SMALL)
+  const client = call('Watch/Watch', null)
+  for (const key of ['/other/x', '/registry/hidden', '/other/y']) client.send(encode({ 1: { 1: key } }))
+  await settled()
+  t.equal(raw.streams.length, 1, 'the others wait for the answer to the first')
+  t.equal(client.messages.length, 0)
+  raw.streams[0]!.handlers.onMessage(WATCH_CREATED)
+  await settled()
+  t.equal(client.messages.length, 2, 'then the second is refused, and etcd is asked for the third')
+  raw.streams[1]!.handlers.onMessage(WATCH_CREATED)
+  await settled()
+  t.equal(client.messages.length, 3)
+  client.send(encode({ 1: { 1: '/other/z' } }))
+  await settled()
+  client.destroy()
+  t.equal(raw.streams.length, 3, 'the end of the stream ends the wait')
+})
+
 void t.test('large requests that wait are few', async (t) => {
   for (const path of ['Watch/Watch', 'Lease/LeaseKeepAlive']) {
     const { call } = open(() => SMALL)
