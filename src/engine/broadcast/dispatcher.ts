@@ -10,7 +10,7 @@ import type { CacheListener, WatchCache } from '../cache/watch-cache.js'
 import type { FactSource } from '../model/fact-source.js'
 import type { Key } from '../model/event.js'
 import type { Revision } from '../model/revision.js'
-import { type EngineError, RefusedWatchError } from '../model/errors.js'
+import { type EngineError, RefusedWatchError, RevisionExpiredError } from '../model/errors.js'
 import type { Timer } from '../../support/clock.js'
 import { Cursor, type CursorOptions, type WatchOutput } from './cursor.js'
 import { endLost, endRefused, endSoon, endUnserved, endWithError, expiredError, noLongerServed } from './endings.js'
@@ -133,11 +133,14 @@ export class Dispatcher implements CacheListener {
    * longer served; RefusedWatchError while the source refuses it; the error with which the source was lost.
    */
   open(request: CursorRequest, output: WatchOutput): Cursor {
-    if (this.#isClosed) throw noLongerServed()
     if (this.#lost !== null) throw this.#lost
+    if (this.#isClosed) throw noLongerServed()
     if (this.#cache.source.isRefusing) throw new RefusedWatchError(this.#cache.name)
     const { start } = request
-    if (start.kind !== 'initial') this.#cache.history.assertResumable(start.revision)
+    const { history } = this.#cache
+    // Who has named no revision holds no object in an earlier form.
+    const isResumable = start.kind === 'reached' && history.canResumeAfter(start.revision)
+    if (start.kind !== 'initial' && !isResumable) history.assertResumable(start.revision)
     const group = this.#groups.enter(request, this.#cache.revision)
     const revision = start.kind === 'initial' ? start.snapshot.revision : start.revision
     const nowMs = this.#options.clock.monotonic()
@@ -145,7 +148,7 @@ export class Dispatcher implements CacheListener {
     this.#watchers.cursors.add(cursor)
     if (start.kind === 'initial') {
       const oldest =
-        start.minRevision === null ? null : maxRevision(start.minRevision, this.#cache.history.floorRevision)
+        start.minRevision === null ? null : maxRevision(start.minRevision, history.floorRevision)
       const frames = group.initialFrames(start.snapshot, request.statePrefix, oldest, nowMs)
       cursor.beginInitial(frames, start.marksEnd, nowMs)
       this.#watchers.wake(cursor)
@@ -165,10 +168,16 @@ export class Dispatcher implements CacheListener {
     for (const cursor of this.cursors) endLost(cursor, error)
   }
 
-  /** One version of the resource is no longer served. Its watchers end cleanly. */
-  endVersion(schemaVersion: string): void {
+  /**
+   * One version of the resource is no longer served.
+   * @param isSucceeded whether other objects have its name now, so that its watchers must list again. Otherwise they end
+   * cleanly.
+   */
+  endVersion(schemaVersion: string, isSucceeded = false): void {
     for (const cursor of this.cursors) {
-      if (cursor.group.encoder.schemaVersion === schemaVersion) endUnserved(cursor)
+      if (cursor.group.encoder.schemaVersion !== schemaVersion) continue
+      if (isSucceeded) endLost(cursor, new RevisionExpiredError(null, null))
+      else endUnserved(cursor)
     }
   }
 

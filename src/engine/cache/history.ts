@@ -11,7 +11,7 @@ import { turns } from '../../support/turns.js'
 import type { CacheBatch } from './cache-batch.js'
 import { Gaps } from './gaps.js'
 import { digestOf, Positions } from './positions.js'
-import { RingBuffer, type RingBounds } from './ring-buffer.js'
+import { KEPT_HISTORY_MS, RingBuffer, type RingBounds } from './ring-buffer.js'
 import type { CacheState } from './state.js'
 import type { Snapshot, Store } from './store.js'
 import { Waiters } from './waiters.js'
@@ -37,10 +37,8 @@ export class History {
   readonly #gaps = new Gaps()
   readonly #gapListeners = new Set<(until: Revision) => void>()
   #positions: Positions
-  /** The revision of the last `reread`; null if there was none. */
-  #rereadAt: Revision | null = null
-  /** The end of the history that this one succeeds, until its first state; see `succeed`. */
-  #succeeds: Revision | null = null
+  /** The revision and time of the last `reread`; null if there was none. */
+  #reread: { readonly revision: Revision; readonly ms: number } | null = null
   #cutLoggedAtMs = Number.NEGATIVE_INFINITY
   #isSeeking = false
   /** Watches that wait for the history from before the first state. Their position is 0 while it is being sought. */
@@ -124,11 +122,22 @@ export class History {
 
   /** Returns the oldest revision to resume from, or null if the given one is resumable. */
   #oldestInstead(afterRevision: Revision): Revision | null {
-    if (this.#rereadAt !== null && afterRevision <= this.#rereadAt) return nextRevision(this.#rereadAt)
+    if (this.#isBeforeReread(afterRevision)) return nextRevision(this.#reread!.revision)
     const floor = this.#ring.floorRevision
     if (afterRevision < floor) return nextRevision(floor)
     const gap = this.#gaps.around(afterRevision)
     return gap === undefined ? null : nextRevision(gap.until)
+  }
+
+  /**
+   * At the very revision of a `reread`, a client may hold objects in either form. The earlier one is likely only for as
+   * long as reconnecting takes. After that, a list at this revision must not be called too old, because in an etcd to
+   * which nobody writes the next list would be at the same.
+   */
+  #isBeforeReread(afterRevision: Revision): boolean {
+    if (this.#reread === null || afterRevision > this.#reread.revision) return false
+    const { revision, ms } = this.#reread
+    return afterRevision < revision || this.#state.options.clock.monotonic() < ms + KEPT_HISTORY_MS
   }
 
   /**
@@ -260,11 +269,7 @@ export class History {
   restart(revision: Revision, isOtherHistory: boolean): void {
     if (isOtherHistory) {
       this.#state.beginHistory()
-      this.#rereadAt = null
-    }
-    if (this.#succeeds !== null) {
-      this.#rereadAt = revision > this.#succeeds ? revision : this.#succeeds
-      this.#succeeds = null
+      this.#reread = null
     }
     this.#gaps.clear()
     this.#ring.reset(revision, this.#state.options.clock.monotonic())
@@ -283,15 +288,7 @@ export class History {
    */
   reread(revision: Revision | null): void {
     this.#state.beginHistory()
-    this.#rereadAt = revision
-  }
-
-  /**
-   * Other objects were served here until `revision`, and clients still hold them. Nobody can resume from before the
-   * first state, or from before that revision.
-   */
-  succeed(revision: Revision): void {
-    this.#succeeds = revision
+    this.#reread = revision && { revision, ms: this.#state.options.clock.monotonic() }
   }
 
   /** Logs that the byte limit has evicted batches before their minimum time. */

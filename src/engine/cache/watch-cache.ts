@@ -93,12 +93,6 @@ export class WatchCache implements FeedSink {
     this.history.reread(this.readiness.kind === 'pending' ? null : this.revision)
   }
 
-  /** Other objects were served under this resource's name until now, from that cache; see `History.succeed`. */
-  succeed({ revision }: WatchCache): void {
-    if (this.readiness.kind === 'pending') this.history.succeed(revision)
-    else this.history.reread(revision > this.revision ? revision : this.revision)
-  }
-
   /**
    * Takes values that can be decrypted by now. Values that have been written or deleted in the meantime are left out.
    */

@@ -130,12 +130,6 @@ export class ResourcePipeline<R extends Resource = Resource> {
     this.dispatcher.reread()
   }
 
-  /** Clients hold the objects of that pipeline, which has served the same name until now. They must list again. */
-  succeed(former: ResourcePipeline<R>): void {
-    this.cache.succeed(former.cache)
-    this.dispatcher.reread()
-  }
-
   /** Tries again to decrypt the values that none of the encryption keys could decrypt. */
   async reopen(): Promise<void> {
     const { sealedValues } = this.cache.contents

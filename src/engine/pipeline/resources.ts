@@ -114,15 +114,14 @@ export class Resources<S extends Served> {
       const replacement = addedByPath.get(pathOf(served))
       const isReplaced = replacement !== undefined
       const source = sourceOf(served.resource)
-      const isMoved = isReplaced && sourceOf(replacement.resource) !== source
-      if (!isReplaced) this.#byPath.delete(pathOf(served))
-      if (!this.#isUncached(served)) released.push({ served, isReplaced: isReplaced && !isMoved })
-      else if (isMoved) this.#uncached.expire(served.resource)
-      else if (!isReplaced || served.definition !== null) this.#uncached.end(served.resource)
+      const isSucceeded = isReplaced && sourceOf(replacement.resource) !== source
       const pipeline = this.#pipelines.get(source)?.pipeline
-      if (isMoved && pipeline !== undefined) {
-        this.#pipelines.get(sourceOf(replacement.resource))?.pipeline.succeed(pipeline)
-      } else if (isReplaced && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
+      if (!isReplaced) this.#byPath.delete(pathOf(served))
+      if (isSucceeded) pipeline?.dispatcher.endVersion(schemaVersion(served.resource), true)
+      if (!this.#isUncached(served)) released.push({ served, isReplaced })
+      else if (isSucceeded) this.#uncached.expire(served.resource)
+      else if (!isReplaced || served.definition !== null) this.#uncached.end(served.resource)
+      if (isReplaced && !isSucceeded && served.definition !== null && pipeline !== undefined) reread.add(pipeline)
     }
     this.#release(released)
     for (const pipeline of reread) pipeline.reread()

@@ -117,19 +117,30 @@ export class UncachedFeed implements ResourceFeed {
 
   /** Watches from the loaded state onwards, unless the feed has been stopped. */
   watch(): void {
+    this.#watchAfter(this.#revision, false)
+  }
+
+  /** @param inParts whether the events since then are too large for one message. */
+  #watchAfter(revision: Revision, inParts: boolean): void {
     if (this.#isStopped) return
+    let position = revision
     const { upstream, prefix } = this.#options
     const { sink, metrics } = this.#request
     this.#watch = upstream.watch(
-      { prefix, startRevision: nextRevision(this.#revision) },
+      { prefix, startRevision: nextRevision(revision), inParts },
       {
         onOpen: () => {},
         onBatches: (batches) => {
           metrics.received(batches.reduce((sum, { events }) => sum + events.length, 0))
           sink.apply(batches)
+          position = batches.at(-1)?.revision ?? position
         },
-        onProgress: (revision) => sink.progress(revision),
-        onEnd: (end) => this.#options.onLost(errorOf(end, this.#revision)),
+        onProgress: (reached) => sink.progress(reached),
+        onEnd: (end) => {
+          const isTooLarge = end.kind === 'failed' && end.error.code === 'too-large'
+          if (isTooLarge && !inParts) this.#watchAfter(position, true)
+          else this.#options.onLost(errorOf(end, this.#revision))
+        },
       },
     )
   }

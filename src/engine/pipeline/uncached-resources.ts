@@ -59,7 +59,7 @@ export class UncachedResources<S extends Served> {
     }
   }
 
-  /** Ends the watches of a resource whose name stands for other objects from now on: their clients must list again. */
+  /** Ends the watches of a resource whose name other objects have from now on: their clients must list again. */
   expire(resource: Resource): void {
     for (const opening of this.#open) {
       if (opening.resource === resource) opening.pipeline.dispatcher.lose(new RevisionExpiredError(null, null))
