@@ -11,7 +11,7 @@ import type { Ambient } from '../../support/ambient.js'
 import cluster, { type Worker } from 'node:cluster'
 import type { Duplex } from 'node:stream'
 import { backoffMs } from '../../support/backoff.js'
-import { sleep } from '../../support/clock.js'
+import { longTimer, sleep, type Timer } from '../../support/clock.js'
 import { errorMessage } from '../../support/error-message.js'
 import type { Primary } from './primary.js'
 import type { WorkerLink } from './worker-link.js'
@@ -53,6 +53,7 @@ export class Supervisor {
   #attempt = 0
   #hasServed = false
   #isStopping = false
+  #holder: Timer | null = null
 
   constructor(private readonly options: SupervisorOptions) {}
 
@@ -61,6 +62,8 @@ export class Supervisor {
     // never answered. So the workers accept connections themselves, from the same socket.
     cluster.schedulingPolicy = cluster.SCHED_NONE
     cluster.setupPrimary({ stdio: ['pipe', 'inherit', 'inherit', 'ipc', 'pipe'] })
+    // Between the end of the last worker and the next attempt, nothing else may keep the process alive.
+    this.#holder = longTimer(Number.MAX_SAFE_INTEGER, () => {})
     for (let i = 0; i < this.options.workers; i++) this.#fork(false)
   }
 
@@ -91,6 +94,7 @@ export class Supervisor {
       worker.process.kill('SIGKILL')
     }
     await Promise.all(ended)
+    this.#holder?.cancel()
   }
 
   #fork(isReplacement: boolean): void {
@@ -103,12 +107,13 @@ export class Supervisor {
       logger.warn({ reason: errorMessage(error) }, 'a worker process could not be created')
       return this.#notMade(isReplacement)
     }
-    // `stdio` is absent if the process could not be created (out of descriptors or processes).
+    // A process that could not be created has no `pid`, and no 'exit' follows; without descriptors, no `stdio` either.
     const stdio = worker.process.stdio as readonly unknown[] | undefined
     const socket = stdio?.[LINK_DESCRIPTOR] as Duplex | null | undefined
-    if (socket === null || socket === undefined) {
+    if (socket === null || socket === undefined || worker.process.pid === undefined) {
       worker.on('error', () => {})
       if (worker.process.pid !== undefined) worker.process.kill('SIGKILL')
+      socket?.on('error', () => {}).destroy()
       return this.#notMade(isReplacement)
     }
     // A worker that dies before it has read this is replaced like any other.

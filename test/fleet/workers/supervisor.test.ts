@@ -1,5 +1,7 @@
 /** Tests what happens when the primary cannot create a worker process. */
 import cluster from 'node:cluster'
+import { EventEmitter } from 'node:events'
+import { PassThrough } from 'node:stream'
 import t from 'tap'
 import type { Primary } from '../../../src/fleet/workers/primary.js'
 import { Supervisor } from '../../../src/fleet/workers/supervisor.js'
@@ -28,6 +30,38 @@ void t.test('a first worker that cannot be created ends the server, without an e
     onGivenUp: (code) => codes.push(code),
   })
   supervisor.start()
+  t.teardown(async () => await supervisor.stop())
   t.same(codes, [1])
+  t.end()
+})
+
+void t.test('a worker whose process could not be created is not waited for', (t) => {
+  // As with EAGAIN, ENOENT and EACCES: there are streams, and no process whose end would be told.
+  const unborn = (): unknown =>
+    Object.assign(new EventEmitter(), {
+      id: 1,
+      isDead: () => true,
+      process: { pid: undefined, stdio: Array.from({ length: 5 }, () => new PassThrough()), stdin: new PassThrough() },
+    })
+  let forks = 0
+  t.intercept(cluster, 'fork', { value: () => (forks++, unborn()) })
+  t.intercept(cluster, 'setupPrimary', { value: () => {} })
+  const codes: number[] = []
+  const supervisor = new Supervisor({
+    workers: 1,
+    primary: {} as Primary,
+    hello: () => '',
+    graceMs: 0,
+    clock: new VirtualClock(),
+    random: seededRandom(1),
+    logger: silentLogger,
+    onRestart: () => {},
+    onServing: () => {},
+    onGivenUp: (code) => codes.push(code),
+  })
+  supervisor.start()
+  t.teardown(async () => await supervisor.stop())
+  t.equal(forks, 1)
+  t.same(codes, [1], 'the first one ends the server')
   t.end()
 })
