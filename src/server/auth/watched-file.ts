@@ -73,6 +73,12 @@ export class WatchedFiles<T> implements Watched<T> {
     return () => void this.#listeners.delete(listener)
   }
 
+  /** The contents have been taken already, or rejected; only other ones are a change. */
+  took(contents: readonly Buffer[]): void {
+    this.#seen = contents
+    this.#changing = null
+  }
+
   close(): void {
     this.#isClosed = true
     this.#timer.cancel()

@@ -4,6 +4,7 @@
  * a whole with an explanation, so that the server never runs with half of a configuration.
  */
 import type { Ambient } from '../../support/ambient.js'
+import type { Timer } from '../../support/clock.js'
 import { WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
 import type { Config, ConfigFile } from '../config/load.js'
@@ -27,11 +28,15 @@ export interface LiveConfigOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly metrics: Pick<ProcessMetrics, 'filesUsable' | 'configUsable' | 'configLoaded'>
 }
 
+/** The delay before a configuration is tried again that lacks only a file. */
+const RETRY_MS = 2_000
+
 export class LiveConfig implements CurrentConfig {
   readonly #file: WatchedFiles<Buffer> | null
   readonly #listeners: ((config: Config) => void)[] = []
   #current: Config
   #adopted: ConfigFile | null
+  #retry: Timer | null = null
 
   constructor(private readonly options: LiveConfigOptions) {
     const { config, file, metrics, clock, logger } = options
@@ -63,13 +68,15 @@ export class LiveConfig implements CurrentConfig {
 
   /** Never throws: an unacceptable configuration changes nothing. */
   reload(): void {
-    const { reread, logger, metrics, onLogLevel } = this.options
+    const { reread, clock, logger, metrics, onLogLevel } = this.options
+    this.#retry?.cancel()
     try {
       const { config: next, file } = reread()
       const { reloadable, refused } = changesBetween(this.#current, next)
       if (refused.length > 0) throw new ConfigError(refused.map((flag) => `${flag} cannot change without a restart`))
       this.#current = next
       this.#adopted = file
+      if (file !== null) this.#file?.took([Buffer.from(file.text)])
       onLogLevel(next.logLevel)
       for (const listener of this.#listeners) listener(next)
       logger.info({ changed: reloadable }, 'configuration reloaded')
@@ -78,6 +85,8 @@ export class LiveConfig implements CurrentConfig {
       const problems = error instanceof ConfigError ? error.problems : [String(error)]
       logger.error({ problems }, 'configuration not reloaded; the previous one stays in use')
       metrics.configUsable(0)
+      // A file that the configuration names is missing for a moment.
+      if (error instanceof ConfigError && error.mayPass) this.#retry = clock.setTimer(RETRY_MS, () => this.reload())
     }
   }
 
@@ -88,6 +97,7 @@ export class LiveConfig implements CurrentConfig {
   }
 
   close(): void {
+    this.#retry?.cancel()
     this.#file?.close()
   }
 }

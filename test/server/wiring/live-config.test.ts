@@ -1,6 +1,7 @@
 /** Which options of a running server can change, and which changes are rejected. */
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { request } from 'node:http'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
@@ -125,6 +126,39 @@ void t.test('the adopted file is the one of the configuration in use, and a reje
   write('maxWatchers: 20\n')
   clock.advance(5_000)
   t.equal(live.file?.text, 'maxWatchers: 20\n')
+})
+
+void t.test('what SIGHUP has taken is no change any more, and what was before it is one', async (t) => {
+  const { write, live, clock, lines } = scene(t, 'maxWatchers: 10\n')
+  write('maxWatchers: 20\n')
+  live.reload()
+  t.equal(live.current.maxWatchers, 20)
+  clock.advance(5_000)
+  t.equal(lines.filter(({ message }) => message === 'configuration reloaded').length, 1)
+  write('maxWatchers: 30\n')
+  live.reload()
+  write('maxWatchers: 20\n')
+  clock.advance(5_000)
+  t.equal(live.current.maxWatchers, 20, 'the file as it was before the signal is taken without one')
+})
+
+void t.test('a configuration that lacks only a file is tried again until the file is there', async (t) => {
+  const tokens = join(mkdtempSync(join(tmpdir(), 'distributary-tokens-')), 'tokens.csv')
+  t.teardown(() => rmSync(dirname(tokens), { recursive: true }))
+  writeFileSync(tokens, 'secret,ann,1\n')
+  const yaml = (max: number): string => `maxWatchers: ${max}\ntokenAuthFile: ${tokens}\nauthorizationMode: [RBAC]\n`
+  const { write, live, clock, lines } = scene(t, yaml(10))
+  rmSync(tokens)
+  write(yaml(20))
+  clock.advance(5_000)
+  t.equal(live.current.maxWatchers, 10)
+  t.match(lines.at(-1)?.message, 'configuration not reloaded')
+  writeFileSync(tokens, 'secret,ann,1\n')
+  clock.advance(5_000)
+  t.equal(live.current.maxWatchers, 20)
+  const { length } = lines
+  clock.advance(60_000)
+  t.equal(lines.length, length, 'it is not tried again after that')
 })
 
 void t.test('a worker that is replaced after a rejected change has the configuration of the others', async (t) => {
@@ -388,6 +422,6 @@ void t.test(
     writeFileSync(file, 'resources: 5\n')
     process.kill(server.pid, 'SIGHUP')
     await until(() => server.log().split('configuration not reloaded').length > 3, 'all three refuse it')
-    t.ok(await isSaid('routes', 200), 'what was in force stays')
+    t.same([...(await answers(server.url, pathOf('routes')))], [200], 'what was in force stays')
   },
 )
