@@ -115,7 +115,7 @@ export function primaryHarness(t: Test, options: Partial<PrimaryOptions> = {}): 
     upstream: createEmbeddedUpstream(),
     sources: [],
     feedMetrics: () => new CountingMetrics(),
-    onWatched: () => {},
+    onUnwatched: () => {},
     mergeMetrics: async (ofWorkers) => ofWorkers.join('+'),
     keepCounts: () => {},
     status: () => 'primary',

@@ -9,7 +9,7 @@
  * caches. `supervisor.ts` starts and ends the worker processes.
  */
 import type { Duplex } from 'node:stream'
-import type { Resource } from '../../engine/model/resource.js'
+import { type Resource, resourceId } from '../../engine/model/resource.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import { ConsistencyOnRequest, type ConsistencyReport } from '../../engine/feed/consistency-report.js'
 import type { FeedMetrics } from '../../engine/model/stage-metrics.js'
@@ -29,8 +29,8 @@ export interface PrimaryOptions {
   /** Answers the workers' requests that do not concern a feed. */
   readonly upstream: Upstream
   readonly feedMetrics: (resource: Resource) => FeedMetrics
-  /** Called with the resources that are still watched when one no longer is. */
-  readonly onWatched: (resources: readonly Resource[]) => void
+  /** Called when a resource is no longer watched. */
+  readonly onUnwatched: (resource: Resource) => void
   /** Merges the primary's own metrics with those of the workers, and the counts of ended workers, into one scrape. */
   readonly mergeMetrics: (workers: readonly string[]) => Promise<string>
   /** Adds the counts of a worker that has ended, as of its last metrics, to every later scrape. */
@@ -187,7 +187,9 @@ export class Primary {
     this.#stopping.add(stopped)
     void stopped.finally(() => {
       this.#stopping.delete(stopped)
-      this.options.onWatched([...this.relays()].map(({ resource }) => resource))
+      const { resource } = relay
+      const isSame = (other: Relay): boolean => resourceId(other.resource) === resourceId(resource)
+      if (![...this.relays()].some(isSame)) this.options.onUnwatched(resource)
     })
   }
 }

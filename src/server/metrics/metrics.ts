@@ -87,8 +87,16 @@ export class Metrics {
     const kept = new Set(Array.from(resources, (resource) => labelsOf(resource).join('/')))
     // A request for something else has empty labels.
     kept.add('/')
-    const isKept = ({ group, resource }: Readonly<Record<string, string>>): boolean =>
-      resource === undefined || kept.has(`${group}/${resource}`)
+    this.#retain(({ group, resource }) => resource === undefined || kept.has(`${group}/${resource}`))
+  }
+
+  /** Drops the series of one resource. */
+  forget(resource: Resource): void {
+    const gone = labelsOf(resource).join('/')
+    this.#retain(({ group, resource: plural }) => `${group}/${plural}` !== gone)
+  }
+
+  #retain(isKept: (labels: Readonly<Record<string, string>>) => boolean): void {
     this.#set.retain(isKept)
     this.#ended = this.#ended.map((metric) => ({
       ...metric,

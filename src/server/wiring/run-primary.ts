@@ -53,7 +53,7 @@ export async function runPrimary(parts: PrimaryParts): Promise<void> {
     upstream,
     sources: [upstream, ...others.map((other) => other.upstream), ...(server === null ? [] : [server])],
     feedMetrics: (resource) => metrics.forResource(resource).feed,
-    onWatched: (resources) => metrics.retain(resources),
+    onUnwatched: (resource) => metrics.forget(resource),
     mergeMetrics: (ofWorkers) => metrics.merge(ofWorkers),
     keepCounts: (ofWorker) => metrics.keepCounts(ofWorker),
     status: () => primaryStatus(feedLines(primary)),
