@@ -67,10 +67,10 @@ class TicketEvents<T> {
   #lastId = ''
   #pauses = 0
   /**
-   * The monotonic time of the last connection. If a stream lasted a while, the next attempt does not wait longer than
-   * the first.
+   * The monotonic time at which the stream was opened; infinite without one. If a stream lasted a while, the next
+   * attempt does not wait longer than the first.
    */
-  #connectedMs = 0
+  #connectedMs = Number.POSITIVE_INFINITY
 
   constructor(options: TicketEventsOptions<T>) {
     this.#options = options
@@ -151,6 +151,8 @@ class TicketEvents<T> {
     if (this.#ended.signal.aborted) return
     const backoff = this.#options.backoff ?? { firstMs: 1_000, capMs: 30_000 }
     if (activeClock.monotonic() - this.#connectedMs > backoff.capMs) this.#pauses = 0
-    this.#timer = activeClock.setTimer(backoffMs(backoff, ++this.#pauses, systemRandom), () => this.open())
+    this.#connectedMs = Number.POSITIVE_INFINITY
+    const pauseMs = Math.max(backoffMs(backoff, ++this.#pauses, systemRandom), failure.retryAfterMs ?? 0)
+    this.#timer = activeClock.setTimer(pauseMs, () => this.open())
   }
 }

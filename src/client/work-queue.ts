@@ -143,7 +143,10 @@ export class WorkQueue {
   /** Reports that the work on a key is over, whether it succeeded or not. */
   done(key: string): void {
     this.#working.delete(key)
-    if (this.#again.delete(key)) this.add(key)
+    if (!this.#again.delete(key)) return
+    // A key that was added before the end of the queue is still returned.
+    if (this.#isEnded) this.#waiting.add(key)
+    else this.add(key)
   }
 
   /** Accepts no more keys; waiting keys are still returned, and then `take` returns null. */

@@ -118,3 +118,25 @@ void t.test('a closed stream leaves no listener on a signal that outlives it', (
   t.equal(getEventListeners(signal, 'abort').length, 0)
   t.end()
 })
+
+void t.test('while no ticket is to be had, the pauses grow', async (t) => {
+  let asked = 0
+  const server = http.createServer((_, response) => {
+    asked++
+    response.writeHead(503).end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const close = ticketEvents({
+    server: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    path: '/api/v1/pods',
+    backoff: { firstMs: 20, capMs: 200 },
+    reset: () => {},
+    event: () => {},
+  })
+  t.teardown(close)
+  await until(() => asked > 0, 'it asks')
+  await new Promise((resolve) => setTimeout(resolve, 2_000))
+  // Without growth there would be more than a hundred.
+  t.ok(asked < 40, `${asked} attempts`)
+})

@@ -87,3 +87,15 @@ void t.test('keys waiting when the queue ends are still returned, and then none'
   for await (const key of queue) seen.push(key)
   t.same(seen, ['a'])
 })
+
+void t.test('a key that was added again before the end, while it was worked on, is still returned', async (t) => {
+  const queue = new WorkQueue({ clock: new VirtualClock() })
+  queue.add('a')
+  t.equal(await queue.take(), 'a')
+  queue.add('a')
+  queue.end()
+  queue.done('a')
+  t.equal(await queue.take(), 'a')
+  queue.done('a')
+  t.equal(await queue.take(), null)
+})

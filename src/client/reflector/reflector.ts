@@ -322,7 +322,7 @@ export class Reflector<T> {
         const { position, safePosition } = place
         this.#send({ kind: 'progress', position, safePosition, isBookmark })
       },
-      settled: () => store.settled?.(),
+      settled: () => (signal.aborted ? undefined : store.settled?.()),
     }
   }
 }

@@ -84,6 +84,7 @@ class WatchJob<T> {
   #timer: Timer | null = null
   #isSilent = false
   #isOpen = false
+  #isHandingOver = false
   /** Events that arrived together with the end of the initial events, and are delivered after it. */
   #late: [event: DeliveredEvent<T>, endsRevision: boolean | null][] = []
   #hasMoved = false
@@ -155,6 +156,8 @@ class WatchJob<T> {
    * events.
    */
   async #handOver(): Promise<void> {
+    // The time that the store takes must not count as the server's silence.
+    this.#isHandingOver = true
     try {
       if (this.#initialEnd !== null) {
         const items = this.#initial
@@ -172,7 +175,7 @@ class WatchJob<T> {
     }
     const settling = this.#options.settled?.()
     if (settling !== undefined) await settling
-    // The time spent here must not count as the server's silence.
+    this.#isHandingOver = false
     this.#arrived()
   }
 
@@ -224,7 +227,7 @@ class WatchJob<T> {
   #arm(delayMs: number, allowedMs: () => number): void {
     const { clock } = this.#options
     this.#timer = clock.setTimer(delayMs, () => {
-      const leftMs = this.#lastArrival + allowedMs() - clock.monotonic()
+      const leftMs = this.#isHandingOver ? allowedMs() : this.#lastArrival + allowedMs() - clock.monotonic()
       if (leftMs > 0) return this.#arm(leftMs, allowedMs)
       this.#isSilent = true
       this.#abort.abort(new Error('the server has gone silent'))

@@ -314,16 +314,15 @@ export class Cursor {
   }
 
   /**
-   * Shows the client of a quiet stream that it is alive. A bookmark repeats a position that has not moved, unless the
-   * wire has something shorter for that. Without a position the client gets at most an empty mark.
+   * Shows the client of a quiet stream that it is alive. A bookmark that is due repeats a position that has not moved,
+   * since a browser shows its page nothing of a mark. Without a position the client gets at most an empty mark.
    */
   showLife(due: 'bookmark' | 'mark'): void {
     if (this.#isBlocked || this.#state === 'ending') return
-    const { options, timetable, group } = this
+    const { options, timetable } = this
     const revision = this.position
     const isKnown = revision === this.#knownRevision
-    const isMarkEnough = due === 'mark' || revision === null || (isKnown && group.wire.mark?.hasPosition === true)
-    if (!isMarkEnough) return this.#writeBookmark(revision)
+    if (due === 'bookmark' && revision !== null) return this.#writeBookmark(revision)
     if (isKnown) timetable.bookmarkWritten()
     this.#writeMark(isKnown || options.bookmarks ? null : revision)
   }

@@ -147,8 +147,7 @@ export class Dispatcher implements CacheListener {
     const cursor = new Cursor(this.#watchers, group, output, optionsOf(request), revision)
     this.#watchers.cursors.add(cursor)
     if (start.kind === 'initial') {
-      const oldest =
-        start.minRevision === null ? null : maxRevision(start.minRevision, history.floorRevision)
+      const oldest = start.minRevision === null ? null : maxRevision(start.minRevision, history.floorRevision)
       const frames = group.initialFrames(start.snapshot, request.statePrefix, oldest, nowMs)
       cursor.beginInitial(frames, start.marksEnd, nowMs)
       this.#watchers.wake(cursor)
