@@ -33,6 +33,18 @@ async function scene(t: Test, options: AppHarnessOptions = {}): Promise<Scene> {
   return { h, behind }
 }
 
+void t.test('a cache is told that a forwarded response depends on the origin', async (t) => {
+  const origin = 'https://app.example.org'
+  const { h } = await scene(t, { flags: ['--cors-allowed-origins', origin] })
+  for (const send of [overHttp1, overHttp2]) {
+    for (const from of [{ origin }, {}]) {
+      const { headers } = await send(h, 'GET', '/api/v1/componentstatuses', from)
+      t.match(String(headers['vary']), /Origin/i)
+      t.equal(headers['access-control-allow-origin'], 'origin' in from ? origin : undefined)
+    }
+  }
+})
+
 interface Answered {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>

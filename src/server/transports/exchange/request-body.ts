@@ -23,6 +23,7 @@ import { BadRequestError } from '../../../kubernetes/model/status.js'
 import { stopParser } from './http-pipelining.js'
 import { endSocket, endStream } from './linger.js'
 import { GATHERED_BYTES, MIN_PIECES, PIECE_BYTES } from '../../limits/fixed-limits.js'
+import { endsConnection } from './last-response.js'
 
 export type BodyKind = 'none' | 'counted' | 'chunked'
 
@@ -176,7 +177,7 @@ class ArrivingBody {
 
   #end(): boolean {
     this.#isWhole = true
-    if (!this.response.headersSent) this.response.shouldKeepAlive = this.#keepsAlive
+    if (!this.response.headersSent && !endsConnection(this.response)) this.response.shouldKeepAlive = this.#keepsAlive
     this.#release()
     if (this.#state !== 'refused') this.#state = 'over'
     return this.#push(null)

@@ -21,6 +21,7 @@ import { networkOf } from '../../auth/client-address.js'
 import type { Clock } from '../../../support/clock.js'
 import { getOrMake } from '../../../support/memo.js'
 import { upgradeHead } from '../exchange/upgrade-head.js'
+import { endConnectionWith } from '../exchange/last-response.js'
 
 export interface IdleConnectionsOptions {
   readonly clock: Pick<Clock, 'monotonic'>
@@ -179,7 +180,7 @@ export class IdleConnections {
     const carrier = carrierOf(request)
     connection.requests++
     this.#shareOf(connection).leave(connection)
-    if (this.#isFull) response.shouldKeepAlive = false
+    if (this.#isFull) endConnectionWith(response)
     response.once('close', () => {
       connection.isServed = true
       connection.requests--

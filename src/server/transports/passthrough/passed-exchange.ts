@@ -224,6 +224,8 @@ function forwardResponse(exchange: Exchange, incoming: http.IncomingMessage, fai
   if (isStream(exchange)) Object.assign(grouped, STREAM_HEADERS)
   for (const [key, value] of Object.entries(exchange.headers)) {
     if (key.startsWith('access-control-') && value !== undefined) grouped[key] = String(value)
+    // These headers depend on the origin, for which a cache must know.
+    if (key === 'vary') grouped[key] = [grouped[key] ?? [], String(value)].flat()
   }
   try {
     response.writeHead(code, grouped)

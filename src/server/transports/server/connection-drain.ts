@@ -10,6 +10,7 @@
 import { type RequestListener, ServerResponse } from 'node:http'
 import type { ServerHttp2Session } from 'node:http2'
 import { mayEnd, type NodeResponse } from '../exchange/expect-no-end.js'
+import { endConnectionWith } from '../exchange/last-response.js'
 
 export class ConnectionDrain {
   /** Responses in progress, over HTTP/1.1 and HTTP/2. */
@@ -28,7 +29,7 @@ export class ConnectionDrain {
   announce(): void {
     if (this.#isAnnounced) return
     this.#isAnnounced = true
-    for (const response of this.#responses) if (response instanceof ServerResponse) response.shouldKeepAlive = false
+    for (const response of this.#responses) if (response instanceof ServerResponse) endConnectionWith(response)
     for (const session of this.#sessions) session.close()
   }
 
@@ -71,7 +72,7 @@ export class ConnectionDrain {
 
   wrap(handler: RequestListener): RequestListener {
     return (request, response) => {
-      if (this.#isAnnounced && response instanceof ServerResponse) response.shouldKeepAlive = false
+      if (this.#isAnnounced && response instanceof ServerResponse) endConnectionWith(response)
       this.#responses.add(response)
       response.once('close', () => {
         this.#responses.delete(response)
@@ -83,7 +84,7 @@ export class ConnectionDrain {
 }
 
 function endConnectionAfter(response: ServerResponse): void {
-  response.shouldKeepAlive = false
+  endConnectionWith(response)
   if (!response.headersSent) return
   const { socket } = response
   // The head already promised a reusable connection, so close it after the last byte.

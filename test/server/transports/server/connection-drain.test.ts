@@ -91,6 +91,20 @@ for (const { name, open, url } of ports) {
     t.match(waiting.text, /^HTTP\/1.1 (200|504) .*connection: close\r\n/is)
   })
 
+  void t.test(`over HTTP/1.1 ${name}, also if the body of the request ends later`, async (t) => {
+    const h = await startApp(t, { flags: [...SECURE, '--enable-writes'] })
+    const writing = new Talk(t, open(h))
+    const body = JSON.stringify({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'late' } })
+    const head = `POST /api/v1/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`
+    writing.socket.write(`${head}Expect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`)
+    await until(() => writing.text.includes('100 Continue'), 'the request has begun')
+    const drained = h.app.drain()
+    writing.socket.write(body)
+    await until(() => writing.isEnded, 'it is answered, and the connection ends')
+    t.match(writing.text, /HTTP\/1.1 201 .*connection: close\r\n/is)
+    await drained
+  })
+
   void t.test(`over HTTP/2 ${name}, GOAWAY is sent at once, and streams end by themselves`, async (t) => {
     const h = await startApp(t, { flags: SECURE })
     const { client, goaway } = sessionOf(t, url(h))
