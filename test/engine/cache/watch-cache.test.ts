@@ -1127,6 +1127,17 @@ void t.test(
   },
 )
 
+void t.test('without a write, a list at the revision of such a change can be followed by a watch in the end', (t) => {
+  const { cache, clock } = setUp({ revision: 10, objects: [podKeyValue('x', 'a', 5)] })
+  cache.reread()
+  clock.advance(74_000)
+  t.throws(() => cache.history.assertResumable(rev(10)), RevisionExpiredError, 'its client may have been away since')
+  clock.advance(1_000)
+  t.doesNotThrow(() => cache.history.assertResumable(rev(10)))
+  t.throws(() => cache.history.assertResumable(rev(9)), RevisionExpiredError)
+  t.end()
+})
+
 void t.test('another history is not held up by the presentation of the one before', (t) => {
   const { cache, replace } = setUp({ revision: 100 })
   cache.reread()

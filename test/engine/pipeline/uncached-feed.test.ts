@@ -314,3 +314,30 @@ void t.test('a watch that is forwarded because a value cannot be read here holds
   leaving.abort()
   apiServer.closeAllConnections()
 })
+
+void t.test('a backlog beyond the message limit is requested in parts, once', async (t) => {
+  const upstream = new EmbeddedUpstream()
+  const opened: { readonly startRevision: number; readonly inParts: boolean }[] = []
+  const open = upstream.watch.bind(upstream)
+  upstream.watch = (options, handlers) => {
+    const { prefix, startRevision, inParts = false } = options
+    if (!prefix.startsWith(pods.prefix)) return open(options, handlers)
+    opened.push({ startRevision, inParts })
+    if (inParts) return open(options, handlers)
+    queueMicrotask(() => handlers.onEnd({ kind: 'failed', error: new UpstreamError('too-large', 'larger than max') }))
+    return { close: () => {}, requestProgress: () => {} }
+  }
+  const h = await startApp(t, { flags: ['--watch-cache-sizes', 'pods#0'], upstream })
+  const put = async (name: string): Promise<number> => {
+    const value = Buffer.from(JSON.stringify(pod(name, { namespace: 'a' })))
+    return (await upstream.write([], [{ type: 'put', key: keyFromText(`/registry/pods/a/${name}`), value }])).revision
+  }
+  const before = await put('x')
+  await put('y')
+  const watch = await fetch(`${h.url}/api/v1/pods?watch=1&resourceVersion=${before}&timeoutSeconds=2`)
+  t.match(await watch.text(), '"name":"y"')
+  t.same(opened, [
+    { startRevision: before + 1, inParts: false },
+    { startRevision: before + 1, inParts: true },
+  ])
+})
