@@ -37,6 +37,8 @@ export class LiveConfig implements CurrentConfig {
   #current: Config
   #adopted: ConfigFile | null
   #retry: Timer | null = null
+  /** What the last attempt has logged, so that the next one does not log it again. */
+  #problems = ''
 
   constructor(private readonly options: LiveConfigOptions) {
     const { config, file, metrics, clock, logger } = options
@@ -68,6 +70,11 @@ export class LiveConfig implements CurrentConfig {
 
   /** Never throws: an unacceptable configuration changes nothing. */
   reload(): void {
+    this.#problems = ''
+    this.#attempt()
+  }
+
+  #attempt(): void {
     const { reread, clock, logger, metrics, onLogLevel } = this.options
     this.#retry?.cancel()
     try {
@@ -83,10 +90,14 @@ export class LiveConfig implements CurrentConfig {
       this.#loaded()
     } catch (error) {
       const problems = error instanceof ConfigError ? error.problems : [String(error)]
-      logger.error({ problems }, 'configuration not reloaded; the previous one stays in use')
+      const known = this.#problems
+      this.#problems = problems.join('\n')
+      if (this.#problems !== known) {
+        logger.error({ problems }, 'configuration not reloaded; the previous one stays in use')
+      }
       metrics.configUsable(0)
       // A file that the configuration names is missing for a moment.
-      if (error instanceof ConfigError && error.mayPass) this.#retry = clock.setTimer(RETRY_MS, () => this.reload())
+      if (error instanceof ConfigError && error.mayPass) this.#retry = clock.setTimer(RETRY_MS, () => this.#attempt())
     }
   }
 
