@@ -11,6 +11,7 @@
  */
 import { UpstreamFeed, type UpstreamFeedOptions } from '../../engine/feed/upstream-feed.js'
 import type { FeedRequest } from '../../engine/feed/resource-feed.js'
+import { CONFIRMED_FOR_MS } from '../../engine/model/feed-sink.js'
 import type { Timer } from '../../support/clock.js'
 import type { PlacedSink } from './placed-sink.js'
 import type { Subscriber } from './subscriber.js'
@@ -98,8 +99,8 @@ export class Fallback {
     const { writtenMs = null, clusterId = null, isLoading = false } = content() ?? {}
     if (isLoading) return this.#wait(0)
     const { place } = sink
-    // The direct feed itself reports the loss of etcd, so the age needs no further confirmation.
-    sink.confirmed(writtenMs ?? 0, Number.POSITIVE_INFINITY)
+    // The content gets no younger before the direct feed has caught up and confirms it.
+    if (writtenMs !== null) sink.confirmed(writtenMs, CONFIRMED_FOR_MS)
     const direct = new UpstreamFeed({ ...request, sink }, options)
     this.#state = { kind: 'direct', feed: direct }
     sink.etcd = direct.feed

@@ -201,6 +201,8 @@ export class Subscriber {
         outcome = await this.#follow(signal)
         if (this.#sequence > before && outcome.kind !== 'broken') attempt = 1
         if (outcome.kind === 'state' && !signal.aborted) {
+          // Its download may take long, and etcd may be faster.
+          this.options.onAway('NATS: the stream contains a whole state')
           outcome = await this.#tryState(outcome.message, outcome.sequence)
           if (outcome === null) continue
         }

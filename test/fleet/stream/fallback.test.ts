@@ -5,6 +5,9 @@ import { PlacedSink } from '../../../src/fleet/stream/placed-sink.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import { SharedLists } from '../../../src/engine/feed/shared-lists.js'
+import { SourceAge } from '../../../src/engine/cache/source-age.js'
+import { CONFIRMED_FOR_MS } from '../../../src/engine/model/feed-sink.js'
+import { batch, put } from '../../support/objects.js'
 import { CountingMetrics } from '../../engine/feed/harness.js'
 import { RecordingSink } from '../../engine/feed/recording-sink.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
@@ -104,7 +107,32 @@ void t.test('when etcd takes over, the age of the content is kept although it is
   const { clock, sink, fallback: one } = fallback(t, { ageMs: null, writtenMs: 3_600_000 })
   one.unconfirmed()
   for (let i = 0; i < 100 && one.direct === null; i++) await clock.advanceInTurns(100, 100)
-  t.same(sink.confirmations[0], { ageMs: 3_600_000, validMs: Infinity })
+  t.same(sink.confirmations[0], { ageMs: 3_600_000, validMs: CONFIRMED_FOR_MS })
+})
+
+void t.test('content of an unknown age does not count as fresh because etcd takes over', async (t) => {
+  const { clock, sink, placed, fallback: one } = fallback(t, { ageMs: null, writtenMs: null })
+  placed.replace(toRevision(1), 'initial').commit()
+  one.unconfirmed()
+  for (let i = 0; i < 100 && one.direct === null; i++) await clock.advanceInTurns(100, 100)
+  t.ok(one.direct)
+  t.same(sink.confirmations, [])
+})
+
+void t.test('the first data from etcd, or from the stream after it, makes old content no younger', async (t) => {
+  const { clock, etcd, sink, placed, fallback: one } = fallback(t, { ageMs: null, writtenMs: 30_000 })
+  const source = new SourceAge(clock)
+  sink.confirmed = (ageMs, validMs) => source.confirmed(ageMs, validMs)
+  sink.apply = () => void source.connected()
+  sink.disconnected = (reason) => void source.disconnected(reason)
+  etcd.upstream.read = () => new Promise(() => {})
+  one.unconfirmed()
+  for (let i = 0; i < 100 && one.direct === null; i++) await clock.advanceInTurns(100, 100)
+  placed.apply([batch(2, put('a', '1', 2))])
+  t.ok(source.ageMs >= 30_000, `${source.ageMs} ms when etcd has delivered a part`)
+  one.streamTakesOver()
+  placed.apply([batch(3, put('a', '2', 3))])
+  t.ok(source.ageMs >= 30_000, `${source.ageMs} ms when the stream has delivered its first message`)
 })
 
 void t.test('a stream that takes over before etcd has been read leaves the sink unconfirmed', async (t) => {

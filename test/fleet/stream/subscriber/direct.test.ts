@@ -152,3 +152,18 @@ void t.test('while a message that does not follow is reread, the content counts 
   await clock.advanceInTurns(10, 10)
   t.same(world.aways, ['NATS: epoch 2 without a claim'])
 })
+
+void t.test('while the snapshot of a state in the stream is read, the content counts as away', async (t) => {
+  const { clock, subscriber, world, whole } = subscribe(t)
+  await clock.advanceInTurns(1_000, 100)
+  t.equal(subscriber.isFollowing, true)
+  const at = { previous: toRevision(5), revision: toRevision(9), settled: toRevision(9), sentAt: 0 }
+  const body = { kind: 'state', reason: 'gap', snapshot: names.snapshot(1, 9, 0) } as const
+  const message: Message = { ...body, epoch: 1, ...at, isSynced: true, trustsProgress: true, clusterId: '1' }
+  let answer: (blob: Promise<Buffer | null>) => void = () => {}
+  world.snapshot = () => new Promise((resolve) => (answer = resolve))
+  world.deliver(4, encodeMessage(message, 1_000_000)[0]!)
+  await clock.advanceInTurns(10, 10)
+  t.same(world.aways, ['NATS: the stream contains a whole state'])
+  answer(whole())
+})
