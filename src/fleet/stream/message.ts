@@ -30,8 +30,8 @@ export interface Header {
   /** The newest revision delivered as events or state; `revision` may be higher because of progress messages. */
   readonly settled: Revision
   /**
-   * When the message was written, in Unix milliseconds by the publisher's clock. In a claim, and in a mark written while
-   * etcd does not answer, the time at which etcd had the content.
+   * When the message was written, in Unix milliseconds by the publisher's clock. In a claim, in a mark written while etcd
+   * does not answer, and in what a publisher writes before it has caught up, a time at which etcd had the content.
    */
   readonly sentAt: number
   /**

@@ -20,7 +20,10 @@ export interface Session extends StreamPlace {
   readonly settled: Revision
   /** The number of messages of batches since the last fingerprint. */
   readonly sinceFingerprint: number
-  /** When the last message of the previous publisher was written; null if there is nothing to continue. */
+  /**
+   * When etcd had what the session continues after: the last message of the previous publisher, or a state of its own;
+   * null if there is nothing to continue.
+   */
   readonly continuedAt: number | null
 }
 

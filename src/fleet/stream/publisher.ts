@@ -276,7 +276,7 @@ export class Publisher {
   async #publishState({ revision, reason, snapshot, fingerprint }: QueuedState): Promise<void> {
     const { names, clock, store } = this.options
     const clusterId = this.#feed.clusterId ?? this.#session.clusterId
-    this.#session = { ...this.#session, isSynced: false, clusterId }
+    this.#session = { ...this.#session, isSynced: false, clusterId, continuedAt: clock.now() }
     this.#fingerprint = fingerprint
     const name = names.snapshot(this.#session.epoch, revision, clock.now())
     await store.put(name, snapshot)
@@ -297,8 +297,10 @@ export class Publisher {
     const session = this.#session
     const hasFingerprint = isFingerprintDue(session, body)
     const fingerprint = hasFingerprint ? { fingerprint: this.#fingerprint.digested() } : {}
-    // A claim, or a mark without etcd, makes the content no newer.
-    const isOld = body.kind === 'claim' || (body.kind === 'progress' && this.#status.trouble !== null)
+    // A claim, or a mark without etcd, makes the content no newer. Before the first proof, nor does anything but a state.
+    const { ageMs, trouble } = this.#status
+    const { kind } = body
+    const isOld = kind === 'claim' || (kind === 'progress' && trouble !== null) || (kind !== 'state' && ageMs === null)
     const sentAt = isOld ? this.#asOf() : clock.now()
     const message = nextMessage(session, body, changes, { sentAt, trustsProgress, ...fingerprint })
     const parts = encodeMessage(message, client.maxPayloadBytes - envelope.overheadBytes).map((part, index) =>
@@ -328,7 +330,7 @@ export class Publisher {
 
   /**
    * Returns the wall-clock time at which etcd had the content of the stream. Until more is known, a continued stream
-   * counts as being as old as its last message.
+   * counts as being as old as its last message, or as the state that this session has written.
    */
   #asOf(): number {
     const { ageMs } = this.#status

@@ -213,6 +213,63 @@ void t.test('a snapshot is as old as the previous publisher’s last message, un
   await publisher.stop()
 })
 
+void t.test('what a publisher writes while it catches up is as old as what it continues after', async (t) => {
+  const clock = new VirtualClock()
+  const revision = toRevision(5)
+  const continuedAt = clock.now() - 3_600_000
+  const stamp = { previous: revision, revision, settled: revision, isSynced: true, trustsProgress: true }
+  const [end] = encodeMessage({ ...stamp, kind: 'progress', epoch: 1, sentAt: continuedAt, clusterId: '1' }, MIB)
+  const ages: string[] = []
+  const client = {
+    ...silentNats(),
+    streamState: async () => ({ first: 1, last: 1, created: '' }),
+    message: async () => end,
+    openWriter: () => ({
+      write: async (part: Buffer, expected: number) => {
+        const { kind, sentAt } = joinParts([decodePart(part)])
+        ages.push(`${kind} ${Math.round((clock.now() - sentAt) / 10_000) * 10} s`)
+        return expected + 1
+      },
+      close: () => {},
+    }),
+  } as unknown as Broker
+  const bucket = { putObject: async () => {}, kvGet: async () => null, kvUpdate: async () => {} } as unknown as Bucket
+  const following: { ageMs: number | null } & Omit<typeof feed, 'ageMs'> = { ...feed, ageMs: null }
+  let sink!: FeedSink
+  const publisher = publisherOf(t, client, {
+    clock,
+    store: new SnapshotStore(bucket, names, unsigned),
+    openFeed: (opened) => {
+      sink = opened
+      return following
+    },
+    onEnd: (reason) => t.fail(reason),
+  })
+  t.teardown(() => publisher.stop())
+  await publisher.start()
+  const write = async (at: number): Promise<void> => {
+    sink.apply([batch(at, put('a', `${at}`, at))])
+    await clock.advanceInTurns(100, 50)
+  }
+  await write(6)
+  sink.replace(toRevision(7), 'gap').commit()
+  await clock.advanceInTurns(30_000, 500)
+  await write(8)
+  following.ageMs = 0
+  sink.synced()
+  await clock.advanceInTurns(2_000, 50)
+  await write(9)
+  t.same(ages, [
+    'claim 3600 s',
+    'batches 3600 s',
+    'state 0 s',
+    'batches 30 s',
+    // The mark after which reads may be answered.
+    'progress 30 s',
+    'batches 0 s',
+  ])
+})
+
 void t.test('every mark has the whole fingerprint, because a quiet stream may contain only marks', async (t) => {
   const written: Message[] = []
   const client = {
