@@ -26,8 +26,8 @@ export interface FallbackOptions {
   readonly content: () => Pick<Subscriber, 'ageMs' | 'writtenMs' | 'clusterId' | 'isLoading'> | null
   /** Called when etcd has taken over. */
   readonly onDirect: () => void
-  /** Called when the stream has taken over again. @param isFresh whether the sink has everything that etcd has now. */
-  readonly onStream: (isFresh: boolean) => void
+  /** Called when the stream has taken over again. @param ageMs how old etcd has left the content; null if unknown. */
+  readonly onStream: (ageMs: number | null) => void
 }
 
 /** The longest wait, as a multiple of the shortest. */
@@ -69,12 +69,12 @@ export class Fallback {
     // However old the content is, the stream gets the full time to confirm it.
     this.#wait(0)
     const { sink, onStream } = this.options
-    const isFresh = feed.status.state === 'watching'
+    const { ageMs } = feed.feed
     this.#end(feed)
     sink.etcd = null
     // Until the stream confirms the content, nothing does.
-    if (!isFresh) sink.disconnected('returned to NATS before etcd had been read completely')
-    onStream(isFresh)
+    if (ageMs === null) sink.disconnected('returned to NATS before etcd had confirmed the content')
+    onStream(ageMs)
   }
 
   /** Resolves when nothing is running any more. */

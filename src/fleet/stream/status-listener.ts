@@ -97,9 +97,9 @@ export class StatusListener {
     this.#timer?.cancel()
   }
 
-  /** Called when the sink has everything that etcd has now. Older statuses then say nothing about its age. */
-  contentIsFresh(): void {
-    this.#confirmations.confirm(this.options.clock.monotonic())
+  /** Called when the sink has everything that etcd had this long ago. Older statuses then say nothing about its age. */
+  confirmed(ageMs: number): void {
+    this.#confirmations.confirm(this.options.clock.monotonic() - ageMs)
     this.#reportAge()
   }
 

@@ -121,9 +121,9 @@ export class StreamFeed implements ResourceFeed {
         options.logger.warn({ resource: resourceId(resource) }, 'NATS delivers nothing new; reading etcd instead')
         this.#subscriber?.leave()
       },
-      onStream: (isFresh) => {
+      onStream: (ageMs) => {
         options.logger.info({ resource: resourceId(resource) }, 'following NATS again')
-        if (isFresh) this.#subscriber?.contentIsFresh()
+        if (ageMs !== null) this.#subscriber?.confirmed(ageMs)
       },
     })
     this.#check = this.#openCheck()

@@ -155,9 +155,9 @@ export class Subscriber {
     this.options.sendOneWay('snapshot')
   }
 
-  /** Called when the sink has everything that etcd has now, whichever source fed it. */
-  contentIsFresh(): void {
-    this.#status.contentIsFresh()
+  /** Called when the sink has everything that etcd had this long ago, whichever source fed it. */
+  confirmed(ageMs: number): void {
+    this.#status.confirmed(ageMs)
   }
 
   /** Stops following, so that another source can feed the sink until the stream is worth returning to. */

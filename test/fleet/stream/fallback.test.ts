@@ -23,6 +23,7 @@ function fallback(t: Test, content: Partial<ReturnType<FallbackOptions['content'
   etcd.put('a')
   const sink = new RecordingSink()
   const placed = new PlacedSink(sink)
+  const left: (number | null)[] = []
   const state = { ageMs: 0, writtenMs: 0, clusterId: null, isLoading: false, ...content }
   const fallback = new Fallback({
     request: { resource: things, metrics: new CountingMetrics() },
@@ -39,10 +40,10 @@ function fallback(t: Test, content: Partial<ReturnType<FallbackOptions['content'
     afterMs: AFTER_MS,
     content: () => state,
     onDirect: () => {},
-    onStream: () => {},
+    onStream: (ageMs) => void left.push(ageMs),
   })
   t.teardown(() => fallback.stop())
-  return { clock, etcd, sink, placed, state, fallback }
+  return { clock, etcd, sink, placed, state, left, fallback }
 }
 
 void t.test(
@@ -136,13 +137,28 @@ void t.test('the first data from etcd, or from the stream after it, makes old co
 })
 
 void t.test('a stream that takes over before etcd has been read leaves the sink unconfirmed', async (t) => {
-  const { clock, etcd, sink, fallback: one } = fallback(t)
+  const { clock, etcd, sink, left, fallback: one } = fallback(t)
   etcd.upstream.read = () => new Promise(() => {})
   one.unconfirmed()
   for (let i = 0; i < 100 && one.direct === null; i++) await clock.advanceInTurns(100, 100)
   t.ok(one.direct)
   one.streamTakesOver()
-  t.equal(sink.reason, 'returned to NATS before etcd had been read completely')
+  t.equal(sink.reason, 'returned to NATS before etcd had confirmed the content')
+  t.same(left, [null])
+})
+
+void t.test('a watch that etcd has long not confirmed leaves no fresh content to the stream', async (t) => {
+  for (const age of [{ ageMs: 8_000, validMs: CONFIRMED_FOR_MS }, null]) {
+    const { clock, etcd, sink, left, fallback: one } = fallback(t)
+    const upstream = { ...etcd.upstream }
+    etcd.upstream.watch = (...given) => ({ ...upstream.watch(...given), age })
+    one.unconfirmed()
+    for (let i = 0; i < 100 && !sink.isSynced; i++) await clock.advanceInTurns(100, 100)
+    t.equal(one.direct?.status.state, 'watching')
+    one.streamTakesOver()
+    t.same(left, [age?.ageMs ?? null])
+    t.equal(sink.reason === null, age !== null)
+  }
 })
 
 void t.test('a replica with a state believes no single refusal of the list with which etcd takes over', async (t) => {

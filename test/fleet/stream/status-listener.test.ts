@@ -186,7 +186,7 @@ void t.test('a publisher that is silent at every server is not a reason to leave
 
 void t.test('only a status of the publisher counts as its confirmation', async (t) => {
   const { clock, listener, sink, confirmedBy, hear, status } = listen(t)
-  listener.contentIsFresh()
+  listener.confirmed(0)
   listener.consider()
   t.ok(sink.isSynced)
   t.same(confirmedBy, [], 'etcd has confirmed it')
@@ -197,6 +197,15 @@ void t.test('only a status of the publisher counts as its confirmation', async (
   hear(status(1, 8))
   t.same(confirmedBy, ['the publisher'], 'the message of this one has not come')
   await Promise.resolve()
+})
+
+void t.test('what etcd has left is as old as etcd’s last answer', (t) => {
+  const { clock, listener, ages } = listen(t)
+  clock.advance(9_000)
+  listener.confirmed(8_000)
+  t.same(ages, [8_000])
+  t.equal(listener.ageMs, 8_000)
+  t.end()
 })
 
 void t.test('a snapshot without an age in the index has the age of its name', (t) => {

@@ -63,7 +63,7 @@ function subscribe(t: Test) {
     onFollowing: () => {
       if (sink.etcd === null) return
       sink.etcd = null
-      if (world.hasFresh) subscriber.contentIsFresh()
+      if (world.hasFresh) subscriber.confirmed(0)
     },
     onConfirmed: () => {},
     onAway: (reason) => world.aways.push(reason),
