@@ -84,6 +84,11 @@ export class Confirmations {
     this.#confirmedMs = Math.max(this.#confirmedMs ?? atMs, atMs)
   }
 
+  /** Called when the replica's content is replaced by another history. */
+  unconfirm(): void {
+    this.#confirmedMs = null
+  }
+
   /** Forgets all statuses. Called after the stream was recreated, because its sequences then start at 1 again. */
   forget(): void {
     this.#waiting = []

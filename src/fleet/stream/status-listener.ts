@@ -146,6 +146,13 @@ export class StatusListener {
     this.#reached(sequence, epoch)
   }
 
+  /** As `moved`, after the content was replaced by one that may be older. What was confirmed before says nothing now. */
+  restarted(position: StreamPosition, writtenAt: number | null): void {
+    this.#confirmations.unconfirm()
+    this.moved(position, writtenAt)
+    if (this.ageMs === null && this.writtenMs !== null) this.options.sink.confirmed?.(this.writtenMs, CONFIRMED_FOR_MS)
+  }
+
   /** Reports changes to the sink: reads may be answered, or no publisher confirms the content any more. */
   consider(): void {
     const { sink, clock, isCurrent, onConfirmed } = this.options

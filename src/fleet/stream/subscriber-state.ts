@@ -63,7 +63,7 @@ export interface Held {
   readonly clusterId: string | null
   /** Whether etcd itself feeds the sink now. If so, the sink has missed nothing when the chain breaks. */
   readonly isFromEtcd: boolean
-  /** Whether etcd has replaced the content, and nothing since can be compared with the chain. */
+  /** Whether etcd has replaced the content since the chain began, perhaps with another history. */
   readonly isRelisted: boolean
 }
 
@@ -139,7 +139,8 @@ export function foundStream(
 /**
  * Whether the stream still has the messages that follow the chain, and the sink what came before them. If etcd feeds the
  * sink from an earlier revision than the chain has reached, etcd was restored, and what follows is of the old history.
- * The same may be true if etcd has replaced the content, whatever its revision.
+ * The same may be true if etcd has replaced the content, whatever its revision, because a restored etcd may continue
+ * with higher revisions than before.
  */
 export function goesOn(
   { chain, clusterId }: SubscriberState,

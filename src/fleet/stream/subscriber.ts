@@ -282,12 +282,10 @@ export class Subscriber {
   }
 
   get #held(): Held | null {
-    const { place, etcd, isRelisted, lastBatch } = this.options.sink
+    const { place, etcd, isRelisted } = this.options.sink
     if (place === null) return null
     const clusterId = etcd?.clusterId ?? this.#state.clusterId
-    const isFromEtcd = etcd !== null
-    const isUnproven = isRelisted && (lastBatch?.revision ?? 0) <= (this.#state.chain?.revision ?? 0)
-    return { position: place.position, clusterId, isFromEtcd, isRelisted: isUnproven }
+    return { position: place.position, clusterId, isFromEtcd: etcd !== null, isRelisted }
   }
 
   async #load(entry: SnapshotEntry, reason: ReplaceReason): Promise<void> {
@@ -317,7 +315,8 @@ export class Subscriber {
     if (reason !== 'initial') feedMetrics.relisted(reason)
     logger.info({ stream: names.stream, revision, sequence, reason }, 'snapshot loaded')
     this.#state = chainBegan(this.#state, entry, null)
-    this.#status.moved(entry, takenAtOf(entry))
+    if (reason === 'history-changed') this.#status.restarted(entry, takenAtOf(entry))
+    else this.#status.moved(entry, takenAtOf(entry))
   }
 
   /** @throws BrokerError, also when no part of it arrives for a while. */

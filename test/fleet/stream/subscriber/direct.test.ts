@@ -9,6 +9,7 @@ import { SnapshotStore, SnapshotWriter } from '../../../../src/fleet/stream/snap
 import { Subscriber } from '../../../../src/fleet/stream/subscriber.js'
 import { silentLogger } from '../../../../src/support/log.js'
 import { RecordingSink } from '../../../engine/feed/recording-sink.js'
+import { batch, put } from '../../../support/objects.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 import { FleetCounts, things, unsigned } from '../../nats-harness.js'
 
@@ -25,20 +26,24 @@ function subscribe(t: Test) {
     snapshot: (): Promise<Buffer | null> => whole(),
     deliver: (_sequence: number, _data: Buffer): void => {},
     aways: [] as string[],
+    last: 3,
+    /** The first message that was asked for. */
+    followed: 0,
+    index: [{ name: SNAPSHOT, revision: 5, settled: 5, sequence: 3, epoch: 1, clusterId: '1', keys: 0 }],
   }
   const whole = (): Promise<Buffer> => Promise.resolve(Buffer.concat(new SnapshotWriter().finish()))
-  const index = [{ name: SNAPSHOT, revision: 5, settled: 5, sequence: 3, epoch: 1, clusterId: '1', keys: 0 }]
-  const indexValue = Buffer.from(JSON.stringify(index.map((entry) => ({ ...entry, isSynced: true, takenAt: 0 }))))
+  const indexValue = (): Buffer =>
+    Buffer.from(JSON.stringify(world.index.map((entry) => ({ ...entry, isSynced: true, takenAt: 0 }))))
   let hear: (data: Buffer) => void = () => {}
-  const sealed = unsigned.seal('index', names.indexKey, indexValue)
   const client: Partial<Broker> = {
     isConnected: true,
     doubt: () => {},
     streamState: () => {
       world.reads++
-      return Promise.resolve({ first: 1, last: 3, created: 'once' })
+      return Promise.resolve({ first: 1, last: world.last, created: 'once' })
     },
-    follow: (_stream: string, _from: number, handlers: FollowHandlers) => {
+    follow: (_stream: string, from: number, handlers: FollowHandlers) => {
+      world.followed = from
       world.deliver = (sequence, data) => handlers.onMessage(sequence, data)
       return { close: () => {} }
     },
@@ -48,7 +53,7 @@ function subscribe(t: Test) {
     },
   }
   const bucket: Partial<Bucket> = {
-    kvGet: () => Promise.resolve({ value: sealed, revision: 1 }),
+    kvGet: () => Promise.resolve({ value: unsigned.seal('index', names.indexKey, indexValue()), revision: 1 }),
     getObject: () => world.snapshot(),
   }
   const recorded = new RecordingSink()
@@ -82,7 +87,7 @@ function subscribe(t: Test) {
   const say = (): void =>
     hear(
       Buffer.from(
-        JSON.stringify({ epoch: 1, session: 1, sequence: 3, at: clock.monotonic(), ageMs: 0, trouble: null }),
+        JSON.stringify({ epoch: 1, session: 1, sequence: world.last, at: clock.monotonic(), ageMs: 0, trouble: null }),
       ),
     )
   return { clock, sink, recorded, subscriber, world, say, whole }
@@ -166,4 +171,43 @@ void t.test('while the snapshot of a state in the stream is read, the content co
   await clock.advanceInTurns(10, 10)
   t.same(world.aways, ['NATS: the stream contains a whole state'])
   answer(whole())
+})
+
+void t.test('after etcd was restored with higher revisions, a return to the stream keeps what etcd has', async (t) => {
+  const { clock, sink, recorded, subscriber, world, say } = subscribe(t)
+  await clock.advanceInTurns(1_000, 100)
+  sink.etcd = { clusterId: '1' }
+  subscriber.leave()
+  const revision = 1_000
+  sink.replace(toRevision(revision), 'history-changed').commit()
+  sink.apply([batch(1_001, put('a', '1', 1_001))])
+  // Meanwhile the publisher has written the same state, and the stream has not more yet.
+  world.last = 4
+  world.index.push({ ...world.index[0]!, name: names.snapshot(1, 1_000, 0), revision, settled: revision, sequence: 4 })
+  for (let i = 0; i < 100 && !subscriber.isFollowing; i++) {
+    say()
+    await clock.advanceInTurns(500, 100)
+  }
+  t.equal(world.followed, 5, 'it goes on after the state')
+  t.same(recorded.of('replace'), ['5 initial', '1000 history-changed'])
+})
+
+void t.test('the state of another history is as old as its snapshot, until a status covers it', async (t) => {
+  const { clock, recorded, subscriber, world, say } = subscribe(t)
+  await clock.advanceInTurns(1_000, 100)
+  say()
+  t.equal(subscriber.ageMs, 0)
+  const at = { previous: toRevision(5), revision: toRevision(9), settled: toRevision(9), sentAt: clock.now() }
+  const snapshot = names.snapshot(1, 9, clock.now() - 600_000)
+  const body = { kind: 'state', reason: 'history-changed', snapshot } as const
+  const message: Message = { ...body, epoch: 1, ...at, isSynced: true, trustsProgress: true, clusterId: '1' }
+  world.last = 4
+  world.deliver(4, encodeMessage(message, 1_000_000)[0]!)
+  await clock.advanceInTurns(100, 10)
+  t.equal(recorded.of('replace').at(-1), '9 history-changed')
+  t.equal(subscriber.ageMs, null)
+  const { ageMs } = recorded.confirmations.at(-1)!
+  t.ok(ageMs >= 600_000 && ageMs < 601_000, `${ageMs}`)
+  say()
+  t.equal(subscriber.ageMs, 0)
 })
