@@ -56,3 +56,32 @@ void t.test('a snapshot of another history', async (t) => {
   const deleted = { listed: [a, b], batches: [batch(12, del('x', 'a'))], position: 20 }
   t.notOk(await isOfHistory({ revision: 15, held: [a, b] }, deleted), 'a deleted key is there')
 })
+
+void t.test(
+  'a whole state that is listed late replaces no later snapshot, but those of an earlier stream',
+  async (t) => {
+    const names = namesOf('test', things)
+    let index: Buffer | null = null
+    const deleted: string[] = []
+    const bucket: Partial<Bucket> = {
+      kvGet: async () => (index === null ? null : { value: index, revision: 1 }),
+      kvUpdate: async (_key, value) => {
+        index = value
+        return 1
+      },
+      deleteObject: async (name) => void deleted.push(name),
+    }
+    const store = new SnapshotStore(bucket as Bucket, names, unsigned)
+    const at = (sequence: number): SnapshotEntry => {
+      const rest = { epoch: 1, clusterId: '1', keys: 0, isSynced: true, trustsProgress: true }
+      return { name: `s${sequence}`, sequence, revision: rev(sequence), settled: rev(sequence), ...rest }
+    }
+    for (const sequence of [3, 7, 500]) await store.add(at(sequence), { first: 1, last: 500 }, false)
+    await store.add(at(5), { first: 1, last: 9 }, true)
+    t.same(
+      (await store.index()).map(({ name }) => name),
+      ['s5', 's7'],
+    )
+    t.same(deleted, ['s3', 's500'])
+  },
+)

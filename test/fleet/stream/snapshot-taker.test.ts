@@ -118,3 +118,39 @@ void t.test(
     t.equal(metrics.snapshots, 1)
   },
 )
+
+void t.test('a publisher that was stopped lists no snapshot any more', async (t) => {
+  const clock = new VirtualClock()
+  const etcd = createEmbeddedUpstream({ clock })
+  t.teardown(() => etcd.close())
+  const names = namesOf('test', things)
+  let updates = 0
+  const bucket = { kvGet: async () => null, kvUpdate: async () => ++updates } as unknown as Bucket
+  let answer = (): void => {}
+  const snapshots = new SnapshotTaker({
+    client: {
+      streamState: () => new Promise((resolve) => (answer = () => resolve({ first: 1, last: 1, created: '' }))),
+    },
+    names,
+    store: new SnapshotStore(bucket, names, unsigned),
+    bounds: () => ({ maxBytes: 2 ** 20, maxAgeMs: 3_600_000 }),
+    prefix: things.etcdPrefix,
+    upstream: etcd,
+    clock,
+    random: seededRandom(1),
+    logger: silentLogger,
+    metrics: new FleetCounts(),
+    snapshotMessages: 1_000,
+    snapshotBytes: 2 ** 20,
+    place: () => null,
+    requestProgress: () => {},
+  })
+  const revision = toRevision(1)
+  const rest = { clusterId: '1', isSynced: true, trustsProgress: true }
+  const place = { sequence: 1, epoch: 1, revision, settled: revision, ...rest }
+  const listed = snapshots.publishState(names.snapshot(1, 1, 1), new SnapshotWriter(), place)
+  await snapshots.stop()
+  answer()
+  await t.rejects(listed)
+  t.equal(updates, 0)
+})
