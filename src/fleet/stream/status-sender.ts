@@ -38,12 +38,16 @@ const RETRY_MS = 500
  * The shortest time between a status and a requested one, because edges that start together all request one at once.
  */
 const REQUEST_GAP_MS = 200
+/** The machine was paused if the time of day gains this much on the monotonic clock between two statuses. */
+const PAUSED_MS = 500
 
 export class StatusSender {
   readonly #stopping = new AbortController()
   #timer: Timer | null = null
   #sentAtMs = Number.NEGATIVE_INFINITY
-  readonly #session: number
+  #session: number
+  /** By how much the time of day is ahead of the monotonic clock, which stands still while the machine is paused. */
+  #leadMs: number
   #trouble: PublisherStatus['trouble'] = null
   /** When the feed last caught up with etcd. */
   #caughtUpAtMs = 0
@@ -55,6 +59,7 @@ export class StatusSender {
 
   constructor(private readonly options: StatusSenderOptions) {
     this.#session = options.clock.now()
+    this.#leadMs = this.#session - options.clock.monotonic()
   }
 
   get trouble(): PublisherStatus['trouble'] {
@@ -138,11 +143,28 @@ export class StatusSender {
   }
 
   #recordProof(requestedAtMs: number): void {
+    if (requestedAtMs < this.#caughtUpAtMs) return
     this.#provenMs = Math.max(this.#provenMs ?? requestedAtMs, requestedAtMs)
+  }
+
+  /**
+   * After a pause of the machine, edges must not compare their clocks with its earlier statuses, or all later ones would
+   * seem late. What was asked before the pause is older than the monotonic clock says.
+   */
+  #noticePause(): void {
+    const { clock } = this.options
+    const [now, nowMs] = [clock.now(), clock.monotonic()]
+    const pausedMs = now - nowMs - this.#leadMs
+    this.#leadMs = now - nowMs
+    if (pausedMs <= PAUSED_MS) return
+    this.#session = Math.max(this.#session + 1, now)
+    this.#caughtUpAtMs = nowMs
+    if (this.#provenMs !== null) this.#provenMs -= pausedMs
   }
 
   #publish(): void {
     if (this.#stopping.signal.aborted) return
+    this.#noticePause()
     const { client, names, envelope, clock, position } = this.options
     const { epoch, sequence } = position()
     this.#sentAtMs = clock.monotonic()

@@ -16,6 +16,7 @@ function sender(t: Test) {
   const clock = new VirtualClock()
   const etcd = { answers: true, asked: 0, answeredMs: null as number | null, isCaughtUp: false }
   const ages: (number | null | undefined)[] = []
+  const sessions = new Set<number>()
   const feed = {
     get ageMs() {
       return etcd.isCaughtUp && etcd.answeredMs !== null ? clock.monotonic() - etcd.answeredMs : null
@@ -29,7 +30,11 @@ function sender(t: Test) {
   }
   const status = new StatusSender({
     client: {
-      publish: (_subject, data) => void ages.push(readPublisherStatus(unsigned.open('status', '', data)!)!.ageMs),
+      publish: (_subject, data) => {
+        const { ageMs, session } = readPublisherStatus(unsigned.open('status', '', data)!)!
+        ages.push(ageMs)
+        sessions.add(session)
+      },
     },
     names: namesOf('test', things),
     envelope: unsigned,
@@ -61,7 +66,7 @@ function sender(t: Test) {
     etcd.isCaughtUp = true
     status.caughtUp()
   }
-  return { clock, etcd, ages, status, caughtUp, received: () => queue.addBatches([batch]), published }
+  return { clock, etcd, ages, sessions, status, caughtUp, received: () => queue.addBatches([batch]), published }
 }
 
 void t.test('the age counts from the last request to etcd, once the feed has caught up', async (t) => {
@@ -134,4 +139,27 @@ void t.test('events that reach the stream after the regular status are reported 
   await published()
   t.equal(ages.length, regular + 1)
   t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
+})
+
+void t.test('a pause of the machine begins a new session, and counts in the age', async (t) => {
+  const { clock, etcd, ages, sessions, status, caughtUp } = sender(t)
+  status.start()
+  caughtUp()
+  await clock.advanceInTurns(3_000, 50)
+  // Small corrections of the time of day are no pause.
+  for (const ms of [400, -5_000]) {
+    clock.jump(ms)
+    await clock.advanceInTurns(1_500, 50)
+  }
+  t.equal(sessions.size, 1)
+  etcd.answers = false
+  clock.jump(3_600_000)
+  await clock.advanceInTurns(2_000, 50)
+  t.equal(sessions.size, 2)
+  t.ok(ages.at(-1)! >= 3_600_000, `${ages.at(-1)}`)
+  etcd.answers = true
+  await clock.advanceInTurns(2_000, 50)
+  t.ok(ages.at(-1)! <= 500, `${ages.at(-1)}`)
+  const [before, after] = [...sessions]
+  t.ok(after! > before!)
 })
