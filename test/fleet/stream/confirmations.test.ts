@@ -48,6 +48,16 @@ void t.test('a status about messages that NATS has lost holds up no later one', 
   t.end()
 })
 
+void t.test('a status of a publisher whose epoch NATS has lost holds up no later one', (t) => {
+  const confirmations = new Confirmations()
+  hears(confirmations, word({ sequence: 12, at: 5_000, epoch: 2 }), 100)
+  // The server has restarted without the claim, and the publisher before it goes on.
+  hears(confirmations, word({ sequence: 12, at: 8_000 }), 5_100)
+  t.ok(confirmations.reached(12, 1))
+  t.equal(confirmations.confirmedMs, 5_100)
+  t.end()
+})
+
 void t.test('late statuses make no data fresher, however the clocks differ', async (t) => {
   const confirmations = new Confirmations()
   const hear = (at: number, nowMs: number, epoch = 1): number | null => {
