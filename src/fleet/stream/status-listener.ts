@@ -60,6 +60,8 @@ export class StatusListener {
   #reported: ReportedFreshness = 'nothing'
   /** The message after which nothing has arrived although the stream has more; null while nothing is missing. */
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
+  /** The message that had arrived although the stream ended before it; null while there is none. */
+  #ahead: { readonly at: number; readonly sinceMs: number } | null = null
   /** Callers that wait for a publisher whose stream is fresh. */
   readonly #waiters = new Set<() => void>()
   #subscription: Closable | null = null
@@ -196,11 +198,14 @@ export class StatusListener {
     // been lost together with its epoch, so the sender is believed.
     const isSuccessorActive = epoch < this.#lastReceivedEpoch && nowMs - this.#lastReceivedMs <= SILENT_MS
     if (isSuccessorActive || epoch < (place?.epoch ?? 0)) return
-    if (ageMs !== null) this.#confirmations.expect(status, sentMs - ageMs)
+    // If NATS has lost the end of the stream, what comes in its place has yet to be read.
+    const isLost = this.#ahead !== null && sequence < this.#ahead.at
+    if (ageMs !== null && !isLost) this.#confirmations.expect(status, sentMs - ageMs)
     this.#lastReceivedEpoch = epoch
     this.#lastReceivedMs = nowMs
     this.#trouble = trouble
     this.#compare(place, epoch, sequence)
+    this.#compareEnd(place, sequence)
     if (place !== null) this.#reached(place.sequence, place.epoch)
     const before = this.#reported
     this.consider()
@@ -225,6 +230,24 @@ export class StatusListener {
     if (nowMs - this.#behind.sinceMs < SILENT_MS) return
     this.#behind = null
     this.options.onStuck(`message ${sequence} was written, but only messages up to ${place.sequence} have arrived`)
+  }
+
+  /**
+   * A message may overtake a status. But if a message has arrived that the stream does not have for longer, NATS has lost
+   * the end of the stream, so it must be reread.
+   */
+  #compareEnd(place: StreamPosition | null, sequence: number): void {
+    const nowMs = this.options.clock.monotonic()
+    if (this.#ahead !== null && sequence >= this.#ahead.at) this.#ahead = null
+    if (place === null || place.sequence <= sequence) {
+      this.#ahead = null
+      return
+    }
+    this.#ahead ??= { at: place.sequence, sinceMs: nowMs }
+    const { at, sinceMs } = this.#ahead
+    if (nowMs - sinceMs < SILENT_MS) return
+    this.#ahead = { at, sinceMs: nowMs }
+    this.options.onStuck(`message ${at} has arrived, but the stream ends with message ${sequence}`)
   }
 
   #check(): void {

@@ -262,8 +262,13 @@ export class Subscriber {
     this.#state = foundStream(this.#state, stream)
     const { sink, store } = this.options
     // Etcd may have fed the sink in the meantime, also from another cluster.
-    if (goesOn(this.#state, stream, this.#held)) this.#state = sinkIsAt(this.#state, sink.lastBatch)
-    else await this.#begin(chooseStart(this.#state, stream, await store.index(), this.#held, this.options))
+    if (goesOn(this.#state, stream, this.#held)) {
+      this.#state = sinkIsAt(this.#state, sink.lastBatch)
+      return
+    }
+    // Until another chain begins, no status says anything about the content.
+    this.#state = { ...this.#state, chain: null }
+    await this.#begin(chooseStart(this.#state, stream, await store.index(), this.#held, this.options))
   }
 
   /** @throws BrokerError */

@@ -20,6 +20,10 @@ function listen(t: Test): {
   readonly doubtedMs: readonly number[]
   /** The source of each confirmation of the content. */
   readonly confirmedBy: readonly string[]
+  /** The last message that has arrived. */
+  readonly place: { sequence: number }
+  /** Why the stream was found not to deliver. */
+  readonly stuck: readonly string[]
   readonly hear: (data: Buffer) => void
   /** A status with the current time. */
   readonly status: (epoch: number, sequence: number, ageMs?: number | null) => Buffer
@@ -29,6 +33,8 @@ function listen(t: Test): {
   const asOf: number[] = []
   const confirmedBy: string[] = []
   const doubtedMs: number[] = []
+  const stuck: string[] = []
+  const place = { sequence: 7, epoch: 1 }
   const confirmed = (ageMs: number): void => {
     ages.push(ageMs)
     asOf.push(clock.monotonic() - ageMs)
@@ -47,9 +53,9 @@ function listen(t: Test): {
     envelope: unsigned,
     sink,
     clock,
-    position: () => ({ sequence: 7, epoch: 1 }),
+    position: () => place,
     isCurrent: () => true,
-    onStuck: () => {},
+    onStuck: (reason) => stuck.push(reason),
     onConfirmed: () => {},
     onReached: () => confirmedBy.push('the publisher'),
   })
@@ -58,7 +64,7 @@ function listen(t: Test): {
   listener.following()
   const status = (epoch: number, sequence: number, ageMs: number | null = 0): Buffer =>
     Buffer.from(JSON.stringify({ epoch, session: 1, sequence, at: clock.monotonic(), ageMs, trouble: null }))
-  return { clock, sink, listener, ages, asOf, doubtedMs, confirmedBy, hear: (data) => hear(data), status }
+  return { clock, sink, listener, ages, asOf, doubtedMs, confirmedBy, place, stuck, hear: (data) => hear(data), status }
 }
 
 void t.test('messages other than statuses are ignored, and the next status counts', async (t) => {
@@ -213,5 +219,29 @@ void t.test('a snapshot without an age in the index has the age of its name', (t
   t.equal(takenAtOf({ name, takenAt: 5 }), 5)
   t.equal(takenAtOf({ name }), 1_700_000_000_000)
   t.equal(takenAtOf({ name: 'something else' }), null)
+  t.end()
+})
+
+void t.test('statuses of a stream that has lost its end confirm nothing, and soon it is reread', (t) => {
+  // The next publisher has the same number, because its predecessor's claim is lost as well.
+  const { clock, ages, stuck, hear, status } = listen(t)
+  for (let i = 0; i < 6; i++) {
+    hear(status(1, 4 + (i % 3)))
+    clock.advance(1_000)
+  }
+  t.same(ages, [0], 'message 7 may have overtaken the first status')
+  t.same(stuck, ['message 7 has arrived, but the stream ends with message 5'])
+  t.end()
+})
+
+void t.test('messages may always overtake the statuses of a busy stream', (t) => {
+  const { clock, ages, place, stuck, hear, status } = listen(t)
+  for (let i = 0; i < 20; i++) {
+    place.sequence += 10
+    hear(status(1, place.sequence - 3))
+    clock.advance(1_000)
+  }
+  t.same(stuck, [])
+  t.equal(ages.length, 20)
   t.end()
 })

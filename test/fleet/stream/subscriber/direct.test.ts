@@ -24,6 +24,7 @@ function subscribe(t: Test) {
     hasFresh: false,
     reads: 0,
     snapshot: (): Promise<Buffer | null> => whole(),
+    readsIndex: (): Promise<void> => Promise.resolve(),
     deliver: (_sequence: number, _data: Buffer): void => {},
     aways: [] as string[],
     last: 3,
@@ -53,7 +54,10 @@ function subscribe(t: Test) {
     },
   }
   const bucket: Partial<Bucket> = {
-    kvGet: () => Promise.resolve({ value: unsigned.seal('index', names.indexKey, indexValue()), revision: 1 }),
+    kvGet: async () => {
+      await world.readsIndex()
+      return { value: unsigned.seal('index', names.indexKey, indexValue()), revision: 1 }
+    },
     getObject: () => world.snapshot(),
   }
   const recorded = new RecordingSink()
@@ -210,4 +214,19 @@ void t.test('the state of another history is as old as its snapshot, until a sta
   t.ok(ageMs >= 600_000 && ageMs < 601_000, `${ageMs}`)
   say()
   t.equal(subscriber.ageMs, 0)
+})
+
+void t.test('while a stream that has lost its end is read again, no status confirms what came from it', async (t) => {
+  const { clock, subscriber, world, say } = subscribe(t)
+  await clock.advanceInTurns(1_000, 100)
+  say()
+  t.equal(subscriber.ageMs, 0)
+  let answer = (): void => {}
+  world.readsIndex = () => new Promise((resolve) => (answer = resolve))
+  world.last = 2
+  subscriber.leave()
+  await clock.advanceInTurns(2_000, 100)
+  say()
+  t.ok(subscriber.ageMs! >= 2_000, `${subscriber.ageMs}`)
+  answer()
 })
