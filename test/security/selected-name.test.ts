@@ -8,7 +8,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type AppHarness, startApp } from '../support/app.js'
+import { definitionObject } from '../support/definition.js'
 import { pod } from '../support/pod.js'
+import { until } from '../support/until.js'
 
 const API = 'rbac.authorization.k8s.io'
 const RIGHTS = { verbs: ['*'], apiGroups: [''], resources: ['pods'], resourceNames: ['p1'] }
@@ -150,6 +152,26 @@ void t.test('a deletion in no namespace is not one in all of them', async (t) =>
   const app = await startApp(t, { objects: OBJECTS, flags: ['--enable-writes'] })
   const empty = `${app.url}/api/v1/namespaces//pods`
   t.equal((await fetch(empty, { method: 'DELETE' })).status, 404)
-  const list = (await (await fetch(empty)).json()) as { readonly items: readonly object[] }
-  t.equal(list.items.length, 2, 'a list of it has all of them, which are still there')
+  const list = async (url: string): Promise<number> => {
+    const { items } = (await (await fetch(url)).json()) as { readonly items: readonly object[] }
+    return items.length
+  }
+  t.equal(await list(empty), 2, 'a list of it has all of them, which are still there')
+  t.equal((await fetch(`${app.url}/api/v1/pods`, { method: 'DELETE' })).status, 405)
+  t.equal(await list(empty), 2)
+
+  const names = { group: 'example.com', kind: 'Widget', plural: 'widgets', scope: 'Namespaced' } as const
+  const versions = [{ name: 'v1', served: true, storage: true }]
+  const widgets = `${app.url}/apis/example.com/v1`
+  const post = async (url: string, body: object): Promise<number> => {
+    const headers = { 'content-type': 'application/json' }
+    return (await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })).status
+  }
+  const definitions = `${app.url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions`
+  t.equal(await post(definitions, definitionObject({ ...names, versions })), 201)
+  const widget = { apiVersion: 'example.com/v1', kind: 'Widget', metadata: { name: 'w', namespace: 'ns1' } }
+  await until(async () => (await post(`${widgets}/namespaces/ns1/widgets`, widget)) === 201, 'widgets are served')
+  t.equal(await post(`${widgets}/widgets`, widget), 404, 'the API server has no such path for a custom resource')
+  t.equal((await fetch(`${widgets}/widgets`, { method: 'DELETE' })).status, 404)
+  t.equal(await list(`${widgets}/widgets`), 1)
 })

@@ -6,7 +6,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { encodeJsonTree, type JsonRecord, textMember } from '../codec/json-tree.js'
 import type { Schema } from '../codec/protobuf/schema.js'
 import { methodNotAllowedError } from '../dialect/status-body.js'
-import { unknownResource } from '../dialect/request-path.js'
+import { methodNotAllowed, unknownResource } from '../dialect/request-path.js'
 import { EVICTION_NAME, hasSubresource, type ServedResource } from '../dialect/resource-registry.js'
 import { AlreadyExistsError, ConflictError, NotFoundError, StatusError } from '../model/status.js'
 import type { Clock } from '../../support/clock.js'
@@ -173,6 +173,7 @@ export class Writer {
       case 'create':
         if (subresource === EVICTION_NAME && name !== '') return await evictPod(context, request)
         if (name !== '' || subresource !== '') throw methodNotAllowedError(resource, 'create')
+        requireNamespace(request)
         return await createObject(context, request)
       case 'update':
         if (name === '') throw methodNotAllowedError(resource, 'update')
@@ -189,9 +190,16 @@ export class Writer {
         return await removeObject(context, request)
       case 'deletecollection':
         if (subresource !== '') throw methodNotAllowedError(resource, 'deletecollection')
+        requireNamespace(request)
         return await deleteCollection(context, request)
     }
   }
+}
+
+/** As in Kubernetes, which has no route for this: a namespaced collection is written only in one namespace. */
+function requireNamespace({ served, namespace }: WriteRequest): void {
+  if (namespace !== '' || !served.resource.namespaced) return
+  throw served.origin === 'custom' ? unknownResource() : methodNotAllowed()
 }
 
 const MAX_ATTEMPTS = 3

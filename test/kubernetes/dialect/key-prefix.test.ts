@@ -142,8 +142,10 @@ void t.test('a part is rejected where it has no meaning, and never ignored', asy
     [`${FLAGS}?watch=1&fieldSelector=metadata.name!=a/b`, /no key has the name "a\/b"$/],
   ]
   for (const [path, message] of cases) t.match(await ask(app, path), { code: 400, message }, path)
-  t.match(await ask(app, '/api/v1/pods', { method: 'DELETE' }), { kind: 'PodList' })
-  t.match(await ask(app, '/api/v1/pods?prefix=a', { method: 'DELETE' }), { code: 400 })
+  const pods = '/api/v1/namespaces/shop/pods'
+  t.match(await ask(app, pods, { method: 'DELETE' }), { kind: 'PodList' })
+  t.match(await ask(app, `${pods}?prefix=a`, { method: 'DELETE' }), { code: 400 })
+  t.match(await ask(app, routes, { method: 'DELETE' }), { code: 405 }, 'a deletion requires a namespace, too')
   const inShop = await ask(app, '/apis/distributary.io/v1/namespaces/shop/routes?prefix=eu/')
   t.same(
     inShop.items.map(({ key }) => key),

@@ -295,6 +295,15 @@ const REFUSED: readonly Row[] = [
   ['a delete of the namespace default', 403, 'Forbidden', 'DELETE', '/api/v1/namespaces/default'],
   ['a delete of the namespace kube-system', 403, 'Forbidden', 'DELETE', '/api/v1/namespaces/kube-system'],
   ['a delete of all namespaces', 405, 'MethodNotAllowed', 'DELETE', '/api/v1/namespaces'],
+  ['a delete of a collection in every namespace', 405, 'MethodNotAllowed', 'DELETE', '/api/v1/configmaps'],
+  [
+    'a create outside the namespaces',
+    405,
+    'MethodNotAllowed',
+    'POST',
+    '/api/v1/configmaps',
+    configMap('a', {}, { namespace: 'default' }),
+  ],
   ['a resource that is not served', 404, 'NotFound', 'POST', '/api/v1/namespaces/default/bindings', {}],
   [
     'a scale below zero',
