@@ -45,6 +45,13 @@ export class FieldSet {
     return set
   }
 
+  /** Whether the API server can read this as a set. It skips types of elements that it does not know. */
+  static isReadable(json: Json): boolean {
+    if (!isRecord(json)) return false
+    for (const name in json) if (name !== '.' && !(isElement(name) && FieldSet.isReadable(json[name]!))) return false
+    return true
+  }
+
   toJson(): JsonRecord {
     const json = record()
     if (this.isMember && this.children.size > 0) json['.'] = record()
@@ -126,6 +133,13 @@ function absorb(into: FieldSet, other: FieldSet): void {
     absorb(target, child)
     if (present === undefined) into.put(element, target)
   }
+}
+
+function isElement(text: string): boolean {
+  const value = text.slice(2)
+  if (text.startsWith('k:')) return isRecord(jsonIn(value))
+  if (text.startsWith('v:')) return jsonIn(value) !== undefined
+  return text.startsWith('i:') ? /^[-+]?\d+$/.test(value) : text[1] === ':'
 }
 
 /** Returns a path element in the form in which conflicts show it. */

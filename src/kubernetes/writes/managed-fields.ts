@@ -87,15 +87,31 @@ export function recordUpdate(
   manager: Manager,
   empty = record(),
 ): void {
-  const managed = readEntries(before ?? record())
-  // A client sends an empty list to reset the managers of the object.
-  const given = member(after, 'metadata', 'managedFields')
-  const isReset =
-    before !== null && Array.isArray(given) && given.every((entry) => isRecord(entry) && isEmptyRecord(entry))
-  if (isReset) return writeEntries(after, [])
+  const given = manager.subresource === '' ? givenEntries(member(after, 'metadata', 'managedFields')) : null
+  const managed = given ?? readEntries(before ?? record())
   // As in the API server, untracked fields are tracked only from the first apply on.
   if (before !== null && managed.length === 0) return writeEntries(after, [])
-  writeEntries(after, updatedEntries(managed, before ?? empty, after, shape, manager, 'Update'))
+  writeEntries(after, capped(updatedEntries(managed, before ?? empty, after, shape, manager, 'Update')))
+}
+
+/**
+ * Returns the entries that a client sets, such as kubectl when it takes over from client-side apply. An empty list
+ * resets them. Null means that there are none, or one that the API server could not read; then those of the live
+ * object stay.
+ */
+function givenEntries(list: Json | undefined): readonly Entry[] | null {
+  if (!Array.isArray(list)) return null
+  if (list.length < 2 && list.every((entry) => isRecord(entry) && isEmptyRecord(entry))) return []
+  if (!list.every(isReadable)) return null
+  const entries = readEntries(record({ metadata: record({ managedFields: list }) }))
+  return entries.filter(({ fields }) => !fields.isEmpty)
+}
+
+function isReadable(entry: Json): boolean {
+  if (!isRecord(entry) || textMember(entry, 'apiVersion') === '') return false
+  const { operation, fieldsType, fieldsV1 = null } = entry
+  const isKnown = (operation === 'Apply' || operation === 'Update') && fieldsType === 'FieldsV1'
+  return isKnown && (fieldsV1 === null || FieldSet.isReadable(fieldsV1))
 }
 
 /** Returns the fields without those that have no owner. `metadata` itself is not a field but only contains some. */
@@ -213,7 +229,7 @@ function updatedEntries(
   const fields = (own?.fields ?? new FieldSet()).difference(removed).union(touched)
   if (fields.isEmpty) return rest
   const { name, apiVersion, subresource, time } = manager
-  return capped([...rest, { manager: name, operation, apiVersion, subresource, time, fields }])
+  return [...rest, { manager: name, operation, apiVersion, subresource, time, fields }]
 }
 
 /** Merges the oldest update entries into one. */

@@ -16,9 +16,12 @@ import { labelKeyProblems, labelValueProblems } from '../model/label-names.js'
 import type { ApiResource } from '../model/api-resource.js'
 import { type FieldProblem, forbiddenField, invalid, required, tooLong } from './field-errors.js'
 import { nameProblems, prefixProblems } from './object-names.js'
+import { managerProblems } from './write-options.js'
 
 /** The API server's limit for keys and values together. */
 const MAX_ANNOTATION_BYTES = 256 * 1024
+
+const MAX_SUBRESOURCE_LENGTH = 256
 
 export function areAnnotationsTooLong(annotations: JsonRecord): boolean {
   let bytes = 0
@@ -59,6 +62,12 @@ export function metadataProblems(
   if (areAnnotationsTooLong(annotations)) problems.push(tooLong('metadata.annotations', MAX_ANNOTATION_BYTES))
   ownerProblems(metadata, problems)
   finalizerProblems(finalizersOf(metadata), isCustom, problems)
+  recordsAt(metadata, 'managedFields').forEach((entry, i) => {
+    const field = `metadata.managedFields[${i}]`
+    problems.push(...managerProblems(`${field}.manager`, textMember(entry, 'manager')))
+    if (Buffer.byteLength(textMember(entry, 'subresource')) > MAX_SUBRESOURCE_LENGTH)
+      problems.push(tooLong(`${field}.subresource`, MAX_SUBRESOURCE_LENGTH))
+  })
   return problems
 }
 

@@ -111,7 +111,6 @@ export class ObjectChange {
     }
     delete metadata['resourceVersion']
     for (const field of SERVER_SET) delete metadata[field]
-    if (!request.keepsManagedFields) delete metadata['managedFields']
     this.#identify(body, metadata, request)
     metadata['uid'] = this.#options.newUid()
     metadata['creationTimestamp'] = manager.time

@@ -23,6 +23,17 @@ const MAX_MANAGER_LENGTH = 128
 /** The characters that Go's `unicode.IsPrint` excludes. */
 const UNPRINTABLE = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu
 
+export function managerProblems(field: string, manager: string): readonly FieldProblem[] {
+  const problems: FieldProblem[] = []
+  if (Buffer.byteLength(manager) > MAX_MANAGER_LENGTH) problems.push(tooLong(field, MAX_MANAGER_LENGTH))
+  for (const { 0: character, index } of manager.slice(0, MAX_MANAGER_LENGTH).matchAll(UNPRINTABLE)) {
+    const code = character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')
+    const position = Buffer.byteLength(manager.slice(0, index))
+    problems.push(invalid(field, manager, `invalid character U+${code} (at position ${position})`))
+  }
+  return problems
+}
+
 /** @param verb the kind of the options in error messages. @throws InvalidError, BadRequestError */
 export function parseWriteOptions(
   query: URLSearchParams,
@@ -32,12 +43,7 @@ export function parseWriteOptions(
 ): WriteOptions {
   const problems: FieldProblem[] = []
   const manager = parameter(query, 'fieldManager') ?? ''
-  if (Buffer.byteLength(manager) > MAX_MANAGER_LENGTH) problems.push(tooLong('fieldManager', MAX_MANAGER_LENGTH))
-  for (const { 0: character, index } of manager.slice(0, MAX_MANAGER_LENGTH).matchAll(UNPRINTABLE)) {
-    const code = character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')
-    const position = Buffer.byteLength(manager.slice(0, index))
-    problems.push(invalid('fieldManager', manager, `invalid character U+${code} (at position ${position})`))
-  }
+  problems.push(...managerProblems('fieldManager', manager))
   if (isApply && manager === '') problems.push(required('fieldManager', 'is required for apply patch'))
   const force = flagParameter(query, 'force') ?? false
   if (query.has('force') && verb === 'Patch' && !isApply) {

@@ -559,6 +559,34 @@ async function patches(t: Test, send: Send): Promise<void> {
 }
 
 async function deletes(t: Test, send: Send): Promise<void> {
+  await t.test('a manager moves from client-side to server-side apply', async (t) => {
+    const [client, server] = ['kubectl-client-side-apply', 'kubectl']
+    await send('POST', `${CONFIG_MAPS}?fieldManager=${client}`, configMap('moved', { a: '1', b: '1' }))
+    const { metadata } = (await send('GET', one('moved'))).body
+    const entries = metadata?.['managedFields'] as readonly object[]
+    const own = entries.map((entry) => ({ ...entry, manager: server, operation: 'Apply' }))
+    const { code, body } = await send(
+      'PATCH',
+      one('moved'),
+      [
+        { op: 'replace', path: '/metadata/managedFields', value: own },
+        { op: 'replace', path: '/metadata/resourceVersion', value: metadata?.resourceVersion },
+      ],
+      JSON_PATCH,
+    )
+    t.equal(code, 200)
+    t.same(body.metadata?.['managedFields'], own)
+    t.not(body.metadata?.resourceVersion, metadata?.resourceVersion)
+    const applied = { apiVersion: 'v1', ...configMap('moved', { a: '1' }) }
+    const after = await send('PATCH', `${one('moved')}?fieldManager=${server}`, applied, APPLY)
+    t.match(after.body, { data: { b: undefined } }, 'a field that is no longer applied is removed')
+    const unnamed = own.map((entry) => ({ ...entry, manager: 'x'.repeat(129) }))
+    t.match((await send('PATCH', one('moved'), { metadata: { managedFields: unnamed } }, MERGE)).body, {
+      code: 422,
+      details: { causes: [{ field: 'metadata.managedFields[0].manager' }] },
+    })
+  })
+
   await t.test('a delete removes the object or marks it', async (t) => {
     const { body: made } = await send('POST', CONFIG_MAPS, configMap('victim'))
     const { code, body } = await send('DELETE', one('victim'), {
