@@ -143,12 +143,12 @@ export function applyConfiguration(
   const config = cloneTree(configuration)
   const entries = entriesBeforeApply(live, shape, manager)
   const isOurs = (entry: Entry): boolean => isSameManager(entry, manager, 'Apply')
-  const own = entries.find(isOurs)
+  const own = entries.filter(isOurs)
   const others = entries.filter((entry) => !isOurs(entry))
   const fields = ownable(fieldsOf(config, shape))
   const merged = mergeApplied(live ?? record(), config, shape) as JsonRecord
   const owned = FieldSet.unionOf([fields, OWNED_BY_ALL, ...others.map((entry) => entry.fields)])
-  const given = (own?.fields ?? new FieldSet()).difference(fields)
+  const given = FieldSet.unionOf(own.map((entry) => entry.fields)).difference(fields)
   const object = removeFields(merged, given, owned, shape) as JsonRecord
 
   const changes = compareFields(live ?? record(), object, shape)
@@ -163,13 +163,14 @@ export function applyConfiguration(
     .map((entry) => ({ ...entry, fields: entry.fields.difference(touched).difference(changes.removed) }))
     .filter((entry) => !entry.fields.isEmpty)
   // Applying the value that a field already has makes the field shared, so that one owner alone cannot remove it.
-  const isSame = own !== undefined && own.fields.equals(fields)
+  const [last] = own
+  const isSame = own.length === 1 && last!.apiVersion === manager.apiVersion && last!.fields.equals(fields)
   const ours: Entry = {
     manager: manager.name,
     operation: 'Apply',
     apiVersion: manager.apiVersion,
     subresource: manager.subresource,
-    time: isSame && live !== null && isSameBut(['managedFields'], live, object) ? own.time : manager.time,
+    time: isSame && live !== null && isSameBut(['managedFields'], live, object) ? last!.time : manager.time,
     fields,
   }
   writeEntries(object, fields.isEmpty ? rest : [ours, ...rest])
@@ -247,12 +248,13 @@ function capped(entries: readonly Entry[]): readonly Entry[] {
   return [...entries.filter((entry) => !old.includes(entry)), ancient]
 }
 
+/** As in the API server, a manager that applies stays the same in every version of the kind. */
 function isSameManager(entry: Entry, manager: Manager, operation: Entry['operation']): boolean {
   return (
     entry.manager === manager.name &&
     entry.operation === operation &&
     entry.subresource === manager.subresource &&
-    entry.apiVersion === manager.apiVersion
+    (operation === 'Apply' || entry.apiVersion === manager.apiVersion)
   )
 }
 

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type Json, type JsonRecord, member, treeFrom } from '../../../src/kubernetes/codec/json-tree.js'
 import { kubernetesSchema } from '../../../src/kubernetes/codec/protobuf/schema.js'
-import { type Manager, recordUpdate } from '../../../src/kubernetes/writes/managed-fields.js'
+import { applyConfiguration, type Manager, recordUpdate } from '../../../src/kubernetes/writes/managed-fields.js'
 import { BuiltInShapes } from '../../../src/kubernetes/writes/shape.js'
 
 const shape = new BuiltInShapes(kubernetesSchema()).ofKind('v1', 'ConfigMap')!
@@ -87,5 +87,33 @@ void t.test('a create owns all of its fields, whatever its managedFields', (t) =
     ['n', 'Apply'],
     ['creator', 'Update'],
   ])
+  t.end()
+})
+
+void t.test('a manager that applies in another version of the kind is the same manager', (t) => {
+  const apply = (live: JsonRecord | null, data: Record<string, string>, apiVersion: string, time: string): JsonRecord =>
+    applyConfiguration(live, configMap(data), shape, manager('m', { apiVersion, time }), false)
+  const old = apply(null, { a: '1', b: '1' }, 'v1beta1', '2026-01-01T00:00:00Z')
+  const same = apply(old, { a: '1', b: '1' }, 'v1', '2026-01-02T00:00:00Z')
+  t.match(entriesOf(same), [{ manager: 'm', apiVersion: 'v1', time: '2026-01-02T00:00:00Z' }])
+  t.equal(entriesOf(same).length, 1)
+  t.same(apply(same, { a: '1', b: '1' }, 'v1', '2026-01-03T00:00:00Z'), same, 'nothing changes')
+  const changed = apply(old, { a: '2' }, 'v1', '2026-01-02T00:00:00Z')
+  t.same(changed['data'], { a: '2' }, 'it conflicts with nothing, and what it no longer applies is removed')
+
+  // Earlier releases stored an entry for each version.
+  const twice = configMap({ a: '1', b: '1' }, [
+    given('m', { apiVersion: 'v1beta1', fieldsV1: { 'f:data': { 'f:b': {} } } }),
+    given('m'),
+  ])
+  const merged = apply(twice, { a: '1' }, 'v1', '2026-01-02T00:00:00Z')
+  t.same(merged['data'], { a: '1' })
+  t.same(ownersOf(merged), [['m', 'Apply']])
+  const [beta, stable] = [manager('m', { apiVersion: 'v1beta1' }), manager('m')]
+  const updated = configMap({ a: '1' })
+  recordUpdate(null, updated, shape, beta)
+  const again = configMap({ a: '1', b: '1' })
+  recordUpdate(updated, again, shape, stable)
+  t.equal(entriesOf(again).length, 2, 'one that updates has an entry for each version')
   t.end()
 })
