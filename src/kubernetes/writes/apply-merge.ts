@@ -4,7 +4,7 @@
  * another manager owns them.
  */
 import { cloneTree, isEmptyRecord, isRecord, type Json, record } from '../codec/json-tree.js'
-import { type FieldSet, isGranular, itemsByElement } from './field-set.js'
+import { elementsOf, type FieldSet, isGranular } from './field-set.js'
 import { ANY, type Shape } from './shape.js'
 
 /** Merges the two values without changing them. */
@@ -23,9 +23,16 @@ export function mergeApplied(live: Json | undefined, applied: Json, shape: Shape
 }
 
 function mergeLists(live: readonly Json[], applied: readonly Json[], shape: Shape): Json {
-  const present = itemsByElement(live, shape)
-  const wanted = itemsByElement(applied, shape)
-  if (present === null || wanted === null) return cloneTree([...applied])
+  const elements = elementsOf(live, shape)
+  const wanted = new Map(elementsOf(applied, shape)?.map((element, i) => [element, applied[i]!]))
+  if (elements === null || wanted.size < applied.length) return cloneTree([...applied])
+  const present = new Map<string, Json | undefined>()
+  elements.forEach((element, i) => {
+    // As in structured-merge-diff, an applied item replaces several with its element, and all others stay.
+    if (!present.has(element)) present.set(element, live[i])
+    else if (wanted.has(element)) present.set(element, undefined)
+    else present.set(`${element} ${i}`, live[i])
+  })
   return mergedOrder([...present.keys()], [...wanted.keys()]).map((element) => {
     const over = wanted.get(element)
     return over === undefined ? cloneTree(present.get(element)!) : mergeApplied(present.get(element), over, shape.items)
@@ -84,13 +91,13 @@ export function removeFields(value: Json, given: FieldSet, kept: FieldSet | unde
 }
 
 function removeItems(list: readonly Json[], given: FieldSet, kept: FieldSet | undefined, shape: Shape): Json {
-  const items = itemsByElement(list, shape)
-  if (items === null) return [...list]
+  const elements = elementsOf(list, shape)
+  if (elements === null) return [...list]
   const rest: Json[] = []
-  for (const [element, item] of items) {
-    const left = removeOne(item, element, given, kept, shape.items, shape.keys)
+  list.forEach((item, i) => {
+    const left = removeOne(item, elements[i]!, given, kept, shape.items, shape.keys)
     if (left !== undefined) rest.push(left)
-  }
+  })
   return rest
 }
 

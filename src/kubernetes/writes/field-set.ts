@@ -9,6 +9,7 @@ import { equalTrees, extendPath, isRecord, type Json, jsonText, type JsonRecord,
 import type { Shape } from './shape.js'
 import { ANY } from './shape.js'
 import { jsonIn } from '../../support/json-text.js'
+import { getOrMake } from '../../support/memo.js'
 
 export class FieldSet {
   /** Whether this node's own path is in the set. */
@@ -163,18 +164,27 @@ function keysText(text: string): string | null {
   return entries.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(',')
 }
 
-/**
- * Returns the items of a list by their path elements, or null if items are indistinguishable and the list is
- * therefore one value.
- */
-export function itemsByElement(list: readonly Json[], shape: Shape): Map<string, Json> | null {
+/** Returns the path elements of a list's items, or null if an item has none and the list is therefore one value. */
+export function elementsOf(list: readonly Json[], shape: Shape): readonly string[] | null {
   if (shape.list === 'atomic') return null
-  const items = new Map<string, Json>()
+  const elements: string[] = []
   for (const item of list) {
     const element = elementOf(item, shape)
-    if (element === null || items.has(element)) return null
-    items.set(element, item)
+    if (element === null) return null
+    elements.push(element)
   }
+  return elements
+}
+
+/**
+ * Returns the items of a list by their path elements, or null as `elementsOf`. Stored lists may have several items with
+ * the same element: the API server does not check most built-in lists. Those items are one value.
+ */
+function itemsByElement(list: readonly Json[], shape: Shape): Map<string, readonly Json[]> | null {
+  const elements = elementsOf(list, shape)
+  if (elements === null) return null
+  const items = new Map<string, Json[]>()
+  elements.forEach((element, i) => getOrMake(items, element, () => []).push(list[i]!))
   return items
 }
 
@@ -219,9 +229,9 @@ export function fieldsOf(value: Json, shape: Shape): FieldSet {
 function addFields(set: FieldSet, value: Json, shape: Shape): void {
   const items = Array.isArray(value) ? itemsByElement(value, shape) : null
   if (items !== null) {
-    for (const [element, item] of items) {
+    for (const [element, [item, ...repeated]] of items) {
       const child = new FieldSet()
-      addFields(child, item, shape.items)
+      if (repeated.length === 0) addFields(child, item!, shape.items)
       child.isMember = true
       set.put(element, child)
     }
@@ -289,8 +299,19 @@ function partsOf(was: Json | undefined, is: Json | undefined, shape: Shape): Par
   const a = itemsByElement(before ?? [], shape)
   const b = itemsByElement(after ?? [], shape)
   if (a === null || b === null) return null
-  const elements = new Set([...a.keys(), ...b.keys()])
-  return [...elements].map((element) => [element, a.get(element), b.get(element), shape.items])
+  return [...new Set([...a.keys(), ...b.keys()])].flatMap((element): Part[] => {
+    const [left, right] = [valueOf(a.get(element), shape), valueOf(b.get(element), shape)]
+    if (left.shape === right.shape) return [[element, left.value, right.value, left.shape]]
+    return [
+      [element, left.value, undefined, left.shape],
+      [element, undefined, right.value, right.shape],
+    ]
+  })
+}
+
+/** Several items with the same element are compared as one value with others, and not at all with a single item. */
+function valueOf(items: readonly Json[] = [], { items: shape }: Shape): { value: Json | undefined; shape: Shape } {
+  return items.length > 1 ? { value: [...items], shape: ANY } : { value: items[0], shape }
 }
 
 function emptyFor(value: Json | undefined, other: Json | undefined): Json | undefined {

@@ -24,6 +24,32 @@ void t.test('changes are reported field by field', (t) => {
   t.end()
 })
 
+void t.test('items with the same key are one value, beside which others are compared item by item', (t) => {
+  const withEnv = (...env: readonly (readonly [string, string])[]): Json =>
+    treeFrom({ spec: { containers: [{ name: 'c', env: env.map(([name, value]) => ({ name, value })) }] } })
+  const once = withEnv(['A', '1'], ['B', '1'])
+  const twice = withEnv(['A', '1'], ['B', '1'], ['A', '2'])
+  const changes = (before: Json, after: Json) => {
+    const { added, modified, removed } = compareFields(before, after, podShape)
+    const texts = (set: FieldSet) =>
+      [...set.paths()].map((path) => path.replace('.spec.containers[name="c"].env', '')).sort()
+    return { added: texts(added), modified: texts(modified), removed: texts(removed) }
+  }
+  const none = { added: [], modified: [], removed: [] }
+  const whole = ['[name="A"]', '[name="A"].name', '[name="A"].value']
+  t.same(changes(twice, twice), none)
+  t.same(changes(twice, withEnv(['A', '1'], ['B', '2'], ['A', '2'])), { ...none, modified: ['[name="B"].value'] })
+  t.same(changes(twice, withEnv(['A', '1'], ['B', '1'], ['A', '3'])), { ...none, modified: ['[name="A"]'] })
+  t.same(changes(once, twice), { ...none, added: ['[name="A"]'], removed: whole })
+  t.same(changes(twice, once), { ...none, added: whole, removed: ['[name="A"]'] })
+  t.same(changes(twice, withEnv(['B', '1'])), { ...none, removed: ['[name="A"]'] })
+  t.same(
+    [...fieldsOf(twice, podShape).paths()].filter((path) => path.includes('name="A"')),
+    ['.spec.containers[name="c"].env[name="A"]'],
+  )
+  t.end()
+})
+
 void t.test('an apply of 60,000 containers replaces as many, and back', (t) => {
   const first = applyConfiguration(null, pod(60_000, 'one'), podShape, manager('a'), false)
   const second = applyConfiguration(first, pod(60_000, 'two'), podShape, manager('a'), false)
