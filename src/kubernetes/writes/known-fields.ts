@@ -13,6 +13,9 @@ export function dropUnknownFields(value: Json, shape: Shape): readonly string[] 
 }
 
 function drop(value: Json, shape: Shape, path: string[], unknown: string[]): void {
+  // As in the API server, what is removed there is not reported: Go's types for it have a decoder of their own.
+  const chosen = shape.choose?.(value) ?? null
+  if (chosen !== null) return drop(value, chosen, path, [])
   if (shape.type === 'any' || shape.type === 'scalar') return
   if (Array.isArray(value)) {
     value.forEach((item, i) => {

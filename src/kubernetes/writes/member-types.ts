@@ -23,8 +23,13 @@ const INTEGERS: Readonly<Record<string, readonly [least: bigint, most: bigint]>>
 const MAX_INTEGER_LENGTH = 20
 /** Returns the problem with the first member of a wrong type; null if there is none. A null is always allowed. */
 export function typeProblem(value: Json, shape: Shape, path: string[] = [], holder = ''): string | null {
-  if (value === null || shape.type === 'any') return null
+  if (value === null) return null
   switch (shape.type) {
+    case 'any': {
+      if (shape.choose === undefined) return null
+      const chosen = shape.choose(value)
+      return chosen === null ? wrong(value, shape, path, holder) : typeProblem(value, chosen, path, holder)
+    }
     case 'scalar':
       return scalarProblem(value, shape, path, holder)
     case 'list':

@@ -5,7 +5,7 @@
  * list is one value.
  */
 import { field, type Fields, isObject, textsAt } from '../../support/fields.js'
-import { type Json, record } from '../codec/json-tree.js'
+import { isRecord, type Json, record } from '../codec/json-tree.js'
 import { factsOf, membersOf, type SchemaFacts } from '../codec/openapi-facts.js'
 import { type Field, type Message, META_PACKAGE, OBJECT_META, type Schema } from '../codec/protobuf/schema.js'
 import { getOrMake } from '../../support/memo.js'
@@ -23,6 +23,8 @@ export interface Shape {
   member(name: string): Shape | undefined
   /** The shape of a list's items. */
   readonly items: Shape
+  /** For `any` with a few forms, such as a schema or a boolean: returns the shape of such a value; null if it has none. */
+  readonly choose?: (value: Json) => Shape | null
   /** How a list is merged: as one value, as a set of scalars, or item by item with keys that identify an item. */
   readonly list: 'atomic' | 'set' | 'keyed'
   readonly keys: readonly string[]
@@ -105,7 +107,7 @@ export class BuiltInShapes {
   }
 
   #make(message: Message): Shape {
-    if (message.form === 'either') return ANY
+    if (message.form === 'either') return this.#either(message)
     const [only] = message.fields
     if (message.form === 'items' && only !== undefined) return this.#field(only, {})
     const facts = factsOf(message.fullName)
@@ -120,12 +122,21 @@ export class BuiltInShapes {
     return {
       ...BASE,
       type: 'object',
-      goType: message.fullName.split('.').slice(-2).join('.'),
+      goType: goNameOf(message),
       items: ANY,
       isAtomic: isAtomicMap(facts),
       // Members are built on first use, because messages contain each other.
       member: (name) => (members ??= shapes()).get(name),
     }
+  }
+
+  #either(message: Message): Shape {
+    const shapes = message.fields.map((field) => this.#field(field, {}))
+    const choose = (value: Json): Shape | null => {
+      const form = Array.isArray(value) ? 'list' : isRecord(value) ? 'object' : 'scalar'
+      return shapes.find(({ type }) => type === form) ?? null
+    }
+    return { ...ANY, goType: goNameOf(message), choose }
   }
 
   #field({ label, type, messageName }: Field, facts: SchemaFacts): Shape {
@@ -154,6 +165,10 @@ export class BuiltInShapes {
     if (type !== 'message') return { ...SCALAR, scalar: type, goType: GO_TYPES[type] ?? type }
     return this.#named(messageName)
   }
+}
+
+function goNameOf({ fullName }: Message): string {
+  return fullName.split('.').slice(-2).join('.')
 }
 
 function withType(shape: Shape): Shape {

@@ -47,6 +47,49 @@ void t.test('a member of a wrong type is reported with the API server’s messag
   for (const [apiVersion, kind, members] of RIGHT) t.equal(problemOf(apiVersion, kind, members), null, members)
 })
 
+/** `additionalProperties`, `items` and `dependencies` are a schema or something else. */
+void t.test(
+  'a definition with a wrong type anywhere in a schema is refused, because Go could not read it',
+  async (t) => {
+    const { url } = await startApp(t, { flags: ['--enable-writes'] })
+    const [name, group] = ['widgets', 'example.com']
+    const post = async (properties: string, query = ''): Promise<{ code: number; body: Record<string, unknown> }> => {
+      const schema = `{"type":"object","properties":${properties}}`
+      const version = `{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":${schema}}}`
+      const names = `{"plural":"${name}","kind":"Widget"}`
+      const body = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"${name}.${group}"},"spec":{"group":"${group}","scope":"Namespaced","names":${names},"versions":[${version}]}}`
+      const headers = { 'content-type': 'application/json' }
+      const collection = `${url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions${query}`
+      const response = await fetch(collection, { method: 'POST', headers, body })
+      return { code: response.status, body: (await response.json()) as Record<string, unknown> }
+    }
+    const wrong = [
+    ['{"a":{"description":5}}', 'properties.description of type string'],
+    ['{"a":{"additionalProperties":{"type":"string","description":5}}}', 'additionalProperties.description of type string'],
+    ['{"a":{"additionalProperties":5}}', 'additionalProperties of type bool'],
+    ['{"a":{"additionalProperties":[]}}', 'additionalProperties of type v1.JSONSchemaPropsOrBool'],
+    ['{"a":{"items":{"type":"string","maxLength":"5"}}}', 'items.maxLength of type int64'],
+    ['{"a":{"items":[{"title":5}]}}', 'items.title of type string'],
+    ['{"a":{"items":"x"}}', 'items of type v1.JSONSchemaPropsOrArray'],
+    ['{"a":{"items":{"additionalProperties":{"items":{"properties":{"b":{"required":{}}}}}}}}', 'items.properties.required of type []string'],
+    ['{"a":{"dependencies":{"b":[5]}}}', 'dependencies of type string'],
+  ] as const // prettier-ignore
+    for (const [properties, words] of wrong) {
+      const { code, body } = await post(properties)
+      t.match({ code, reason: body['reason'] }, { code: 400, reason: 'BadRequest' }, properties)
+      t.ok(String(body['message']).endsWith(words), `${properties}: ${String(body['message'])}`)
+    }
+    const deep = `${'{"items":'.repeat(900)}{"title":5}${'}'.repeat(900)}`
+    t.equal((await post(`{"a":${deep}}`)).code, 400, 'at any depth')
+    const right =
+      '{"a":{"type":"object","additionalProperties":true},"b":{"type":"array","items":{"type":"object","unheardOf":1,"properties":{"unheardOf":{"type":"string"}},"additionalProperties":null}}}'
+    const { code, body } = await post(right, '?fieldValidation=Strict')
+    t.equal(code, 201, JSON.stringify(body))
+    t.match(JSON.stringify(body), '"items":{"type":"object","properties":{"unheardOf":{"type":"string"}}')
+    t.notMatch(JSON.stringify(body), '"unheardOf":1')
+  },
+)
+
 void t.test('an object with members of wrong types is not stored, whatever the verb', async (t) => {
   const { url } = await startApp(t, { flags: ['--enable-writes'] })
   const collection = `${url}/apis/apps/v1/namespaces/default/deployments`
