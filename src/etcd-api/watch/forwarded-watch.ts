@@ -4,7 +4,8 @@
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import type { RawStream, RawUpstream } from '../../engine/upstream/upstream.js'
-import { etcdErrorOf, permissionDenied, stopped } from '../etcd-error.js'
+import type { Clock, Timer } from '../../support/clock.js'
+import { etcdErrorOf, permissionDenied, stopped, timedOut } from '../etcd-error.js'
 import type { EtcdApiMetrics } from '../metrics.js'
 import { fieldsExcept } from '../status.js'
 import { WATCH_PATH } from './bridges.js'
@@ -14,14 +15,22 @@ import { watchFields } from './watch-messages.js'
 
 const WATCH_ID_FIELD: ReadonlySet<number> = new Set([7])
 const PROGRESS_REQUEST = new BinaryWriter().tag(3, WireType.LengthDelimited).fork().join().finish()
+/** How long etcd may take to answer a create, for which all later requests of the stream wait. */
+const ANSWER_MS = 10_000
 const nothing = (): void => {}
+
+export interface ForwardedWatchContext {
+  readonly raw: RawUpstream
+  readonly clock: Clock
+  readonly metrics: Pick<EtcdApiMetrics, 'watches'>
+}
 
 export class ForwardedWatch implements StreamWatch {
   readonly isCached = false
   readonly #sink: WatchSink
   readonly #watchId: number
   readonly #isHidden: () => boolean
-  readonly #metrics: Pick<EtcdApiMetrics, 'watches'>
+  readonly #context: ForwardedWatchContext
   #stream: RawStream | null = null
   #isOver = false
   #revision = 0
@@ -29,14 +38,20 @@ export class ForwardedWatch implements StreamWatch {
   #asking: (revision: number | null) => void = nothing
   readonly #answered: Promise<void>
   #answer: () => void = nothing
+  #answerTimer: Timer | null = null
 
   /** @param isHidden whether the range has become hidden from everybody. */
-  constructor(sink: WatchSink, watchId: number, metrics: Pick<EtcdApiMetrics, 'watches'>, isHidden: () => boolean) {
-    this.#metrics = metrics
+  constructor(sink: WatchSink, watchId: number, context: ForwardedWatchContext, isHidden: () => boolean) {
+    this.#context = context
     this.#sink = sink
     this.#watchId = watchId
     this.#isHidden = isHidden
-    this.#answered = new Promise((resolve) => (this.#answer = resolve))
+    this.#answered = new Promise((resolve) => {
+      this.#answer = () => {
+        this.#answerTimer?.cancel()
+        resolve()
+      }
+    })
   }
 
   /**
@@ -44,10 +59,11 @@ export class ForwardedWatch implements StreamWatch {
    * @returns when etcd's answer has been passed on or the watch is over, because clients tell the answers to several
    * requests apart by their order.
    */
-  async open(raw: RawUpstream, create: Uint8Array): Promise<void> {
-    this.#metrics.watches('etcd', 1)
+  async open(create: Uint8Array): Promise<void> {
+    this.#context.metrics.watches('etcd', 1)
+    this.#limitAnswer()
     try {
-      const stream = await raw.stream(WATCH_PATH, {
+      const stream = await this.#context.raw.stream(WATCH_PATH, {
         onMessage: (message) => this.#receive(message),
         onEnd: (error) => {
           this.#answer()
@@ -63,6 +79,14 @@ export class ForwardedWatch implements StreamWatch {
     } catch (error) {
       if (!this.#isOver) this.#sink.fail(etcdErrorOf(error))
     }
+  }
+
+  #limitAnswer(): void {
+    this.#answerTimer = this.#context.clock.setTimer(ANSWER_MS, () => {
+      // Nothing is read from etcd for a client that reads nothing.
+      if (this.#sink.isFull) this.#limitAnswer()
+      else this.#sink.fail(timedOut())
+    })
   }
 
   #receive(message: Buffer): void {
@@ -85,7 +109,7 @@ export class ForwardedWatch implements StreamWatch {
   close(): void {
     this.#isOver = true
     this.#answer()
-    this.#metrics.watches('etcd', -1)
+    this.#context.metrics.watches('etcd', -1)
     this.#stream?.cancel()
     this.#asking(null)
   }

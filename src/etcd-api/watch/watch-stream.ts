@@ -185,11 +185,11 @@ export class WatchStream implements WatchSink {
     admitted: Admitted,
     leave: () => void,
   ): Promise<void> {
-    const { raw, held, bridges, metrics } = this.#context
+    const { held, bridges, metrics } = this.#context
     const { identity } = admitted
     const watch =
       prefix === null
-        ? new ForwardedWatch(this, watchId, metrics, () => this.#context.isHidden(create.range))
+        ? new ForwardedWatch(this, watchId, this.#context, () => this.#context.isHidden(create.range))
         : new CachedWatch({ prefix, create, watchId, identity, sink: this, held, bridges, metrics })
     // Etcd's revision at the request, for a watch of what follows it.
     const current = prefix !== null && create.startRevision === 0 ? await prefix.cache.reads.sourceRevision() : null
@@ -206,7 +206,7 @@ export class WatchStream implements WatchSink {
       leave()
     }
     this.#watches.set(watchId, { watch, prefix, release })
-    if (watch instanceof ForwardedWatch) return await watch.open(raw, bytes)
+    if (watch instanceof ForwardedWatch) return await watch.open(bytes)
     this.send(watchFields({ watchId, created: true }), current ?? this.#revision(prefix), NO_EVENTS)
     if (current !== null) watch.beginAfter(current)
     else watch.begin(create.startRevision)

@@ -12,6 +12,7 @@ import { FakeAccess, FakeClient, FakeEtcd, settled } from '../support/fakes.js'
 import { encode, type Fields, messageOf } from '../support/harness.js'
 
 const OK = String(RpcStatus.OK)
+const UNAVAILABLE = String(RpcStatus.UNAVAILABLE)
 const DENIED = String(RpcStatus.PERMISSION_DENIED)
 const MIB = 1024 * 1024
 const header = (revision: number): Fields => ({ 1: 77, 3: revision, 4: 2 })
@@ -353,6 +354,39 @@ void t.test('watches that are requested at once are answered in their order, als
   await settled()
   client.destroy()
   t.equal(raw.streams.length, 3, 'the end of the stream ends the wait')
+})
+
+void t.test('a watch that etcd does not answer ends the stream, so that its client begins again', async (t) => {
+  const { call, raw, clock } = open(() => SMALL)
+  const answered = call('Watch/Watch', null)
+  answered.send(encode({ 1: { 1: '/other/x' } }))
+  await settled()
+  raw.streams[0]!.handlers.onMessage(WATCH_CREATED)
+  await settled()
+  const client = call('Watch/Watch', null)
+  for (const key of ['/other/x', '/other/y']) client.send(encode({ 1: { 1: key } }))
+  await settled()
+  clock.advance(9_999)
+  t.equal(client.status, null)
+  clock.advance(1)
+  t.equal(client.status, UNAVAILABLE)
+  t.ok(raw.streams[1]!.isCanceled)
+  t.equal(answered.status, null, 'one that has been answered goes on')
+  t.equal(clock.pending, 0)
+})
+
+void t.test('a client that reads nothing is not taken for an etcd that does not answer', async (t) => {
+  const { call, raw, clock } = open(() => SMALL)
+  const client = call('Watch/Watch', null)
+  client.isFull = true
+  for (const key of ['/registry/hidden', '/other/x']) client.send(encode({ 1: { 1: key } }))
+  await settled()
+  t.ok(raw.streams[0]!.isPaused, 'the answer is not read')
+  clock.advance(25_000)
+  t.equal(client.status, null)
+  client.drain()
+  clock.advance(10_000)
+  t.equal(client.status, UNAVAILABLE)
 })
 
 void t.test('large requests that wait are few', async (t) => {
