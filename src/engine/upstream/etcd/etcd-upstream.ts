@@ -157,7 +157,7 @@ class EtcdUpstream implements Upstream {
   readonly #pageSizes = new PageSizes()
   readonly #versions = new Map<GrpcEndpoint, string>()
   readonly #watches = new Set<EtcdWatch>()
-  readonly #rawStreams = new Set<GrpcStream>()
+  readonly #rawStreams = new Map<GrpcStream, { readonly endpoint: GrpcEndpoint; readonly handlers: RawHandlers }>()
   readonly #health: MemberHealth<GrpcEndpoint>
   readonly #pulse: MemberPulse<GrpcEndpoint>
   readonly #status = new SingleFlight(() => this.#requestStatus())
@@ -373,7 +373,7 @@ class EtcdUpstream implements Upstream {
         },
       },
     )
-    this.#rawStreams.add(stream)
+    this.#rawStreams.set(stream, { endpoint, handlers })
     return {
       send: (message) => stream.send(message),
       pause: () => stream.pause(),
@@ -411,7 +411,7 @@ class EtcdUpstream implements Upstream {
     this.#pulse.stop()
     this.#progress.stop()
     for (const watch of this.#watches) watch.close()
-    for (const stream of this.#rawStreams) stream.cancel()
+    for (const stream of this.#rawStreams.keys()) stream.cancel()
     this.#rawStreams.clear()
     this.#pool.close()
     return Promise.resolve()
@@ -426,14 +426,22 @@ class EtcdUpstream implements Upstream {
     )
   }
 
-  /** Abandons a member, so that its watches and further calls continue at another one. */
+  /** Abandons a member, so that its watches, streams and further calls continue at another one. */
   #leave(endpoint: GrpcEndpoint, why: string): void {
     this.#pool.suspect(endpoint)
     const watches = [...this.#watches].filter((watch) => watch.endpoint === endpoint)
-    if (watches.length === 0) return
-    const fields = { endpoint: endpoint.url, why, watches: watches.length }
+    const streams = [...this.#rawStreams].filter(([, raw]) => raw.endpoint === endpoint)
+    if (watches.length + streams.length === 0) return
+    const fields = { endpoint: endpoint.url, why, watches: watches.length, streams: streams.length }
     this.#logger.warn(fields, 'moving watches to another etcd member')
     for (const watch of watches) watch.leave(`etcd ${endpoint.url} ${why}`)
+    for (const [stream, { handlers }] of streams) {
+      // The end of another stream may have ended this one.
+      if (!this.#rawStreams.delete(stream)) continue
+      stream.cancel()
+      // Whoever opened it opens another one. The text goes to clients, who do not know the endpoint.
+      handlers.onEnd(new RpcError(RpcStatus.UNAVAILABLE, `the etcd member ${why}`))
+    }
   }
 
   *#endpointsInUse(): Generator<GrpcEndpoint, void, void> {

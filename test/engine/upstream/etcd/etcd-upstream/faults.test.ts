@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { keyFromText } from '../../../../../src/engine/model/event.js'
 import { nextRevision, type Revision } from '../../../../../src/engine/model/revision.js'
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../../../src/engine/upstream/etcd/etcd-upstream.js'
+import { RpcStatus } from '../../../../../src/engine/upstream/etcd/rpc-status.js'
 import type { Upstream } from '../../../../../src/engine/upstream/upstream.js'
 import { type EtcdProcess, startEtcd, startEtcdCluster } from '../../../../support/etcd-process.js'
 import { type FaultProxy, startFaultProxy } from '../../../../support/fault-proxy.js'
@@ -213,6 +214,35 @@ void t.test('a read continues at another member whenever the one it waits for go
   t.match(await resumed.untilEnd(10_000), { kind: 'left' })
   t.equal((await read).keyValues[0]?.value.toString(), '1', 'the first member again')
   await follower.kill('SIGCONT')
+})
+
+void t.test("streams in etcd's own protocol leave a silent member", async (t) => {
+  const cluster = await startEtcdCluster(t, { flags: ['--heartbeat-interval=500', '--election-timeout=20000'] })
+  const never = { keepAliveTimeMs: 300_000, keepAliveTimeoutMs: 300_000, requestTimeoutMs: 300_000 }
+  const { endpoints, open } = await firstAlone(t, cluster.slice(0, 2))
+  const upstream = connect(t, { endpoints, ...never })
+  const recorder = recordWatch(upstream, prefix, nextRevision(await put(upstream, '1')))
+  await recorder.until('open', (r) => r.isOpen)
+  recorder.watch.close()
+  const ends: (Error | null)[] = []
+  const stream = await upstream.raw!.stream('/etcdserverpb.Lease/LeaseKeepAlive', {
+    onMessage: () => {},
+    onEnd: (error) => ends.push(error),
+  })
+  const canceled = await upstream.raw!.stream('/etcdserverpb.Lease/LeaseKeepAlive', {
+    onMessage: () => {},
+    onEnd: () => t.fail('it has been cancelled'),
+  })
+  canceled.cancel()
+  await open()
+  await cluster[0]!.kill('SIGSTOP')
+  t.teardown(() => cluster[0]!.kill('SIGCONT'))
+  await until(() => ends.length > 0, 'the stream ends', 15_000)
+  t.match(ends[0], { name: 'RpcError', code: RpcStatus.UNAVAILABLE })
+  stream.cancel()
+  await cluster[0]!.kill('SIGCONT')
+  await delay(500)
+  t.equal(ends.length, 1, 'once')
 })
 
 void t.test('a read that waits for a frozen leader is answered by the next one', async (t) => {
