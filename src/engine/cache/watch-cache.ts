@@ -37,6 +37,8 @@ export interface CacheListener {
   onUnreadable?(error: EngineError): void
   /** Called when the source begins to refuse the cache (`source.isRefusing`), so no events arrive. */
   onRefused?(): void
+  /** Called when the cache is no longer served (`isRetired`), so nothing new arrives. */
+  onRetired?(): void
 }
 
 export class WatchCache implements FeedSink {
@@ -46,6 +48,7 @@ export class WatchCache implements FeedSink {
   readonly #state: CacheState
   readonly #options: WatchCacheOptions
   readonly #listeners = new Set<CacheListener>()
+  #isRetired = false
 
   constructor(options: WatchCacheOptions) {
     this.#options = options
@@ -86,6 +89,16 @@ export class WatchCache implements FeedSink {
   listen(listener: CacheListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
+  }
+
+  /** Whether the cache is no longer served, and its feed has stopped. */
+  get isRetired(): boolean {
+    return this.#isRetired
+  }
+
+  retire(): void {
+    this.#isRetired = true
+    for (const listener of this.#listeners) listener.onRetired?.()
   }
 
   /** The same objects are presented differently from now on; see `History.reread`. */

@@ -153,6 +153,7 @@ export class ResourcePipeline<R extends Resource = Resource> {
     // A watch that waits for the history from before the start learns at once that the resource is gone.
     this.cache.seeking(false)
     await stopped
+    this.cache.retire()
     await this.dispatcher.retire()
   }
 

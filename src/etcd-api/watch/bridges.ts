@@ -142,7 +142,7 @@ class Bridge {
     const run = new Run(this.#cache, this.#clock, members, (left, isFailed) => {
       this.#runs.delete(run)
       // Such a member would try for as long as it is refused. It leaves, and gets that answer.
-      if (this.#cache.source.isRefusing) for (const member of left) member.leave()
+      if (this.#cache.source.isRefusing || this.#cache.isRetired) for (const member of left) member.leave()
       else for (const member of left) this.#waiting.add(member)
       this.#startIn(isFailed ? RETRY_MS : GATHER_MS)
       this.#tidy()
@@ -227,6 +227,7 @@ class Run {
 
   #askForProgress(): void {
     this.#progress = this.#clock.setTimer(PROGRESS_MS, () => {
+      if (this.#cache.isRetired) return this.#passTo(this.#position)
       if (this.#cache.reads.trustsProgress) this.#stream?.send(PROGRESS_REQUEST)
       this.#askForProgress()
     })
@@ -291,7 +292,8 @@ class Run {
 
   #passTo(position: number): void {
     if (position > this.#position) this.#position = position
-    const hasReached = this.#position >= this.#cache.history.floorRevision
+    const { isRetired, history } = this.#cache
+    const hasReached = isRetired || this.#position >= history.floorRevision
     for (const member of this.#members) {
       if (member.next <= this.#position) member.passTo(this.#position + 1)
       if (!hasReached) continue

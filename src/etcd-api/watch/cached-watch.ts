@@ -1,7 +1,7 @@
 /**
  * A watch of keys that a cache holds. It is a cursor of the range's group, except while it waits for a future revision
  * (`held-watches.ts`), or for the events before the cache's history (`bridges.ts`). While the source refuses the cache, a
- * watch that begins is refused, wherever it comes from.
+ * watch that begins is refused, wherever it comes from. If the cache is no longer served, it ends the stream instead.
  *
  *              ┌──────── held ◀──── the cache is behind its revision
  *              ▼
@@ -75,23 +75,31 @@ export class CachedWatch implements StreamWatch, WatchOutput, BridgeMember {
 
   /** Begins with the events of a revision that the client has named. */
   begin(next: number): void {
-    if (this.#isOver) return
+    if (!this.#canBegin()) return
     this.#next = next
     const { cache } = this.#options.prefix
     const after = (next - 1) as Revision
-    if (cache.source.isRefusing) this.#refuse()
-    else if (cache.readiness.kind === 'ready' && after <= cache.revision) this.#open({ kind: 'after', revision: after })
+    if (cache.readiness.kind === 'ready' && after <= cache.revision) this.#open({ kind: 'after', revision: after })
     else this.#hold(after, () => this.begin(next))
   }
 
   /** Begins after a revision that etcd has reached. */
   beginAfter(revision: Revision): void {
-    if (this.#isOver) return
+    if (!this.#canBegin()) return
     this.#next = revision + 1
     const { cache } = this.#options.prefix
-    if (cache.source.isRefusing) this.#refuse()
-    else if (cache.readiness.kind === 'ready') this.#open({ kind: 'reached', revision })
+    if (cache.readiness.kind === 'ready') this.#open({ kind: 'reached', revision })
     else this.#hold(0, () => this.beginAfter(revision))
+  }
+
+  /** Ends the watch if it cannot. */
+  #canBegin(): boolean {
+    if (this.#isOver) return false
+    const { prefix, sink } = this.#options
+    const { isRetired, source } = prefix.cache
+    if (isRetired) sink.fail(stopped())
+    else if (source.isRefusing) this.#refuse()
+    return !isRetired && !source.isRefusing
   }
 
   #feedFrom(source: WatchSource | null): void {

@@ -1,7 +1,7 @@
 /**
  * Watches from a revision that the cache has not reached, or before it has its first state. As in etcd, such a watch
- * waits, however long, even if etcd itself has not reached the revision. If the source refuses the cache, it is opened,
- * and thereby refused.
+ * waits, however long, even if etcd itself has not reached the revision. If the source refuses the cache, or it is no
+ * longer served, the watch is opened, and thereby ended.
  */
 import type { WatchCache } from '../../engine/cache/watch-cache.js'
 
@@ -21,8 +21,8 @@ export class HeldWatches {
   readonly #caches = new Map<WatchCache, OfCache>()
 
   /**
-   * Calls `open` once the cache is ready and has everything up to `afterRevision`, or its source refuses it; never from
-   * within this call.
+   * Calls `open` once the cache is ready and has everything up to `afterRevision`, or nothing more will arrive; never
+   * from within this call.
    * @returns a function that gives up.
    */
   hold(cache: WatchCache, afterRevision: number, open: () => void): () => void {
@@ -38,12 +38,14 @@ export class HeldWatches {
 
   #listen(cache: WatchCache): OfCache {
     const check = (): void => this.#check(cache)
+    const openAll = (): void => this.#open(cache, of, [...of.held])
     const stopListening = cache.listen({
       onBatch: () => {},
       onAdvance: check,
       onReset: () => {},
       onReady: check,
-      onRefused: () => this.#open(cache, of, [...of.held]),
+      onRefused: openAll,
+      onRetired: openAll,
     })
     const of: OfCache = { held: new Set(), stopListening, lowest: Infinity }
     this.#caches.set(cache, of)

@@ -1,15 +1,10 @@
 /** What is forwarded: between a client that reads slowly or loses its rights, and an etcd that answers late or not. */
 import t from 'tap'
-import { FairSemaphore } from '../../../src/server/limits/fair-semaphore.js'
-import { EtcdApi, type EtcdApiOptions } from '../../../src/etcd-api/etcd-api.js'
-import { overlaps } from '../../../src/etcd-api/key-range.js'
 import { RpcStatus } from '../../../src/engine/upstream/etcd/rpc-status.js'
-import { keyFromText } from '../../../src/engine/model/event.js'
-import { silentLogger } from '../../../src/support/log.js'
-import { VirtualClock } from '../../support/virtual-clock.js'
 import { until } from '../../support/until.js'
-import { FakeAccess, FakeClient, FakeEtcd, settled } from '../support/fakes.js'
+import { FakeAccess, type FakeClient, settled } from '../support/fakes.js'
 import { encode, type Fields, messageOf } from '../support/harness.js'
+import { openApi, pathOf } from '../support/open-api.js'
 
 const OK = String(RpcStatus.OK)
 const UNAVAILABLE = String(RpcStatus.UNAVAILABLE)
@@ -20,68 +15,6 @@ const rangeOf = (revision: number, value: string | Buffer): Buffer =>
   Buffer.from(encode({ 1: header(revision), 2: [{ 1: '/other/x', 3: 1, 5: value }], 4: 1 }))
 const SMALL = rangeOf(9, 'x')
 const LARGE = rangeOf(9, Buffer.alloc(MIB, 7))
-const pathOf = (method: string): string => `/etcdserverpb.${method}`
-
-interface Opened {
-  readonly raw: FakeEtcd
-  readonly clock: VirtualClock
-  readonly limits: Record<'forwarded' | 'ranges' | 'writes' | 'forwardedWatches', FairSemaphore>
-  /** Begins a call, which has its request already if there is one. */
-  call(this: void, method: string, request: Fields | null, access?: FakeAccess, connection?: object): FakeClient
-}
-
-/** A server without declared prefixes, which hides `/registry/`. */
-function open(answer: (path: string, request: Uint8Array) => Buffer | Promise<Buffer>, slots = 4): Opened {
-  const raw = new FakeEtcd(answer)
-  const clock = new VirtualClock()
-  const semaphore = (): FairSemaphore =>
-    new FairSemaphore({
-      slots,
-      maxSlotsPerIdentity: slots,
-      maxWaiting: 10,
-      maxWaitingPerIdentity: 10,
-      maxWaitMs: 1_000,
-      clock,
-      onRejected: () => {},
-    })
-  const limits = {
-    requests: semaphore(),
-    forwarded: semaphore(),
-    leases: semaphore(),
-    ranges: semaphore(),
-    writes: semaphore(),
-    pastStates: semaphore(),
-    watchers: semaphore(),
-    forwardedWatches: semaphore(),
-    streams: semaphore(),
-  }
-  const nothing = (): void => {}
-  const options: EtcdApiOptions = {
-    prefixes: () => [],
-    raw,
-    advertiseUrl: null,
-    isWritable: true,
-    isHidden: (range) => overlaps(range, keyFromText('/registry/')),
-    limits,
-    metrics: { requestEnded: nothing, forwarded: nothing, streams: nothing, watches: nothing },
-    clock,
-    logger: silentLogger,
-    onInternalError: (error) => {
-      throw error
-    },
-  }
-  const api = new EtcdApi(options)
-  return {
-    raw,
-    clock,
-    limits,
-    call: (method, request, access = new FakeAccess(), connection = {}) => {
-      const client = new FakeClient(pathOf(method), connection)
-      api.handle(client, access)
-      return request === null ? client : client.ask(encode(request))
-    },
-  }
-}
 
 class UnknownAccess extends FakeAccess {
   override check(): Promise<never> {
@@ -98,7 +31,7 @@ async function drainAll(client: FakeClient): Promise<void> {
 }
 
 void t.test('a large forwarded range has a slot until its client has all of it', async (t) => {
-  const { call, limits } = open(() => LARGE)
+  const { call, limits } = openApi(() => LARGE)
   const client = call('KV/Range', { 1: '/other/x' })
   client.isFull = true
   await settled()
@@ -118,7 +51,7 @@ void t.test('a large forwarded range has a slot until its client has all of it',
 })
 
 void t.test('a caller that loses its rights while it waits for such a slot gets nothing', async (t) => {
-  const { call, limits } = open(() => LARGE, 1)
+  const { call, limits } = openApi(() => LARGE, 1)
   const leave = limits.ranges.hold('another')
   const access = new FakeAccess()
   const client = call('KV/Range', { 1: '/other/x' }, access)
@@ -132,7 +65,7 @@ void t.test('a caller that loses its rights while it waits for such a slot gets 
 })
 
 void t.test('the large answer to a write needs no such slot, and keeps that of the write', async (t) => {
-  const { call, limits } = open(() => LARGE, 1)
+  const { call, limits } = openApi(() => LARGE, 1)
   limits.ranges.hold('another')
   const client = call('KV/Put', { 1: '/other/x', 2: 'y', 4: true })
   client.isFull = true
@@ -146,7 +79,7 @@ void t.test('the large answer to a write needs no such slot, and keeps that of t
 
 void t.test('the keys of a lease are required together', async (t) => {
   const keys = Array.from({ length: 2_000 }, (_, i) => `/other/${i}`)
-  const { call } = open(() =>
+  const { call } = openApi(() =>
     Buffer.concat([encode({ 1: header(9), 2: 5 }), ...keys.map((key) => Buffer.from(encode({ 5: key })))]),
   )
   const access = new FakeAccess()
@@ -167,7 +100,7 @@ for (const [method, request] of [
   ['KV/Txn', { 2: [{ 2: { 1: '/other/x', 3: 5 } }] }],
 ] as const) {
   void t.test(`${method}: what is hidden from everybody is not reached through its lease`, async (t) => {
-    const { call, raw } = open(() => Buffer.from(encode({ 1: header(9), 2: 5, 5: '/registry/masterleases/a' })))
+    const { call, raw } = openApi(() => Buffer.from(encode({ 1: header(9), 2: 5, 5: '/registry/masterleases/a' })))
     const client = call(method, request, new FakeAccess(true))
     await settled()
     t.equal(client.status, DENIED)
@@ -181,7 +114,7 @@ for (const [method, request] of [
 
 void t.test('a lease is kept alive only while its caller is known, also after a wait for etcd', async (t) => {
   const access = new FakeAccess()
-  const { call, raw } = open(() => {
+  const { call, raw } = openApi(() => {
     access.isRevoked = true
     return Buffer.from(encode({ 1: header(9), 2: 5 }))
   })
@@ -193,7 +126,7 @@ void t.test('a lease is kept alive only while its caller is known, also after a 
 })
 
 void t.test('slow readers of what was forwarded keep no lease from being renewed', async (t) => {
-  const { call, raw, limits } = open(() => Buffer.from(encode({ 1: header(9), 2: 5 })), 1)
+  const { call, raw, limits } = openApi(() => Buffer.from(encode({ 1: header(9), 2: 5 })), 1)
   limits.forwarded.hold('another')
   const client = call('Lease/LeaseKeepAlive', null, new FakeAccess())
   client.send(encode({ 1: 5 }))
@@ -203,7 +136,7 @@ void t.test('slow readers of what was forwarded keep no lease from being renewed
 })
 
 void t.test('a transaction with too many leases is refused before etcd is asked for their keys', async (t) => {
-  const { call, raw } = open(() => SMALL)
+  const { call, raw } = openApi(() => SMALL)
   const puts = (count: number): Fields => ({
     2: Array.from({ length: count }, (_, i) => ({ 2: { 1: '/other/x', 3: i + 1 } })),
   })
@@ -217,7 +150,7 @@ void t.test('a transaction with too many leases is refused before etcd is asked 
 })
 
 void t.test('a serializable range of a member that is behind is read again', async (t) => {
-  const { call } = open((_path, request) =>
+  const { call } = openApi((_path, request) =>
     messageOf(request).number(7) === 1 ? rangeOf(5, 'old') : rangeOf(9, 'new'),
   )
   const connection = {}
@@ -233,7 +166,7 @@ void t.test('a serializable range of a member that is behind is read again', asy
 })
 
 void t.test('a linearizable range is not read again because of what was answered meanwhile', async (t) => {
-  const { call, raw } = open((_path, request) => {
+  const { call, raw } = openApi((_path, request) => {
     const key = messageOf(request).text(1)
     return rangeOf(key === '/other/late' ? 5 : 9, key)
   })
@@ -247,7 +180,7 @@ void t.test('a linearizable range is not read again because of what was answered
 })
 
 void t.test('a watch whose caller loses its rights while it waits is refused, and its stream goes on', async (t) => {
-  const { call, limits, raw } = open(() => SMALL, 1)
+  const { call, limits, raw } = openApi(() => SMALL, 1)
   const access = new FakeAccess()
   const leave = limits.forwardedWatches.hold('another')
   const client = call('Watch/Watch', null, access)
@@ -275,7 +208,7 @@ const answersTo = ({ messages }: FakeClient): readonly number[] =>
     .map(({ revision }) => revision)
 
 void t.test('a progress request that etcd does not answer does not stop the next one', async (t) => {
-  const { call, raw, clock } = open(() => SMALL)
+  const { call, raw, clock } = openApi(() => SMALL)
   const client = call('Watch/Watch', null)
   client.send(encode({ 1: { 1: '/other/x' } }))
   await settled()
@@ -296,7 +229,7 @@ void t.test('a progress request that etcd does not answer does not stop the next
 })
 
 void t.test('a progress request that comes while one is answered has an answer of its own', async (t) => {
-  const { call, raw } = open(() => SMALL)
+  const { call, raw } = openApi(() => SMALL)
   const client = call('Watch/Watch', null)
   client.send(encode({ 1: { 1: '/other/x' } }))
   await settled()
@@ -315,7 +248,7 @@ void t.test('a progress request that comes while one is answered has an answer o
 })
 
 void t.test('a watch that is created while progress is asked for is asked too', async (t) => {
-  const { call, raw, clock } = open(() => SMALL)
+  const { call, raw, clock } = openApi(() => SMALL)
   const client = call('Watch/Watch', null)
   client.send(encode({ 1: { 1: '/other/x' } }))
   await settled()
@@ -338,7 +271,7 @@ void t.test('a watch that is created while progress is asked for is asked too', 
 })
 
 void t.test('watches that are requested at once are answered in their order, also if etcd answers late', async (t) => {
-  const { call, raw } = open(() => SMALL)
+  const { call, raw } = openApi(() => SMALL)
   const client = call('Watch/Watch', null)
   for (const key of ['/other/x', '/registry/hidden', '/other/y']) client.send(encode({ 1: { 1: key } }))
   await settled()
@@ -357,7 +290,7 @@ void t.test('watches that are requested at once are answered in their order, als
 })
 
 void t.test('a watch that etcd does not answer ends the stream, so that its client begins again', async (t) => {
-  const { call, raw, clock } = open(() => SMALL)
+  const { call, raw, clock } = openApi(() => SMALL)
   const answered = call('Watch/Watch', null)
   answered.send(encode({ 1: { 1: '/other/x' } }))
   await settled()
@@ -376,7 +309,7 @@ void t.test('a watch that etcd does not answer ends the stream, so that its clie
 })
 
 void t.test('a client that reads nothing is not taken for an etcd that does not answer', async (t) => {
-  const { call, raw, clock } = open(() => SMALL)
+  const { call, raw, clock } = openApi(() => SMALL)
   const client = call('Watch/Watch', null)
   client.isFull = true
   for (const key of ['/registry/hidden', '/other/x']) client.send(encode({ 1: { 1: key } }))
@@ -391,7 +324,7 @@ void t.test('a client that reads nothing is not taken for an etcd that does not 
 
 void t.test('large requests that wait are few', async (t) => {
   for (const path of ['Watch/Watch', 'Lease/LeaseKeepAlive']) {
-    const { call } = open(() => SMALL)
+    const { call } = openApi(() => SMALL)
     // Nobody knows the caller for as long as this takes.
     const client = call(path, null, new UnknownAccess())
     // No request has a field with this number.

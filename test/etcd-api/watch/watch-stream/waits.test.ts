@@ -1,0 +1,87 @@
+/** Watches of a cached prefix that cannot begin at once, or at all. */
+import t from 'tap'
+import { RpcStatus } from '../../../../src/engine/upstream/etcd/rpc-status.js'
+import { rev } from '../../../support/objects.js'
+import { podPipeline } from '../../../support/pod-pipeline.js'
+import { VirtualClock } from '../../../support/virtual-clock.js'
+import type { Admitted, Right } from '../../../../src/etcd-api/access.js'
+import { FakeAccess, settled } from '../../support/fakes.js'
+import { encode, messageOf } from '../../support/harness.js'
+import { openApi } from '../../support/open-api.js'
+import type { Revision } from '../../../../src/engine/model/revision.js'
+
+const UNAVAILABLE = String(RpcStatus.UNAVAILABLE)
+const ANSWER = Buffer.from(encode({ 1: { 1: 77, 3: 9, 4: 2 } }))
+const ALL = { 1: '/registry/pods/', 2: '/registry/pods0' }
+
+/** @param ask what etcd answers when it is asked for its revision. */
+function scene(ask: () => Promise<Revision>) {
+  const clock = new VirtualClock()
+  const pipeline = podPipeline(clock, { trustsProgress: true, currentRevision: ask, requestProgress: () => {} })
+  const served = pipeline.live({ resource: pipeline.resource, definition: null })
+  const { call, raw } = openApi(() => ANSWER, 4, [served], clock)
+  return {
+    clock,
+    pipeline,
+    raw,
+    cache: pipeline.cache,
+    watches: (access?: FakeAccess) => call('Watch/Watch', null, access),
+  }
+}
+
+class SlowAccess extends FakeAccess {
+  decide: () => void = () => {}
+
+  override async check(rights: readonly Right[]): Promise<Admitted> {
+    await new Promise<void>((resolve) => (this.decide = resolve))
+    return await super.check(rights)
+  }
+}
+
+for (const start of [0, 1_000]) {
+  void t.test(`a watch from ${start} ends its stream if its prefix goes while its caller is checked`, async (t) => {
+    const { pipeline, cache, watches } = scene(async () => rev(12))
+    cache.replace(rev(10), 'initial').commit()
+    cache.synced()
+    const access = new SlowAccess()
+    const client = watches(access)
+    client.send(encode({ 1: { ...ALL, 3: start } }))
+    await settled()
+    await pipeline.retire()
+    access.decide()
+    await settled()
+    t.equal(client.status, UNAVAILABLE)
+  })
+}
+
+void t.test('a watch of a future revision ends its stream if its prefix goes', async (t) => {
+  const { pipeline, cache, watches } = scene(async () => rev(10))
+  cache.replace(rev(10), 'initial').commit()
+  cache.synced()
+  const client = watches()
+  client.send(encode({ 1: { ...ALL, 3: 1_000 } }))
+  await settled()
+  t.equal(messageOf(client.messages[0]!).number(3), 1)
+  t.equal(client.status, null)
+  await pipeline.retire()
+  t.equal(client.status, UNAVAILABLE)
+})
+
+void t.test(
+  'a watch from below the history ends its stream if its prefix goes, also if etcd says nothing',
+  async (t) => {
+    const { pipeline, cache, watches, raw, clock } = scene(async () => rev(10))
+    cache.replace(rev(10), 'initial').commit()
+    cache.synced()
+    const client = watches()
+    client.send(encode({ 1: { ...ALL, 3: 5 } }))
+    await settled()
+    await clock.advanceInTurns(200, 10)
+    t.equal(raw.streams.length, 1)
+    t.equal(client.status, null)
+    await pipeline.retire()
+    await clock.advanceInTurns(200, 10)
+    t.equal(client.status, UNAVAILABLE)
+    t.ok(raw.streams[0]!.isCanceled)
+  },
+)
