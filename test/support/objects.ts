@@ -95,6 +95,9 @@ const wrap: IngestOptions['wrap'] = (_resource, name, kv) =>
 
 export const ingestPod = createIngest({ resource: PODS, maxValueBytes: 1024 * 1024, wrap })
 
+/** Keeps etcd's own bytes too, as under a prefix that is served in etcd's API. */
+export const ingestRawPod = createIngest({ resource: PODS, maxValueBytes: 1024 * 1024, wrap, keepsRaw: true })
+
 const MAX_DECLARED_BYTES = 100_000
 
 /** Reads keys as under a declared prefix of whole objects. */

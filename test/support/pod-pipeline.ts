@@ -7,7 +7,7 @@ import { ResourcePipeline } from '../../src/engine/pipeline/resource-pipeline.js
 import { silentLogger } from '../../src/support/log.js'
 import { seededRandom } from '../../src/support/random.js'
 import { factSource } from './fact-source.js'
-import { ingestPod, PODS } from './objects.js'
+import { ingestRawPod, PODS } from './objects.js'
 import { silent } from './silent-metrics.js'
 import { VirtualClock } from './virtual-clock.js'
 
@@ -18,7 +18,7 @@ export function podPipeline(clock = new VirtualClock(), freshness: Partial<Fresh
     openFeed: () => feed,
     onGap: () => 'expire',
     factsOf: () => factSource(),
-    ingestOf: () => ingestPod,
+    ingestOf: () => ingestRawPod,
     onUnencodable: () => {},
     pump: new Pump({ dispatchMs: 60_000, unslicedGroups: 0, metrics: { slice: () => {} } }),
     clock,

@@ -6,7 +6,8 @@
  * writes until it drains. Nothing is queued per watch, because cursors keep their places, and watches on etcd pause.
  */
 import { MAX_WATCHES_PER_STREAM } from '../limits.js'
-import { RefusedReadError } from '../../engine/model/errors.js'
+import { RefusedReadError, UnansweredError } from '../../engine/model/errors.js'
+import type { Revision } from '../../engine/model/revision.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { RawUpstream } from '../../engine/upstream/upstream.js'
 import { type Clock, sleep } from '../../support/clock.js'
@@ -50,6 +51,9 @@ const NO_WATCH = -1
 const PROGRESS_WAIT_MS = 1_000
 const PROGRESS_LOOK_MS = 5
 
+/** For how long etcd is not asked again after it has not told its revision, because every request waits for that. */
+const UNASKED_MS = 5_000
+
 const NOWHERE = Promise.resolve(null)
 
 interface Open {
@@ -68,6 +72,7 @@ export class WatchStream implements WatchSink {
   #isBusy = false
   #isFull = false
   #nextId = 0
+  #askAgainMs = -Infinity
   #isAsking = false
   #isAskedAgain = false
   /** Whether it has one of the slots for streams. */
@@ -191,8 +196,7 @@ export class WatchStream implements WatchSink {
       prefix === null
         ? new ForwardedWatch(this, watchId, this.#context, () => this.#context.isHidden(create.range))
         : new CachedWatch({ prefix, create, watchId, identity, sink: this, held, bridges, metrics })
-    // Etcd's revision at the request, for a watch of what follows it.
-    const current = prefix !== null && create.startRevision === 0 ? await prefix.cache.reads.sourceRevision() : null
+    const current = prefix !== null && create.startRevision === 0 ? await this.#revisionNow(prefix) : null
     try {
       await admitted.confirm()
     } catch (error) {
@@ -210,6 +214,23 @@ export class WatchStream implements WatchSink {
     this.send(watchFields({ watchId, created: true }), current ?? this.#revision(prefix), NO_EVENTS)
     if (current !== null) watch.beginAfter(current)
     else watch.begin(create.startRevision)
+  }
+
+  /**
+   * Returns etcd's revision, for a watch of what follows it; or the cache's if etcd does not answer, as a member of etcd
+   * that is cut off begins at its own. Before the first state there is none, and the stream ends.
+   */
+  async #revisionNow({ cache }: ServedPrefix): Promise<Revision> {
+    const { clock } = this.#context
+    if (cache.readiness.kind !== 'ready' || clock.monotonic() >= this.#askAgainMs) {
+      try {
+        return await cache.reads.sourceRevision()
+      } catch (error) {
+        if (!(error instanceof UnansweredError) || cache.readiness.kind !== 'ready') throw error
+        this.#askAgainMs = clock.monotonic() + UNASKED_MS
+      }
+    }
+    return cache.revision
   }
 
   /** Refuses one watch. Other errors end the stream. */

@@ -1,7 +1,8 @@
 /** Watches of a cached prefix that cannot begin at once, or at all. */
 import t from 'tap'
 import { RpcStatus } from '../../../../src/engine/upstream/etcd/rpc-status.js'
-import { rev } from '../../../support/objects.js'
+import { UpstreamError } from '../../../../src/engine/upstream/upstream.js'
+import { batch, put, rev } from '../../../support/objects.js'
 import { podPipeline } from '../../../support/pod-pipeline.js'
 import { VirtualClock } from '../../../support/virtual-clock.js'
 import type { Admitted, Right } from '../../../../src/etcd-api/access.js'
@@ -85,3 +86,46 @@ void t.test(
     t.ok(raw.streams[0]!.isCanceled)
   },
 )
+
+void t.test('while etcd is away, a watch from now begins where the cache is, and the others go on', async (t) => {
+  let asked = 0
+  const { cache, watches } = scene(async () => {
+    asked++
+    throw new UpstreamError('unavailable', 'etcd is away')
+  })
+  cache.replace(rev(10), 'initial').commit()
+  cache.synced()
+  const client = watches()
+  client.send(encode({ 1: { ...ALL, 3: 11, 7: 1 } }))
+  for (const id of [2, 3]) client.send(encode({ 1: { ...ALL, 7: id } }))
+  await settled()
+  t.equal(client.status, null)
+  t.same(
+    client.messages.map(messageOf).map((message) => [message.number(2), message.number(3), message.revision]),
+    [
+      [1, 1, 10],
+      [2, 1, 10],
+      [3, 1, 10],
+    ],
+  )
+  t.equal(asked, 1, 'a stream waits for etcd once, and not for every watch')
+  cache.apply([batch(11, put('one', 'a', 11))])
+  await settled()
+  const events = client.messages.map(messageOf).filter((message) => message.messages(11).length === 1)
+  t.same(
+    events
+      .map((message) => [message.number(2), message.messages(11)[0]!.message(2).number(3)])
+      .sort(([a = 0], [b = 0]) => a - b),
+    [1, 2, 3].map((id) => [id, 11]),
+  )
+})
+
+void t.test('before the first state, a watch from now ends its stream while etcd is away', async (t) => {
+  const { watches } = scene(async () => {
+    throw new UpstreamError('unavailable', 'etcd is away')
+  })
+  const client = watches()
+  client.send(encode({ 1: ALL }))
+  await settled()
+  t.equal(client.status, UNAVAILABLE)
+})
