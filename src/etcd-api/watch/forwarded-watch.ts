@@ -10,7 +10,7 @@ import type { EtcdApiMetrics } from '../metrics.js'
 import { fieldsExcept } from '../status.js'
 import { WATCH_PATH } from './bridges.js'
 import type { StreamWatch, WatchSink } from './stream-watch.js'
-import { readUpstreamMessage, withoutWatchId } from './upstream-message.js'
+import { readForwardedMessage } from './upstream-message.js'
 import { watchFields } from './watch-messages.js'
 
 const WATCH_ID_FIELD: ReadonlySet<number> = new Set([7])
@@ -92,16 +92,15 @@ export class ForwardedWatch implements StreamWatch {
   #receive(message: Buffer): void {
     if (this.#isOver) return
     if (this.#isHidden()) return this.revoke()
-    const { watchId, canceled, revision } = readUpstreamMessage(message)
+    const { watchId, canceled, revision, withId } = readForwardedMessage(message)
     if (watchId === -1 && !canceled) {
       this.#asking(revision)
       return
     }
     this.#revision = revision
-    const { header, rest } = withoutWatchId(message)
     // etcd refuses a watch under this id.
     const id = watchId === -1 ? -1 : this.#watchId
-    this.#sink.pass([...header, watchFields({ watchId: id }), ...rest])
+    this.#sink.pass(withId(watchFields({ watchId: id })))
     this.#answer()
     if (canceled) this.#sink.remove(this.#watchId)
   }

@@ -1,5 +1,5 @@
-/** Reads the messages of etcd's own watches, for watches that are bridged or forwarded. */
-import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
+/** Reads the messages of etcd's own watches: all of one for a bridge, and very little of one that is passed on. */
+import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { type Key, keyFromBytes } from '../../engine/model/event.js'
 import { bufferOf } from '../../support/buffer-of.js'
 import { readFields } from '../../support/protobuf-fields.js'
@@ -83,18 +83,36 @@ function readEvent(bytes: Uint8Array): UpstreamEvent {
   }
 }
 
-/** Returns the parts of a WatchResponse around its header and its watch id: what comes before and after the id. */
-export function withoutWatchId(message: Uint8Array): { readonly header: Uint8Array[]; readonly rest: Uint8Array[] } {
+export interface ForwardedMessage {
+  readonly revision: number
+  readonly watchId: number
+  readonly canceled: boolean
+  readonly cancelReason: string
+  /** The message with another watch id, as a few slices of it, however many events it has. */
+  withId(this: void, id: Uint8Array): Uint8Array[]
+}
+
+/** Reads the little that a message needs to be passed on. Its events are skipped, not read. */
+export function readForwardedMessage(message: Uint8Array): ForwardedMessage {
+  const read = { revision: 0, watchId: 0, canceled: false, cancelReason: '' }
+  const before: Uint8Array[] = []
+  const after: Uint8Array[] = []
   const reader = new BinaryReader(message)
-  const header: Uint8Array[] = []
-  const rest: Uint8Array[] = []
+  let from = 0
   while (reader.pos < reader.len) {
     const start = reader.pos
     const [number, wireType] = reader.tag()
-    reader.skip(wireType, number)
-    const part = message.subarray(start, reader.pos)
-    if (number === 1 && wireType === WireType.LengthDelimited) header.push(part)
-    else if (number !== 2) rest.push(part)
+    if (number === 1) readFields(reader.bytes(), { 3: (header) => (read.revision = safeInteger(header)) })
+    else if (number === 2) read.watchId = safeInteger(reader)
+    else if (number === 4) read.canceled = reader.bool()
+    else if (number === 6) read.cancelReason = reader.string()
+    else reader.skip(wireType, number)
+    // etcd's id is left out, and another one goes behind the header.
+    if (number > 2) continue
+    const end = number === 1 ? reader.pos : start
+    ;(number === 1 ? before : after).push(message.subarray(from, end))
+    from = reader.pos
   }
-  return { header, rest }
+  after.push(message.subarray(from))
+  return { ...read, withId: (id) => [...before, id, ...after] }
 }
