@@ -247,6 +247,11 @@ export interface RawStream {
   pause(): void
   resume(): void
   cancel(): void
+  /**
+   * Reports that etcd has refused a request in a message. Returns whether the reason is this server's token; another
+   * stream then has another token.
+   */
+  refused(reason: string): boolean
 }
 
 export interface RawHandlers {

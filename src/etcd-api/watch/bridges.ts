@@ -303,8 +303,11 @@ class Run {
     if (this.#members.size === 0) this.#end(false)
   }
 
-  #canceled({ compactRevision }: UpstreamMessage): void {
-    if (compactRevision === 0) return this.#end(true)
+  #canceled({ compactRevision, cancelReason }: UpstreamMessage): void {
+    if (compactRevision === 0) {
+      this.#stream?.refused(cancelReason)
+      return this.#end(true)
+    }
     for (const member of this.#members) {
       if (member.next >= compactRevision) continue
       this.#members.delete(member)

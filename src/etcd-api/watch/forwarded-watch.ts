@@ -36,8 +36,7 @@ export class ForwardedWatch implements StreamWatch {
   #revision = 0
   /** Waits for etcd's answer to a progress request, which etcd need not give. */
   #asking: (revision: number | null) => void = nothing
-  readonly #answered: Promise<void>
-  #answer: () => void = nothing
+  #answer: (answer: 'passed on' | 'token refused') => void = nothing
   #answerTimer: Timer | null = null
 
   /** @param isHidden whether the range has become hidden from everybody. */
@@ -46,12 +45,6 @@ export class ForwardedWatch implements StreamWatch {
     this.#sink = sink
     this.#watchId = watchId
     this.#isHidden = isHidden
-    this.#answered = new Promise((resolve) => {
-      this.#answer = () => {
-        this.#answerTimer?.cancel()
-        resolve()
-      }
-    })
   }
 
   /**
@@ -63,22 +56,33 @@ export class ForwardedWatch implements StreamWatch {
     this.#context.metrics.watches('etcd', 1)
     this.#limitAnswer()
     try {
-      const stream = await this.#context.raw.stream(WATCH_PATH, {
-        onMessage: (message) => this.#receive(message),
-        onEnd: (error) => {
-          this.#answer()
-          if (!this.#isOver) this.#sink.fail(error === null ? stopped() : etcdErrorOf(error))
-        },
-      })
-      if (this.#isOver) return stream.cancel()
-      this.#stream = stream
-      if (this.#sink.isFull) stream.pause()
-      const request = fieldsExcept(create, WATCH_ID_FIELD)
-      stream.send(new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(Buffer.concat(request)).finish())
-      await this.#answered
+      // The token is not the client's, and etcd has not seen the client's request. Another token may do.
+      if ((await this.#request(create)) === 'token refused') await this.#request(create)
     } catch (error) {
       if (!this.#isOver) this.#sink.fail(etcdErrorOf(error))
+    } finally {
+      this.#answerTimer?.cancel()
     }
+  }
+
+  async #request(create: Uint8Array): Promise<'passed on' | 'token refused'> {
+    const answered = new Promise<'passed on' | 'token refused'>((resolve) => (this.#answer = resolve))
+    const isFirst = this.#stream === null
+    const stream = await this.#context.raw.stream(WATCH_PATH, {
+      onMessage: (message) => this.#receive(message, isFirst),
+      onEnd: (error) => {
+        if (!this.#isOver) this.#sink.fail(error === null ? stopped() : etcdErrorOf(error))
+      },
+    })
+    if (this.#isOver) {
+      stream.cancel()
+      return 'passed on'
+    }
+    this.#stream = stream
+    if (this.#sink.isFull) stream.pause()
+    const request = fieldsExcept(create, WATCH_ID_FIELD)
+    stream.send(new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(Buffer.concat(request)).finish())
+    return await answered
   }
 
   #limitAnswer(): void {
@@ -89,25 +93,30 @@ export class ForwardedWatch implements StreamWatch {
     })
   }
 
-  #receive(message: Buffer): void {
+  /** @param isFirst whether etcd has seen no other token of this server for the watch. */
+  #receive(message: Buffer, isFirst: boolean): void {
     if (this.#isOver) return
     if (this.#isHidden()) return this.revoke()
-    const { watchId, canceled, revision, withId } = readForwardedMessage(message)
+    const { watchId, canceled, cancelReason, revision, withId } = readForwardedMessage(message)
     if (watchId === -1 && !canceled) {
       this.#asking(revision)
       return
+    }
+    if (canceled && isFirst && this.#revision === 0 && this.#stream?.refused(cancelReason) === true) {
+      this.#stream.cancel()
+      return this.#answer('token refused')
     }
     this.#revision = revision
     // etcd refuses a watch under this id.
     const id = watchId === -1 ? -1 : this.#watchId
     this.#sink.pass(withId(watchFields({ watchId: id })))
-    this.#answer()
+    this.#answer('passed on')
     if (canceled) this.#sink.remove(this.#watchId)
   }
 
   close(): void {
     this.#isOver = true
-    this.#answer()
+    this.#answer('passed on')
     this.#context.metrics.watches('etcd', -1)
     this.#stream?.cancel()
     this.#asking(null)

@@ -25,6 +25,7 @@ export interface UpstreamMessage {
   readonly created: boolean
   readonly canceled: boolean
   readonly compactRevision: number
+  readonly cancelReason: string
   /** Whether the next message goes on with the same events, maybe within a revision. */
   readonly isFragment: boolean
   readonly events: readonly UpstreamEvent[]
@@ -40,6 +41,7 @@ export function readUpstreamMessage(message: Uint8Array): UpstreamMessage {
     created: false,
     canceled: false,
     compactRevision: 0,
+    cancelReason: '',
     isFragment: false,
     events,
   }
@@ -49,6 +51,7 @@ export function readUpstreamMessage(message: Uint8Array): UpstreamMessage {
     3: (reader) => (read.created = reader.bool()),
     4: (reader) => (read.canceled = reader.bool()),
     5: (reader) => (read.compactRevision = safeInteger(reader)),
+    6: (reader) => (read.cancelReason = reader.string()),
     7: (reader) => (read.isFragment = reader.bool()),
     [EVENTS_FIELD]: (reader) => events.push(readEvent(reader.bytes())),
   })

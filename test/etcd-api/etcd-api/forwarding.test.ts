@@ -322,6 +322,41 @@ void t.test('a client that reads nothing is not taken for an etcd that does not 
   t.equal(client.status, UNAVAILABLE)
 })
 
+const TOKEN_REFUSED = Buffer.from(
+  encode({ 1: header(9), 2: -1, 3: true, 4: true, 6: 'etcdserver: invalid auth token' }),
+)
+
+void t.test("this server's own expired token ends no client's watch", async (t) => {
+  const { call, raw } = openApi(() => SMALL)
+  const client = call('Watch/Watch', null)
+  client.send(encode({ 1: { 1: '/other/x', 3: 5 } }))
+  await settled()
+  raw.streams[0]!.handlers.onMessage(TOKEN_REFUSED)
+  await settled()
+  t.same(client.messages, [])
+  t.ok(raw.streams[0]!.isCanceled)
+  t.same(raw.streams[1]?.received, raw.streams[0]!.received, 'it is requested again')
+  raw.streams[1]!.handlers.onMessage(WATCH_CREATED)
+  await settled()
+  t.match(messageOf(client.messages[0]!).fields.get(4), undefined)
+  t.equal(client.status, null)
+})
+
+void t.test('what etcd says of another token is passed on', async (t) => {
+  const { call, raw, clock } = openApi(() => SMALL)
+  const client = call('Watch/Watch', null)
+  client.send(encode({ 1: { 1: '/other/x' } }))
+  for (const i of [0, 1]) {
+    await settled()
+    raw.streams[i]!.handlers.onMessage(TOKEN_REFUSED)
+  }
+  await settled()
+  t.equal(messageOf(client.messages[0]!).text(6), 'etcdserver: invalid auth token')
+  t.equal(raw.streams.length, 2)
+  t.equal(client.status, null)
+  t.equal(clock.pending, 0)
+})
+
 void t.test('large requests that wait are few', async (t) => {
   for (const path of ['Watch/Watch', 'Lease/LeaseKeepAlive']) {
     const { call } = openApi(() => SMALL)

@@ -144,6 +144,10 @@ export class FakeEtcdStream implements RawStream {
   cancel(): void {
     this.isCanceled = true
   }
+
+  refused(reason: string): boolean {
+    return reason.includes('invalid auth token')
+  }
 }
 
 /** Each call is answered by `answer`. */

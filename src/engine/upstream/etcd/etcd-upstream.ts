@@ -382,6 +382,12 @@ class EtcdUpstream implements Upstream {
         this.#rawStreams.delete(stream)
         stream.cancel()
       },
+      refused: (reason) => {
+        const { token } = this.#calls
+        const isToken = token.canRefresh && isTokenRejected(reason)
+        if (isToken) token.refuse(metadata)
+        return isToken
+      },
     }
   }
 

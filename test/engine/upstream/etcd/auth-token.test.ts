@@ -3,12 +3,14 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { keyFromText, type Key } from '../../../../src/engine/model/event.js'
+import { keyFromText, prefixEnd, type Key } from '../../../../src/engine/model/event.js'
 import { nextRevision, type Revision } from '../../../../src/engine/model/revision.js'
 import { connectEtcd, type EtcdUpstreamOptions } from '../../../../src/engine/upstream/etcd/etcd-upstream.js'
 import type { EtcdTls } from '../../../../src/engine/upstream/etcd/grpc-connection.js'
 import { hasAuthBypass } from '../../../../src/engine/upstream/etcd/member-versions.js'
-import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
+import { encodeWatchCreate } from '../../../../src/engine/upstream/etcd/control-messages.js'
+import { readForwardedMessage } from '../../../../src/etcd-api/watch/upstream-message.js'
+import type { RawStream, Upstream } from '../../../../src/engine/upstream/upstream.js'
 import { createAuthority } from '../../../support/certificates.js'
 import { startEtcd, type EtcdProcess } from '../../../support/etcd-process.js'
 import { startFaultProxy } from '../../../support/fault-proxy.js'
@@ -107,6 +109,29 @@ void t.test('an expired token is replaced', async (t) => {
   recorder.watch.close()
   t.equal((await upstream.read({ prefix: allowed })).count, 1)
   t.equal((await etcd.metrics()).get(authentications), before + 1, 'and only once for both')
+})
+
+void t.test("a stream in etcd's own protocol reports an expired token, and the next one works", async (t) => {
+  const etcd = await startEtcd(t, { flags: ['--auth-token-ttl=1'] })
+  await enableAuth(etcd)
+  const upstream = connect(t, { endpoints: [etcd.url], user })
+  await put(upstream, allowed, '1')
+  await delay(3_000)
+  const create = encodeWatchCreate(allowed, prefixEnd(allowed), 1 as Revision, false)
+  const first = async (): Promise<{ stream: RawStream; reason: string }> => {
+    const messages: Buffer[] = []
+    const handlers = { onMessage: (message: Buffer) => messages.push(message), onEnd: () => {} }
+    const stream = await upstream.raw!.stream('/etcdserverpb.Watch/Watch', handlers)
+    stream.send(create)
+    await until(() => messages.length > 0, 'etcd answers')
+    const { canceled, cancelReason } = readForwardedMessage(messages[0]!)
+    return { stream, reason: canceled ? cancelReason : '' }
+  }
+  const refused = await first()
+  t.match(refused.reason, 'invalid auth token')
+  t.notOk(refused.stream.refused('etcdserver: permission denied'))
+  t.ok(refused.stream.refused(refused.reason))
+  t.equal((await first()).reason, '')
 })
 
 void t.test('a request for a token is repeated when its connection is cut', async (t) => {
