@@ -320,12 +320,14 @@ export class EtcdApi {
     const admitted = await unary.access.check(rights.all)
     if (!this.#mayTouchAllKeys(unary.access))
       for (const lease of rights.leases) await this.#requireKeysOf(lease, 'update', admitted, unary.call.signal)
-    const cached = path === PATHS.txn && !rights.isWrite ? await this.#readTransaction(unary, admitted) : null
-    return cached ?? (await this.#forward(path, unary, admitted, rights.isWrite))
+    if (rights.isWrite || path !== PATHS.txn) return await this.#forward(path, unary, admitted, rights.isWrite)
+    const slot = this.#largeSlot(unary.call, admitted)
+    const cached = await this.#readTransaction(unary, admitted, slot)
+    return cached ?? (await this.#forward(path, unary, admitted, false, slot))
   }
 
   /** Answers a transaction from the cache; null if etcd must answer. */
-  async #readTransaction(unary: Unary, admitted: Admitted): Promise<ResponseBody | null> {
+  async #readTransaction(unary: Unary, admitted: Admitted, slot: LargeSlot): Promise<ResponseBody | null> {
     const transaction = decodeReadTransaction(unary.request)
     const prefix = transaction === null ? null : this.#prefixes.coveringAll(rangesOf(transaction))
     if (transaction === null || prefix === null) return null
@@ -334,7 +336,6 @@ export class EtcdApi {
     if (state === null) return null
     const { etcdPrefix } = prefix.served.resource
     const showsLeases = this.#options.raw.showsLeasesOfKeys()
-    const slot = this.#largeSlot(unary.call, admitted)
     const body = await answerReads(transaction, state, { prefix: etcdPrefix, showsLeases, slot })
     return body === null ? null : await this.#respond(prefix, state.revision, body, unary, admitted, slot)
   }
@@ -440,6 +441,7 @@ export class EtcdApi {
 
   /**
    * Sends the request to etcd as it is. The caller may see or change all of it.
+   * @param slot of the call, if the cache has begun to answer it.
    * @throws EtcdError, RpcError, UpstreamError
    */
   async #forward(
@@ -447,6 +449,7 @@ export class EtcdApi {
     { call, stream, request }: Pick<Unary, 'call' | 'stream' | 'request'>,
     admitted: Admitted,
     isWrite = false,
+    slot = this.#largeSlot(call, admitted),
   ): Promise<Parts> {
     const { raw, limits, metrics } = this.#options
     const { signal } = call
@@ -465,7 +468,7 @@ export class EtcdApi {
         revision = this.#identity.learn(response)
       }
       if (!isWrite) {
-        await this.#largeSlot(call, admitted).forBytes(response.length)
+        await slot.forBytes(response.length)
         await admitted.confirm()
       }
       connection.revision = Math.max(connection.revision, revision) as Revision
