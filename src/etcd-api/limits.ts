@@ -27,6 +27,8 @@ export const MAX_RIGHTS = 1_000
 export const FORWARDED_AT_ONCE = 64
 /** Watches on etcd for clients whose keys are not cached. If identities are known, one may have a quarter of them. */
 export const FORWARDED_WATCHES = 1_000
+/** How long etcd may take to answer the create of such a watch, for which all later requests of its stream wait. */
+export const WATCH_ANSWER_MS = 10_000
 /** Watches on etcd for one prefix, for watches from below the history. */
 export const MAX_BRIDGES = 4
 /**

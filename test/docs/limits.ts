@@ -545,9 +545,10 @@ export const SUPPORT: FixedRows<typeof support> = {
 export const ENGINE: FixedRows<typeof engine> = {
   STUCK_LIMIT_MS: {
     bound: 'how long a client may read nothing',
-    beyond: 'the connection is closed once the watcher has fallen out of the history',
+    beyond:
+      "the connection is closed once the watcher has fallen out of the history; a stream of etcd's API with a watch on etcd, after 1 s more for every 64 KiB",
     metric: 'distributary_broadcast_watchers_ended_total',
-    tests: ['engine/broadcast/dispatcher'],
+    tests: ['engine/broadcast/dispatcher', 'etcd-api/etcd-api/forwarding'],
   },
   RETIRE_LIMIT_MS: {
     bound: 'time to deliver the last events of a resource that is no longer served',
@@ -785,6 +786,12 @@ export const ETCD_API: FixedRows<typeof etcdApi> = {
     beyond: 'the watch is cancelled: `too many requests`',
     limit: 'etcd-watches',
     tests: ['etcd-api/etcd-api/limits'],
+  },
+  WATCH_ANSWER_MS: {
+    bound: 'time for etcd to answer the create of such a watch',
+    beyond: 'the stream ends: `request timed out`',
+    metric: ETCD_API_REQUESTS,
+    tests: ['etcd-api/etcd-api/forwarding'],
   },
   MAX_BRIDGES: {
     bound: 'watches on etcd from below the history, per prefix',

@@ -7,6 +7,7 @@ import type { RawStream, RawUpstream } from '../../engine/upstream/upstream.js'
 import type { Clock, Timer } from '../../support/clock.js'
 import { etcdErrorOf, permissionDenied, stopped, timedOut } from '../etcd-error.js'
 import type { EtcdApiMetrics } from '../metrics.js'
+import { WATCH_ANSWER_MS } from '../limits.js'
 import { fieldsExcept } from '../status.js'
 import { WATCH_PATH } from './bridges.js'
 import type { StreamWatch, WatchSink } from './stream-watch.js'
@@ -15,8 +16,6 @@ import { watchFields } from './watch-messages.js'
 
 const WATCH_ID_FIELD: ReadonlySet<number> = new Set([7])
 const PROGRESS_REQUEST = new BinaryWriter().tag(3, WireType.LengthDelimited).fork().join().finish()
-/** How long etcd may take to answer a create, for which all later requests of the stream wait. */
-const ANSWER_MS = 10_000
 const nothing = (): void => {}
 
 export interface ForwardedWatchContext {
@@ -86,7 +85,7 @@ export class ForwardedWatch implements StreamWatch {
   }
 
   #limitAnswer(): void {
-    this.#answerTimer = this.#context.clock.setTimer(ANSWER_MS, () => {
+    this.#answerTimer = this.#context.clock.setTimer(WATCH_ANSWER_MS, () => {
       // Nothing is read from etcd for a client that reads nothing.
       if (this.#sink.isFull) this.#limitAnswer()
       else this.#sink.fail(timedOut())

@@ -7,10 +7,11 @@
  */
 import { MAX_WATCHES_PER_STREAM } from '../limits.js'
 import { RefusedReadError, UnansweredError } from '../../engine/model/errors.js'
+import { MIN_INITIAL_BYTES_PER_SECOND, STUCK_LIMIT_MS } from '../../engine/model/limits.js'
 import type { Revision } from '../../engine/model/revision.js'
 import type { IdentitySemaphore } from '../../engine/model/shared-limits.js'
 import type { RawUpstream } from '../../engine/upstream/upstream.js'
-import { type Clock, sleep } from '../../support/clock.js'
+import { type Clock, sleep, type Timer } from '../../support/clock.js'
 import { type Access, type Admitted, rightTo } from '../access.js'
 import { type EtcdError, etcdErrorOf, permissionDenied, tooManyRequests } from '../etcd-error.js'
 import { framed, type GrpcCall } from '../grpc-call.js'
@@ -71,6 +72,7 @@ export class WatchStream implements WatchSink {
   readonly #onClose: () => void
   #isBusy = false
   #isFull = false
+  #stuck: Timer | null = null
   #nextId = 0
   #askAgainMs = -Infinity
   #isAsking = false
@@ -369,18 +371,30 @@ export class WatchStream implements WatchSink {
     if (this.#isFull) return
     this.#isFull = true
     this.#call.pause()
+    this.#limitStuck()
     for (const { watch } of this.#watches.values()) watch.block()
+  }
+
+  /** Resets a stream that stays full, if etcd has sent what it holds. What a cache has sent is bounded by its cursors. */
+  #limitStuck(): void {
+    const mostMs = STUCK_LIMIT_MS + (this.pendingBytes / MIN_INITIAL_BYTES_PER_SECOND) * 1_000
+    this.#stuck = this.#context.clock.setTimer(mostMs, () => {
+      for (const { watch } of this.#watches.values()) if (!watch.isCached) return this.destroy()
+      this.#limitStuck()
+    })
   }
 
   #drained(): void {
     if (!this.#isFull) return
     this.#isFull = false
+    this.#stuck?.cancel()
     if (!this.#waiting.isFull()) this.#call.resume()
     for (const { watch } of this.#watches.values()) watch.resume()
   }
 
   #close(): void {
     this.#waiting.clear()
+    this.#stuck?.cancel()
     for (const watchId of this.#watches.keys()) this.remove(watchId)
     this.#onClose()
   }

@@ -1,5 +1,6 @@
 /** What is forwarded: between a client that reads slowly or loses its rights, and an etcd that answers late or not. */
 import t from 'tap'
+import { MIN_INITIAL_BYTES_PER_SECOND } from '../../../src/engine/model/limits.js'
 import { RpcStatus } from '../../../src/engine/upstream/etcd/rpc-status.js'
 import { until } from '../../support/until.js'
 import { FakeAccess, type FakeClient, settled } from '../support/fakes.js'
@@ -354,6 +355,31 @@ void t.test('what etcd says of another token is passed on', async (t) => {
   t.equal(messageOf(client.messages[0]!).text(6), 'etcdserver: invalid auth token')
   t.equal(raw.streams.length, 2)
   t.equal(client.status, null)
+  t.equal(clock.pending, 0)
+})
+
+void t.test('a client of a watch on etcd that reads nothing for 30 s loses its stream', async (t) => {
+  const { call, raw, clock } = openApi(() => SMALL)
+  const client = call('Watch/Watch', null)
+  client.send(encode({ 1: { 1: '/other/x' } }))
+  await settled()
+  const [etcd] = raw.streams
+  client.isFull = true
+  etcd!.handlers.onMessage(WATCH_CREATED)
+  await settled()
+  clock.advance(29_999)
+  client.drain()
+  clock.advance(1)
+  t.equal(client.status, null, 'it has read again')
+  client.isFull = true
+  // At the lowest speed, this takes ten seconds.
+  client.pendingBytes = 10 * MIN_INITIAL_BYTES_PER_SECOND
+  etcd!.handlers.onMessage(Buffer.from(encode({ 1: header(12) })))
+  clock.advance(39_999)
+  t.equal(client.status, null)
+  clock.advance(1)
+  t.equal(client.status, 'reset')
+  t.ok(etcd!.isCanceled)
   t.equal(clock.pending, 0)
 })
 

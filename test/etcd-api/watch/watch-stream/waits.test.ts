@@ -129,3 +129,16 @@ void t.test('before the first state, a watch from now ends its stream while etcd
   await settled()
   t.equal(client.status, UNAVAILABLE)
 })
+
+void t.test('a client that reads nothing keeps a stream without watches on etcd, which holds no memory', async (t) => {
+  const { cache, watches, clock } = scene(async () => rev(10))
+  cache.replace(rev(10), 'initial').commit()
+  cache.synced()
+  const client = watches()
+  client.isFull = true
+  client.send(encode({ 1: ALL }))
+  await settled()
+  t.equal(client.messages.length, 1)
+  clock.advance(120_000)
+  t.equal(client.status, null)
+})
