@@ -9,7 +9,7 @@ import { connectEtcd, type EtcdUpstreamOptions } from '../../../../src/engine/up
 import type { EtcdTls } from '../../../../src/engine/upstream/etcd/grpc-connection.js'
 import { hasAuthBypass } from '../../../../src/engine/upstream/etcd/member-versions.js'
 import { encodeWatchCreate } from '../../../../src/engine/upstream/etcd/control-messages.js'
-import { readForwardedMessage } from '../../../../src/etcd-api/watch/upstream-message.js'
+import { watchDecoding } from '../../../../src/engine/upstream/etcd/data-messages.js'
 import type { RawStream, Upstream } from '../../../../src/engine/upstream/upstream.js'
 import { createAuthority } from '../../../support/certificates.js'
 import { startEtcd, type EtcdProcess } from '../../../support/etcd-process.js'
@@ -124,7 +124,7 @@ void t.test("a stream in etcd's own protocol reports an expired token, and the n
     const stream = await upstream.raw!.stream('/etcdserverpb.Watch/Watch', handlers)
     stream.send(create)
     await until(() => messages.length > 0, 'etcd answers')
-    const { canceled, cancelReason } = readForwardedMessage(messages[0]!)
+    const { canceled, cancelReason } = watchDecoding(messages[0]!).whole()
     return { stream, reason: canceled ? cancelReason : '' }
   }
   const refused = await first()
