@@ -67,6 +67,8 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions) {
   let isFailing = false
   let failedAtMs = 0
   let stream = open()
+  /** The files before a `reopen`, which may still be written to. */
+  let former: Promise<unknown> = Promise.resolve()
   let dropped = 0
   let unreported = 0
   let isTorn = false
@@ -111,7 +113,7 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions) {
 
   function reopen(): void {
     if (path === '-') return
-    stream.end()
+    former = Promise.all([former, ended(stream)])
     stream = open()
   }
 
@@ -139,14 +141,18 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions) {
     },
     /** Opens the file again, after the platform has moved it. */
     reopen,
-    close(): Promise<void> {
-      if (path === '-') return Promise.resolve()
-      return new Promise((resolve) => {
-        if (stream.destroyed) resolve()
-        else stream.end(resolve)
-      })
+    async close(): Promise<void> {
+      if (path !== '-') await Promise.all([former, ended(stream)])
     },
   }
+}
+
+/** Resolves when everything has been written, or cannot be. */
+function ended(stream: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    if (stream.destroyed) resolve()
+    else stream.end(() => resolve())
+  })
 }
 
 /** Whether the file's last line has no end. */
