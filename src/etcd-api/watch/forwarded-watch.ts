@@ -115,6 +115,7 @@ export class ForwardedWatch implements StreamWatch {
 
   close(): void {
     this.#isOver = true
+    this.#answerTimer?.cancel()
     this.#answer('passed on')
     this.#context.metrics.watches('etcd', -1)
     this.#stream?.cancel()

@@ -63,11 +63,10 @@ export class Confirmations {
    * have arrived.
    */
   expect({ sequence, epoch }: PublisherStatus, confirmedMs: number): void {
-    // A later publisher whose stream ends sooner shows that NATS has lost the messages after that. A status of an earlier
-    // publisher is used only once the later one has fallen silent, so the epoch of the later one may be lost.
-    this.#waiting = this.#waiting.filter(
-      (one) => one.epoch <= epoch && (one.sequence <= sequence || one.epoch === epoch),
-    )
+    // A stream that ends sooner shows that NATS has lost the messages after that, perhaps with the claim, so that the next
+    // session has the same epoch again. A status of an earlier publisher is used only once the later one has fallen
+    // silent, so the epoch of the later one may be lost.
+    this.#waiting = this.#waiting.filter((one) => one.epoch <= epoch && one.sequence <= sequence)
     if (this.#waiting.length === MOST_WAITING_STATUSES) this.#waiting.pop()
     this.#waiting.push({ sequence, epoch, confirmedMs })
   }

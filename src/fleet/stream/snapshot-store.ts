@@ -11,7 +11,7 @@ import { type Revision, toRevision } from '../../engine/model/revision.js'
 import { recentEntries } from '../../support/recent-entries.js'
 import { ByteReader, ByteWriter } from '../byte-codec.js'
 import { readKeyValue, writeKeyValue } from '../key-value-codec.js'
-import { BrokerError, type Bucket, type StreamState } from '../broker.js'
+import { BrokerError, type Bucket } from '../broker.js'
 import type { StreamPlace } from './message.js'
 import type { Names } from './names.js'
 import type { Envelope } from './signed-envelope.js'
@@ -168,21 +168,19 @@ export class SnapshotStore {
   /**
    * Adds a snapshot to the index, and deletes obsolete ones.
    *
-   * @param replacesAll whether the snapshot is a whole state, which makes all earlier ones useless. Later ones are kept,
-   * because a publisher may have taken over meanwhile. Those that are not in the stream are of an earlier stream.
+   * @param first the first sequence of the stream.
+   * @param replacesAll whether the snapshot is a whole state, which makes all earlier ones useless. Those of a publisher
+   * that has taken over meanwhile are kept. An earlier stream may have had later sequences and epochs, but not later
+   * times.
    * @throws BrokerError
    */
-  async add(
-    entry: SnapshotEntry,
-    { first, last }: Pick<StreamState, 'first' | 'last'>,
-    replacesAll: boolean,
-  ): Promise<void> {
+  async add(entry: SnapshotEntry, first: number, replacesAll: boolean): Promise<void> {
+    const isSuccessors = (other: SnapshotEntry): boolean =>
+      other.sequence > entry.sequence && other.epoch > entry.epoch && (takenAtOf(other) ?? 0) >= (takenAtOf(entry) ?? 0)
     for (let attempt = 1; ; attempt++) {
       const { entries, revision } = await this.#readIndex()
       const others = entries.filter(({ name }) => name !== entry.name)
-      const useful = others.filter(({ sequence }) =>
-        replacesAll ? sequence > entry.sequence && sequence <= last : sequence + 1 >= first,
-      )
+      const useful = others.filter((other) => (replacesAll ? isSuccessors(other) : other.sequence + 1 >= first))
       const sorted = [...useful, entry].sort((a, b) => a.sequence - b.sequence)
       const kept = sorted.length <= KEPT ? sorted : [...sorted.slice(0, 1), ...sorted.slice(1 - KEPT)]
       try {

@@ -187,9 +187,9 @@ export class SnapshotTaker {
   async #publish(name: string, snapshot: SnapshotWriter, place: SnapshotPlace, replacesAll: boolean): Promise<void> {
     const { client, names } = this.options
     const entry: SnapshotEntry = { ...place, name, keys: snapshot.keys }
-    const stream = (await client.streamState(names.stream)) ?? { first: 1, last: place.sequence }
+    const stream = await client.streamState(names.stream)
     // Another publisher may have taken over during the upload.
     this.#stopping.signal.throwIfAborted()
-    await this.options.store.add(entry, stream, replacesAll)
+    await this.options.store.add(entry, stream?.first ?? 1, replacesAll)
   }
 }

@@ -201,8 +201,6 @@ export class Subscriber {
         outcome = await this.#follow(signal)
         if (this.#sequence > before && outcome.kind !== 'broken') attempt = 1
         if (outcome.kind === 'state' && !signal.aborted) {
-          // Its download may take long, and etcd may be faster.
-          this.options.onAway('NATS: the stream contains a whole state')
           outcome = await this.#tryState(outcome.message, outcome.sequence)
           if (outcome === null) continue
         }
@@ -365,7 +363,10 @@ export class Subscriber {
   /** Loads a state; if its snapshot is unreadable, the chain is broken there and a later snapshot is needed. */
   async #tryState(message: StateMessage, sequence: number): Promise<Outcome | null> {
     try {
-      await this.#begin(startAtState(message, sequence, this.#held))
+      const start = startAtState(message, sequence, this.#held)
+      // Its download may take long, and etcd may be faster.
+      if (start.kind === 'load') this.options.onAway('NATS: the stream contains a whole state')
+      await this.#begin(start)
       return null
     } catch (error) {
       if (this.options.store.isUsable(message.snapshot)) throw error

@@ -48,6 +48,15 @@ void t.test('a status about messages that NATS has lost holds up no later one', 
   t.end()
 })
 
+void t.test('nor does one of the same epoch, if NATS has lost the claim with them', (t) => {
+  const confirmations = new Confirmations()
+  hears(confirmations, word({ sequence: 12, at: 5_000, epoch: 2 }), 100)
+  hears(confirmations, word({ sequence: 10, at: 8_000, epoch: 2 }), 3_100)
+  t.ok(confirmations.reached(10, 2))
+  t.equal(confirmations.confirmedMs, 3_100)
+  t.end()
+})
+
 void t.test('a status of a publisher whose epoch NATS has lost holds up no later one', (t) => {
   const confirmations = new Confirmations()
   hears(confirmations, word({ sequence: 12, at: 5_000, epoch: 2 }), 100)

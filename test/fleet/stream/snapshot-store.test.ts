@@ -72,16 +72,16 @@ void t.test(
       deleteObject: async (name) => void deleted.push(name),
     }
     const store = new SnapshotStore(bucket as Bucket, names, unsigned)
-    const at = (sequence: number): SnapshotEntry => {
-      const rest = { epoch: 1, clusterId: '1', keys: 0, isSynced: true, trustsProgress: true }
+    const at = (sequence: number, epoch: number, takenAt: number): SnapshotEntry => {
+      const rest = { epoch, takenAt, clusterId: '1', keys: 0, isSynced: true, trustsProgress: true }
       return { name: `s${sequence}`, sequence, revision: rev(sequence), settled: rev(sequence), ...rest }
     }
-    for (const sequence of [3, 7, 500]) await store.add(at(sequence), { first: 1, last: 500 }, false)
-    await store.add(at(5), { first: 1, last: 9 }, true)
+    for (const earlier of [at(3, 1, 1_000), at(7, 2, 3_000), at(8, 9, 500)]) await store.add(earlier, 1, false)
+    await store.add(at(5, 1, 2_000), 1, true)
     t.same(
       (await store.index()).map(({ name }) => name),
       ['s5', 's7'],
     )
-    t.same(deleted, ['s3', 's500'])
+    t.same(deleted, ['s3', 's8'])
   },
 )
