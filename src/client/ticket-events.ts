@@ -7,7 +7,6 @@
  */
 import type { Timer } from '../support/clock.js'
 import { withDeadline } from '../support/deadline.js'
-import { backoffMs } from '../support/backoff.js'
 import { systemRandom } from '../support/random.js'
 import { activeClock } from './reflector/active-clock.js'
 import { notifyUser } from './reflector/notify-user.js'
@@ -16,6 +15,7 @@ import { fetchTransport, type FetchTransportOptions } from './reflector/fetch-tr
 import { CHANGE_TYPES, type ChangeType } from './reflector/object-codec.js'
 import { queryText } from './reflector/transport.js'
 import { requestJson } from './request-json.js'
+import { failurePauseMs } from './reflector/failure-pause.js'
 
 /** What `ticketEvents` follows, and what it calls. */
 export interface TicketEventsOptions<T> extends Pick<FetchTransportOptions, 'server' | 'token'> {
@@ -152,7 +152,7 @@ class TicketEvents<T> {
     const backoff = this.#options.backoff ?? { firstMs: 1_000, capMs: 30_000 }
     if (activeClock.monotonic() - this.#connectedMs > backoff.capMs) this.#pauses = 0
     this.#connectedMs = Number.POSITIVE_INFINITY
-    const pauseMs = Math.max(backoffMs(backoff, ++this.#pauses, systemRandom), failure.retryAfterMs ?? 0)
+    const pauseMs = failurePauseMs(backoff, ++this.#pauses, failure.retryAfterMs, systemRandom)
     this.#timer = activeClock.setTimer(pauseMs, () => this.open())
   }
 }

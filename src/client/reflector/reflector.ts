@@ -7,7 +7,7 @@
  * reflector. At most one request runs at a time, and it is abandoned when the state that began it ends. Queues, indexes
  * and handlers are in `client/`.
  */
-import { backoffMs, type BackoffOptions } from '../../support/backoff.js'
+import type { BackoffOptions } from '../../support/backoff.js'
 import { type Clock, type Timer } from '../../support/clock.js'
 import { type Logger, silentLogger } from '../../support/log.js'
 import { type Random, systemRandom } from '../../support/random.js'
@@ -21,6 +21,7 @@ import { idle, next, type ReflectorEffect, type ReflectorInput, type ReflectorSt
 import { type Selection, watchQuery } from './requests.js'
 import type { Transport } from './transport.js'
 import { positionAt, type WatchPosition, runWatch, type WatchJobOptions, type WatchOutcome } from './watch-job.js'
+import { failurePauseMs } from './failure-pause.js'
 
 /** The store that a reflector writes to. */
 export interface ReflectorStore<T> {
@@ -93,8 +94,6 @@ const BACKOFF: BackoffOptions = { firstMs: 800, capMs: 30_000 }
  * minute.
  */
 const PACE: BackoffOptions = { firstMs: 200, capMs: 2_000 }
-/** The longest wait that a server can request. It is limited because the header may contain a date by a wrong clock. */
-const MAX_RETRY_AFTER_MS = 600_000
 
 /** Keeps a store equal to a resource of an API server, by list and watch. */
 export class Reflector<T> {
@@ -213,11 +212,7 @@ export class Reflector<T> {
 
   #waitMs({ attempt, pace, retryAfterMs }: Extract<ReflectorEffect, { kind: 'wait' }>): number {
     const options = pace === 'pace' ? PACE : (this.#options.backoff ?? BACKOFF)
-    const waitMs = backoffMs(options, attempt, this.#random)
-    if (retryAfterMs === null) return waitMs
-    // All clients may have got the same time, and must not all come back at once.
-    const requestedMs = Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)
-    return Math.max(waitMs, requestedMs + (this.#random.next() * requestedMs) / 4)
+    return failurePauseMs(options, attempt, retryAfterMs, this.#random)
   }
 
   /** Runs one job and abandons the previous one, whose result is ignored. */

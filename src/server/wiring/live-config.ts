@@ -5,6 +5,7 @@
  */
 import type { Ambient } from '../../support/ambient.js'
 import type { Timer } from '../../support/clock.js'
+import { readRegularFile } from '../auth/read-regular-file.js'
 import { WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
 import type { Config, ConfigFile } from '../config/load.js'
@@ -31,6 +32,9 @@ export interface LiveConfigOptions extends Pick<Ambient, 'clock' | 'logger'> {
 /** The delay before a configuration is tried again that lacks only a file. */
 const RETRY_MS = 2_000
 
+/** The text of the file, without what is not UTF-8, as the configuration was read from it. */
+const readText = (path: string): Buffer => Buffer.from(readRegularFile(path).toString('utf8'))
+
 export class LiveConfig implements CurrentConfig {
   readonly #file: WatchedFiles<Buffer> | null
   readonly #listeners: ((config: Config) => void)[] = []
@@ -48,7 +52,7 @@ export class LiveConfig implements CurrentConfig {
       file === null
         ? null
         : new WatchedFiles(
-            { paths: [file.path], contents: [Buffer.from(file.text)], clock, logger, metrics },
+            { paths: [file.path], contents: [Buffer.from(file.text)], readFile: readText, clock, logger, metrics },
             (content) => content,
           )
     this.#file?.onChange(() => this.reload())
@@ -75,8 +79,9 @@ export class LiveConfig implements CurrentConfig {
   }
 
   #attempt(): void {
-    const { reread, clock, logger, metrics, onLogLevel } = this.options
+    const { reread, logger, metrics, onLogLevel } = this.options
     this.#retry?.cancel()
+    const content = this.#content()
     try {
       const { config: next, file } = reread()
       const { reloadable, refused } = changesBetween(this.#current, next)
@@ -96,8 +101,29 @@ export class LiveConfig implements CurrentConfig {
         logger.error({ problems }, 'configuration not reloaded; the previous one stays in use')
       }
       metrics.configUsable(0)
-      // A file that the configuration names is missing for a moment.
-      if (error instanceof ConfigError && error.mayPass) this.#retry = clock.setTimer(RETRY_MS, () => this.#attempt())
+      if (content !== null) this.#file?.took([content])
+      if (error instanceof ConfigError && error.mayPass)
+        this.#tryAgain(content ?? Buffer.from(this.#adopted?.text ?? ''))
+    }
+  }
+
+  /**
+   * Tries a configuration again that lacks only a file, which may be missing for a moment. Other content may be half
+   * written; it is left to the watch of the file.
+   */
+  #tryAgain(rejected: Buffer): void {
+    this.#retry = this.options.clock.setTimer(RETRY_MS, () => {
+      if (this.#content()?.equals(rejected) === true) this.#attempt()
+      else this.#tryAgain(rejected)
+    })
+  }
+
+  /** The content of the file; null without one, or if it cannot be read. */
+  #content(): Buffer | null {
+    try {
+      return this.#adopted === null ? null : readText(this.#adopted.path)
+    } catch {
+      return null
     }
   }
 

@@ -18,7 +18,7 @@ import { VirtualClock } from '../../support/virtual-clock.js'
 
 function scene(t: Test, yaml: string) {
   const file = join(t.testdir(), 'config.yaml')
-  const write = (text: string): void => writeFileSync(file, text)
+  const write = (text: string | Buffer): void => writeFileSync(file, text)
   write(yaml)
   const read = () => {
     const loaded = load(['--config', file, '--port=0'], {}, (path) => readFileSync(path, 'utf8'))
@@ -160,6 +160,20 @@ void t.test('a configuration that lacks only a file is tried again until the fil
   const { length } = lines
   clock.advance(60_000)
   t.equal(lines.length, length, 'it is not tried again after that')
+})
+
+void t.test('bytes that are not UTF-8 are no change, and a rollback after a rejected signal is one', async (t) => {
+  const { write, live, clock, lines, sample } = scene(t, 'maxWatchers: 10\n')
+  write(Buffer.from('maxWatchers: 20 # f\xfcr\n', 'latin1'))
+  clock.advance(60_000)
+  t.equal(live.current.maxWatchers, 20)
+  t.equal(lines.filter(({ message }) => message === 'configuration reloaded').length, 1)
+  write('maxWatchers: many\n')
+  live.reload()
+  t.equal(await sample('last_reload_successful'), '0')
+  write(Buffer.from('maxWatchers: 20 # f\xfcr\n', 'latin1'))
+  clock.advance(5_000)
+  t.equal(await sample('last_reload_successful'), '1')
 })
 
 void t.test('a worker that is replaced after a rejected change has the configuration of the others', async (t) => {
