@@ -77,7 +77,10 @@ class TicketEvents<T> {
   }
 
   open(): void {
-    void this.#connect().catch((error: unknown) => this.#again(WatchFailure.from(error)))
+    void this.#connect().catch((error: unknown) => {
+      const failure = WatchFailure.from(error)
+      this.#again(failure, failure.retryAfterMs)
+    })
   }
 
   close(): void {
@@ -142,7 +145,8 @@ class TicketEvents<T> {
     )
   }
 
-  #again(failure: WatchFailure): void {
+  /** @param retryAfterMs what the server has asked for. What it says in a stream concerns a ticket that is not used again. */
+  #again(failure: WatchFailure, retryAfterMs: number | null = null): void {
     this.#source?.close()
     this.#source = null
     this.#timer?.cancel()
@@ -152,7 +156,7 @@ class TicketEvents<T> {
     const backoff = this.#options.backoff ?? { firstMs: 1_000, capMs: 30_000 }
     if (activeClock.monotonic() - this.#connectedMs > backoff.capMs) this.#pauses = 0
     this.#connectedMs = Number.POSITIVE_INFINITY
-    const pauseMs = failurePauseMs(backoff, ++this.#pauses, failure.retryAfterMs, systemRandom)
+    const pauseMs = failurePauseMs(backoff, ++this.#pauses, retryAfterMs, systemRandom)
     this.#timer = activeClock.setTimer(pauseMs, () => this.open())
   }
 }
