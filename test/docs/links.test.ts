@@ -12,9 +12,12 @@ function filesIn(folder: string): string[] {
 }
 
 const files = ['.github', 'bench', 'deploy', 'docs', 'helm', 'src', 'test'].flatMap(filesIn)
-const textFiles = [...readdirSync(root).filter((one) => /\.(?:md|json)$/.test(one)), ...files].filter(
-  (file) => !/\.(?:png|gz|br|jsonl)$/.test(file),
-)
+/** What `npm run release:check` leaves in a checkout. */
+const GENERATED = 'sbom.cdx.json'
+const textFiles = [
+  ...readdirSync(root).filter((one) => /\.(?:md|json)$/.test(one) && one !== GENERATED),
+  ...files,
+].filter((file) => !/\.(?:png|gz|br|jsonl)$/.test(file))
 const isPage = (file: string): boolean => file.endsWith('.md')
 const pages = [...readdirSync(root), ...files].filter(isPage)
 const guides = pages.filter((page) => page.startsWith('docs/'))
