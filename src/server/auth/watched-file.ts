@@ -13,11 +13,11 @@ import type { Timer } from '../../support/clock.js'
 import { errorMessage } from '../../support/error-message.js'
 
 /** The largest file that is read. Certificates, tokens and policies are small; a larger file is a mistake. */
-const MAX_FILE_BYTES = 16 * 2 ** 20
+export const MAX_FILE_BYTES = 16 * 2 ** 20
 
 export interface WatchedFilesOptions extends Pick<Ambient, 'clock' | 'logger'> {
   readonly paths: readonly string[]
-  /** What the files are taken to contain at first, if not what they contain now. */
+  /** The contents in use at the start. Default: the files' own. */
   readonly contents?: readonly Buffer[] | undefined
   /** Default: 2 s, which is short enough to apply a change "within seconds". */
   readonly intervalMs?: number

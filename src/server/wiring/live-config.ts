@@ -6,7 +6,7 @@
 import type { Ambient } from '../../support/ambient.js'
 import type { Timer } from '../../support/clock.js'
 import { readRegularFile } from '../auth/read-regular-file.js'
-import { WatchedFiles } from '../auth/watched-file.js'
+import { MAX_FILE_BYTES, WatchedFiles } from '../auth/watched-file.js'
 import { ConfigError } from '../config/config-error.js'
 import type { Config, ConfigFile } from '../config/load.js'
 import { changesBetween } from '../config/reload.js'
@@ -32,8 +32,8 @@ export interface LiveConfigOptions extends Pick<Ambient, 'clock' | 'logger'> {
 /** The delay before a configuration is tried again that lacks only a file. */
 const RETRY_MS = 2_000
 
-/** The text of the file, without what is not UTF-8, as the configuration was read from it. */
-const readText = (path: string): Buffer => Buffer.from(readRegularFile(path).toString('utf8'))
+/** The file with bytes that are not UTF-8 replaced, as in `ConfigFile.text`. */
+const readText = (path: string): Buffer => Buffer.from(readRegularFile(path, MAX_FILE_BYTES).toString('utf8'))
 
 export class LiveConfig implements CurrentConfig {
   readonly #file: WatchedFiles<Buffer> | null
@@ -41,7 +41,7 @@ export class LiveConfig implements CurrentConfig {
   #current: Config
   #adopted: ConfigFile | null
   #retry: Timer | null = null
-  /** What the last attempt has logged, so that the next one does not log it again. */
+  /** The problems logged by the last attempt, which are not logged again. */
   #problems = ''
 
   constructor(private readonly options: LiveConfigOptions) {

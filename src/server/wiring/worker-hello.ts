@@ -1,4 +1,4 @@
-/** What the primary tells a worker before it begins, on the worker's standard input. */
+/** The primary's settings for a worker, which the worker reads from its standard input before anything else. */
 import { readFileSync } from 'node:fs'
 import type { ConfigFile } from '../config/load.js'
 import type { PortNumbers } from './ports.js'

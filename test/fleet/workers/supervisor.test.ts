@@ -2,19 +2,15 @@
 import cluster from 'node:cluster'
 import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { Primary } from '../../../src/fleet/workers/primary.js'
 import { Supervisor } from '../../../src/fleet/workers/supervisor.js'
 import { silentLogger } from '../../../src/support/log.js'
 import { seededRandom } from '../../../src/support/random.js'
 import { VirtualClock } from '../../support/virtual-clock.js'
 
-void t.test('a first worker that cannot be created ends the server, without an exception', (t) => {
-  t.intercept(cluster, 'fork', {
-    value: () => {
-      throw Object.assign(new Error('spawn ENOMEM'), { code: 'ENOMEM' })
-    },
-  })
+/** Starts a supervisor of one worker. @returns the exit codes with which it gives up. */
+function startWorker(t: Test): readonly number[] {
   t.intercept(cluster, 'setupPrimary', { value: () => {} })
   const codes: number[] = []
   const supervisor = new Supervisor({
@@ -31,12 +27,22 @@ void t.test('a first worker that cannot be created ends the server, without an e
   })
   supervisor.start()
   t.teardown(async () => await supervisor.stop())
+  return codes
+}
+
+void t.test('a first worker that cannot be created ends the server, without an exception', (t) => {
+  t.intercept(cluster, 'fork', {
+    value: () => {
+      throw Object.assign(new Error('spawn ENOMEM'), { code: 'ENOMEM' })
+    },
+  })
+  const codes = startWorker(t)
   t.same(codes, [1])
   t.end()
 })
 
 void t.test('a worker whose process could not be created is not waited for', (t) => {
-  // As with EAGAIN, ENOENT and EACCES: there are streams, and no process whose end would be told.
+  // After EAGAIN, ENOENT or EACCES there are streams, but no process, so no 'exit' follows.
   const unborn = (): unknown =>
     Object.assign(new EventEmitter(), {
       id: 1,
@@ -45,22 +51,7 @@ void t.test('a worker whose process could not be created is not waited for', (t)
     })
   let forks = 0
   t.intercept(cluster, 'fork', { value: () => (forks++, unborn()) })
-  t.intercept(cluster, 'setupPrimary', { value: () => {} })
-  const codes: number[] = []
-  const supervisor = new Supervisor({
-    workers: 1,
-    primary: {} as Primary,
-    hello: () => '',
-    graceMs: 0,
-    clock: new VirtualClock(),
-    random: seededRandom(1),
-    logger: silentLogger,
-    onRestart: () => {},
-    onServing: () => {},
-    onGivenUp: (code) => codes.push(code),
-  })
-  supervisor.start()
-  t.teardown(async () => await supervisor.stop())
+  const codes = startWorker(t)
   t.equal(forks, 1)
   t.same(codes, [1], 'the first one ends the server')
   t.end()

@@ -33,7 +33,7 @@ async function scene(t: Test, options: AppHarnessOptions = {}): Promise<Scene> {
   return { h, behind }
 }
 
-void t.test('a cache is told that a forwarded response depends on the origin', async (t) => {
+void t.test('a forwarded response varies by origin, so that no cache gives it to a page of another one', async (t) => {
   const origin = 'https://app.example.org'
   const { h } = await scene(t, { flags: ['--cors-allowed-origins', origin] })
   for (const send of [overHttp1, overHttp2]) {
