@@ -56,7 +56,7 @@ export class ForwardedWatch implements StreamWatch {
     this.#limitAnswer()
     try {
       // The token is not the client's, and etcd has not seen the client's request. Another token may do.
-      if ((await this.#request(create)) === 'token refused') await this.#request(create)
+      if ((await this.#request(create, true)) === 'token refused') await this.#request(create, false)
     } catch (error) {
       if (!this.#isOver) this.#sink.fail(etcdErrorOf(error))
     } finally {
@@ -64,9 +64,9 @@ export class ForwardedWatch implements StreamWatch {
     }
   }
 
-  async #request(create: Uint8Array): Promise<'passed on' | 'token refused'> {
+  /** @param isFirst whether etcd has seen no other token of this server for the watch. */
+  async #request(create: Uint8Array, isFirst: boolean): Promise<'passed on' | 'token refused'> {
     const answered = new Promise<'passed on' | 'token refused'>((resolve) => (this.#answer = resolve))
-    const isFirst = this.#stream === null
     const stream = await this.#context.raw.stream(WATCH_PATH, {
       onMessage: (message) => this.#receive(message, isFirst),
       onEnd: (error) => {
@@ -92,7 +92,6 @@ export class ForwardedWatch implements StreamWatch {
     })
   }
 
-  /** @param isFirst whether etcd has seen no other token of this server for the watch. */
   #receive(message: Buffer, isFirst: boolean): void {
     if (this.#isOver) return
     if (this.#isHidden()) return this.revoke()
@@ -103,6 +102,8 @@ export class ForwardedWatch implements StreamWatch {
     }
     if (canceled && isFirst && this.#revision === 0 && this.#stream?.refused(cancelReason) === true) {
       this.#stream.cancel()
+      // It must not be paused again: a stream that nobody reads never closes.
+      this.#stream = null
       return this.#answer('token refused')
     }
     this.#revision = revision
