@@ -1,11 +1,15 @@
 /**
- * Keeps an HTTP/2 session in memory for as long as its streams exist.
+ * Keeps HTTP/2 sessions in memory for as long as their streams exist.
  *
  * Node aborts the process if the garbage collector frees a session while memory of nghttp2 is still in use (the
- * assertion `current_nghttp2_memory_ == 0`, Node 20 to 26). A stream can hold such memory, for the fields of trailers
- * that are never completed. If the stream is destroyed while its bytes are being written, Node leaves it to the garbage
- * collector, which may free the session first. To cause this, a peer only has to send half of the trailers of a request
- * or a response; a client needs no credentials.
+ * assertion `current_nghttp2_memory_ == 0`, Node 20 to 26). A stream holds such memory for fields that a peer has sent
+ * and nobody was told of: those of trailers that are never completed, or of a malformed request. It outlives its
+ * session in two cases:
+ *
+ * - Every destroyed stream stays until the next turn of the event loop.
+ * - A stream whose bytes are being written when it is destroyed is left to the garbage collector.
+ *
+ * A peer causes either with a few frames; a client needs no credentials.
  */
 import type { Http2Session, Http2Stream } from 'node:http2'
 
@@ -14,7 +18,18 @@ const kept = new FinalizationRegistry<object>(() => {})
 
 let handleKey: symbol | undefined
 
-/** Does nothing for a stream that cannot have trailers, because the peer's message was complete with its headers. */
+/** For every session: keeps it past the turn in which it closes, because of streams that nobody was told of. */
+export function keepUntilClosed(session: Http2Session): void {
+  let handle = handleOf(session)
+  // A client's session gets its handle when it has connected.
+  if (handle === undefined) session.once('connect', () => (handle = handleOf(session)))
+  session.once('close', () => setImmediate(() => void handle))
+}
+
+/**
+ * For every stream of which a peer may send trailers: keeps the session until the stream is collected. Does nothing for
+ * a stream that cannot have trailers, because the peer's message was complete with its headers.
+ */
 export function keepWithStream(session: Http2Session, stream: Http2Stream): void {
   if (stream.endAfterHeaders) return
   const [ofStream, ofSession] = [handleOf(stream), handleOf(session)]

@@ -1,6 +1,6 @@
 /**
- * Half of the trailers of a request or a response, with which a peer can end any process that speaks HTTP/2 on Node 20
- * to 26.
+ * Half of the trailers of a request or a response, and malformed requests, with which a peer can end any process that
+ * speaks HTTP/2 on Node 20 to 26.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -43,3 +43,16 @@ for (const [side, program] of Object.entries(sides)) {
     t.match(log, 'current_nghttp2_memory_')
   })
 }
+
+const malformed = new URL('malformed-requests.js', import.meta.url)
+
+void t.test('malformed requests, on connections that end, end no server', async (t) => {
+  const { code, signal, log } = await run(malformed, 'ours')
+  t.same({ code, signal }, { code: 0, signal: null }, log)
+})
+
+void t.test('Node still has the fault, for malformed requests', async (t) => {
+  const { signal, log } = await run(malformed, 'bare')
+  t.equal(signal, 'SIGABRT', 'when this fails, see whether keepUntilClosed is still needed')
+  t.match(log, 'current_nghttp2_memory_')
+})

@@ -16,6 +16,7 @@ import { connect as connectSocket } from 'node:net'
 import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
 import { endWithSession } from '../../../support/end-with-session.js'
 import { errorMessage } from '../../../support/error-message.js'
+import { keepUntilClosed } from '../../../support/keep-with-stream.js'
 
 /** In PEM. Without `ca`, the system's root certificates are used. */
 export interface EtcdTls {
@@ -141,6 +142,7 @@ export class GrpcConnection {
         : connect('http://localhost', { ...options, createConnection: () => connectSocket(path) })
     this.#session = session
     endWithSession(session)
+    keepUntilClosed(session)
     this.#become('connecting')
     const silent = new Error(`no answer within ${ATTEMPT_MS} ms`)
     this.#timer = setTimeout(() => session.destroy(silent), ATTEMPT_MS)

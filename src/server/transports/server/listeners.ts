@@ -24,7 +24,7 @@ import type { TLSSocket } from 'node:tls'
 import { peerCertificateOf } from '../../auth/peer-certificate.js'
 import { endWithSession } from '../../../support/end-with-session.js'
 import { isBun } from '../../../support/is-bun.js'
-import { keepWithStream } from '../../../support/keep-with-stream.js'
+import { keepUntilClosed, keepWithStream } from '../../../support/keep-with-stream.js'
 import { noticeDeparture } from '../limits/notice-departure.js'
 import { admitConnection, admitStream, followReads } from '../limits/arrivals.js'
 import type { DescriptorReserve } from '../limits/descriptor-reserve.js'
@@ -371,6 +371,7 @@ function followSessions(
   server.on('session', (session) => {
     sessions.add(session)
     endWithSession(session)
+    keepUntilClosed(session)
     noticeDeparture(session)
     idleConnections?.carry(session, session.socket as Socket)
     followReads(session)
