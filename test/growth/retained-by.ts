@@ -15,21 +15,24 @@ interface Snapshot {
   readonly strings: readonly string[]
 }
 
-type Field = 'type' | 'name' | 'edge_count'
+type Field = 'type' | 'name' | 'id' | 'edge_count'
 
 /** Ways printed for each kind of object. */
 const MOST_WAYS = 2
 
 /**
  * @param kinds as they were counted: a constructor, or `function` and a name. Others get no line of their own.
- * @returns a line for each way by which the later snapshot reaches more objects of such a kind than the earlier one.
- * Objects that have only replaced others are not more.
+ * @returns a line for each way by which more objects of such a kind are reached that only the later snapshot has than
+ * only the earlier one. So objects that have replaced others are not more, nor those that are now reached otherwise.
  */
 export function retainingPaths(earlier: string, later: string, kinds: readonly string[]): string[] {
   const [before, after] = [new Heap(read(earlier)), new Heap(read(later))]
   return kinds.flatMap((kind) => {
-    const known = before.waysTo(kind)
-    const more = [...after.waysTo(kind)].map(([way, times]) => ({ way, times: times - (known.get(way) ?? 0) }))
+    const known = before.waysTo(kind, after.ids)
+    const more = [...after.waysTo(kind, before.ids)].map(([way, times]) => ({
+      way,
+      times: times - (known.get(way) ?? 0),
+    }))
     const most = more.filter(({ times }) => times > 0).sort((one, other) => other.times - one.times)
     return most.slice(0, MOST_WAYS).map(({ way, times }) => `${times} more ${kind}: ${way}`)
   })
@@ -49,6 +52,8 @@ class Heap {
   /** For each node the edge by which it was first reached from the root, and where that edge began. */
   readonly #reachedBy: Int32Array
   readonly #reachedFrom: Int32Array
+  /** The ids of all objects, which are the same in all snapshots of a process. */
+  readonly ids: ReadonlySet<number>
 
   constructor(snapshot: Snapshot) {
     const {
@@ -61,19 +66,21 @@ class Heap {
     this.#nodeSize = fields.length
     this.#edgeSize = edgeFields.length
     const at = (name: string): number => fields.indexOf(name)
-    this.#at = { type: at('type'), name: at('name'), edge_count: at('edge_count') }
+    this.#at = { type: at('type'), name: at('name'), id: at('id'), edge_count: at('edge_count') }
     this.#types = types[0]
     this.#edgeTypes = edgeTypes[0]
     const count = snapshot.nodes.length / this.#nodeSize
     this.#reachedBy = new Int32Array(count).fill(-1)
     this.#reachedFrom = new Int32Array(count).fill(-1)
     this.#reach(count)
+    this.ids = new Set(Array.from({ length: count }, (_, node) => this.#field(node, 'id')))
   }
 
-  /** The ways to the objects of a kind, and how many objects each leads to. */
-  waysTo(kind: string): ReadonlyMap<string, number> {
+  /** The ways to the objects of a kind but the known ones, and how many objects each leads to. */
+  waysTo(kind: string, knownIds: ReadonlySet<number>): ReadonlyMap<string, number> {
     const ways = new Map<string, number>()
     for (const node of this.#nodesOf(kind)) {
+      if (knownIds.has(this.#field(node, 'id'))) continue
       const way = this.#wayTo(node)
       if (way !== null) ways.set(way, (ways.get(way) ?? 0) + 1)
     }

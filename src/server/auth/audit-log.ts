@@ -113,7 +113,8 @@ export function openAuditLog({ path, clock, logger, stdout }: AuditLogOptions) {
 
   function reopen(): void {
     if (path === '-') return
-    former = Promise.all([former, ended(stream)])
+    // Without a result, because each would contain the one before it.
+    former = Promise.all([former, ended(stream)]).then(() => {})
     stream = open()
   }
 
