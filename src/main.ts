@@ -5,7 +5,7 @@
  * fraction of the time that the server needs.
  */
 import type { Command } from './cli/command.js'
-import { exitOnSignals } from './server/wiring/early-signals.js'
+import { takeEarlySignals } from './server/wiring/early-signals.js'
 import { packageVersion } from './server/wiring/package-version.js'
 
 const argv = process.argv.slice(2)
@@ -14,7 +14,7 @@ const [word] = argv
 // A word that cannot name a command is a flag's value on its own: npm keeps flags without `--` to itself, and the server
 // says so.
 if (word === undefined || !/^[a-z][a-z-]*$/i.test(word)) {
-  exitOnSignals()
+  takeEarlySignals()
   const { serve } = await import('./server/wiring/serve.js')
   await serve({ argv, environment: process.env, commands: listCommands })
 } else {

@@ -48,7 +48,6 @@ export async function runWorker(parts: WorkerParts): Promise<void> {
     void end().finally(() => process.exit(0))
   }
   process.on('SIGTERM', stop)
-  for (const signal of ['SIGINT', 'SIGUSR2'] as const) process.on(signal, () => {})
   process.on('SIGHUP', () => {
     app?.reopenLogs()
     live.reload()

@@ -46,6 +46,30 @@ void t.test('a signal that arrives while the program loads ends it', async (t) =
   }
 })
 
+void t.test('signals of a whole unit that arrive while its processes load end none of them', async (t) => {
+  // The primary listens for SIGTERM first of all. A worker first reads what the primary tells it.
+  const whileItLoads = `
+    import cluster from 'node:cluster'
+    import fs from 'node:fs'
+    import { syncBuiltinESMExports } from 'node:module'
+    const send = (...signals) => { for (const signal of signals) process.kill(process.pid, signal) }
+    if (cluster.isPrimary) process.once('newListener', () => setImmediate(send, 'SIGHUP', 'SIGUSR2'))
+    else {
+      const { readFileSync } = fs
+      fs.readFileSync = (file, ...more) => {
+        if (file === 0) send('SIGHUP', 'SIGUSR2', 'SIGINT')
+        return readFileSync(file, ...more)
+      }
+      syncBuiltinESMExports()
+    }`
+  for (const flags of [[], ['--workers=2']]) {
+    const server = await startServer(t, { flags, environment: before(whileItLoads) })
+    t.equal((await fetch(`${server.url}/readyz`)).status, 200, flags.join())
+    t.notMatch(server.log(), 'worker ended')
+    t.equal(await server.kill('SIGTERM'), 0)
+  }
+})
+
 void t.test('SIGHUP is handled from the same moment', async (t) => {
   const server = await startServer(t, { flags: [], environment: before(whenItListens('SIGHUP')) })
   await until(() => server.log().includes('configuration reloaded'), 'it is loaded again')
