@@ -217,8 +217,23 @@ export class GrpcConnection {
       }, keepAliveTimeMs).unref()
     }
     const ping = (): void => {
-      timer = setTimeout(() => session.destroy(), keepAliveTimeoutMs).unref()
+      let isAnswered = false
+      let received = bytesReceived(session)
+      const wait = (): void => {
+        // When this process has stood still, timers come before what has arrived in the meantime. The peer is gone only
+        // if nothing has.
+        timer = setTimeout(() => setImmediate(check), keepAliveTimeoutMs).unref()
+      }
+      const check = (): void => {
+        if (isAnswered || session.destroyed) return
+        const now = bytesReceived(session)
+        if (now === received) return session.destroy()
+        received = now
+        wait()
+      }
+      wait()
       session.ping((error) => {
+        isAnswered = true
         clearTimeout(timer)
         if (error === null && !session.destroyed) plan()
       })
@@ -227,6 +242,8 @@ export class GrpcConnection {
     plan()
   }
 }
+
+const bytesReceived = (session: ClientHttp2Session): number => session.socket.bytesRead
 
 /** Returns the path of a Unix socket; null for any other URL. A name in Linux's abstract namespace begins with NUL. */
 function socketPath(url: string): string | null {

@@ -12,6 +12,7 @@ import http2, {
 } from 'node:http2'
 import { syncBuiltinESMExports } from 'node:module'
 import { type AddressInfo, connect, createServer, type Server as NetServer, type Socket } from 'node:net'
+import { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import {
   GrpcEndpoint,
@@ -321,6 +322,38 @@ void t.test('a silent peer is abandoned when a ping goes unanswered', async (t) 
   for (const socket of network.passing) socket.unpipe().pause()
   t.match(await ended, { code: RpcStatus.UNAVAILABLE })
   t.notOk(endpoint.isReady())
+})
+
+void t.test('a process that stands still while a ping is under way does not take its peer for silent', async (t) => {
+  // The peer is in another thread, and its answers take so long that a ping is usually under way.
+  const peer = new Worker(
+    `const { createServer, connect } = require('node:net')
+    const server = require('node:http2').createServer()
+    server.on('stream', (stream) => stream.on('error', () => {}).respond({ 'content-type': 'application/grpc' }))
+    server.listen(0, '127.0.0.1', () => {
+      const network = createServer((socket) => {
+        const onward = connect(server.address().port, '127.0.0.1')
+        for (const one of [socket, onward]) one.on('error', () => {})
+        socket.pipe(onward).on('data', (bytes) => setTimeout(() => socket.write(bytes), 50))
+      })
+      network.listen(0, '127.0.0.1', () => require('node:worker_threads').parentPort.postMessage(network.address().port))
+    })`,
+    { eval: true },
+  )
+  t.teardown(async () => await peer.terminate())
+  const [port] = (await once(peer, 'message')) as [number]
+  const endpoint = endpointAt(t, port, { keepAliveTimeMs: 20, keepAliveTimeoutMs: 200 })
+  await endpoint.connect(10_000)
+  const { ended } = talk(endpoint)
+  let end: RpcError | null | undefined
+  void ended.then((error) => (end = error))
+  for (let i = 0; i < 8; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300)
+  }
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  t.equal(end, undefined)
+  t.ok(endpoint.isReady())
 })
 
 /** The network between the endpoint and a server. */
