@@ -296,6 +296,22 @@ void t.test('permissions that distributary lacks are one cause, by resource', as
   t.match(await examine('[+]ping ok'), { outcome: 'ok' })
 })
 
+void t.test(
+  'doctor forgives one late confirmation of the cache, and names a source that confirms nothing',
+  async (t) => {
+    const examine = async (late: number) => {
+      let asked = 0
+      const get = async () => ({
+        status: 200,
+        text: `[+]ping ok\n${asked++ < late ? '[*]staleness served from the cache: pods was last confirmed 2 s ago\n' : ''}`,
+      })
+      return await CHECKS['readiness']!({ here: { get } } as unknown as Patient)
+    }
+    t.match(await examine(1), { outcome: 'ok' })
+    t.match(await examine(Infinity), { outcome: 'wrong', found: /^staleness .*pods/, advice: /readyz/ })
+  },
+)
+
 void t.test('doctor says how old the cache is, and how far back watches resume', async (t) => {
   const examine = async (list: object, watch = '') => {
     const get = async (_path: string, query: object) =>
