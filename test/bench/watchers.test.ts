@@ -23,6 +23,11 @@ t.teardown(endAll)
 const event = (sequence: number): string =>
   `{"type":"MODIFIED","object":{"mark":"${MAGIC}${String(sequence).padStart(12, '0')}${'1'.padStart(18, '0')}"}}\n`
 
+/** Waits for all events. */
+const PATIENT_MS = 30_000
+/** Waits in vain, because an event is missing. */
+const LATE_MS = 2_000
+
 const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
 const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`
 
@@ -33,7 +38,12 @@ const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\
 async function served(
   bodyOf: (index: number) => readonly string[],
   owed: number,
-  more: { readonly watchers?: number; readonly stride?: number; readonly base64?: boolean } = {},
+  more: {
+    readonly watchers?: number
+    readonly stride?: number
+    readonly base64?: boolean
+    readonly withinMs?: number
+  } = {},
 ): Promise<WatchersReport> {
   let accepted = 0
   const server: Server = createServer((socket) => {
@@ -63,7 +73,7 @@ async function served(
       burst: 1, // so that the n-th connection is the n-th watcher
       ...(more.stride === undefined ? {} : { stride: more.stride }),
     })
-    const report = await watchers.caughtUp(owed, 1_000)
+    const report = await watchers.caughtUp(owed, more.withinMs ?? PATIENT_MS)
     await watchers.end()
     return report
   } finally {
@@ -107,7 +117,7 @@ void t.test('a hole in one watcher is counted', async (t) => {
 })
 
 void t.test('a hole in all watchers leaves them waiting', async (t) => {
-  const report = await served(() => [one(0, 1, 3)], 4, { watchers: 2 })
+  const report = await served(() => [one(0, 1, 3)], 4, { watchers: 2, withinMs: LATE_MS })
   t.match(report, { event: 'late', received: 6 })
 })
 
@@ -141,7 +151,7 @@ void t.test('HTTP/2 streams over TLS are distinguished however their frames are 
   const address = server.address()
   const port = address && typeof address === 'object' ? address.port : 0
   const watchers = await openWatchers({ port, path: '/', tls: true, http2: true }, { connections: 2, streams: 10 })
-  const report = await watchers.caughtUp(3, 2_000)
+  const report = await watchers.caughtUp(3, PATIENT_MS)
   await watchers.end()
   t.match(report, { event: 'caught-up', received: 60, missing: 0, repeated: 0, strays: 0, ended: 0 })
 })
@@ -157,14 +167,14 @@ void t.test('the streams of a connection watch their own paths, and expect what 
     { path: '/of/{c}', kind: 'own', owed: { class: 0, isEach: true } },
     { path: '/nothing' },
   ]
-  const served = (bodies: Bodies): Promise<[WatchersReport, string[]]> =>
-    servedByPath(workspace, bodies, 8, { connections: 2, streams: 3, classesFile, paths })
+  const served = (bodies: Bodies, withinMs?: number): Promise<[WatchersReport, string[]]> =>
+    servedByPath(workspace, bodies, 8, { connections: 2, streams: 3, classesFile, paths }, withinMs)
   const right = { '/all': [0, 4], '/of/0': [1, 5], '/of/1': [2, 6] }
   const [report, asked] = await served(right)
   t.match(report, { event: 'caught-up', received: 8, missing: 0, repeated: 0, strays: 0 })
   t.match(report.kinds, { shared: { count: 4 }, own: { count: 4 } })
   t.same(asked, ['/all text/plain', '/all text/plain', '/nothing ', '/nothing ', '/of/0 ', '/of/1 '])
-  t.match((await served({ ...right, '/of/1': [2] }))[0], { event: 'late' }, 'one that lacks what it is owed')
+  t.match((await served({ ...right, '/of/1': [2] }, LATE_MS))[0], { event: 'late' }, 'one that lacks what it is owed')
   t.match((await served({ ...right, '/of/1': [2, 5, 6] }))[0], { strays: 1 }, "the other connection's event")
   t.match((await served({ ...right, '/nothing': [3] }))[0], { strays: 2 }, 'what nobody is owed')
 })
@@ -179,11 +189,11 @@ void t.test('a watch of several classes expects all of them, beside watches of o
     { path: '/wide', owed: { class: 0, isEach: false, until: 2 } },
   ]
   // More paths than streams: the first connection gets the first, the second one the second.
-  const served = async (bodies: Bodies): Promise<WatchersReport> =>
-    (await servedByPath(workspace, bodies, 6, { connections: 2, streams: 1, classesFile, paths }))[0]
+  const served = async (bodies: Bodies, withinMs?: number): Promise<WatchersReport> =>
+    (await servedByPath(workspace, bodies, 6, { connections: 2, streams: 1, classesFile, paths }, withinMs))[0]
   const right = { '/of/0': [0, 3], '/wide': [0, 1, 3, 4] }
   t.match(await served(right), { event: 'caught-up', received: 6, missing: 0, repeated: 0, strays: 0 })
-  t.match(await served({ ...right, '/wide': [0, 1, 3] }), { event: 'late' }, 'the last is missing')
+  t.match(await served({ ...right, '/wide': [0, 1, 3] }, LATE_MS), { event: 'late' }, 'the last is missing')
   t.match(await served({ ...right, '/wide': [0, 1, 2, 3, 4] }), { strays: 1 }, 'what it is not owed')
   t.match(await served({ ...right, '/wide': [0, 1, 1, 3, 4] }), { repeated: 1 }, 'a repetition')
 })
@@ -271,6 +281,7 @@ async function servedByPath(
   bodies: Bodies,
   owed: number,
   options: WatchersOptions,
+  withinMs = PATIENT_MS,
 ): Promise<[WatchersReport, string[]]> {
   const { certFile, keyFile } = workspace.tls()
   const server = createSecureServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) })
@@ -287,7 +298,7 @@ async function servedByPath(
   try {
     const request = { port, path: '/', tls: true, http2: true }
     const watchers = await openWatchers(request, options)
-    const report = await watchers.caughtUp(owed, 1_000)
+    const report = await watchers.caughtUp(owed, withinMs)
     await watchers.end()
     return [report, asked.toSorted()]
   } finally {

@@ -29,7 +29,7 @@ export interface Traits {
 }
 
 const SERVERS = ['test/support/etcd-process.ts', 'test/support/nats-process.ts']
-const NEEDS_OWN_PROCESS = /memoryUsage\(|memoryAfterCollection\(|Object\.assign\(process\.env|^t\.jobs = /m
+const NEEDS_OWN_PROCESS = /memoryUsage\b|memoryAfterCollection\(|Object\.assign\(process\.env|^t\.jobs = /m
 
 export function traitsOf(file: string): Traits {
   const sources = sourcesOf([file])

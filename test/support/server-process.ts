@@ -78,8 +78,8 @@ export async function startServer(t: Test, asked: ServerProcessOptions): Promise
   const wanted = options.ready === false ? 'serving' : 'ready'
   const deadline = Date.now() + 90_000
   // A worker may be ready before the port is open.
-  const workers = options.flags.includes('--workers=2') ? 2 : 1
-  while (countLines(log(), wanted) < (wanted === 'ready' ? workers : 1) || !hasLine(log(), 'serving')) {
+  const lines = wanted === 'ready' ? workersIn(options.flags) : 1
+  while (countLines(log(), wanted) < lines || !hasLine(log(), 'serving')) {
     if (ended !== null) throw new Error(`the server ended (${String(ended)}): ${log()}`)
     if (Date.now() > deadline) throw new Error(`the server is not ${wanted} after 90 s: ${log()}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
@@ -165,6 +165,12 @@ function collect(child: ChildProcess): { stdout: string; stderr: string } {
 async function exitOf(child: ChildProcess): Promise<number | string> {
   const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
   return code ?? signal ?? 'unknown'
+}
+
+/** Each worker logs that it is ready. */
+function workersIn(flags: readonly string[]): number {
+  const at = flags.findLastIndex((flag) => flag === '--workers' || flag.startsWith('--workers='))
+  return at < 0 ? 1 : Number(flags[at]!.split('=')[1] ?? flags[at + 1])
 }
 
 function hasLine(log: string, message: string): boolean {

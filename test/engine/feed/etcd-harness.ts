@@ -1,7 +1,6 @@
 /** A feed over a real etcd, behind a small proxy that can be closed, so that etcd changes while we are disconnected. */
 import { createServer, connect, type Socket } from 'node:net'
 import { once } from 'node:events'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { Feed } from '../../../src/engine/feed/feed.js'
 import type { FeedOptions } from '../../../src/engine/feed/feed-options.js'
@@ -14,6 +13,7 @@ import { connectEtcd, type EtcdUpstreamOptions } from '../../../src/engine/upstr
 import type { Upstream } from '../../../src/engine/upstream/upstream.js'
 import { startEtcd, type EtcdProcess } from '../../support/etcd-process.js'
 import { smallPages } from '../../support/small-pages.js'
+import { until } from '../../support/until.js'
 import { CountingMetrics } from './harness.js'
 import { RecordingSink } from './recording-sink.js'
 
@@ -126,13 +126,8 @@ export function feedOver(
           const { keyValues } = await upstream.read({ prefix: '/p/' as Key }).catch(() => ({ keyValues: null }))
           return feed.status.state === 'watching' && JSON.stringify(sorted()) === JSON.stringify(keyValues)
         },
-        `the sink to be like etcd: ${JSON.stringify(feed.status)}`,
+        () => `the sink is like etcd: ${JSON.stringify(feed.status)}`,
       )
     },
   }
-}
-
-export async function until(isTrue: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (const end = Date.now() + 20_000; Date.now() < end; await delay(20)) if (await isTrue()) return
-  throw new Error(`waited 20 s for ${what}`)
 }

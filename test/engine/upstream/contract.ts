@@ -465,14 +465,22 @@ async function writeContract(t: Test, { upstream, elapse }: ContractSubject): Pr
 
   await t.test('a put keeps its lease, and when the lease expires its keys are deleted', async (t) => {
     const prefix = freshPrefix()
-    const leaseId = await upstream.grantLease(1)
-    t.match(leaseId, /^[1-9]\d*$/)
     const recorder = recordWatch(upstream, prefix, nextRevision(await upstream.currentRevision()))
-    for (const name of ['a', 'b']) {
-      await upstream.write([], [{ type: 'put', key: under(prefix, name), value: Buffer.from('v'), leaseId }])
-    }
+    await recorder.until('open', ({ isOpen }) => isOpen)
+    let leaseId = ''
+    await until(async () => {
+      leaseId = await upstream.grantLease(1)
+      const both = ['a', 'b'].map(
+        (name) => ({ type: 'put', key: under(prefix, name), value: Buffer.from('v') }) as const,
+      )
+      await upstream.write(
+        [],
+        both.map((one) => ({ ...one, leaseId })),
+      )
+      return true
+    }, 'the keys are written before their lease expires')
+    t.match(leaseId, /^[1-9]\d*$/)
     const kept = await put(upstream, under(prefix, 'c'), 'stays')
-    t.equal((await upstream.readKey(under(prefix, 'a')))?.leaseId, leaseId)
     await recorder.untilRevision(kept)
     await elapse?.(5_000)
     const deleted = (): string[] =>

@@ -69,7 +69,7 @@ export function recordWatch(upstream: UpstreamWatcher, prefix: Key, startRevisio
     get isOpen() {
       return isOpen
     },
-    until(what, condition, timeoutMs = 15_000) {
+    until(what, condition, timeoutMs = 60_000) {
       return new Promise((resolve, reject) => {
         const check = (): void => {
           if (!condition(recorder)) return

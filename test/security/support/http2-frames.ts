@@ -87,6 +87,16 @@ export function answered(bytes: Buffer): number[] {
     .map(({ stream }) => stream)
 }
 
+/** Whether the stream has its answer or was reset, or the connection is ended: nothing more can answer its request. */
+export function isSettled(bytes: Buffer, stream: number): boolean {
+  return parseFrames(bytes).some(
+    (frame) =>
+      frame.payload.length > 0 &&
+      (frame.type === TYPE.goaway ||
+        (frame.stream === stream && (frame.type === TYPE.headers || frame.type === TYPE.reset))),
+  )
+}
+
 /** A length-prefixed string; lengths from 127 on take further bytes. */
 function literal(text: string): Buffer {
   const bytes = Buffer.from(text, 'latin1')

@@ -54,14 +54,19 @@ export interface SendOptions {
   readonly quietMs?: number
   /** The longest wait for any byte, because an attacked server need not answer. */
   readonly withinMs?: number
+  /** For a request that is certain to be answered: whether these bytes hold its answer. No silence ends it then. */
+  readonly isAnswered?: (bytes: Buffer) => boolean
 }
 
-/** Sends everything, and reads until the server closes or goes silent. */
+/** The longest wait for an answer that is certain to come. */
+const ANSWER_MS = 30_000
+
+/** Sends everything, and reads until the server has answered, closes or goes silent. */
 export async function send(
   target: Target,
   layer: Layer,
   parts: readonly (Buffer | string)[],
-  { quietMs = 60, withinMs = 1_500 }: SendOptions = {},
+  { quietMs = 60, withinMs = 1_500, isAnswered }: SendOptions = {},
 ): Promise<Heard> {
   let socket: Socket
   try {
@@ -71,7 +76,7 @@ export async function send(
   }
   return await new Promise((resolve) => {
     const chunks: Buffer[] = []
-    let timer = setTimeout(() => done(false), withinMs)
+    let timer = setTimeout(() => done(false), isAnswered === undefined ? withinMs : ANSWER_MS)
     const done = (isClosed: boolean): void => {
       clearTimeout(timer)
       socket.destroy()
@@ -80,12 +85,21 @@ export async function send(
     }
     socket.on('data', (bytes: Buffer) => {
       chunks.push(bytes)
+      if (isAnswered !== undefined) {
+        if (isAnswered(Buffer.concat(chunks))) done(false)
+        return
+      }
       clearTimeout(timer)
       timer = setTimeout(() => done(false), quietMs)
     })
     socket.on('close', () => done(true))
     for (const part of parts) if (socket.writable) socket.write(typeof part === 'string' ? latin1(part) : part)
   })
+}
+
+/** Whether the head of an HTTP/1.1 answer is complete. */
+export function hasHead(bytes: Buffer): boolean {
+  return bytes.includes('\r\n\r\n')
 }
 
 /** The status of each HTTP/1.1 answer in it. */

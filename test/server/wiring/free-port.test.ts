@@ -23,7 +23,14 @@ void t.test('the port can be listened on, and the system assigns it to no other 
 })
 
 void t.test('a port in use is skipped', async (t) => {
-  const first = await freePort('127.0.0.1')
+  const isFree = (port: number): Promise<boolean> =>
+    new Promise((resolve) => {
+      const server = createServer().once('error', () => resolve(false))
+      server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+    })
+  let first = 0
+  do first = await freePort('127.0.0.1')
+  while (!(await isFree(first + 1)))
   const server = createServer().listen(first, '127.0.0.1')
   t.teardown(() => server.close())
   await once(server, 'listening')

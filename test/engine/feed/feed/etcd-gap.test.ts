@@ -2,7 +2,8 @@
 import t from 'tap'
 import type { Key } from '../../../../src/engine/model/event.js'
 import { startEtcd } from '../../../support/etcd-process.js'
-import { feedOver, until } from '../etcd-harness.js'
+import { feedOver } from '../etcd-harness.js'
+import { until } from '../../../support/until.js'
 
 const KEYS = 100
 const TRANSACTIONS = 60

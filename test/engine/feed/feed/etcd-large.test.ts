@@ -2,7 +2,8 @@
 import t from 'tap'
 import type { Key } from '../../../../src/engine/model/event.js'
 import { startEtcd } from '../../../support/etcd-process.js'
-import { base64, feedOver, until } from '../etcd-harness.js'
+import { base64, feedOver } from '../etcd-harness.js'
+import { until } from '../../../support/until.js'
 
 const DELETED_KEYS = 200_101
 const KEYS_A_TRANSACTION = 20_000

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { type EtcdProcess, startEtcdCluster } from '../../../support/etcd-process.js'
-import { feedOver, until } from '../etcd-harness.js'
+import { feedOver } from '../etcd-harness.js'
+import { until } from '../../../support/until.js'
 
 void t.test(
   'a member without a leader: the cache stays, and every event arrives once the leader is back',

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Upstream } from '../../../../src/engine/upstream/upstream.js'
 import type { EtcdProcess } from '../../../support/etcd-process.js'
-import { harness, until } from '../etcd-harness.js'
+import { harness } from '../etcd-harness.js'
+import { until } from '../../../support/until.js'
 
 void t.test('a feed delivers the history before its start, then new writes, in order and once', async (t) => {
   const h = await harness(t)

@@ -150,7 +150,7 @@ void t.test('one reachable member of three is enough, and a dead one costs a wat
   const resumed = recordWatch(upstream, prefix, nextRevision(revision))
   const written = await eventually(() => put(upstream, '2'))
   await resumed.untilRevision(written)
-  t.equal((await upstream.status()).serverVersions.length, 2)
+  await until(async () => (await upstream.status()).serverVersions.length === 2, 'two answer')
   t.equal((await upstream.status()).clusterId, status.clusterId)
 
   await t.test('a member that loses its leader ends its watches, instead of going silent', async (t) => {

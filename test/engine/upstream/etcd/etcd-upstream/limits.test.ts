@@ -5,6 +5,7 @@ import { nextRevision, toRevision, type Revision } from '../../../../../src/engi
 import { connectEtcd } from '../../../../../src/engine/upstream/etcd/etcd-upstream.js'
 import type { Page, Upstream } from '../../../../../src/engine/upstream/upstream.js'
 import { graduatedFlag, startEtcd, type EtcdProcess } from '../../../../support/etcd-process.js'
+import { until } from '../../../../support/until.js'
 import { recordWatch } from '../../watch-recorder.js'
 
 void t.test('a revision of 10 MB, and many that share an answer, arrive whole', async (t) => {
@@ -133,10 +134,7 @@ void t.test('etcd counts one watcher for each watch, and none after they are clo
   await Promise.all(recorders.map((recorder) => recorder.until('open', (r) => r.isOpen)))
   t.equal(await watchers(), before + 60)
   for (const recorder of recorders) recorder.watch.close()
-  for (let attempt = 0; (await watchers()) > before && attempt < 100; attempt++) {
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-  t.equal(await watchers(), before)
+  await until(async () => (await watchers()) === before, 'none is left')
 })
 
 void t.test('periodic progress of any etcd is trusted, and never comes before the events it covers', async (t) => {
