@@ -226,29 +226,31 @@ void t.test('one of several candidate processes leads, although leaders are kill
   writeFileSync(file, '')
   const program = fileURLToPath(new URL('leader-election/candidate.js', import.meta.url))
   const children = new Map<string, ChildProcess>()
+  const said = new Map<string, string>()
   for (const identity of ['a', 'b', 'c']) {
     const child = spawn(process.execPath, [program, app.url, identity, file], { stdio: ['ignore', 'pipe', 'inherit'] })
     t.teardown(() => child.kill('SIGKILL'))
     children.set(identity, child)
+    child.stdout.on('data', (text: Buffer) => said.set(identity, (said.get(identity) ?? '') + String(text)))
   }
   const order = (): string[] => readFileSync(file, 'utf8').split('\n').filter(Boolean)
+  const leader = (): string | undefined => order().at(-1)?.split(' ')[0]
   const nextLeader = async (before: string): Promise<string> => {
-    await until(() => ![undefined, before].includes(order().at(-1)), `another than ${before} leads`, 30_000)
-    return order().at(-1) ?? ''
+    await until(() => ![undefined, before].includes(leader()), `another than ${before} leads`)
+    return leader() ?? ''
   }
   const first = await nextLeader('')
   children.get(first)?.kill('SIGKILL')
   const second = await nextLeader(first)
   children.get(second)?.kill('SIGSTOP')
   const third = await nextLeader(second)
-  const paused = children.get(second)!
-  const told = once(paused.stdout!, 'data')
-  paused.kill('SIGCONT')
-  t.equal(String((await told)[0]).trim(), 'lost', 'the paused one finds out')
+  children.get(second)?.kill('SIGCONT')
+  await until(() => said.get(second)?.startsWith('lost') === true, 'the paused one finds out')
   const { length } = order()
   await until(() => order().length > length + 20, 'the third keeps working')
-  const turns = order().filter((identity, i, all) => identity !== all[i - 1])
-  t.same(turns, [first, second, third], 'nobody acted after its time')
+  // On a busy machine the third may lose the lease, too.
+  const turns = order().filter((run, i, all) => run !== all[i - 1])
+  t.equal(new Set(turns).size, turns.length, `nobody acted after its time: ${turns.join()}`)
   const exited = once(children.get(third)!, 'exit')
   children.get(third)?.kill('SIGTERM')
   t.same(await exited, [0, null])

@@ -162,13 +162,22 @@ for (const name of ['nginx', 'varnish'] as const) {
 
   void t.test(`${name} caches the refusal of a poll for all clients, for one second`, async (t) => {
     let requests = 0
+    let sent = 0
     const port = await listening(t, (_request, response) => {
       if (++requests > 1) return void response.writeHead(200, { 'cache-control': 'public, max-age=1' }).end('{}')
-      response.writeHead(504, { 'x-accel-expires': '1', 'cache-control': 'no-store', 'retry-after': '1' }).end('{}')
+      const refuse = (): unknown =>
+        response.writeHead(504, { 'x-accel-expires': '1', 'cache-control': 'no-store', 'retry-after': '1' }).end('{}')
+      void until(() => sent === 5, 'all polls have reached the cache').then(refuse)
     })
     const cache = await startHttpCache(t, name, port)
-    const poll = async (): Promise<number> =>
-      (await fetch(`${cache.url}${FLAGS}?watch=1&resourceVersion=7&wait=2s&history=7.x`)).status
+    const poll = async (): Promise<number | undefined> => {
+      const asked = http.get(`${cache.url}${FLAGS}?watch=1&resourceVersion=7&wait=2s&history=7.x`, { agent: false })
+      // The request is written as soon as the connection is open.
+      asked.once('socket', (socket) => socket.once('connect', () => setImmediate(() => sent++)))
+      const [response] = (await once(asked, 'response')) as [http.IncomingMessage]
+      response.resume()
+      return response.statusCode
+    }
     t.same(await Promise.all(Array.from({ length: 5 }, poll)), [504, 504, 504, 504, 504])
     t.equal(requests, 1)
     await pause(2_100)

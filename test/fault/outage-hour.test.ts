@@ -59,10 +59,10 @@ void t.test('during an hour without etcd, clients lose only freshness', async (t
   await until(async () => (await age()) === 0, 'it is fresh')
   const relists = await s.relists()
   const head = s.cacheRevision
+  const startMs = clock.monotonic()
   await s.etcd.kill()
   await until(() => lines.some(({ message }) => message.startsWith('upstream is unavailable')), 'the outage is logged')
   const [logged, timers, before, bookmarks] = [lines.length, clock.pending, heapBytes(), bookmarksOf()]
-  const startMs = clock.monotonic()
   const late: RecordedWatch[] = []
   let last = 0
   for (let minute = 1; minute <= 60; minute++) {

@@ -1,6 +1,6 @@
 /**
  * A candidate in its own process: `node candidate.js SERVER IDENTITY FILE`. While it believes that it leads, it appends
- * its identity to the file, which shows in what order candidates acted.
+ * its identity and the number of its run to the file, which shows in what order candidates acted.
  */
 import { appendFileSync } from 'node:fs'
 import { LeaderElection, nodeTransport } from '../../../src/client/index.js'
@@ -17,11 +17,11 @@ const election = new LeaderElection({
 })
 const stop = new AbortController()
 process.once('SIGTERM', () => stop.abort())
-for (;;) {
+for (let run = 1; ; run++) {
   const outcome = await election.run(
     async (signal) => {
       while (!signal.aborted) {
-        if (election.isLeader) appendFileSync(file, `${identity}\n`)
+        if (election.isLeader) appendFileSync(file, `${identity} ${run}\n`)
         await new Promise((resolve) => setTimeout(resolve, 20))
       }
     },

@@ -21,9 +21,7 @@ const timings = {
   backoff: { firstMs: 20, capMs: 300 },
 }
 
-/**
- * Settings for the case without faults: server and client share a process, which a busy machine may delay by 600 ms.
- */
+/** Settings for the cases without silence: server and client share a process, which a busy machine may delay by 600 ms. */
 const patient = {
   ...timings,
   silenceMs: 60_000,
@@ -73,7 +71,7 @@ async function scene(
     updated: (object) => hear(object, '~'),
     deleted: (object) => hear(object, '-'),
   })
-  const equalsServer = async (within = 10_000): Promise<void> => {
+  const equalsServer = async (within?: number): Promise<void> => {
     const wanted = await serverState(app)
     await until(() => state(informer) === wanted, 'the store equals the list', within)
     // The handler calls add up to the same state.
@@ -135,7 +133,7 @@ for (const kind of ['fetch', 'node'] as const) {
   })
 
   void t.test(`an informer survives a cut connection, even inside an object (${kind})`, async (t) => {
-    const { app, proxy, informer, equalsServer, faults } = await scene(t, { kind })
+    const { app, proxy, informer, equalsServer, faults } = await scene(t, { kind, patience: patient })
     informer.start()
     await informer.whenSynced()
     let round = 0
@@ -154,22 +152,20 @@ for (const kind of ['fetch', 'node'] as const) {
   })
 
   void t.test(`a stalled connection is detected and replaced (${kind})`, async (t) => {
-    const { app, proxy, informer, equalsServer, faults } = await scene(t, { kind })
+    const { app, proxy, informer, equalsServer } = await scene(t, { kind })
     informer.start()
     await informer.whenSynced()
     proxy.stall()
     change(app, 0)
     await until(() => informer.status.state === 'backing-off', 'silence was noticed')
-    const asked = faults.requests.length
     proxy.release()
     proxy.cut()
     await equalsServer()
-    t.ok(faults.requests.length - asked <= 4, `${faults.requests.length - asked} requests`)
   })
 }
 
 void t.test('an informer survives a cut among the initial events', async (t) => {
-  const { app, proxy, informer, equalsServer, faults } = await scene(t, { pods: 300 })
+  const { app, proxy, informer, equalsServer, faults } = await scene(t, { pods: 300, patience: patient })
   let cuts = 0
   faults.fault = ({ isWatch }) => {
     if (isWatch && cuts++ < 3) setImmediate(() => proxy.cutAfter(20_000))

@@ -3,8 +3,10 @@
  * decoders while they run.
  */
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { type IncomingMessage, get } from 'node:http'
 import { connect } from 'node:http2'
+import { type Duplex, PassThrough, type Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { createGunzip, gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
@@ -22,6 +24,8 @@ const PODS = '/api/v1/pods'
 /** Makes a watch list, as client-go's informers do. */
 const LISTING = '&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan'
 const GZIP = { 'accept-encoding': 'gzip' }
+/** So that a drain ends all watches at once, when they have all events. */
+const AT_ONCE = ['--shutdown-watch-termination-grace-period', '0s']
 
 async function open(url: string, headers: Record<string, string> = GZIP): Promise<IncomingMessage> {
   return await new Promise((resolve, reject) => {
@@ -36,6 +40,14 @@ async function bodyOf(response: AsyncIterable<unknown>): Promise<Buffer> {
   return Buffer.concat(parts)
 }
 
+/** Reads a stream that goes on: the events so far, and the whole body once it has ended. */
+function gather(response: Readable, decoder: Duplex = createGunzip()): { events: EventReader; body: Promise<Buffer> } {
+  const parts: Buffer[] = []
+  response.on('data', (part: Buffer) => parts.push(part))
+  const body = once(response, 'end').then(() => Buffer.concat(parts))
+  return { events: new EventReader(response.pipe(decoder)), body }
+}
+
 /** Returns the lines of a gzip stream. @throws when its checksum, its length or anything else is wrong. */
 function linesOf(body: Buffer): readonly string[] {
   const lines = gunzipSync(body).toString().split('\n').filter(Boolean)
@@ -48,23 +60,25 @@ function watchUrl(h: AppHarness, query: string): string {
 
 void t.test('each watcher gets a complete gzip stream, wherever it joined', async (t) => {
   const objects = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]))
-  const h = await startApp(t, { objects })
-  const early = await open(watchUrl(h, '&resourceVersion=1&timeoutSeconds=2&allowWatchBookmarks=true'))
+  const h = await startApp(t, { objects, flags: AT_ONCE })
+  const early = await open(watchUrl(h, '&resourceVersion=1&allowWatchBookmarks=true'))
   t.equal(early.headers['content-encoding'], 'gzip')
   t.match(early.headers['vary'], 'Accept-Encoding')
-  const bodies = [bodyOf(early)]
+  const watches = [gather(early)]
   const expected: string[][] = [Array.from({ length: 50 }, (_, i) => `ADDED p${i}@${i + 2}`)]
   for (let i = 0; i < 5; i++) {
-    const query = `&resourceVersion=${h.upstream.revision}&timeoutSeconds=1&allowWatchBookmarks=true`
-    bodies.push(bodyOf(await open(watchUrl(h, query))))
+    const query = `&resourceVersion=${h.upstream.revision}&allowWatchBookmarks=true`
+    watches.push(gather(await open(watchUrl(h, query))))
     expected.push([])
     const live = h.put('pods/default/x', pod('x', { labels: { i: String(i), filler: 'x'.repeat(i * 1_000) } }))
     for (const lines of expected) lines.push(`${i === 0 ? 'ADDED' : 'MODIFIED'} x@${live}`)
   }
   const groups = [...h.app.sources].flatMap(({ dispatcher }) => [...dispatcher.groups])
   t.equal(groups.length, 1, 'all of one group')
-  for (const [i, body] of (await Promise.all(bodies)).entries()) {
-    const seen = linesOf(body)
+  for (const [i, { events }] of watches.entries()) await events.first(expected[i]!.length, 60_000)
+  await h.app.drain()
+  for (const [i, { body }] of watches.entries()) {
+    const seen = linesOf(await body)
     t.same(
       seen.filter((line) => !line.startsWith('BOOKMARK')),
       expected[i],
@@ -84,12 +98,16 @@ void t.test('an initial state and an error are compressed too', async (t) => {
       pod(`p${i}`, { spec: { filler: 'x'.repeat(1_000) } }),
     ]),
   )
-  const h = await startApp(t, { objects, flags: ['--backfill-revisions', '0'] })
-  const state = await bodyOf(await open(watchUrl(h, '&timeoutSeconds=1')))
-  t.equal(linesOf(state).length, 300)
-  t.ok(state.length < gunzipSync(state).length / 5, 'it is a good deal smaller')
+  const h = await startApp(t, { objects, flags: ['--backfill-revisions', '0', ...AT_ONCE] })
   const error = await bodyOf(await open(watchUrl(h, '&resourceVersion=1')))
   t.match(JSON.parse(gunzipSync(error).toString()), { type: 'ERROR', object: { code: 410 } })
+  const watch = await open(watchUrl(h, ''))
+  const { events, body } = gather(watch)
+  await events.first(300, 60_000)
+  await h.app.drain()
+  const state = await body
+  t.equal(linesOf(state).length, 300)
+  t.ok(state.length < gunzipSync(state).length / 5, 'it is a good deal smaller')
 })
 
 void t.test('a client can read an event as soon as it is sent', async (t) => {
@@ -106,7 +124,7 @@ void t.test('a client can read an event as soon as it is sent', async (t) => {
 })
 
 void t.test('a reader that fell behind gets a complete stream too', async (t) => {
-  const flags = ['--watch-cache-bytes', '256Mi', '--shutdown-watch-termination-grace-period', '0s']
+  const flags = ['--watch-cache-bytes', '256Mi', ...AT_ONCE]
   const h = await startApp(t, { flags })
   const url = watchUrl(h, '&resourceVersion=1')
   const [slow, fast] = await Promise.all([open(url), open(url)])
@@ -156,12 +174,15 @@ void t.test('a watch is compressed only for clients that accept it, and that req
 
 void t.test('in a watch that lists, the state is compressed, and events are stored uncompressed', async (t) => {
   const objects = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`pods/default/p${i}`, pod(`p${i}`)]))
-  const h = await startApp(t, { objects, flags: [...secureFlags(), '--bookmark-interval=60s'] })
-  const path = `${PODS}?watch=1&timeoutSeconds=3${LISTING}`
+  const h = await startApp(t, { objects, flags: [...secureFlags(), ...AT_ONCE, '--bookmark-interval=60s'] })
+  const path = `${PODS}?watch=1${LISTING}`
   const client = connect(h.secureUrl, { rejectUnauthorized: false })
   t.teardown(() => client.destroy())
-  const answers = [bodyOf(await open(h.url + path)), bodyOf(client.request({ ':path': path, ...GZIP }))]
-  const plain = bodyOf(await open(h.url + path, {}))
+  const watches = [
+    gather(await open(h.url + path)),
+    gather(client.request({ ':path': path, ...GZIP })),
+    gather(await open(h.url + path, {}), new PassThrough()),
+  ]
   await until(() => h.watchers === 3, 'all are open')
   // One is longer than a stored block may be.
   const sizes = [10, 2_000, 70_000, 140_000]
@@ -169,14 +190,16 @@ void t.test('in a watch that lists, the state is compressed, and events are stor
     const filler = 'x'.repeat(size)
     return `MODIFIED p${i}@${h.put(`pods/default/p${i}`, pod(`p${i}`, { spec: { filler } }))}`
   })
-  const wanted = (await plain).toString().split('\n').filter(Boolean)
+  for (const { events } of watches) await events.first(501 + sizes.length, 60_000)
+  await h.app.drain()
+  const [first, second, plain] = await Promise.all(watches.map(async ({ body }) => await body))
+  const wanted = plain!.toString().split('\n').filter(Boolean)
   const state = wanted.findIndex((line) => line.includes('k8s.io/initial-events-end'))
   t.equal(state, 500)
   const stateBytes = Buffer.byteLength(wanted.slice(0, state).join('\n'))
   const eventBytes = Buffer.byteLength(wanted.slice(state + 1).join('\n'))
-  for (const answer of answers) {
-    const body = await answer
-    t.equal(gunzipSync(body).toString(), (await plain).toString(), 'the same events as without')
+  for (const body of [first!, second!]) {
+    t.equal(gunzipSync(body).toString(), plain!.toString(), 'the same events as without')
     t.same(linesOf(body).slice(501, 501 + sizes.length), changes)
     t.ok(body.length > eventBytes, 'no event was compressed, although each would have been easy to')
     t.ok(body.length < eventBytes + stateBytes / 4, 'the state was')
@@ -198,15 +221,18 @@ void t.test('each write ends with a flush, because Go holds back stored bytes un
 
 void t.test('a compressed watch works over HTTP/2', async (t) => {
   const h = await startApp(t, {
-    flags: secureFlags(),
+    flags: [...secureFlags(), ...AT_ONCE],
     objects: { 'pods/default/a': pod('a') },
   })
   const client = connect(h.secureUrl, { rejectUnauthorized: false })
   t.teardown(() => client.destroy())
-  const stream = client.request({ ':path': `${PODS}?watch=1&compress=gzip&timeoutSeconds=1`, ...GZIP })
+  const stream = client.request({ ':path': `${PODS}?watch=1&compress=gzip`, ...GZIP })
+  const { events, body } = gather(stream)
   await until(() => h.watchers === 1, 'it is open')
   const put = h.put('pods/default/b', pod('b'))
-  t.same(linesOf(await bodyOf(stream)), ['ADDED a@2', `ADDED b@${put}`])
+  await events.first(2, 60_000)
+  await h.app.drain()
+  t.same(linesOf(await body), ['ADDED a@2', `ADDED b@${put}`])
 })
 
 void t.test('curl, fetch and a browser read a compressed watch', async (t) => {
