@@ -63,7 +63,7 @@ void t.test('a member is added and promoted, and the one with our watches is rem
 })
 
 void t.test('when etcd compacts itself, no watch ends or relists', async (t) => {
-  const flags = ['--auto-compaction-mode=periodic', '--auto-compaction-retention=2s']
+  const flags = ['--auto-compaction-mode=periodic', '--auto-compaction-retention=10s']
   const s = await startScenario(t, { etcdFlags: flags })
   const watches = await s.watchAll()
   const isCompacted = async (): Promise<boolean> => {

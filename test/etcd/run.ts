@@ -56,7 +56,7 @@ async function main(): Promise<number> {
       version === '3.7' ? builtOr(() => buildEtcdctl(performance.now() + buildSeconds * 1_000), 'etcdctl') : null
     if (etcdctl === null) delete process.env['ETCDCTL_BIN']
     else process.env['ETCDCTL_BIN'] = etcdctl
-    const outcome = await runTap(files)
+    const outcome = await runTap(files, { seconds: 600 })
     print(`etcd ${version}: ${outcome.passed} passed, ${outcome.failed} failed`)
     passed += outcome.passed
     failed += outcome.failed

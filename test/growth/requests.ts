@@ -302,7 +302,13 @@ const ofHttp2: readonly Activity<World>[] = [
     atOnce: 1,
     async once(world) {
       const session = await quietSession(world)
-      await new Promise((resolve) => session.once('ping', resolve))
+      await new Promise((resolve, reject) => {
+        const onClose = (): void => reject(new Error('the connection was closed'))
+        session.once('close', onClose).once('ping', () => {
+          session.off('close', onClose)
+          resolve(null)
+        })
+      })
     },
   },
   {

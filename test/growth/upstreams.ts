@@ -346,7 +346,13 @@ async function tunnel({ server }: Forwarding): Promise<net.Socket> {
   socket.write(
     `POST ${EXEC} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\n`,
   )
-  const head = await new Promise<Buffer>((resolve) => socket.once('data', resolve))
+  const head = await new Promise<Buffer>((resolve, reject) => {
+    const onClose = (): void => reject(new Error('the tunnel was closed'))
+    socket.once('close', onClose).once('data', (bytes: Buffer) => {
+      socket.off('close', onClose)
+      resolve(bytes)
+    })
+  })
   if (!head.toString().startsWith('HTTP/1.1 101')) throw new Error(head.toString())
   return socket
 }
