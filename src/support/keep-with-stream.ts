@@ -2,9 +2,9 @@
  * Keeps HTTP/2 sessions in memory for as long as their streams exist.
  *
  * Node aborts the process if the garbage collector frees a session while memory of nghttp2 is still in use (the
- * assertion `current_nghttp2_memory_ == 0`, Node 20 to 26). A stream holds such memory for fields that a peer has sent
- * and nobody was told of: those of trailers that are never completed, or of a malformed request. It outlives its
- * session in two cases:
+ * assertion `current_nghttp2_memory_ == 0`, Node 20 to 26). A stream holds such memory for received fields that Node has
+ * not reported to anybody: those of trailers that are never completed, or of a malformed request. Such a stream outlives
+ * its session in two cases:
  *
  * - Every destroyed stream stays until the next turn of the event loop.
  * - A stream whose bytes are being written when it is destroyed is left to the garbage collector.
@@ -18,7 +18,7 @@ const kept = new FinalizationRegistry<object>(() => {})
 
 let handleKey: symbol | undefined
 
-/** For every session: keeps it past the turn in which it closes, because of streams that nobody was told of. */
+/** For every session: keeps it past the turn in which it closes, because of streams that Node has never reported. */
 export function keepUntilClosed(session: Http2Session): void {
   let handle = handleOf(session)
   // A client's session gets its handle when it has connected.

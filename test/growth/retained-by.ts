@@ -52,7 +52,7 @@ class Heap {
   /** For each node the edge by which it was first reached from the root, and where that edge began. */
   readonly #reachedBy: Int32Array
   readonly #reachedFrom: Int32Array
-  /** The ids of all objects, which are the same in all snapshots of a process. */
+  /** The ids of all objects. Snapshots of a process use the same ids until an inspector disconnects. */
   readonly ids: ReadonlySet<number>
 
   constructor(snapshot: Snapshot) {

@@ -54,7 +54,7 @@ for (let round = 0; round < ROUNDS; round++) {
   const connections = await Promise.all(
     Array.from({ length: CONNECTIONS }, async () => [await connectTo(server), await connectTo(collector)] as const),
   )
-  const closed = connections.map(([socket]) => once(socket.resume(), 'close'))
+  const closed = connections.map(([socket]) => new Promise((resolve) => void socket.resume().once('close', resolve)))
   // Half of them send all in one packet, which is read before the session exists.
   for (const [i, [socket]] of connections.entries()) if (i % 2 === 0) socket.write(opening)
   await new Promise((resolve) => setTimeout(resolve, 50))

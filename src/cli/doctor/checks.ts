@@ -54,10 +54,12 @@ const ROLE_ADVICE =
 /** A rule needs every name. */
 const MOST_NAMED = 40
 /**
- * What passes is looked at again: a late confirmation, or lists that differ because something was written between the
- * two requests.
+ * How often a check is repeated that may fail for a reason that passes: a confirmation is late, or something was written
+ * between two lists.
  */
 const ATTEMPTS = 5
+/** The interval at which sources are asked to confirm the content. */
+const CONFIRMATION_MS = 1_000
 const READINESS_ADVICE = 'grant the permission or fix the source that /readyz?verbose names'
 
 /** The minor releases whose objects this server knows. */
@@ -120,9 +122,8 @@ async function checkReadiness({ here }: Patient): Promise<Verdict> {
     return { status, problems: text.split('\n').flatMap((line) => /^\[[-*]\](.+)/.exec(line)?.[1] ?? []) }
   }
   let { status, problems } = await ask()
-  for (let attempt = 1; attempt < ATTEMPTS && status === 200 && problems.length > 0; attempt++) {
-    if (!problems.every((problem) => problem.startsWith('staleness ') && lackOf(problem).length === 0)) break
-    // On a busy machine a confirmation may be late.
+  const isLate = (problem: string): boolean => problem.startsWith('staleness ') && lackOf(problem).length === 0
+  for (let attempt = 1; attempt < ATTEMPTS && status === 200 && problems.some(isLate); attempt++) {
     await delay(CONFIRMATION_MS)
     ;({ status, problems } = await ask())
   }
@@ -150,7 +151,6 @@ function lackOf(problem: string): (readonly [verb: string, resource: string])[] 
 }
 
 /** A source that answers confirms the content every few seconds. */
-const CONFIRMATION_MS = 1_000
 const MAX_STALENESS_SECONDS = 30
 
 /** Checks how old the cached objects are, and from how far back watches resume. */

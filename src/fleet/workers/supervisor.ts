@@ -68,8 +68,8 @@ export class Supervisor {
   }
 
   /**
-   * Sends SIGHUP to all workers. A worker that is still starting gets it once it serves, because a SIGHUP before it
-   * listens for signals would end it.
+   * Sends SIGHUP to all workers. A worker that is still starting gets it once it serves, because one that came earlier
+   * would end it or be ignored.
    */
   hangUp(): void {
     for (const running of this.#running.values()) {

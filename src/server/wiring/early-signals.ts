@@ -1,15 +1,15 @@
 /**
- * Signals that arrive while a server is still loading. One that ends it must end it even as the first process of a
- * container, which misses signals for which it does not listen. Any other must not end it: a service manager may signal
- * every process of a unit at any time.
+ * Signals that arrive while a server is still loading. SIGTERM and SIGINT end it, also as the first process of a
+ * container, where a signal without a listener has no effect. SIGHUP and SIGUSR2 do not end it, because a service manager
+ * may send them to every process of a unit.
  */
 import cluster from 'node:cluster'
 
 const ENDING = ['SIGTERM', 'SIGINT'] as const
-/** What they ask for is done at a start anyway, or can be asked for again. */
+/** A start does what SIGHUP asks for. SIGUSR2 can be sent again. */
 const OTHERS = ['SIGHUP', 'SIGUSR2'] as const
 
-/** In a worker, the primary handles the signals that end it. */
+/** In a worker, SIGTERM keeps its default action, and the primary handles SIGINT, which a terminal sends to both. */
 export function takeEarlySignals(): void {
   for (const signal of OTHERS) process.on(signal, ignore)
   if (cluster.isPrimary) for (const signal of ENDING) process.on(signal, exit)

@@ -4,7 +4,7 @@
  * A worker exits when it loses its link to the primary, because the batches that it then misses are not sent again. A
  * new worker replaces it. SIGTERM may arrive twice, from the primary and from a service manager, so the second SIGTERM
  * does not force an immediate exit. The primary handles SIGINT, which a terminal sends to all processes, and SIGUSR2,
- * which requests a consistency check. A worker ignores both, because without a listener they would end it.
+ * which requests a consistency check. A worker ignores both (`early-signals.ts`).
  */
 import cluster from 'node:cluster'
 import { Socket } from 'node:net'

@@ -10,7 +10,7 @@
  *
  * The connection is ready when the peer's settings have arrived. An accepted TCP connection is not enough, because the
  * kernel accepts connections even for a stopped process. While calls run, the connection is pinged, and abandoned when
- * a ping goes unanswered. Without calls it is not pinged, because etcd would end the connection.
+ * a ping goes unanswered and nothing else arrives. Without calls it is not pinged, because etcd would end the connection.
  */
 import { connect as connectSocket } from 'node:net'
 import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
@@ -218,18 +218,20 @@ export class GrpcConnection {
     }
     const ping = (): void => {
       let isAnswered = false
-      let received = bytesReceived(session)
+      let received = session.socket.bytesRead
+      let silences = 0
+      // This process may stand still for longer than the limit, before it has written the ping, or while the answer
+      // waits to be read. So the peer is gone only if nothing arrives in two waits, each with a poll at its end.
       const wait = (): void => {
-        // When this process has stood still, timers come before what has arrived in the meantime. The peer is gone only
-        // if nothing has.
-        timer = setTimeout(() => setImmediate(check), keepAliveTimeoutMs).unref()
+        timer = setTimeout(() => setImmediate(check), keepAliveTimeoutMs / 2).unref()
       }
       const check = (): void => {
         if (isAnswered || session.destroyed) return
-        const now = bytesReceived(session)
-        if (now === received) return session.destroy()
-        received = now
-        wait()
+        const { bytesRead } = session.socket
+        silences = bytesRead === received ? silences + 1 : 0
+        received = bytesRead
+        if (silences === 2) session.destroy()
+        else wait()
       }
       wait()
       session.ping((error) => {
@@ -242,8 +244,6 @@ export class GrpcConnection {
     plan()
   }
 }
-
-const bytesReceived = (session: ClientHttp2Session): number => session.socket.bytesRead
 
 /** Returns the path of a Unix socket; null for any other URL. A name in Linux's abstract namespace begins with NUL. */
 function socketPath(url: string): string | null {

@@ -47,17 +47,25 @@ void t.test('a signal that arrives while the program loads ends it', async (t) =
 })
 
 void t.test('signals of a whole unit that arrive while its processes load end none of them', async (t) => {
-  // The primary listens for SIGTERM first of all. A worker first reads what the primary tells it.
+  // Before it does anything else, the primary listens for SIGTERM, and a worker reads what the primary tells it.
   const whileItLoads = `
     import cluster from 'node:cluster'
     import fs from 'node:fs'
     import { syncBuiltinESMExports } from 'node:module'
     const send = (...signals) => { for (const signal of signals) process.kill(process.pid, signal) }
-    if (cluster.isPrimary) process.once('newListener', () => setImmediate(send, 'SIGHUP', 'SIGUSR2'))
-    else {
+    if (cluster.isPrimary) {
+      process.on('newListener', function sendOnce(event) {
+        if (event !== 'SIGTERM') return
+        process.off('newListener', sendOnce)
+        setImmediate(send, 'SIGHUP', 'SIGUSR2')
+      })
+    } else {
       const { readFileSync } = fs
       fs.readFileSync = (file, ...more) => {
-        if (file === 0) send('SIGHUP', 'SIGUSR2', 'SIGINT')
+        if (file === 0) {
+          console.error('signalled a worker')
+          send('SIGHUP', 'SIGUSR2', 'SIGINT')
+        }
         return readFileSync(file, ...more)
       }
       syncBuiltinESMExports()
@@ -66,6 +74,7 @@ void t.test('signals of a whole unit that arrive while its processes load end no
     const server = await startServer(t, { flags, environment: before(whileItLoads) })
     t.equal((await fetch(`${server.url}/readyz`)).status, 200, flags.join())
     t.notMatch(server.log(), 'worker ended')
+    t.equal(server.log().split('signalled a worker').length - 1, flags.length * 2)
     t.equal(await server.kill('SIGTERM'), 0)
   }
 })
