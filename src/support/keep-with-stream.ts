@@ -23,7 +23,8 @@ export function keepUntilClosed(session: Http2Session): void {
   let handle = handleOf(session)
   // A client's session gets its handle when it has connected.
   if (handle === undefined) session.once('connect', () => (handle = handleOf(session)))
-  session.once('close', () => setImmediate(() => void handle))
+  // Streams may be destroyed after the first callback's turn has begun.
+  session.once('close', () => setImmediate(() => setImmediate(() => void handle)))
 }
 
 /**

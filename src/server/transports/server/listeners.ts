@@ -384,8 +384,9 @@ function followSessions(
       if (!session.destroyed) session.setTimeout(streams > 0 ? probeMs : idleMs)
     }
     const probe = prober(session, Math.min(probeMs, PING_MS), listenAgain)
+    // Before the server's own listener, which may destroy the stream.
+    session.prependListener('stream', (stream) => keepWithStream(session, stream))
     session.on('stream', (stream) => {
-      keepWithStream(session, stream)
       if (streams++ === 0) listenAgain()
       idleConnections?.countStreams(session, 1)
       stream.once('close', () => {

@@ -2,10 +2,10 @@
  * Writes a watch directly to one HTTP/2 stream, bypassing Node's compatibility response. Flow control is per stream: a
  * reader that takes nothing fills its window, then this output, but no other stream of the connection.
  */
-import { type ServerHttp2Stream, constants } from 'node:http2'
+import type { ServerHttp2Stream } from 'node:http2'
 import type { WatchOutput } from '../../../engine/broadcast/cursor.js'
 import { LINGER_MS } from '../../limits/fixed-limits.js'
-import { lingerAtMost } from '../exchange/linger.js'
+import { lingerAtMost, resetStream } from '../exchange/linger.js'
 import { DirectOutput } from './watch-output.js'
 
 export class StreamOutput extends DirectOutput<ServerHttp2Stream> implements WatchOutput {
@@ -22,12 +22,11 @@ export class StreamOutput extends DirectOutput<ServerHttp2Stream> implements Wat
     this.detach()
     if (bytes === null) this.stream.end()
     else this.stream.end(bytes)
-    // Destroying the stream would send NO_ERROR, and the client would take the partial watch for one that has ended.
-    lingerAtMost(this.stream, LINGER_MS, () => this.stream.close(constants.NGHTTP2_CANCEL))
+    lingerAtMost(this.stream, LINGER_MS, () => resetStream(this.stream))
   }
 
   destroy(): void {
     this.detach()
-    this.stream.close(constants.NGHTTP2_CANCEL)
+    resetStream(this.stream)
   }
 }
