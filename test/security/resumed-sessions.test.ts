@@ -1,6 +1,6 @@
 /**
- * A client resumes its TLS session, which shows the server only the client's own certificate: the issuers that the
- * client sent with the first handshake are missing.
+ * Clients with certificates. One that resumes its TLS session shows the server only its own certificate: the issuers
+ * that it sent with the first handshake are missing. Others are hostile.
  */
 import { once } from 'node:events'
 import { connect } from 'node:http2'
@@ -11,6 +11,7 @@ import { Folder, issue } from '../server/auth/fixtures.js'
 import { startApp } from '../support/app.js'
 import { pod } from '../support/pod.js'
 import { secureFlags } from '../support/secure-flags.js'
+import { startServer } from '../support/server-process.js'
 
 const PATH = '/api/v1/pods'
 const root = issue('an authority')
@@ -80,4 +81,33 @@ void t.test('a session is resumed after a connection without a request', { skip:
   const resumed = await open(port, { ...options, session })
   t.ok(resumed.socket.isSessionReused(), 'the session is resumed')
   t.equal(await statusOver(resumed.socket, {}), 200)
+})
+
+/** A usage whose object identifier has 600 bytes, which end a Node before 24 that shows them. */
+const LONG_USAGE = `DER:${Buffer.concat([Buffer.from('3082025c06820258', 'hex'), Buffer.alloc(600, 1)]).toString('hex')}`
+
+void t.test('no certificate that a client makes up ends the server', async (t) => {
+  const ca = new Folder(t).write('ca.crt', root.cert)
+  for (const flag of ['--client-ca-file', '--requestheader-client-ca-file']) {
+    const server = await startServer(t, { flags: [...secureFlags(), flag, ca, '--authorization-mode=RBAC'] })
+    const port = Number(new URL(server.secureUrl).port)
+    for (const protocol of ['http/1.1', 'h2']) {
+      const { cert, key } = issue('ann', undefined, { usage: LONG_USAGE })
+      const { socket } = await open(port, { cert, key, ALPNProtocols: [protocol] })
+      t.equal(await statusOver(socket, {}), 401, `${flag}, ${protocol}`)
+    }
+    t.equal((await fetch(`${server.url}/livez`)).status, 200)
+    t.equal(await server.kill('SIGTERM'), 0)
+  }
+})
+
+void t.test('a client cannot replace its certificate by renegotiation', async (t) => {
+  const flags = [...secureFlags(), '--client-ca-file', new Folder(t).write('ca.crt', root.cert)]
+  const h = await startApp(t, { flags, objects: { 'pods/default/a': pod('a') } })
+  const { cert, key } = issue('ann', root)
+  const { socket } = await open(Number(new URL(h.secureUrl).port), { cert, key, maxVersion: 'TLSv1.2' })
+  const closed = new Promise((resolve) => socket.on('error', () => {}).once('close', resolve))
+  socket.renegotiate({}, () => {})
+  await closed
+  t.ok(socket.destroyed)
 })

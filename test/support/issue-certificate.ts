@@ -14,6 +14,8 @@ export interface CertificateRequest {
   readonly notBefore: number
   readonly notAfter: number
   readonly isAuthority?: boolean
+  /** The extended key usage, in openssl's form. Default: those of servers and clients, and none of an authority. */
+  readonly usage?: string
   /** The certificate that signs this one. Default: self-signed. */
   readonly issuer?: IssuedCertificate
 }
@@ -110,14 +112,15 @@ function escaped(name: string): string {
   return name.replace(/[\\/+=]/g, '\\$&')
 }
 
-function extensionsOf({ isAuthority = false, altNames = [] }: CertificateRequest): string {
+function extensionsOf(request: CertificateRequest): string {
+  const { isAuthority = false, altNames = [], usage = isAuthority ? null : 'serverAuth,clientAuth' } = request
   const names = altNames.map((name) => `${isIP(name) === 0 ? 'DNS' : 'IP'}:${name}`)
   return [
     `basicConstraints=critical,CA:${isAuthority ? 'TRUE' : 'FALSE'}`,
     `keyUsage=critical,${isAuthority ? 'keyCertSign,cRLSign' : 'digitalSignature'}`,
     'subjectKeyIdentifier=hash',
     'authorityKeyIdentifier=keyid:always',
-    ...(isAuthority ? [] : ['extendedKeyUsage=serverAuth,clientAuth']),
+    ...(usage === null ? [] : [`extendedKeyUsage=${usage}`]),
     ...(names.length === 0 ? [] : [`subjectAltName=${names.join(',')}`]),
   ].join('\n')
 }

@@ -7,7 +7,7 @@ import { X509Certificate } from 'node:crypto'
 // Loaded only for its side effect. In Node 20, if nothing has loaded node:tls before, toLegacyObject() of a certificate
 // leaves it without createSecureContext.
 import 'node:tls'
-import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
+import type { TLSSocket } from 'node:tls'
 import { getOrMake, oncePer } from '../../support/memo.js'
 import { recentEntries } from '../../support/recent-entries.js'
 
@@ -32,70 +32,103 @@ const MAX_SHARED_ISSUERS = 100
 
 /**
  * The issuers that verified clients sent along, by the fingerprint of the client's own certificate. A TLS session keeps
- * only that one, so a connection that resumes a session shows no intermediate.
+ * only that one, so a connection that resumes a session shows no intermediate. And Node 20 leaks the chain that a client
+ * has sent each time it is asked for.
  */
 const issuersOf = recentEntries<string, readonly X509Certificate[]>(MAX_REMEMBERED)
 const sharedIssuers = recentEntries<string, X509Certificate>(MAX_SHARED_ISSUERS)
 
 /**
- * Returns null when the client presented no certificate. A connection's certificate does not change, so it is read once.
+ * Returns null when the client presented no certificate. It is read once for each connection, and renegotiation, which
+ * could change it, is disabled.
  *
- * `getPeerX509Certificate` would be the natural choice. But on a server in Node 20 its result has no issuers, and after
- * one call of it the result of `getPeerCertificate` has none either. In Node 24.21.0 a server sees no issuers at all,
+ * `getPeerCertificate` is not used: before Node 24 it ends the process if any certificate that the client sent, trusted
+ * or not, names a usage by an object identifier of more than 586 bytes. In Node 24.21.0 a server sees no issuers at all,
  * so a certificate is valid only if an authority of the bundle signed it directly.
  */
 export const peerCertificateOf = oncePer((socket: TLSSocket): PeerCertificate | null => {
-  const shown: X509Certificate[] = []
-  let next: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true)
-  // Node returns an empty object when there is no certificate, and a root certificate is its own issuer.
-  while (next?.raw !== undefined && shown.length < MAX_CHAIN) {
-    shown.push(new X509Certificate(next.raw))
-    next = next.issuerCertificate === next ? undefined : next.issuerCertificate
-  }
-  return describePeer(socket.authorized ? completed(shown) : shown, socket.authorized)
+  const leaf = ownCertificate(socket)
+  if (leaf === null) return null
+  if (socket.authorized) return describePeer([leaf, ...issuersFor(leaf, socket)], true)
+  return { commonName: '', organizations: [], chain: [leaf], verified: false, expiresAt: endOf(leaf) }
 })
 
-/** Authenticators check the signatures, so a remembered issuer proves no more than one that was sent. */
-function completed(shown: readonly X509Certificate[]): readonly X509Certificate[] {
-  const [leaf, ...issuers] = shown
-  if (leaf === undefined) return shown
-  if (issuers.length === 0) return [leaf, ...(issuersOf.get(leaf.fingerprint256) ?? [])]
-  // OpenSSL itself finds an issuer that is in the server's bundle.
-  if (issuers.length > 1) {
-    const shared = issuers.map((issuer) =>
-      getOrMake<string, X509Certificate>(sharedIssuers, issuer.fingerprint256, () => issuer),
-    )
-    issuersOf.set(leaf.fingerprint256, shared)
+/** DER's tag of `[3]`, the peer's certificate in OpenSSL's `SSL_SESSION`. */
+const PEER_TAG = 0xa3
+
+/** The client's own certificate, which OpenSSL keeps with the session; null without one. */
+function ownCertificate(socket: TLSSocket): X509Certificate | null {
+  const session = socket.getSession()
+  if (session === undefined) return null
+  for (let { start } = fieldAt(session, 0); start < session.length;) {
+    const field = fieldAt(session, start)
+    if (field.tag === PEER_TAG) return new X509Certificate(session.subarray(field.start, field.end))
+    start = field.end
   }
-  return shown
+  return null
+}
+
+/** The tag of a DER field, and where its content starts and ends. */
+function fieldAt(der: Buffer, at: number): { readonly tag: number; readonly start: number; readonly end: number } {
+  const first = der[at + 1]!
+  const lengthBytes = first < 0x80 ? 0 : first & 0x7f
+  const start = at + 2 + lengthBytes
+  return { tag: der[at]!, start, end: start + (lengthBytes === 0 ? first : der.readUIntBE(at + 2, lengthBytes)) }
+}
+
+/** Authenticators check the signatures, so a remembered issuer proves no more than one that was sent. */
+function issuersFor(leaf: X509Certificate, socket: TLSSocket): readonly X509Certificate[] {
+  const known = issuersOf.get(leaf.fingerprint256)
+  if (known?.every((issuer) => endOf(issuer) > Date.now()) === true) return known
+  const issuers: X509Certificate[] = []
+  let next = socket.getPeerX509Certificate()?.issuerCertificate
+  while (next !== undefined && issuers.length < MAX_CHAIN - 1) {
+    const issuer = next
+    issuers.push(getOrMake<string, X509Certificate>(sharedIssuers, issuer.fingerprint256, () => issuer))
+    next = issuer.issuerCertificate
+  }
+  if (issuers.length > 0) issuersOf.set(leaf.fingerprint256, issuers)
+  return issuers
 }
 
 /** @param chain leaf first. @returns null when the chain is empty. */
 export function describePeer(chain: readonly X509Certificate[], verified: boolean): PeerCertificate | null {
   const [leaf] = chain
   if (leaf === undefined) return null
-  const subject = leaf.toLegacyObject().subject as Readonly<Record<string, string | readonly string[] | undefined>>
+  // Undefined if a part of it is of no type of text.
+  const subject = (leaf.toLegacyObject().subject ?? {}) as Readonly<
+    Record<string, string | readonly string[] | undefined>
+  >
   return {
     // Go, and therefore the API server, takes the last of several common names.
     commonName: listOf(subject['CN']).at(-1) ?? '',
     organizations: listOf(subject['O']),
     chain,
     verified,
-    expiresAt: Math.min(...chain.map(({ validTo }) => Date.parse(validTo))),
+    expiresAt: Math.min(...chain.map(endOf)),
   }
 }
 
-/** Whether signatures lead from the leaf to a certificate of this bundle. */
-export function isSignedBy(peer: PeerCertificate, authorities: readonly X509Certificate[]): boolean {
+/**
+ * Returns until when signatures lead from the leaf to a certificate of this bundle, in milliseconds since the epoch: the
+ * earliest end of a certificate on the way. Null if they do not.
+ */
+export function trustedUntil(peer: PeerCertificate, authorities: readonly X509Certificate[]): number | null {
   let [current] = peer.chain
   for (const next of [...peer.chain.slice(1), undefined]) {
-    if (current === undefined) return false
+    if (current === undefined) return null
     const issued = current
-    if (authorities.some((authority) => issues(authority, issued))) return true
-    if (next === undefined || !issues(next, issued)) return false
+    const signers = authorities.filter((authority) => issues(authority, issued))
+    // The old and the new certificate of an authority with the same key.
+    if (signers.length > 0) return Math.min(peer.expiresAt, Math.max(...signers.map(endOf)))
+    if (next === undefined || !issues(next, issued)) return null
     current = next
   }
-  return false
+  return null
+}
+
+function endOf({ validTo }: X509Certificate): number {
+  return Date.parse(validTo)
 }
 
 function issues(issuer: X509Certificate, issued: X509Certificate): boolean {

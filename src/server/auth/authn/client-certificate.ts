@@ -6,7 +6,7 @@
 import type { X509Certificate } from 'node:crypto'
 
 import { UnauthorizedError } from '../../../kubernetes/model/status.js'
-import { isSignedBy } from '../peer-certificate.js'
+import { trustedUntil } from '../peer-certificate.js'
 import type { WatchedFiles } from '../watched-file.js'
 import type { Authenticator } from './authenticator.js'
 
@@ -15,7 +15,8 @@ export function clientCertificate(authorities: WatchedFiles<readonly X509Certifi
   return {
     async authenticate({ tlsPeerCertificate: peer }) {
       if (peer === null) return null
-      if (!peer.verified || !isSignedBy(peer, authorities.value)) {
+      const expiresAt = peer.verified ? trustedUntil(peer, authorities.value) : null
+      if (expiresAt === null) {
         throw new UnauthorizedError('Unauthorized', {
           cause:
             peer.verified && peer.chain.length === 1
@@ -24,7 +25,7 @@ export function clientCertificate(authorities: WatchedFiles<readonly X509Certifi
         })
       }
       if (peer.commonName === '') return null
-      return { name: peer.commonName, uid: '', groups: peer.organizations, extra: {}, expiresAt: peer.expiresAt }
+      return { name: peer.commonName, uid: '', groups: peer.organizations, extra: {}, expiresAt }
     },
     readsTokens: false,
     changesSilently: false,

@@ -6,7 +6,7 @@ import type { X509Certificate } from 'node:crypto'
 
 import { UnauthorizedError } from '../../../kubernetes/model/status.js'
 import type { OptionValues } from '../../config/options.js'
-import { isSignedBy } from '../peer-certificate.js'
+import { trustedUntil } from '../peer-certificate.js'
 import { unescapeExtraKey, utf8 } from '../user.js'
 import type { WatchedFiles } from '../watched-file.js'
 import { type AuthenticationRequest, type Authenticator, headerValues } from './authenticator.js'
@@ -27,7 +27,8 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
       if (peer === null) return null
       // The certificate is not a proxy's but a user's own, which this server accepts as well. Another authenticator
       // judges the certificate, and the headers are ignored.
-      if (!peer.verified || !isSignedBy(peer, authorities.value)) return null
+      const expiresAt = peer.verified ? trustedUntil(peer, authorities.value) : null
+      if (expiresAt === null) return null
       if (allowedNames.length > 0 && !allowedNames.includes(peer.commonName)) {
         throw new UnauthorizedError('Unauthorized', { cause: 'proxy certificate name not allowed' })
       }
@@ -43,7 +44,7 @@ export function requestHeader(options: RequestHeaderOptions): Authenticator {
         uid: '',
         groups: options.requestheaderGroupHeaders.flatMap((header) => headerValues(request, header).map(utf8)),
         extra: extraOf(request, options.requestheaderExtraHeadersPrefix),
-        expiresAt: peer.expiresAt,
+        expiresAt,
       }
     },
     readsTokens: false,

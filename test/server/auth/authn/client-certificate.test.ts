@@ -3,7 +3,7 @@ import t from 'tap'
 
 import { clientCertificate } from '../../../../src/server/auth/authn/client-certificate.js'
 import { requestHeader } from '../../../../src/server/auth/authn/request-header.js'
-import { isSignedBy, parseCertificates } from '../../../../src/server/auth/peer-certificate.js'
+import { parseCertificates, trustedUntil } from '../../../../src/server/auth/peer-certificate.js'
 import { UnauthorizedError } from '../../../../src/kubernetes/model/status.js'
 import { changeable, issue, NOW, peerOf, request } from '../fixtures.js'
 
@@ -29,7 +29,10 @@ void t.test('the authority that signed a chain is found', async (t) => {
     ['an empty bundle', [issue('ann', users)], [], false],
   ]
   for (const [name, chain, authorities, expected] of rows)
-    t.equal(isSignedBy(peerOf(chain), authorities), expected, name)
+    t.equal(trustedUntil(peerOf(chain), authorities) !== null, expected, name)
+  const ending = issue('users', undefined, { notAfter: NOW + 60_000 })
+  const until = trustedUntil(peerOf([issue('ann', ending)]), bundle(ending))
+  t.equal(until, Math.floor((NOW + 60_000) / 1_000) * 1_000, 'no longer than its authority')
 })
 
 void t.test('a client certificate identifies its user', async (t) => {
