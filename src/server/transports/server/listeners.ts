@@ -153,6 +153,8 @@ export function createSecureListener(
   // Node reads them from the server for each connection.
   Object.assign(server, HTTP1_LIMITS)
   server.on('secureConnection', (socket: TLSSocket) => {
+    // A client could replace its certificate by one that OpenSSL rejects, and Node would not notice.
+    socket.disableRenegotiation()
     limits.idleConnections?.carry(socket, socket)
     // The client may resume this session without having sent a request.
     if (socket.authorized && !socket.isSessionReused()) peerCertificateOf(socket)
@@ -499,7 +501,13 @@ function upgradeAsRequest(handler: RequestListener) {
       socket.destroy()
       return
     }
+    // Node tells a response only of sockets that its parser still reads.
+    const onDrain = (): void => {
+      if (response.writableNeedDrain) response.emit('drain')
+    }
+    socket.on('drain', onDrain)
     response.once('finish', () => {
+      socket.off('drain', onDrain)
       response.detachSocket(socket)
       endSocket(socket)
       process.nextTick(() => response.emit('close'))

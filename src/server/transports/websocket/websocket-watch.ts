@@ -52,6 +52,8 @@ function openWebSocket(exchange: Exchange, form: Negotiated): OpenStream {
   if (!socket.readable || !socket.writable) throw new BadRequestError('the connection was closed before the upgrade')
   exchange.release()
   response.detachSocket(socket)
+  // It would keep the response in memory.
+  socket.removeAllListeners('drain')
   exchange.statusCode = 101
   socket.setKeepAlive(true, KEEPALIVE_MS)
   const webSocket = upgrade(exchange)

@@ -2,6 +2,8 @@
 import { once } from 'node:events'
 import { type Http2ServerResponse, type ServerHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, type Server, type Socket, connect } from 'node:net'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import {
@@ -415,4 +417,27 @@ void t.test('a connection that ends or fails while it waits for its turn is rele
     else socket.end()
   }
   await until(async () => (await h.connections()) === 0, 'no connection is left')
+})
+
+void t.test('a response larger than the buffers reaches a client that offers an upgrade', async (t) => {
+  const piece = Buffer.alloc(256 * 1024)
+  const server = createPlainListener(
+    (_request, response) => {
+      response.writeHead(200, { connection: 'close' })
+      void pipeline(Readable.from(Array<Buffer>(64).fill(piece)), response)
+    },
+    { maxStreams: 10 },
+  )
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  let received = 0
+  socket.on('data', (bytes: Buffer) => (received += bytes.length))
+  socket.write('GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n')
+  await until(() => received > 64 * piece.length, 'all has arrived')
+  socket.destroy()
 })
