@@ -40,6 +40,11 @@ export interface StatusListenerOptions extends Pick<StreamContext, 'names' | 'en
 
 const CHECK_MS = 500
 /**
+ * A status that says less than the sink had this long ago is no older status that messages have overtaken: the stream
+ * has lost its end, or is another one, perhaps with the same epoch.
+ */
+const OVERTAKEN_MS = 2_000
+/**
  * After this long without a status from the publisher, moving to another server will not help, because by then NATS has
  * elected its leaders and the connection has tried every server. Another move would only disturb the other resources,
  * which share the connection and whose publishers may be fine.
@@ -62,6 +67,8 @@ export class StatusListener {
   #behind: { readonly at: number; readonly sinceMs: number } | null = null
   /** The message that had arrived although the stream ended before it; null while there is none. */
   #ahead: { readonly at: number; readonly sinceMs: number } | null = null
+  /** The positions of the last checks, oldest first. The first one is older than `OVERTAKEN_MS`, if any is. */
+  #positions: { readonly sequence: number; readonly atMs: number }[] = []
   /** Callers that wait for a publisher whose stream is fresh. */
   readonly #waiters = new Set<() => void>()
   #subscription: Closable | null = null
@@ -108,6 +115,7 @@ export class StatusListener {
   /** Called when the stream was recreated. Statuses about messages of the old stream are then ignored. */
   forget(): void {
     this.#confirmations.forget()
+    this.#positions = []
   }
 
   /** Resolves when the next status that reports a fresh stream arrives, or when the signal aborts. */
@@ -151,6 +159,7 @@ export class StatusListener {
   /** As `moved`, after the content was replaced by one that may be older. What was confirmed before says nothing now. */
   restarted(position: StreamPosition, writtenAt: number | null): void {
     this.#confirmations.unconfirm()
+    this.#positions = []
     this.moved(position, writtenAt)
     if (this.ageMs === null && this.writtenMs !== null) this.options.sink.confirmed?.(this.writtenMs, CONFIRMED_FOR_MS)
   }
@@ -199,7 +208,7 @@ export class StatusListener {
     const isSuccessorActive = epoch < this.#lastReceivedEpoch && nowMs - this.#lastReceivedMs <= SILENT_MS
     if (isSuccessorActive || epoch < (place?.epoch ?? 0)) return
     // If NATS has lost the end of the stream, what comes in its place has yet to be read.
-    const isLost = this.#ahead !== null && sequence < this.#ahead.at
+    const isLost = (this.#ahead !== null && sequence < this.#ahead.at) || sequence < this.#sequenceBefore(nowMs)
     if (ageMs !== null && !isLost) this.#confirmations.expect(status, sentMs - ageMs)
     this.#lastReceivedEpoch = epoch
     this.#lastReceivedMs = nowMs
@@ -211,6 +220,13 @@ export class StatusListener {
     this.consider()
     // The reason may have changed.
     if (trouble !== null && before === 'stale' && this.#followedSinceMs !== null) this.#reportTrouble()
+  }
+
+  /** The sequence that the sink had reached `OVERTAKEN_MS` ago; -1 if unknown. */
+  #sequenceBefore(nowMs: number): number {
+    while (this.#positions[1] !== undefined && nowMs - this.#positions[1].atMs >= OVERTAKEN_MS) this.#positions.shift()
+    const [first] = this.#positions
+    return first !== undefined && nowMs - first.atMs >= OVERTAKEN_MS ? first.sequence : -1
   }
 
   #reached(sequence: number, epoch: number): void {
@@ -251,7 +267,10 @@ export class StatusListener {
   }
 
   #check(): void {
-    const { client, clock, onConfirmed } = this.options
+    const { client, clock, onConfirmed, position } = this.options
+    const place = position()
+    this.#sequenceBefore(clock.monotonic())
+    if (place !== null) this.#positions.push({ sequence: place.sequence, atMs: clock.monotonic() })
     if (this.#followedSinceMs !== null) {
       const silentMs = clock.monotonic() - this.#lastReceivedMs
       const isSilent = silentMs > SILENT_MS

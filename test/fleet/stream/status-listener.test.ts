@@ -234,6 +234,17 @@ void t.test('statuses of a stream that has lost its end confirm nothing, and soo
   t.end()
 })
 
+void t.test('nor does the first of them, if the message had arrived a while before it was sent', (t) => {
+  const { clock, ages, hear, status } = listen(t)
+  clock.advance(3_000)
+  hear(status(1, 4))
+  t.same(ages, [])
+  clock.advance(1_000)
+  hear(status(1, 7))
+  t.same(ages, [0])
+  t.end()
+})
+
 void t.test('messages may always overtake the statuses of a busy stream', (t) => {
   const { clock, ages, place, stuck, hear, status } = listen(t)
   for (let i = 0; i < 20; i++) {
