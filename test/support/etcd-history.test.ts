@@ -40,6 +40,7 @@ void t.test(
     })
     await etcd.call('kv/deleterange', { key: base64('/registry/pods/a/x') })
     await put(etcd, 'c/z', 5)
+    await until(() => recorder.revision >= first + 4, 'everything is received')
     await etcd.compact(first + 3)
     await etcd.kill()
     await etcd.restart()
