@@ -38,12 +38,16 @@ export const NOT_STARTED: Session = {
   continuedAt: null,
 }
 
-/** Begins after the end of the stream. */
-export function beginAfter({ sequence, end }: Tail): Session {
+/**
+ * Begins after the end of the stream.
+ * @param knownEpoch the highest epoch that this process has heard of. The stream may have been deleted since, or have
+ * lost its end; under an epoch that was used before, statuses would be taken for those of the stream that followers know.
+ */
+export function beginAfter({ sequence, end }: Tail, knownEpoch: number): Session {
   const last = end?.message
   // If the stream no longer shows its epoch, its sequence is at least as high as any epoch so far, because each epoch
   // has written at least one message.
-  const session = { ...NOT_STARTED, epoch: (last?.epoch ?? sequence) + 1, sequence }
+  const session = { ...NOT_STARTED, epoch: Math.max(last?.epoch ?? sequence, knownEpoch) + 1, sequence }
   if (last?.isSynced !== true) return session
   const { revision, settled, clusterId, sentAt } = last
   return { ...session, revision, settled, clusterId, isSynced: true, continuedAt: sentAt }

@@ -48,6 +48,8 @@ export interface PublisherOptions extends StreamContext {
    */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
+  /** Returns the highest epoch of the stream that this process has heard of; 0 if none. */
+  readonly knownEpoch: () => number
   /** Called once, when the session is over and nothing more is written. */
   readonly onEnd: (reason: string) => void
 }
@@ -120,7 +122,7 @@ export class Publisher {
     const tail = await readTail(client, names, envelope)
     const { end } = tail
     if (this.#isOver) return
-    this.#session = beginAfter(tail)
+    this.#session = beginAfter(tail, this.options.knownEpoch())
     if (end !== null && this.#session.isSynced) {
       await this.#claim(end)
       if (this.#isOver) return

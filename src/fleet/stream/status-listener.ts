@@ -57,6 +57,8 @@ export class StatusListener {
   #lastReceivedMs: number
   /** The epoch in that status. */
   #lastReceivedEpoch = 0
+  /** The highest epoch of any status or message; 0 before the first. */
+  knownEpoch = 0
   #trouble: PublisherStatus['trouble'] = null
   /** When the subscriber began to follow the stream; null while it does not. */
   #followedSinceMs: number | null = null
@@ -150,6 +152,7 @@ export class StatusListener {
    */
   moved({ sequence, epoch }: StreamPosition, writtenAt: number | null): void {
     const { clock } = this.options
+    this.knownEpoch = Math.max(this.knownEpoch, epoch)
     if (writtenAt !== null) {
       this.#written = { ageMs: Math.max(0, clock.now() - writtenAt), cameMs: clock.monotonic() }
     }
@@ -197,6 +200,7 @@ export class StatusListener {
     const status = opened === null ? null : readPublisherStatus(opened)
     if (status === null) return
     const { trouble, epoch, sequence, ageMs } = status
+    this.knownEpoch = Math.max(this.knownEpoch, epoch)
     const nowMs = clock.monotonic()
     const sentMs = this.#confirmations.note(status, nowMs)
     if (sentMs === null) return

@@ -256,6 +256,7 @@ export class StreamFeed implements ResourceFeed {
       limits,
       snapshotMessages,
       snapshotBytes,
+      knownEpoch: () => this.#subscriber?.knownEpoch ?? 0,
       onEnd,
     })
   }

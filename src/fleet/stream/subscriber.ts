@@ -137,6 +137,11 @@ export class Subscriber {
     return this.#status.writtenMs
   }
 
+  /** The highest epoch of the stream that was heard of; 0 before the first. */
+  get knownEpoch(): number {
+    return this.#status.knownEpoch
+  }
+
   get trustsProgress(): boolean {
     return this.#state.trustsProgress
   }

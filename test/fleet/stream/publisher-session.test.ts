@@ -27,13 +27,15 @@ function batches(at: number): Body {
 
 void t.test('a session has the next epoch, and continues only a stream that has everything', async (t) => {
   const place = { epoch: 4, sequence: 12 }
-  t.match(beginAfter(tailOf(true)), { ...place, revision: 6, settled: 5, clusterId: 'c', isSynced: true })
-  t.match(beginAfter(tailOf(false)), { ...place, revision: 0, isSynced: false, continuedAt: null })
-  t.match(beginAfter({ sequence: 12, end: null }), { epoch: 13 }, 'no earlier epoch can be higher')
+  t.match(beginAfter(tailOf(true), 0), { ...place, revision: 6, settled: 5, clusterId: 'c', isSynced: true })
+  t.match(beginAfter(tailOf(false), 0), { ...place, revision: 0, isSynced: false, continuedAt: null })
+  t.match(beginAfter({ sequence: 12, end: null }, 0), { epoch: 13 }, 'no earlier epoch can be higher')
+  t.match(beginAfter({ sequence: 0, end: null }, 3), { epoch: 4 }, 'the stream was deleted')
+  t.match(beginAfter(tailOf(true), 50), { epoch: 51 }, 'the stream has lost its end')
 })
 
 void t.test('each message follows the one before, and only content settles a revision', async (t) => {
-  let session: Session = beginAfter(tailOf(true))
+  let session: Session = beginAfter(tailOf(true), 0)
   const write = (body: Body, changes: Parameters<typeof nextMessage>[2]): Message => {
     const message = nextMessage(session, body, changes, stamp)
     session = written(session, message, session.sequence + 1)
@@ -50,7 +52,7 @@ void t.test('each message follows the one before, and only content settles a rev
 })
 
 void t.test('every mark has the fingerprint, and so has one in some messages of batches', async (t) => {
-  let session: Session = beginAfter(tailOf(true))
+  let session: Session = beginAfter(tailOf(true), 0)
   for (const kind of ['claim', 'progress'] as const) t.ok(isFingerprintDue(session, { kind }))
   const due: boolean[] = []
   for (let at = 7; at < 7 + 2 * FINGERPRINT_EVERY; at++) {

@@ -77,6 +77,7 @@ function publisherOf(
     metrics: new FleetCounts(),
     snapshotMessages: 1_000,
     snapshotBytes: MIB,
+    knownEpoch: () => 0,
     ...options,
   })
 }
