@@ -58,8 +58,9 @@ const PEER_TAG = 0xa3
 
 /** The client's own certificate, which OpenSSL keeps with the session; null without one. */
 function ownCertificate(socket: TLSSocket): X509Certificate | null {
-  const session = socket.getSession()
-  if (session === undefined) return null
+  // Null once the connection is closed, whatever the types say.
+  const session: Buffer | null = socket.getSession() ?? null
+  if (session === null) return null
   for (let { start } = fieldAt(session, 0); start < session.length;) {
     const field = fieldAt(session, start)
     if (field.tag === PEER_TAG) return new X509Certificate(session.subarray(field.start, field.end))
