@@ -23,7 +23,7 @@ export function keepUntilClosed(session: Http2Session): void {
   let handle = handleOf(session)
   // A client's session gets its handle when it has connected.
   if (handle === undefined) session.once('connect', () => (handle = handleOf(session)))
-  // Streams may be destroyed after the first callback's turn has begun.
+  // Streams that are destroyed while a turn ends stay until the end of the next one.
   session.once('close', () => setImmediate(() => setImmediate(() => void handle)))
 }
 

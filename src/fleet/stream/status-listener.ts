@@ -40,8 +40,8 @@ export interface StatusListenerOptions extends Pick<StreamContext, 'names' | 'en
 
 const CHECK_MS = 500
 /**
- * A status that says less than the sink had this long ago is no older status that messages have overtaken: the stream
- * has lost its end, or is another one, perhaps with the same epoch.
+ * Messages may overtake a status, but not by this long. A status for fewer messages than the sink had this long ago
+ * means that the stream has lost its end, or was deleted and recreated, perhaps with the same epoch.
  */
 const OVERTAKEN_MS = 2_000
 /**

@@ -53,15 +53,15 @@ export function breakOff(response: ServerResponse): void {
 
 /**
  * Resets a stream at once. Destroying it alone would send NO_ERROR, and the client would take a partial response for a
- * complete one. Closing it alone may never send the reset: if the connection was blocked and takes bytes again, Node
- * may forget the stream but not its data, and then writes nothing for ever, in one turn (Node 20 to 26).
+ * complete one. Closing it alone may never send the reset: when a blocked connection takes bytes again, Node may drop
+ * the stream but keep its data, and then loops forever without writing anything (seen on Node 20).
  */
 export function resetStream(stream: ServerHttp2Stream, code: number = constants.NGHTTP2_CANCEL): void {
   stream.close(code)
   stream.destroy()
 }
 
-/** Ends a stream whose response has been sent completely, once the client has had time to end its request. */
+/** Ends a stream after its response has been sent completely. The client gets some time to end its request. */
 export function endStream(stream: ServerHttp2Stream): void {
   const timer = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), UNREAD_BODY_MS)
   timer.unref()

@@ -1,6 +1,6 @@
 /**
  * A server that resets a response while its connection is blocked, because the client of another large response reads
- * nothing until then. Node forgets the data of a stream that was only closed, and stays in one turn for ever.
+ * nothing until then. If the stream is only closed, Node loops forever.
  *
  * Argument: `late`, a response that its client has not read in time, or `broken`, one that fails in the middle.
  */
