@@ -40,8 +40,8 @@ export const NOT_STARTED: Session = {
 
 /**
  * Begins after the end of the stream.
- * @param knownEpoch the highest epoch that this process has heard of. The stream may have been deleted since, or have
- * lost its end; under an epoch that was used before, statuses would be taken for those of the stream that followers know.
+ * @param knownEpoch the highest epoch of the messages that this process has followed. The stream may have been deleted
+ * since, or have lost its end. If an epoch were used again, followers would take the statuses for those of the old stream.
  */
 export function beginAfter({ sequence, end }: Tail, knownEpoch: number): Session {
   const last = end?.message

@@ -48,7 +48,7 @@ export interface PublisherOptions extends StreamContext {
    */
   readonly snapshotMessages: number
   readonly snapshotBytes: number
-  /** Returns the highest epoch of the stream that this process has heard of; 0 if none. */
+  /** Returns the highest epoch of the messages that this process has followed; 0 if none. */
   readonly knownEpoch: () => number
   /** Called once, when the session is over and nothing more is written. */
   readonly onEnd: (reason: string) => void

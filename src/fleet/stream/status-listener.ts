@@ -57,7 +57,7 @@ export class StatusListener {
   #lastReceivedMs: number
   /** The epoch in that status. */
   #lastReceivedEpoch = 0
-  /** The highest epoch of any status or message; 0 before the first. */
+  /** The highest epoch of any message that was followed; 0 before the first. A status could name any. */
   knownEpoch = 0
   #trouble: PublisherStatus['trouble'] = null
   /** When the subscriber began to follow the stream; null while it does not. */
@@ -200,7 +200,6 @@ export class StatusListener {
     const status = opened === null ? null : readPublisherStatus(opened)
     if (status === null) return
     const { trouble, epoch, sequence, ageMs } = status
-    this.knownEpoch = Math.max(this.knownEpoch, epoch)
     const nowMs = clock.monotonic()
     const sentMs = this.#confirmations.note(status, nowMs)
     if (sentMs === null) return

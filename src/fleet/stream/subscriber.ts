@@ -137,7 +137,7 @@ export class Subscriber {
     return this.#status.writtenMs
   }
 
-  /** The highest epoch of the stream that was heard of; 0 before the first. */
+  /** The highest epoch of any message that was followed; 0 before the first. */
   get knownEpoch(): number {
     return this.#status.knownEpoch
   }
